@@ -26,7 +26,7 @@ typedef struct model_link {
 typedef struct model_plan {
     model_link *links; /* [layer_count] */
     int slot_count;
-    size_t *slot_size; /* [slot_count] numbers per sample, the largest of all users */
+    size_t *slot_size; /* [slot_count] numbers per sample: maximum over the slot's users */
 } model_plan;
 
 /* Fills `links` from the specs; all slots are -1. A link out of the model is a broken invariant. */
@@ -84,7 +84,7 @@ static void pass_on(model_link *links, slot *slots, const dl_layer *layers, int 
     slots[own].users++;
 }
 
-/* Places the gradient of the input of a layer that is not in place. */
+/* Assigns a slot to the gradient of the input of a layer that is not in place. */
 static void hand_down(model_link *links, slot *slots, int *count, dl_layer *layers, int i)
 {
     model_link *input = &links[links[i].input];
@@ -98,9 +98,9 @@ static void hand_down(model_link *links, slot *slots, int *count, dl_layer *laye
 }
 
 /* Chooses the slots of planned layers, in the order of a backward pass, and sets
- * layers[].accumulates if an output has a second reader. Broken invariants, as the specs come from
- * this program: an output without readers; an in-place layer on an output with other readers after
- * it; a second reader that cannot accumulate. */
+ * layers[].accumulates if an output has a second reader. Asserts, as the specs come from this
+ * program, that every output has a reader, that no in-place layer's input has other readers after
+ * that layer, and that second readers can accumulate. */
 static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
 {
     model_link *links = plan->links;
@@ -142,7 +142,7 @@ struct dl_model {
     void *host_input;     /* filled by the caller; = input if host_memory */
     int32_t *host_labels; /* filled by the caller; = labels if host_memory */
     void *scratch;        /* shared by all layers: only one works at a time */
-    int batch;            /* of the last forward pass */
+    int batch;            /* batch size of the last forward pass */
 };
 
 static dl_layer *loss_layer(const dl_model *model)
@@ -345,7 +345,7 @@ static dl_status bind_layers(dl_model *model, const dl_model *like, uint64_t see
         layer->gradients = model->gradients + first * bytes;
         first += layer->parameter_count;
     }
-    /* Outputs and states have been requested since the last wait. */
+    /* Reports failed allocations of outputs and states since the last wait. */
     if (status == DL_OK) status = model->backend->wait(err);
     if (status != DL_OK) return status;
     return like != NULL ? copy_layers(model, like, err) : init_layers(model, seed, err);

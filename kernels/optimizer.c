@@ -23,7 +23,7 @@ struct dl_optimizer {
     size_t count;       /* numbers of a vector */
     size_t state_count; /* numbers of the state: 0, 1 or 2 vectors */
     void *state;        /* NULL if state_count = 0 */
-    int64_t updates;    /* begun so far */
+    int64_t updates;    /* number of updates begun */
 };
 
 const char *const dl_optimizer_names[] = {"sgd", "rmsprop", "adam", NULL};

@@ -12,11 +12,11 @@ typedef enum gate_state { GATE_CLOSED, GATE_OPEN, GATE_CANCELLED } gate_state;
 typedef struct team_state {
     dl_pinned_thread_fn fn;
     void *user;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t changed;
     int ready; /* threads that wait at the gate */
     gate_state gate;
-    dl_status status; /* of the first pinning that failed */
+    dl_status status; /* status of the first failed pinning */
     dl_error error;
 } team_state;
 

@@ -11,7 +11,7 @@
 
 #define WORD_BITS 32
 
-/* Largest number of half precision, (2 - 2^-10) 2^15; its smallest one with a full significand. */
+/* Largest number and smallest normal number of half precision; the largest is (2 - 2^-10) 2^15. */
 #define HALF_MAX 65504.0f
 #define HALF_NORMAL_MIN 0x1p-14f
 #define HALF_SPACING_BELOW 0x1p-24f /* spacing of the numbers below HALF_NORMAL_MIN */
@@ -86,7 +86,8 @@ DL_HOT void DL_TYPED(dl_quantise_widen)(void *values, const uint16_t *message, s
  * range of a float. */
 #define BLOCK_LEAST 0x1p-100f
 
-/* Adding and subtracting it rounds a float below 2^22 to a whole number, ties to even. */
+/* Adding and then subtracting ROUNDING rounds a float below 2^22 to a whole number, ties to
+ * even. */
 #define ROUNDING 0x1.8p23f
 
 /* Returns the largest magnitude. Bits are compared as integers, which have the order of the
@@ -290,7 +291,7 @@ void DL_TYPED(dl_quantise_unselect)(void *values, size_t count, const dl_quantis
         to[message[e].place] = (dl_real)message[e].value;
 }
 
-/* The excess of a float's exponent over m of fp4; half the distance of its powers of two. */
+/* Difference of a float's biased exponent and m of fp4; half of the significand's range in bits. */
 #define NIBBLE_SHIFT (127 - 7)
 #define HALF_POWER (1u << 22)
 #define NIBBLE_LEAST 0x1p-7f /* half of the smallest power */

@@ -4,12 +4,13 @@
 #include "kernels/real.h"
 #include "kernels/vector_internal.h"
 
-/* Vectors summed in registers in one sweep. A sweep over n + 1 streams has the speed of a copy;
- * adding one vector after another to a running sum in the cache took up to 3.5 times as long (4
- * vectors of 1.7 MB, AMD EPYC 9005, 2025). */
+/* Maximum number of vectors summed in registers in one sweep. A sweep over n + 1 streams has the
+ * speed of a copy; adding one vector after another to a running sum in the cache took up to 3.5
+ * times as long (4 vectors of 1.7 MB, AMD EPYC 9005, 2025). */
 #define GROUP 8
 
-/* Beyond a group the running sum of this many numbers stays in the first-level cache. */
+/* For more than GROUP vectors, a running sum of this many numbers stays in the first-level
+ * cache. */
 #define BLOCK 1024
 
 /* Promises that no iteration reads what another writes: `out` is one of the vectors, or does not

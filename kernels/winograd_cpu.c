@@ -281,7 +281,8 @@ typedef struct weights_loop {
     dl_real *to;
 } weights_loop;
 
-/* U for y: u[place][panel of filters][channel][filter], 16 of both at a time for the transpose. */
+/* U for y: u[place][panel of filters][channel][filter]. Transposes LANES filters x LANES channels
+ * at a time. */
 DL_HOT static void transform_weights_part(const void *loop, size_t first, size_t last)
 {
     const weights_loop *w = loop;
@@ -387,7 +388,7 @@ typedef struct side {
 typedef struct block {
     const dl_windows *conv;
     const parts *parts;
-    side from, to;       /* of dW: x and dy */
+    side from, to;       /* for dW: `from` is x, `to` is dy */
     const dl_real *bias; /* or NULL */
     bool accumulate;     /* dW: add to the products of earlier blocks */
     int first, count;

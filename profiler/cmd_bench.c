@@ -173,8 +173,8 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Shares of the time of a GPU benchmark: averages and messages, half of it on the GPUs and half on
- * the host; and steps of copies of the model that share one GPU. */
+/* Shares of a GPU benchmark's time: for averages and messages, half of it on the GPUs and half on
+ * the host; and for steps of up to GPU_COPIES_MAX copies of the model that share one GPU. */
 #define GPU_HOST_SHARE 0.3
 #define GPU_STEP_SHARE 0.3
 #define GPU_COPIES_MAX 8

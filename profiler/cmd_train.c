@@ -61,7 +61,7 @@ typedef struct train_command {
     dl_schedule schedule; /* with --schedule */
     dl_data_set test;     /* with --evaluate or --curve */
     double accuracy;      /* with --evaluate */
-    int curve_points;     /* with --curve */
+    int curve_points;     /* number of points, with --curve */
     char *test_note;
 } train_command;
 

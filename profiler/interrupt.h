@@ -13,7 +13,7 @@
  * data. Ignored signals stay ignored. A further call clears the flag. */
 const atomic_bool *dl_interrupt_catch(unsigned limit_s);
 
-/* The requested stop is complete: the process is no longer forced to end. */
+/* Call when the requested stop is complete: the process is then no longer forced to end. */
 void dl_interrupt_met(void);
 
 /* Limits in seconds for the end of training's step and exchange, and of a benchmark's current

@@ -10,7 +10,7 @@
 
 /* Targets of the options. */
 typedef struct dl_rank_options {
-    int ranks; /* index of the choice */
+    int ranks; /* index of --ranks' choice: 0 auto, 1 off */
     double limit_s;
 } dl_rank_options;
 

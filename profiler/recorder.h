@@ -24,7 +24,8 @@ typedef struct dl_recorder_step {
     int64_t duration_ns;
     int64_t compute_ns; /* time of the step's operations */
     int64_t samples;
-    int64_t staleness; /* of the applied gradient or upload; DL_NO_STALENESS: none was applied */
+    int64_t staleness; /* staleness of the applied gradient or upload; DL_NO_STALENESS: none was
+                        * applied */
 } dl_recorder_step;
 
 /* Written only by the worker's thread; each on separate cache lines. */
@@ -33,7 +34,7 @@ typedef struct dl_recorder_worker {
     const uint32_t *ids;                  /* ids in the trace, indexed by the run's names */
     dl_recorder_step *steps;              /* [capacity]; the first `count` are done */
     int64_t capacity;
-    int64_t compute_ns; /* of the current step, so far */
+    int64_t compute_ns; /* time of the current step's operations so far */
     atomic_llong count; /* steps done; may be read during the run */
 } dl_recorder_worker;
 
@@ -42,7 +43,7 @@ typedef struct dl_recorder {
     uint32_t *ids;
     dl_recorder_worker *workers;
     int worker_count;
-    int64_t steps; /* requested per worker */
+    int64_t steps; /* steps requested per worker */
     dl_merge_counts uploads;
 } dl_recorder;
 
@@ -115,7 +116,7 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
  *
- *   cores, workers, batch, sync, interval    interval is empty but for average, async_average
+ *   cores, workers, batch, sync, interval    interval: empty except in average, async_average
  *   model, precision                         "lenet"; "float", "double", "tf32", "fp16"
  *   gpu_count                                GPUs that the workers are on; 0: on the processor
  *   where, compress                          "cpu", "gpu:0", "allreduce"; "none", "fp16", "1bit";

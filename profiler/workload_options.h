@@ -53,7 +53,7 @@ typedef struct dl_data_source {
     const char *model;  /* a name of dl_model_names */
     const char *folder; /* with the set's files; NULL: $DL_DATA/mnist or $DL_DATA/cifar10, where
                            DL_DATA is ./data if not set */
-    uint64_t seed;      /* of synthetic images */
+    uint64_t seed;      /* seed of synthetic images */
     bool test_set;      /* the test images instead of the training images */
 } dl_data_source;
 
@@ -97,7 +97,7 @@ dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, ch
 /* Targets of the options. */
 typedef struct dl_device_options {
     const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
-    int64_t gpus;       /* most GPUs to use; 0: all */
+    int64_t gpus;       /* maximum number of GPUs to use; 0: all */
     int dispatch;       /* dl_dispatch */
     int host_memory;    /* index in dl_host_memory_names */
     int quantise;       /* dl_quantise */

@@ -102,7 +102,7 @@ static void cuda_relu_backward(void *gradients, const void *values, size_t count
                      "cudnnActivationBackward");
 }
 
-/* Sets the descriptors of the values and of the numbers by channel. */
+/* Sets the descriptors of the values, and of the numbers per channel. */
 static bool describe_norm(dl_device *device, const dl_norm *norm)
 {
     DL_ASSERT(norm->count >= 1 && norm->rows % norm->count == 0, "%d rows of %d samples",

@@ -171,10 +171,11 @@ static dl_cuda_conv *conv_find(dl_device *device, const dl_windows *shape)
     return made;
 }
 
-/* Most scratch memory allowed for an algorithm. */
+/* Maximum scratch memory of an algorithm, in bytes. */
 #define SCRATCH_MAX ((size_t)1 << 30)
 
-/* More than any direction has: cuDNN lists each algorithm with and without tensor cores. */
+/* More proposals than any direction has: cuDNN lists each algorithm with and without tensor
+ * cores. */
 #define PROPOSALS_MAX 32
 
 /* One call of a convolution in any direction, with x, weights and y in the roles of that
@@ -374,7 +375,7 @@ static void run(const dl_windows *shape, const conv_call *call)
     }
 }
 
-/* None: scratch memory belongs to the slot and is shared by all its operations. */
+/* Returns 0: scratch memory belongs to the slot and is shared by all its operations. */
 size_t dl_cuda_conv_scratch_bytes(const dl_windows *conv)
 {
     (void)conv;

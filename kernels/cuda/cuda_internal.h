@@ -63,21 +63,22 @@ struct dl_device {
 extern "C" {
 #endif
 
-/* The calling thread's slot; having none is a broken invariant. */
+/* Returns the calling thread's slot; having none is a broken invariant. */
 dl_device *dl_cuda_device(void);
 void dl_cuda_use(dl_device *device);
 
-/* Whether nothing has failed so far, so that operations still run. */
+/* Returns whether no call of the slot has failed so far; operations run only then. */
 bool dl_cuda_works(const dl_device *device);
 
-/* Whether a call succeeded; if not, keeps its reason. `what` names it for the message. */
+/* Return whether a call succeeded; if not, keep the reason of the slot's first failure. `what`
+ * names the call in the message. */
 bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what);
 bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what);
 bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what);
 bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what);
 
-/* Memory for one operation's intermediate results, which the next one may overwrite; NULL if there
- * is none. */
+/* Returns memory for one operation's intermediate results, which the next operation may overwrite;
+ * NULL if there is none. */
 void *dl_cuda_scratch(dl_device *device, size_t bytes);
 
 /* The backend's `wait`: returns when all work of the thread's slot is done or another member of its
@@ -87,8 +88,8 @@ dl_status dl_cuda_wait(dl_error *err);
 extern const dl_backend dl_backend_cuda;
 extern const dl_device_type dl_device_cuda;
 
-/* Reductions over several GPUs, see dl_device_type. fail: tells the members not to wait for this
- * one. */
+/* Reductions over several GPUs, see dl_device_type. dl_cuda_group_fail tells the other members not
+ * to wait for this one. */
 dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                        dl_error *err) DL_MUST_CHECK;
 dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err) DL_MUST_CHECK;

@@ -116,7 +116,7 @@ static bool open_handles(dl_device *device)
                             "cudnnSetActivationDescriptor");
 }
 
-/* Releases everything, whichever release fails: none can be repeated. */
+/* Releases everything even if a release fails, since none can be repeated. */
 static void cuda_close(dl_device *device)
 {
     if (device == NULL) return;

@@ -49,7 +49,7 @@ static watch begin_watch(void)
     return (watch){.since_ns = now_ns, .asked_ns = now_ns};
 }
 
-/* Returns why waiting is pointless; NULL: it is not. */
+/* Returns the reason why waiting is pointless; NULL: it is not. */
 static const char *no_point(dl_cuda_group *group, watch *w)
 {
     const dl_device_ranks *ranks = &group->ranks;
@@ -186,7 +186,7 @@ static dl_status warm_up_all(dl_device *const *devices, int count, dl_error *err
     return status;
 }
 
-/* Gives the slots their shared state; `ranks` is NULL if they are all members. */
+/* Gives the slots their shared state; `ranks` is NULL if all members are in this process. */
 static void share_group(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                         const ncclComm_t *communicators)
 {

@@ -26,7 +26,8 @@ typedef struct dl_layer_spec {
     int stride;       /* pixels from window to window; 0 means 1 */
     int padding;      /* pixels by which windows extend beyond each edge */
     bool no_bias;     /* conv: without bias */
-    double deviation; /* of a conv's or dense layer's initial weights; 0 means He's */
+    double deviation; /* standard deviation of a conv's or dense layer's initial weights; 0: as He
+                       * et al. 2015 */
     int back;         /* the input is the output of the layer this many rows before; 0 means 1 */
     int skip;         /* add: the other input is the output of the layer this many rows before */
 } dl_layer_spec;
@@ -76,8 +77,8 @@ struct dl_layer_type {
      * gradients. */
     void (*forward)(dl_layer *layer, int batch);
     void (*backward)(dl_layer *layer, int batch);
-    /* The loss layer's: fetches loss and correct of the last forward, which had `batch` samples.
-     * Fails as the backend's `wait` does. NULL: no result. */
+    /* For the loss layer: fetches loss and correct of the last forward, which had `batch` samples.
+     * Fails as the backend's `wait` does. NULL: the layer has no result. */
     dl_status (*result)(dl_layer *layer, int batch, dl_error *err);
 };
 
@@ -85,7 +86,7 @@ struct dl_layer_type {
 extern const dl_layer_type dl_layer_types_float[];
 extern const dl_layer_type dl_layer_types_double[];
 
-/* The type called `kind`, or NULL. */
+/* Returns the type called `kind`, or NULL. */
 const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision);
 
 /* Finds the type and computes shapes and sizes. The spec comes from a table of this program: an

@@ -2,9 +2,9 @@
  *
  * A sum of vectors has the same bits as in one process. With n vectors on each of `size` ranks:
  *
- *   n = 1   all to all gives each rank its piece of all vectors; it sums them in the order of the
- *           ranks, then an all-gather: a rank sends 2 (size - 1) / size of a vector, the
- *           minimum
+ *   n = 1   an all-to-all gives each rank its piece of every vector, which it sums in the order of
+ *           the ranks; an all-gather then distributes the sums. A rank sends 2 (size - 1) / size of
+ *           a vector, the minimum
  *   n > 1   the sum of each piece passes from rank to rank, and each rank adds its vectors; then
  *           the result passes on from the last rank to the others: a rank sends at most two vectors
  *           (one with 2 ranks), for any n; all to all would send
@@ -53,7 +53,7 @@
 /* Pieces of the result in flight at the same time. */
 #define WINDOW 8
 
-/* Most bytes that one rank sends another in one message. */
+/* Maximum bytes that one rank sends another in one message. */
 #define SLICE_BYTES ((size_t)1 << 26)
 
 enum { TAG_SUM = 1, TAG_RESULT, TAG_GATHER, TAG_NOTICE, TAG_CALL };
@@ -84,8 +84,8 @@ typedef struct mpi_ranks {
     bool sees_processes;                 /* processes of this host are visible by their pids */
     int64_t looked_ns;
     notice heard;
-    MPI_Request hearing, called[DL_RANKS_MAX]; /* receives of a notice of any rank, and of a call of
-                                                * each */
+    MPI_Request hearing, called[DL_RANKS_MAX]; /* receives of a notice from any rank, and of a call
+                                                * from each rank */
     void *buffer;                              /* pieces received from other ranks */
     size_t buffer_bytes;
     atomic_int abandoned; /* this process has failed; NOW: `reason` is set */
@@ -410,9 +410,9 @@ typedef struct pieces {
     char *result;
     const char *vector;
     int of;
-    size_t count, bytes; /* numbers; bytes of one */
+    size_t count, bytes; /* count: numbers of the vector; bytes: size of one number */
     dl_precision precision;
-    division whole, rest; /* of a block of BLOCK_NUMBERS, and of the last block */
+    division whole, rest; /* divisions of a block of BLOCK_NUMBERS, and of the last block */
     MPI_Request exchanged[2];
     window gathered;
 } pieces;

@@ -32,28 +32,28 @@ struct dl_rank_group {
     dl_status (*sum)(dl_rank_group *group, void *result, const void *const *vectors, int n, int of,
                      size_t count, dl_precision precision, dl_error *err) DL_MUST_CHECK;
 
-    /* A barrier of all ranks; *any becomes whether any of them passed `mine` = true. */
+    /* A barrier of all ranks; sets *any to whether any rank passed `mine` = true. */
     dl_status (*agree)(dl_rank_group *group, bool mine, bool *any, dl_error *err) DL_MUST_CHECK;
 
-    /* Sends rank 0's data[bytes] to all. */
+    /* Sends rank 0's data[bytes] to all other ranks, which receive it in their data. */
     dl_status (*broadcast)(dl_rank_group *group, void *data, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
 
-    /* Sends every rank's data[bytes] to rank 0, at all + rank * bytes; `all` may be NULL
-     * elsewhere. */
+    /* Sends every rank's data[bytes] to rank 0, at all + rank * bytes; `all` may be NULL on other
+     * ranks. */
     dl_status (*gather)(dl_rank_group *group, const void *data, void *all, size_t bytes,
                         dl_error *err) DL_MUST_CHECK;
 
-    /* Whether a rank is known to be lost, without waiting. Any thread, also during another one's
-     * call. */
+    /* Returns, without waiting, whether a rank is known to be lost. Callable from any thread, also
+     * while another thread is in a call. */
     bool (*lost)(dl_rank_group *group);
 
-    /* Reports that this rank has failed: all calls of the other ranks then fail with its text, and
-     * so do its own. Any thread, also while another one is in a call. */
+    /* Reports that this rank has failed: all calls of all ranks then fail, with the text of
+     * `failure`. Callable from any thread, also while another thread is in a call. */
     void (*abandon)(dl_rank_group *group, const dl_error *failure);
 
-    /* Ends this rank's part and frees the group. After a successful run (`failure` NULL) it waits
-     * until all other ranks end theirs; else as `abandon`. */
+    /* Ends this rank's part and frees the group. If `failure` is NULL (a successful run), first
+     * waits until all other ranks end their parts; otherwise acts as `abandon`. */
     void (*leave)(dl_rank_group *group, const dl_error *failure);
 };
 
@@ -71,7 +71,8 @@ dl_status dl_rank_group_join(dl_rank_group **group, const dl_launcher *launcher,
 typedef struct dl_rank_settings {
     double limit_s;
     const char *settings;
-    const char *version; /* dl_version() of the program; another one is DL_ERR_UNSUPPORTED */
+    const char *version; /* dl_version() of the program; DL_ERR_UNSUPPORTED if the library has
+                          * another one */
     void (*add)(void *result, const void *const *vectors, int n, int of, size_t first, size_t count,
                 dl_precision precision); /* dl_exchange_sum */
 } dl_rank_settings;

@@ -1,6 +1,7 @@
 /* Rules by which the syncer of asynchronous local SGD (sync mode async_average) merges uploads:
- * when, which ones, and the fate of the others. They are those of dlsim's mode of that name
- * (`[syncer]`, docs/simulating.md). Threads, clocks and arithmetic are in train_syncer.c.
+ * when it merges, which uploads, and what becomes of the remaining ones. dlsim's mode of that name
+ * has the same rules (`[syncer]`, docs/simulating.md). Threads, clocks and arithmetic are in
+ * train_syncer.c.
  *
  * After each interval a learner uploads its parameter change, based on the version that it took
  * last. One upload per learner waits: a newer one supersedes it. An upload staler than the bound
@@ -42,11 +43,11 @@ typedef enum dl_merge_kind {
 typedef struct dl_merge_event {
     dl_merge_kind kind;
     int worker;
-    int64_t step;      /* of the upload; ADOPT: the worker's current step */
-    int64_t version;   /* merge, adopt */
+    int64_t step;      /* step after which the upload was made; adopt: the worker's current step */
+    int64_t version;   /* merge: version made; adopt: version taken */
     int64_t base;      /* upload, merge: version that the upload is based on */
     int64_t staleness; /* merge: version before the merge, minus base */
-    double weight;     /* merge */
+    double weight;     /* merge: weight of the upload */
 } dl_merge_event;
 
 /* uploaded = applied + too_stale + superseded + unmerged */

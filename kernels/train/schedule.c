@@ -20,7 +20,7 @@ static const char *const kind_names[] = {"gradient", "local",  "average", "uploa
                                          "replace",  "rebase", "send",    "receive"};
 #define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])
 
-/* The last two are in schedules with merges, and in those with fragments or a lag. */
+/* WEIGHT exists only in schedules with merges, FRAGMENT only in those with fragments or a lag. */
 enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, WEIGHT, FRAGMENT, COLUMN_COUNT };
 static const char *const column_names[COLUMN_COUNT] = {"time_s", "event", "update", "worker",
                                                        "read",   "batch", "weight", "fragment"};

@@ -13,9 +13,9 @@ typedef enum dl_schedule_kind {
     DL_SCHEDULE_GRADIENT, /* part of update `update`, with all other gradients of that number */
     DL_SCHEDULE_LOCAL,    /* updates a worker's own parameters; with sites, the last one of a site's
                              step updates all of its workers with the mean */
-    DL_SCHEDULE_AVERAGE,  /* average number `update` of all workers' parameters, or of fragment
-                           * `fragment`: the current ones or, in a schedule with sends, those
-                           * sent */
+    DL_SCHEDULE_AVERAGE,  /* average number `update` of all workers' parameters, or of their
+                           * fragment `fragment`; averages the current parameters or, in a schedule
+                           * with sends, the parameters sent */
     DL_SCHEDULE_UPLOAD,   /* stores the worker's change since its last upload or adoption, in place
                              of its previous upload */
     DL_SCHEDULE_MERGE,    /* the worker's upload becomes part of version `update`, like
@@ -44,13 +44,14 @@ typedef struct dl_schedule {
     int workers;
     int batch;                 /* samples per step of all workers; a multiple of workers */
     dl_schedule_event *events; /* [count], count >= 1 */
-    size_t count, gradients;   /* all events; gradients and local steps among them */
+    size_t count, gradients;   /* number of all events; number of gradients and local steps */
     bool has_merges;           /* has uploads, merges and adoptions (async_average) */
     int sites;                 /* sites, whose neighbouring workers share local steps; 0: none */
     int fragments;             /* fragments of the parameters; 1: averaged as a whole */
     bool has_sends;            /* averages have a lag: parameters are sent and received */
     int64_t updates;           /* number of updates, averages or merges */
-    int64_t staleness_max;     /* of gradients or merged uploads, like staleness_mean */
+    int64_t staleness_max;     /* maximum staleness of gradients or merged uploads; staleness_mean
+                                * is their mean */
     double staleness_mean;
 } dl_schedule;
 

@@ -155,15 +155,16 @@ typedef struct dl_train_config {
     dl_sync sync;
     int interval;           /* average, async_average: >= 1 */
     bool interval_by_speed; /* average on the processor: the fastest worker does `interval` local
-                               steps, one slower by a factor f, given by `slow`, the nearest whole
-                               number to interval / f, at least 1; steps is then a multiple of
-                               interval. Not with fragments, a lag or sites */
-    bool average_state;     /* average: the optimizer's state too; not with lag, nor quantised */
+                             * steps between two averages, a worker slower by a factor f (from
+                             * `slow`) the nearest whole number to interval / f, at least 1; steps
+                             * is then a multiple of interval. Not with fragments, a lag or sites */
+    bool average_state;     /* average: also averages the optimizers' states; not with a lag or
+                             * quantised messages */
     int fragments; /* average on the processor: 1..DL_TRAIN_FRAGMENTS_MAX, divides interval */
     int lag;       /* average on the processor: steps, 0..interval - 1 */
     double mixing; /* with lag: 0..1, weight of a worker's own parameters */
-    int sites;     /* average on the processor: 0, or two levels: 1..workers, divides workers; over
-                  ranks a multiple of their number, without lag */
+    int sites;     /* average on the processor: number of sites, which divides workers; 0: one
+                    * level. Over ranks a multiple of the number of ranks, and without lag */
     dl_outer_config outer; /* average (not on a device's server or between devices),
                             * async_average */
     int server_threads;    /* ps, average: 1..workers */
@@ -197,9 +198,9 @@ typedef struct dl_train_config {
     dl_dispatch dispatch;
     dl_train_where where;
     int where_device;
-    dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
-                              softsync; or in average on the processor changes of parameters. int8,
-                              topk and fp4: on the processor */
+    dl_quantise quantise;  /* format of the messages: of gradients in ps, allreduce (not between
+                            * devices), async and softsync; of parameter changes in average on the
+                            * processor. int8, topk and fp4: on the processor */
     double topk_frac;      /* topk: above 0, at most 1; unused by the others */
     double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every; /* steps of worker 0 between two points of the result, possibly
@@ -241,12 +242,12 @@ typedef struct dl_train_observer {
  * it: worker 0's after a step, which (except in none, and between averages) are also those of all
  * workers or, in async and softsync, of the server. */
 typedef struct dl_train_point {
-    int64_t update;     /* updates contained; in none and average steps of a worker (with
-                         * interval_by_speed of the fastest) */
+    int64_t update;     /* number of updates contained; in none and average, steps of a worker (with
+                         * interval_by_speed of the fastest one) */
     int64_t samples;    /* samples whose gradients are contained */
     double simulated_s; /* of a replay: time in the simulated run; else NaN */
-    double loss;        /* mean of the batches that worker 0 (a replay: every worker) has trained on
-                           since the last point */
+    double loss;        /* mean loss of the batches that worker 0 (a replay: every worker) has
+                         * trained on since the last point */
     double *parameters; /* [parameter_count] */
 } dl_train_point;
 
@@ -273,31 +274,31 @@ typedef struct dl_train_result {
     size_t device_bytes; /* in use on the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
-/* Number of samples in step `step` of worker `worker` of the whole run, a function of seed, worker
- * and step only; and the maximum for any step. */
+/* Returns the number of samples in step `step` of worker `worker` of the whole run, a function of
+ * seed, worker and step only. dl_train_most_samples returns the maximum of any step. */
 int dl_train_step_samples(const dl_train_config *config, int worker, int64_t step);
 int dl_train_most_samples(const dl_train_config *config);
 
-/* Processes that share the workers of a configuration; 1 without ranks. */
+/* Returns the number of processes that share the workers of a configuration; 1 without ranks. */
 int dl_train_rank_count(const dl_train_config *config);
 
-/* Number of devices that the workers of a configuration with a device run on, over ranks those of
- * one rank; fewer than the workers if some share one. DL_ERR_RANGE if a requested one does not
- * exist. */
+/* Sets *count to the number of devices that the workers of a configuration with a device run on,
+ * over ranks those of one rank; fewer than the workers if some share one. Returns DL_ERR_RANGE if a
+ * requested device does not exist. */
 dl_status dl_train_device_count(const dl_train_config *config, int *count,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Whether the devices reduce among themselves. */
+/* Returns whether the devices reduce among themselves. */
 bool dl_train_is_collective(const dl_train_config *config);
 
-/* Cores that the configuration uses: `cores`, at most the allowed ones. */
+/* Returns the number of cores that the configuration uses: `cores`, at most the allowed ones. */
 int dl_train_cores(const dl_train_config *config);
 
-/* How the configuration's threads wait: `wait`, with auto resolved to spinning if every worker has
- * its own core. */
+/* Returns how the configuration's threads wait: `wait`, with AUTO resolved to SPIN if every worker
+ * has its own core, else to BLOCK. */
 dl_wait dl_train_wait(const dl_train_config *config);
 
-/* Whether the run was asked to stop. */
+/* Returns whether the run was asked to stop. */
 bool dl_train_stopped(const dl_train_config *config);
 
 /* Names that events point to: the model's operations, then "input", "gradients", "parameters",
@@ -311,9 +312,9 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
 dl_status dl_train_check_ranks(const dl_train_config *config, int ranks,
                                dl_error *err) DL_MUST_CHECK;
 
-/* The checks with which dl_train_run begins, of settings and set, without starting anything.
- * DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting, DL_ERR_DATA if the set does
- * not fit the model. */
+/* Does the checks with which dl_train_run begins, of the settings and the data set, without
+ * starting anything. Returns DL_ERR_RANGE, DL_ERR_UNSUPPORTED or DL_ERR_NAME for a bad setting,
+ * DL_ERR_DATA if the data set does not fit the model. */
 dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data,
                          dl_error *err) DL_MUST_CHECK;
 
@@ -332,7 +333,7 @@ void dl_train_result_free(dl_train_result *result);
 void dl_train_plan_messages(dl_quantise_plan *plan, const dl_model *model, dl_quantise kind,
                             double kept_frac);
 
-/* Whether the training diverged: its last loss is not a finite number. */
+/* Returns whether the training diverged: its last loss is not a finite number. */
 bool dl_train_diverged(const dl_train_result *result);
 
 /* Fraction of `data` that a model with these parameters classifies correctly, in single precision
@@ -358,8 +359,8 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
  * bits of training with one worker; its points and updates are then counted in steps, as without
  * averages.
  *
- * Uses these settings: model, precision, optimizer, outer (of averages and merges; the schedule of
- * a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA with
+ * Uses these settings: model, precision, optimizer, outer (of averages and merges; DL_ERR_DATA
+ * without it if the schedule is of mode bmuf), seed, average_state (of averages; DL_ERR_DATA with
  * merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps
  * of all workers: of schedule->batch samples) and stop. Computes on the processor. In the result
  * step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule with

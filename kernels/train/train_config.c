@@ -159,7 +159,7 @@ enum { FREE = 1, REPLAYED = 2 };
 
 /* A setting that only some modes take. */
 typedef struct mode_setting {
-    const char *name; /* of dlprof train's option */
+    const char *name; /* name of dlprof train's option */
     unsigned modes;   /* 1 << dl_sync of the modes that take it */
     bool given;       /* it is not the default */
     int is;           /* FREE | REPLAYED */
@@ -458,7 +458,7 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* Checks each number of an average by itself. */
+/* Checks the range of each setting of an average. */
 static dl_status check_ranges(const dl_train_config *config, dl_error *err)
 {
     if (config->fragments < 1 || config->fragments > DL_TRAIN_FRAGMENTS_MAX ||

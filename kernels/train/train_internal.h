@@ -48,7 +48,7 @@ typedef struct dl_train_syncer dl_train_syncer;
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
     int count;
-    double due; /* steps at which the next point is due; 0: not yet known */
+    double due; /* number of steps after which the next point is due; 0: not yet known */
     double loss_sum;
     int64_t loss_count; /* losses since the last point */
 } dl_train_points;
@@ -107,9 +107,12 @@ struct dl_train_shared {
     int batch_per_worker;      /* samples per worker and step; with work on average */
     dl_wait wait;              /* SPIN or BLOCK */
 
-    size_t count, bytes;             /* of one vector of parameters or gradients */
-    size_t state_count, state_bytes; /* of one worker's optimizer state; 0 unless averaged */
-    int operations;                  /* of the model: their names are the first ones of events */
+    size_t count, bytes;             /* numbers and bytes of one vector of parameters or
+                                      * gradients */
+    size_t state_count, state_bytes; /* numbers and bytes of one worker's optimizer state; 0 unless
+                                      * averaged */
+    int operations;                  /* number of the model's operations, whose names come first in
+                                      * records */
 
     void **slots;              /* [workers] vectors to be averaged; average: [senders] */
     void **state_slots;        /* [senders] optimizer states to be averaged */
@@ -118,8 +121,9 @@ struct dl_train_shared {
     void **gradients;          /* [workers] with sites: each worker's gradients */
     void *result;              /* averaged parameters or gradients */
     void *state_result;
-    void *velocity;          /* of the outer optimizer, whose parameters are `parameters` */
-    dl_quantise_plan *plans; /* [fragments] of messages of parameter changes; NULL: none */
+    void *velocity;          /* momentum of the outer optimizer, whose parameters are
+                              * `parameters` */
+    dl_quantise_plan *plans; /* [fragments] plans for messages of parameter changes; NULL: none */
     size_t message_bytes;    /* bytes of a worker's messages: its gradients, or all its fragments */
     void **all_slots;        /* rank 0: [senders of all] decoded messages; NULL elsewhere */
     void *gathered;          /* rank 0: one message of each rank */
@@ -127,11 +131,11 @@ struct dl_train_shared {
     atomic_llong *averaged;  /* [fragments] with lag: number of averages */
     void *parameters;        /* the server's; these vectors are in its memory, see
                               * train_exchange.c */
-    dl_quantise_plan plan;   /* of messages of gradients */
-    void **messages;         /* at the server, [workers] or in average [senders]; NULL:
+    dl_quantise_plan plan;   /* plan for messages of gradients */
+    void **messages;         /* messages at the server: [workers] or in average [senders]; NULL:
                               * uncompressed */
     void *blocks;            /* blocks of the plan, on the server's device */
-    dl_optimizer *optimizer; /* the server's */
+    dl_optimizer *optimizer; /* optimizer of the server */
     dl_train_syncer *syncer; /* NULL: none; else `parameters` are its last version */
     int64_t version;         /* updates applied by the server (async, softsync); guarded by the
                               * lock */
@@ -167,26 +171,29 @@ typedef struct dl_train_pending {
     dl_record fields;
     bool on_device;
     size_t from, to;
-    int64_t start_ns, end_ns; /* on the host: of the record, or of everything launched with it */
+    int64_t start_ns, end_ns; /* host times: of the record, or of everything launched with it */
     size_t first;             /* mark recorded at start_ns */
 } dl_train_pending;
 
 struct dl_train_worker {
     dl_train_shared *shared;
     int index;
-    dl_status status; /* of the set-up; later of the device, or of the other ranks */
+    dl_status status; /* status of the set-up; later of the device, or of exchanges with other
+                       * ranks */
     dl_error err;
     bool lost_rank; /* `status` is due to another rank */
 
     dl_device *device;         /* NULL: the processor */
     dl_device *server;         /* where = gpu: slot on the server's device, or `device` itself */
-    void *message, *residual;  /* for the worker's gradients; NULL: not needed */
+    void *message, *residual;  /* message and residual of the worker's gradients; NULL: not
+                                * needed */
     void *learned;             /* average: parameter change to be encoded; NULL: not needed */
     int64_t merged;            /* with lag: rounds merged so far */
     void *blocks;              /* blocks of the plan, on the worker's device */
-    dl_train_pending *pending; /* of the current step, on a device with an observer */
+    dl_train_pending *pending; /* [pending_count] records of the current step, on a device with an
+                                * observer */
     size_t pending_count, pending_capacity;
-    size_t marks;      /* recorded in this step */
+    size_t marks;      /* number of marks recorded in this step */
     bool launching;    /* mark `first_mark` was recorded, and the device has not been waited for
                         * since */
     size_t first_mark; /* recorded at launch_ns, when the device was idle */
@@ -200,13 +207,13 @@ struct dl_train_worker {
 
     int interval; /* local steps between two averages: by speed, else config's */
     int64_t step;
-    int samples;          /* of the current step */
-    int64_t samples_done; /* of all earlier steps */
+    int samples;          /* samples in the current step */
+    int64_t samples_done; /* samples in all earlier steps */
     int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync, async_average) */
     bool computes;        /* it has pulled, and not contributed since; guarded by the lock */
-    int64_t staleness;    /* of the last gradient applied, or DL_NO_STALENESS */
-    int64_t *step_ns;     /* [step_capacity]; the first `step` are done */
+    int64_t staleness;    /* staleness of the last gradient applied, or DL_NO_STALENESS */
+    int64_t *step_ns;     /* [step_capacity] durations of steps; the first `step` are done */
     int64_t step_capacity;
     int64_t start_ns, end_ns; /* start of the first step, end of the last */
     double first_loss, last_loss;
@@ -449,8 +456,8 @@ void dl_train_end_average(const dl_train_config *config, void *average, void *st
                           size_t first, size_t count);
 
 /* Turns sum[count], the sum of weight x change over the uploads, into a new version: `before` plus
- * the mean change. If `outer` is not NULL, the new version is `outer` after an outer step to
- * that. */
+ * the mean change. If `outer` is not NULL, the outer optimizer takes a step from `outer` towards
+ * this version, and its result is the new version instead. */
 void dl_train_end_merge(const dl_train_config *config, void *sum, int uploads, const void *before,
                         void *outer, void *velocity, size_t count);
 

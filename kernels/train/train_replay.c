@@ -51,9 +51,11 @@ typedef struct replay {
     void *outer, *velocity;  /* the outer optimizer's parameters and state; NULL: none */
     void *start;             /* common start of all workers, = outer if there is one; NULL: not
                               * needed */
-    dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: uncompressed */
+    dl_quantise_plan *plans; /* [fragments] plans for the messages of averages; NULL:
+                              * uncompressed */
     void *message, *average; /* message of a fragment; average of the values sent */
-    void **residuals;        /* [workers] for 1bit and topk (quantise.h); otherwise NULL */
+    void **residuals;        /* [workers] errors of earlier messages, for 1bit and topk
+                              * (quantise.h); otherwise NULL */
     void *sum;               /* sum of an update's gradients, or of a merge's uploads; mean of a
                               * site's gradients */
     void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */

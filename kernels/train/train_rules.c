@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "kernels/train/train_internal.h"
 
-/* MXNet's train_mnist.py has lr_factor 0.1 where it lowers the rate. */
+/* Factor on the learning rate where it drops, as lr_factor of MXNet's train_mnist.py. */
 #define DROP_FACTOR 0.1
 
 void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor)

@@ -23,7 +23,7 @@ enum { BUFFERS = 3, NONE = -1 };
 typedef struct learner {
     void *buffers[BUFFERS];
     int lying, merging; /* indices of the waiting and the merging buffer, or NONE */
-    void *start;        /* the parameters that it started from */
+    void *start;        /* parameters from which the worker's change is counted */
     int64_t cycle_start_ns;
 } learner;
 

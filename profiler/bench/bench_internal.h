@@ -58,8 +58,8 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
                             dl_error *err) DL_MUST_CHECK;
 
 /* Costs of waiting: release from a spinning barrier, wake-up of a blocked thread, hand-over of a
- * contended lock, and the time for which the scheduler lets a thread run while others want its
- * core. */
+ * contended lock, and the time for which the scheduler lets a thread run while other threads want
+ * its core. */
 
 /* Runs bursts of all cases in turn for budget_ns, at least one of each. A case still without a
  * sample is then measured in longer bursts, up to some seconds, until it has one; bench->gaps lists

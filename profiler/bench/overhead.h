@@ -25,7 +25,7 @@ typedef struct dl_overhead_config {
 
 typedef struct dl_overhead {
     int pairs;
-    int64_t steps; /* of each run */
+    int64_t steps; /* steps of each run */
     double records_per_step;
     double step_ns;          /* median over the runs without a trace */
     dl_capture_figure extra; /* ns added per step: with trace less without, over the pairs */
