@@ -29,7 +29,7 @@ typedef struct range {
 
 /* Head of TAG_RESULTS, followed by number, size and bytes of each job's result. */
 typedef struct results_head {
-    int64_t asks; /* 1: requests more jobs; -1: these were the last results */
+    int64_t asks; /* 1: requests more jobs; -1: these were the last results; 0: neither */
     double busy_s;
     int64_t jobs;
 } results_head;

@@ -465,7 +465,8 @@ static const dl_key rows[] = {
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL};
 
-/* Visits the numbers of one part, which are stored in the rows of `owner`. */
+/* Visits the numbers of one part: its quantities that may have bounds, whose rows have this
+ * owner. */
 static void visit_part(void *part, int owner, const char *name, dl_machine_visit_fn visit,
                        void *user)
 {

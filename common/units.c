@@ -168,7 +168,8 @@ const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value)
 }
 
 /* Writes `value` with three digits in the largest of units[count] (each 1000 times the previous
- * one) in which it is at least 1; zero as "0". `whole`: no decimals in the smallest unit. */
+ * one) in which it is at least 1; zero without decimals. `whole`: no decimals in the smallest
+ * unit. */
 static const char *format_scaled(char *text, size_t bytes, double value, const char *const *units,
                                  int count, int whole)
 {

@@ -14,7 +14,7 @@
 #define FINAL_STEPS 200
 #define FINAL_DRAWS 40
 #define FINAL_DRAWS_LEAST 10
-#define FINAL_EVENTS 60000000 /* total over all draws of the final points */
+#define FINAL_EVENTS 60000000 /* limit on the events of all draws of the final points */
 #define COARSE_EVENTS 400000000
 #define BEAM 3
 #define ROUNDS 8
@@ -502,7 +502,8 @@ static dl_status simulate_finally(dl_advice_search *s, const size_t *points, siz
     return status;
 }
 
-/* Sets the number of affordable draws, from the events of the searched points. */
+/* Sets the steps of the final simulation, and the number of draws that the event budget allows,
+ * from the events of the searched points. */
 static void plan_draws(dl_advice_search *s)
 {
     dl_advice *advice = s->advice;

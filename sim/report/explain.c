@@ -22,10 +22,10 @@
 #define GAIN_FRAC 0.01 /* smallest gain that is named */
 #define GAINS_SHOWN 3  /* gains named in the text */
 
-#define GAIN_ROUNDS 4 /* rounds of exchange in shortened runs */
+#define GAIN_ROUNDS 4 /* minimum rounds of exchange in a shortened run */
 #define GAIN_REPLICATES 5
-#define GAIN_EVENTS 2000000     /* total over all replicates */
-#define GAIN_EVENTS_ONE 1000000 /* events of one shortened replicate */
+#define GAIN_EVENTS 2000000     /* limit on the events of all replicates together */
+#define GAIN_EVENTS_ONE 1000000 /* limit on the events of one shortened replicate */
 #define GAIN_EVENTS_MAX 5000000 /* events of one full replicate; with more, nothing is simulated */
 
 /* --- series ----------------------------------------------------------------------------------- */

@@ -77,7 +77,8 @@ typedef struct dl_measured {
     int runs;                       /* rows of this point with values; 0: none, and all values are
                                      * NaN */
     int failed_runs;                /* rows with the word `error` */
-    int disturbed_runs;             /* rows left out: others took over DL_MEASURED_DISTURBED_FRAC */
+    int disturbed_runs;             /* rows left out, as over DL_MEASURED_DISTURBED_FRAC of the
+                                     * processors was taken */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
     double *runs_per_s;             /* [runs] throughput of each run, ascending; NULL: no runs */
     double *worker_staleness;       /* [workers of the point] mean staleness per worker, or NULL */

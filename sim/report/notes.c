@@ -434,7 +434,7 @@ static void add_idle(note_list *list, const dl_study *study, const dl_variant *v
     free(generators);
 }
 
-/* Notes nodes of a part of a rack that NVLink joins, if only NICs join them here. */
+/* Notes nodes that are parts of an NVLink rack but are joined only by NICs here. */
 static void add_racks(note_list *list, const dl_machine *m)
 {
     for (int k = 0; k < m->kind_count && m->nodes > 1; k++) {

@@ -18,7 +18,7 @@
 #include "sim/report/views.h"
 #include "sim/scenario/without.h"
 
-#define ROWS_OPEN 24            /* with more rows, unmeasured ones are shown on a click */
+#define ROWS_OPEN 24            /* maximum number of unmeasured rows shown without a click */
 #define CSV_BYTES_MAX (4 << 20) /* limit on the size of the results in the page */
 #define TIMELINE_BYTES 220000
 #define LANES_MAX 256 /* maximum number of GPUs in a time line */
@@ -111,7 +111,7 @@ static void put_description(FILE *out, const char *text)
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
-/* Writes the time line of the explained point. */
+/* Writes the time line of the row that the explanation selects for drawing. */
 static void put_timeline(const page *p)
 {
     const size_t row = p->explanation->drawn;

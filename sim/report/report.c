@@ -22,7 +22,8 @@
 /* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
-/* Writes the settings of the first variant, and a line that names the swept ones. */
+/* Writes the comments that start all results: program, scenario, settings of the first variant,
+ * swept keys, notes, assumptions, and defaults that decided. */
 static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study,
                        const dl_sweep *sweep)
 {

@@ -285,8 +285,9 @@ static const trial *try(search *s, double key)
 
 /* --- the search ------------------------------------------------------------------------------ */
 
-/* Returns the first value to try: the scenario's value, else the key's default, else the smallest
- * whole number or the geometric mean of the range's ends. */
+/* Returns the first value to try: the scenario's value (for [machine] nodes, the machine's),
+ * else the key's default, else the key's lowest whole number or the geometric mean of the
+ * range's ends. */
 static double first_value(const search *s)
 {
     const dl_key *key = s->solution->key;

@@ -55,7 +55,7 @@ typedef struct dl_solution {
     char *column;
     dl_solved *all; /* [count] */
     size_t count, unreached;
-    int64_t runs;    /* values tried */
+    int64_t runs;    /* number of values tried */
     double *skipped; /* [skipped_count] values that the scenario cannot have, in the order tried */
     size_t skipped_count;
     char *skipped_why; /* reason for the first skipped value; NULL: none */

@@ -30,10 +30,10 @@ typedef struct gradient {
 typedef struct timeline {
     dl_chrome_trace trace;
     int64_t bytes_max;
-    int all_workers, workers; /* workers of the point, and how many of them are drawn: the first
+    int all_workers, workers; /* workers of the point; number of drawn workers, which are the first
                                * ones */
     int started;              /* drawn workers that have completed a step */
-    int64_t steps;            /* completed steps of the drawn worker with the most */
+    int64_t steps;            /* largest number of steps that a drawn worker has completed */
     uint64_t flows;
     gradient *pending; /* [pending_count] gradients not applied yet */
     size_t pending_count;

@@ -11,7 +11,7 @@
 #include "sim/scenario/machine_catalogue_internal.h"
 
 #define GPUS_OF_A_SOCKET 4
-#define GPUS_OF_A_BOX 16 /* at most; a rack has more */
+#define GPUS_OF_A_BOX 16 /* maximum of a box; a rack has more */
 /* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell. */
 #define GPUS_OF_A_GRACE 2
 

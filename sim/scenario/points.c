@@ -11,8 +11,8 @@
 #include "common/units.h"
 
 #define POINTS_MAX 10000
-#define LOG_MAX 20000000 /* steps x workers if a replicate keeps each step: syncers, split models */
-#define LOADERS_MAX 100000000 /* total of all workers: their events fit into a queue */
+#define LOG_MAX 20000000      /* limit on steps x workers that syncers and split models log */
+#define LOADERS_MAX 100000000 /* limit on the total of loaders: their events fit into a queue */
 #define STEPS_MAX 1e11        /* limit on steps x workers of any run, which takes a day or more */
 
 /* --- lists of swept values ------------------------------------------------------------------ */
@@ -323,7 +323,8 @@ static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks that the workers can share the batch. */
+/* Checks that the batch divides into micro-batches of the workers, and interleaved micro-batches
+ * into multiples of the stages; rejects shares by speed for workers with several GPUs. */
 static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                              const dl_sweep_lists *lists, const dl_point *point, const char *text,
                              dl_error *err)

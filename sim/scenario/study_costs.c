@@ -34,7 +34,7 @@ static dl_status estimate_models(dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* Returns the samples per step of one worker if all points agree; else 0. */
+/* Returns the samples per step of the single-worker baseline if all points agree; else 0. */
 static int64_t baseline_batch(const dl_scenario *scenario)
 {
     int64_t batch = 0;

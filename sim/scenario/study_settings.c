@@ -88,8 +88,8 @@ static void take_turns(dl_variant *variant)
     scenario->gpu->ahead = scenario->gpu->prefetch = 0;
 }
 
-/* Shards states like the program of the costs, if the scenario leaves this open and all points
- * allow it. */
+/* Shards the model state like the program of the costs, if the scenario leaves this open and all
+ * points allow it. */
 static void take_sharded(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
