@@ -104,7 +104,7 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
-/* Checks that no switch is its own ancestor. */
+/* Checks that the parents of every switch lead to a socket, within DL_MACHINE_MAX_DEPTH levels. */
 static dl_status check_switches(const dl_machine_reader *r)
 {
     const dl_node_kind *n = r->node;
@@ -125,7 +125,8 @@ static dl_status check_switches(const dl_machine_reader *r)
     return DL_OK;
 }
 
-/* Checks that all parts of a node are connected. Returns DL_ERR_RANGE or DL_ERR_DATA. */
+/* Checks that a node has valid switches, a GPU and at most one price, and that several nodes have
+ * NICs. Returns DL_ERR_RANGE or DL_ERR_DATA. */
 static dl_status check_node(const dl_machine_reader *r)
 {
     const dl_node_kind *n = r->node;

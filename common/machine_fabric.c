@@ -27,7 +27,8 @@ static int find_net_switch(const dl_fabric *f, const char *name)
     return i;
 }
 
-/* Calls take(user, number) for each number of a list "0-3, 8". */
+/* Calls take(user, number) for each number of a list "0-3, 8"; reports a number for which it fails
+ * as repeated. */
 static dl_status read_list(const dl_ini *ini, const dl_ini_entry *entry, dl_error *err,
                            dl_status (*take)(void *user, int number), void *user)
 {

@@ -509,8 +509,8 @@ static dl_status take_long(option_parse *parse, const char *text)
     return status;
 }
 
-/* Parses letters after '-': flags, the last one optionally followed by its argument, which may be
- * the next text. */
+/* Parses letters after '-': flags, and last possibly an option with an argument, which is the rest
+ * of the text or the next text. */
 static dl_status take_letters(option_parse *parse, const char *letters)
 {
     const dl_command *command = parse->command;

@@ -524,7 +524,8 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
 /* Tolerance of the list's mean, as its values may be rounded. */
 #define WORK_MEAN_TOLERANCE 0.01
 
-/* Reads [work] steps. */
+/* Reads [work] steps, which must ascend and have a mean of about 1, and divides them by their
+ * mean. */
 static dl_status read_work(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                            dl_error *err)
 {
@@ -744,7 +745,8 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     return key->owner == DL_COST_SINGLE ? read_into(costs, ini, entry, err) : DL_OK;
 }
 
-/* Rejects an operation with a negative time within the measured batch sizes. */
+/* Rejects an operation with a negative time at the largest measured batch, or at 1e6 samples if
+ * that is unknown. */
 static dl_status check_ops(const dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

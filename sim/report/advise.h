@@ -139,8 +139,8 @@ typedef struct dl_advice {
                       * with other numbers of workers */
     size_t *simpler; /* [simpler_count] points that differ from the best one in one setting */
     size_t simpler_count;
-    size_t more;    /* index of the best point with the largest number of workers; point_count:
-                     * best[0] has that number */
+    size_t more;    /* index of the point with the best one's settings and the largest number of
+                     * workers; SIZE_MAX: the best one has that number */
     size_t *beyond; /* [beyond_count] points beyond a limit that would be better */
     size_t beyond_count;
     dl_gains gains, more_gains; /* gains of the best point and of `more` */

@@ -365,7 +365,8 @@ static void put_pair(FILE *out, const dl_advice *advice, const dl_advice_pair *p
     if (!pair->differ && pair->ties < pair->draws) fputs(": cannot be told apart", out);
 }
 
-/* Writes the settings in which b differs from a. */
+/* Writes the first of these in which b differs from a: workers and batch; mode and its settings;
+ * other settings. */
 static void put_difference(FILE *out, const dl_advice *advice, const dl_advised *a,
                            const dl_advised *b)
 {

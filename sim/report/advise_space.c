@@ -159,7 +159,8 @@ static void add_intervals(const dl_advice_search *s, dl_advice_axis *axis)
     sort_numbers(axis);
 }
 
-/* Adds the scenario's batches and repeated doublings of them up to the limit. */
+/* Adds the scenario's batches, repeated doublings of them up to the limit, and the limit itself
+ * (FILL for batches per worker). */
 static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
 {
     const int64_t most = s->advice->config.max_batch;
@@ -394,7 +395,8 @@ static void allow_sharded(const dl_advice *advice, size_t *at)
         set_value(advice, at, OVERLAP, "yes");
 }
 
-/* Clears inapplicable settings, so that equal points have equal values. */
+/* Clears inapplicable settings and sets missing applicable ones to the axis' start, so that equal
+ * points have equal values. */
 static void normalize(const dl_advice *advice, size_t *at)
 {
     for (int pass = 0; pass < 2; pass++) { /* twice, as applicability depends on values set in the
@@ -507,8 +509,8 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
-/* Returns the settings that differ from the default, "overlap yes, bucket_bytes 25 MB"; the caller
- * frees them. */
+/* Returns the settings from axis ACCUMULATE on, "overlap yes, bucket_bytes 25 MB", without those
+ * before FIXED, except `where`, that equal the default; the caller frees them. */
 static char *settings_text(const dl_advice *advice, const size_t *at)
 {
     char *text = NULL;

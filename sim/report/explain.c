@@ -547,7 +547,7 @@ void dl_explanation_html(FILE *out, const dl_explanation *x)
     if (x->row != x->sweep->row_count) put_gains_html(out, &x->gains);
 }
 
-/* Writes "Halving A gives 1.47 times the throughput, halving B 1.13 times." */
+/* Writes "Halving A gives 1.47 times the throughput; halving B gives 1.13 times." */
 static void put_gains_sentence(FILE *out, const dl_gains *gains)
 {
     char *text = NULL, times[32];

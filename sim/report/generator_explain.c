@@ -69,7 +69,8 @@ static const struct {
     {"validation", "validation", change_validation},
 };
 
-/* Throughput with one quantity scaled by `factor`; `change` NULL: nothing is scaled. */
+/* Mean throughput over the replicates, with one quantity scaled by `factor` (`change` NULL: nothing
+ * is scaled); NaN if a run fails. */
 static double throughput(const dl_variant *variant, const dl_point *point,
                          void (*change)(changed *c, double factor), double factor)
 {

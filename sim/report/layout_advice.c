@@ -348,7 +348,8 @@ static size_t value_number(dl_swept_key *key, const char *value)
     return key->count - 1;
 }
 
-/* Adds the layout to the study as a variant. */
+/* Reads the layout's scenario and costs, and adds them to the study as a variant; the text of the
+ * first one becomes the study's. */
 static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
 {
     dl_study *all = &s->advice->study, one = {0};

@@ -137,7 +137,8 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
     return why == NULL ? DL_OK : dl_error_set(err, DL_ERR_USAGE, "--advise layout needs %s", why);
 }
 
-/* Returns the axes larger than 1, "tp=2,pp=4,fsdp=8,dp=2"; the caller frees it. */
+/* Returns the axes larger than 1, "tp=2,pp=4,fsdp=8,dp=2", or "dp=1" if there are none; the caller
+ * frees it. */
 static char *layout_text(const dl_point *point, int order)
 {
     static const char *const names[] = {

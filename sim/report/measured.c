@@ -612,7 +612,8 @@ static char *line_of(const table *t, size_t row, int column)
     return text;
 }
 
-/* Adds row i's source, note and use to its point. */
+/* Adds row i's source and note to its point, and its use, which must equal that of the point's
+ * earlier rows. */
 static dl_status describe(dl_measured *point, const table *t, size_t i, const measured_row *row,
                           dl_error *err)
 {

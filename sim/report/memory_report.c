@@ -28,7 +28,8 @@ static bool differ(const dl_study *study)
     return false;
 }
 
-/* Returns the swept settings, "tp=8,pp=2, recompute full"; the caller frees it. */
+/* Returns the swept settings, "tp=8,pp=2, recompute full", and workers and batch if points differ
+ * in them or nothing is swept; the caller frees it. */
 static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
 {
     char *label = NULL;

@@ -720,8 +720,8 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
     return largest;
 }
 
-/* Notes measured collectives that match no row's exchange, because of other numbers of ranks or
- * nodes or another algorithm. Skipped if a row has split models. */
+/* Notes the measured collectives if none of them matches a row's exchange, because of other numbers
+ * of ranks or nodes or another algorithm. Skipped if a row has a split model. */
 static void add_unused_collectives(note_list *list, const dl_variant *variant,
                                    const dl_sweep *sweep, size_t number)
 {

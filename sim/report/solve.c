@@ -331,8 +331,9 @@ static bool is_allowed(search *s, double key)
     return false;
 }
 
-/* For a whole-number key, returns the allowed value between low and high that is nearest to `key`;
- * NaN if there is none or, with an error in s->status, none among the NEAR_MAX nearest. */
+/* Returns the allowed whole number between low and high that is nearest to `key`; NaN if there is
+ * none or, with an error in s->status, none among the NEAR_MAX nearest. Returns `key` for keys that
+ * are not whole numbers. */
 static double nearest(search *s, double key, double low, double high)
 {
     if (!is_whole(s->solution->key)) return key;
@@ -411,8 +412,8 @@ static bool go(search *s, double target, bool up, size_t *low)
     return false;
 }
 
-/* Brackets the target: searches first in the direction in which the column approaches it, then in
- * the other. */
+/* Brackets the target: tries two values, then searches in the direction in which the column
+ * approaches the target, or in both directions if that is unknown. */
 static bool bracket(search *s, double target, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -777,7 +778,7 @@ typedef struct solved_row {
     char value[128]; /* the key's value as text */
 } solved_row;
 
-/* Writes "With interval 38, utilisation_frac is 0.9002: 4 workers, batch 32, average. 2 of 3
+/* Writes "With interval = 38, utilisation_frac is 0.9002: 4 workers, batch 32, average. 2 of 3
  * targets are reached." */
 static void print_verdict(FILE *out, const dl_solution *solution)
 {

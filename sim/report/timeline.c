@@ -231,7 +231,8 @@ static void name_gpus(timeline *t)
     }
 }
 
-/* Names the first process: the point's text, and the steps and tracks that the file contains. */
+/* Names the first process by the point's text and the steps and workers that the file contains, and
+ * the processes and tracks of the server and of collectives. */
 static void name_processes(timeline *t, const dl_scenario *scenario, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES + 160];

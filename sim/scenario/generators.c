@@ -119,7 +119,8 @@ static dl_status check_gpus(dl_generators *g, const dl_ini *ini, int machine, dl
     return DL_OK;
 }
 
-/* Rejects settings with which no update can be made. */
+/* Rejects settings with which no update can be made, rule = workers without requests in flight, and
+ * requeue without age_max. */
 static dl_status check_rule(const dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     if (g->rule == DL_RULE_INSTALLED && !g->colocated && g->bound < g->copy_every - 1)
@@ -148,7 +149,8 @@ static dl_status check_copy(dl_generators *g, const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* Checks a measured on-policy update, from which the times of both sides are derived. */
+/* Checks a measured on-policy update, from which the times of both sides are derived, and sets its
+ * length and GPUs if they are open. */
 static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     if (isnan(g->on_policy_s)) {

@@ -158,7 +158,7 @@ static bool has_rate(const dl_csv *csv, size_t row, const char *column)
     return dl_machine_cell(csv, row, column)[0] == '\0' || dl_machine_rate(csv, row, column) > 0;
 }
 
-/* Checks that all names used in rows exist, so that every row gives a valid machine. */
+/* Checks the names, rates and counts in all rows, so that every row gives a valid machine. */
 static dl_status check_tables(const dl_machine_tables *t, dl_error *err)
 {
     for (size_t r = 0; r < t->gpus.rows; r++) {
@@ -323,7 +323,8 @@ static int nearest_gpu(const dl_csv *gpus, const char *typed)
     "; dlsim --machines lists machines and GPUs; another GPU goes into a machine file's " \
     "[gpu_model] (docs/formats.md)"
 
-/* Writes "; did you mean ...", with the nearest machine, to text[bytes]. */
+/* Writes "; did you mean ...", with the nearest machine, to text[bytes]; if none is near, refers to
+ * machine files. */
 static void machines_hint(char *text, size_t bytes, const char *name)
 {
     dl_machine_tables t;

@@ -140,7 +140,8 @@ static const fabric_rates reached[] = {
      "; Sums of 6 to 8 GPUs there: 540 to 545 GB/s.\nsum_frac = 0.8, assumed\n"},
     {0, NULL, ""}};
 
-/* Writes NVLink links with the rates that copies reach. */
+/* Writes the NVSwitch or the mesh of links between a node's GPUs, with the rates that copies
+ * reach. */
 static void write_fabric(writer *to)
 {
     const size_t gpu = (size_t)to->kind->parts[0].gpu;

@@ -297,7 +297,8 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks messages of workers on cores: dlprof train supports them only for pushes to a server. */
+/* Checks compressed messages of workers on cores: dlprof train supports them only for pushes to a
+ * server, and not with average_state. */
 static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_point *point, const char *text, dl_error *err)
 {
@@ -405,8 +406,8 @@ static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
                         "%s (point: %s)", why, text);
 }
 
-/* Checks the participants and the timing of the exchange: shared GPUs, delayed exchanges, a
- * server. */
+/* Checks the participants and the timing of the exchange: shared GPUs, lag, collectives of hosts,
+ * sharding, and the settings of a server. */
 static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_sweep_lists *lists, const dl_point *point,
                                 const char *text, dl_error *err)
@@ -453,7 +454,8 @@ const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini)
     return listed != NULL ? listed : dl_ini_find(ini, "failures", "worker_mtbf_s");
 }
 
-/* Checks the options of local SGD, and the number of workers that an update waits for. */
+/* Checks the options of local SGD, settings that a single dispatch thread excludes, and the number
+ * of workers that an update waits for. */
 static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                                const dl_sweep_lists *lists, const dl_point *point, const char *text,
                                dl_error *err)

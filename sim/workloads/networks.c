@@ -96,7 +96,7 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     return DL_OK;
 }
 
-/* Parses "KEY=VALUE"; *index is that of the key, < 0 after an error. */
+/* Parses "KEY=VALUE"; *index is that of the key, -1 if it is unknown. */
 static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t *values,
                           int *index, dl_error *err)
 {

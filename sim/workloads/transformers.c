@@ -189,7 +189,7 @@ static dl_status take_bits(const int64_t *values, dl_architecture *architecture,
     return DL_OK;
 }
 
-/* Sets the matrices with adapters; the default is PEFT's for Llama and GPT-2. */
+/* Sets and checks the matrices with adapters; the default is PEFT's for Llama and GPT-2. */
 static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error *err)
 {
     const bool joined = s->joined;
