@@ -45,8 +45,8 @@ static dl_status take_slow(void *user, char *item, dl_error *err)
     return status;
 }
 
-/* Parses "1:40-60": a worker, and the start and end of its absence in s; without an end it does not
- * return. A worker's absences must be in chronological order. */
+/* Parses "1:40-60": a worker, and the start and end of its absence in s; without an end the
+ * worker does not return. A worker's absences must be in chronological order. */
 static dl_status take_absence(void *user, char *item, dl_error *err)
 {
     const reader *r = user;
