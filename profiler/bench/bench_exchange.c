@@ -77,7 +77,7 @@ typedef struct dl_round_shared {
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
     dl_span learned[DL_QUANTISE_COUNT], encode[DL_QUANTISE_COUNT],
-        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round, without the time off the core */
+        decode[DL_QUANTISE_COUNT]; /* spans of the last MESSAGE round, without time off the core */
     int message_rounds;
     dl_barrier *within; /* [thread_count + 1] spinning; number t is for rounds of t threads */
     dl_lock lock;

@@ -92,7 +92,7 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
 #define COPIES 16
 #define LAUNCHES 200
 
-/* Most bytes copied between two marks, unless a single copy is larger. */
+/* Maximum bytes copied between two marks, unless a single copy is larger. */
 #define BATCH_BYTES ((size_t)64 << 20)
 
 #define ROUNDS_MIN 2
@@ -446,7 +446,7 @@ typedef struct memory_bench {
     dl_trace_stream *stream;
     uint32_t ids[MEMORY_NAME_COUNT];
     int gpu;
-    size_t bytes[MEMORY_SIZES]; /* of a vector */
+    size_t bytes[MEMORY_SIZES]; /* bytes of one vector, by size */
     dl_device *device;
     void *vectors[DL_BENCH_GPU_VECTORS], *result, *message;
     dl_quantise_plan plans[MEMORY_SIZES][DL_QUANTISE_COUNT];

@@ -20,7 +20,7 @@
 #define QUICK_BYTES ((size_t)1 << 20)
 
 #define VECTORS_MAX 8
-/* Fewest repetitions: five, or two if five would take more than OVER_BUDGET_MAX times the
+/* Minimum repetitions: five, or two if five would take more than OVER_BUDGET_MAX times the
  * budget. */
 #define REPETITIONS_MIN 5
 #define REPETITIONS_LEAST 2
@@ -44,7 +44,7 @@ typedef struct piece {
 typedef struct memory {
     const dl_bench_config *config;
     dl_bench *bench;
-    size_t count, bytes; /* of a whole vector, over all pieces */
+    size_t count, bytes; /* numbers and bytes of a whole vector, over all pieces */
     memory_case cases[CASES_MAX];
     uint32_t case_count;
     int thread_count;

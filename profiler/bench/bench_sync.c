@@ -21,8 +21,8 @@
  * in bursts of this length and twice, four times ... as long, up to the longest. */
 #define LONGER_BURST_NS 250000000LL
 #define LONGEST_BURST_NS 4000000000LL
-#define SAMPLES_MAX 20000 /* most samples of one thread in a burst */
-#define ROUNDS_MIN 4      /* fewest rounds of a burst, even if its time is over */
+#define SAMPLES_MAX 20000 /* maximum samples of one thread in a burst */
+#define ROUNDS_MIN 4      /* minimum rounds of a burst, even if its time is over */
 
 /* A blocked thread sleeps for this time plus a random part of the span, so that it is certainly
  * asleep. */
@@ -45,7 +45,7 @@ typedef struct sync_case {
     int threads;
     bool one_core;            /* all threads on the first core instead of one core each */
     uint32_t vectors, in_use; /* values of the records' `vectors` and `threads` */
-    size_t samples;           /* taken so far */
+    size_t samples;           /* number of samples taken so far */
 } sync_case;
 
 /* State shared by the threads of a burst. */

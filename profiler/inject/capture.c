@@ -150,7 +150,7 @@ static void capture_meta_process(dl_trace_writer *writer, const dl_capture_setti
     write_rank(writer);
 }
 
-/* Most groups of texts that are counted; no program uses as many for its steps. */
+/* Maximum number of groups of texts that are counted; no program uses as many for its steps. */
 #define GROUPS_MAX 64
 
 typedef struct group {

@@ -24,7 +24,7 @@
 
 #define DL_CAPTURE_FLUSH_MS 500 /* interval at which the threads' buffers are written */
 
-/* Whether activities are recorded now. Costs one load; lets a front end skip work. */
+/* Returns whether activities are recorded now. Costs one load; lets a front end skip work. */
 bool dl_capture_active(void);
 
 /* Appends a copy of *activity, whose name and detail come from dl_capture_intern. About as cheap as
@@ -35,9 +35,9 @@ void dl_capture_append(const dl_activity *activity);
 /* Writes the calling thread's activities now, instead of at the next flush. */
 void dl_capture_flush(void);
 
-/* Id of `text` in the trace's strings, the same for equal texts, valid until the process ends. 0
- * for "", NULL, and when nothing is recorded. Takes a lock and hashes the text: keep the ids of
- * recurring texts. */
+/* Returns the id of `text` in the trace's strings, the same for equal texts, valid until the
+ * process ends; 0 for "", NULL, and when nothing is recorded. Takes a lock and hashes the text:
+ * keep the ids of recurring texts. */
 uint32_t dl_capture_intern(const char *text);
 
 /* Writes key = value about the whole run; a later value overrides. Slow (one write): not for
@@ -45,17 +45,17 @@ uint32_t dl_capture_intern(const char *text);
 void dl_capture_meta(const char *key, const char *value);
 void dl_capture_meta_number(const char *key, uint64_t value);
 
-/* CLOCK_REALTIME in ns: the clock of all activities. */
+/* Returns CLOCK_REALTIME in ns: the clock of all activities. */
 int64_t dl_capture_now(void);
 
-/* The calling thread's gettid(), cached per thread. */
+/* Returns the calling thread's gettid(), cached per thread. */
 uint32_t dl_capture_thread(void);
 
-/* The settings of the recording. Valid once the capture has started (dl_capture_active). */
+/* Returns the settings of the recording, valid once the capture has started (dl_capture_active). */
 const struct dl_capture_settings *dl_capture_settings_used(void);
 
-/* Path of a file next to the trace, with `ending` (".raw") instead of ".dlt". free(). NULL when
- * nothing is recorded. */
+/* Returns the path of a file next to the trace, with `ending` (".raw") instead of ".dlt"; NULL when
+ * nothing is recorded. free() it. */
 char *dl_capture_path(const char *ending);
 
 /* `function` will be called once before the file is closed, at the end of the process or of the

@@ -50,7 +50,7 @@ typedef struct dl_cupti_api {
     DL_CUPTI_NEEDED(DL_CUPTI_MEMBER)
     DL_CUPTI_OPTIONAL(DL_CUPTI_MEMBER)
 #undef DL_CUPTI_MEMBER
-    uint32_t version; /* of the library: cuptiGetVersion */
+    uint32_t version; /* version of the library (cuptiGetVersion) */
 } dl_cupti_api;
 
 /* Functions of the driver; NULL if the process has no driver. */

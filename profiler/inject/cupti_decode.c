@@ -221,16 +221,16 @@ typedef struct shape_slot {
     uint32_t id; /* 0 = free */
 } shape_slot;
 
-#define WAITING_MAX 256   /* most events of a buffer that wait for their call */
+#define WAITING_MAX 256   /* maximum events of a buffer that wait for their call */
 #define CONTEXTS_MAX 1024 /* contexts with smaller ids have their device remembered */
 
 struct dl_cupti_decoder {
     const dl_cupti_api *api;
     const dl_cuda_api *cuda;
     dl_activity_sink sink;
-    dl_capture_preset preset; /* for driver calls */
+    dl_capture_preset preset; /* preset that selects driver calls */
     dl_decode_counts counts;
-    int64_t last_end_ns;              /* of the previous record */
+    int64_t last_end_ns;              /* end of the previous record */
     uint32_t device_of[CONTEXTS_MAX]; /* by context id; 0 = device 0 or unknown */
     dl_activity waiting[WAITING_MAX]; /* events without a time, oldest first */
     size_t waiting_count;

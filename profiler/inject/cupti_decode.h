@@ -36,9 +36,9 @@ typedef struct dl_activity_sink {
 
 /* Counts of the records so far. */
 typedef struct dl_decode_counts {
-    uint64_t records;         /* of all kinds */
-    uint64_t lost_timestamps; /* without times; left out */
-    uint64_t unknown;         /* of kinds other than those above */
+    uint64_t records;         /* records of all kinds */
+    uint64_t lost_timestamps; /* records without times, which are left out */
+    uint64_t unknown;         /* records of kinds not listed above */
 } dl_decode_counts;
 
 typedef struct dl_cupti_decoder dl_cupti_decoder;

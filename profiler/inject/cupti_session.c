@@ -183,7 +183,7 @@ static struct {
     /* Written by CUPTI's callbacks. */
     _Atomic(dl_buffer *) filled; /* list, newest first */
     sem_t wake;
-    atomic_uint contexts; /* created so far */
+    atomic_uint contexts; /* number of contexts created so far */
     atomic_uint waits;    /* calls that waited for the device */
     atomic_bool forked;   /* in a child: CUPTI is never called again */
     atomic_bool dead;     /* CUPTI has reported a fatal error */

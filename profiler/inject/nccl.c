@@ -80,7 +80,7 @@ static const dl_nccl_fields rooted_fields = {{0, 1, 2, -1, -1, -1}};
 static const dl_nccl_fields comm_fields = {{0, -1, -1, 1, 2, 3}};
 
 static const struct {
-    uint8_t id; /* less NVTX_PAYLOAD_SCHEMA_ID_STATIC_START */
+    uint8_t id; /* schema id less NVTX_PAYLOAD_SCHEMA_ID_STATIC_START */
     const dl_payload_layout *layout;
     const dl_nccl_fields *fields;
 } fixed[] = {

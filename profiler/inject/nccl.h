@@ -47,8 +47,8 @@ dl_nccl_fields dl_nccl_fields_find(const dl_payload_layout *layout);
 void dl_nccl_read(dl_nccl_values *values, const dl_payload_layout *layout,
                   const dl_nccl_fields *fields, const nvtxPayloadData_t *payload);
 
-/* Number of the NCCL function `name` ("ncclAllReduce"), below DL_NCCL_FUNCTION_LIMIT; 0 if
- * unknown. */
+/* Returns the number of the NCCL function `name` ("ncclAllReduce"), below DL_NCCL_FUNCTION_LIMIT; 0
+ * if unknown. */
 uint32_t dl_nccl_function(const char *name);
 
 #define DL_NCCL_FUNCTION_LIMIT 256

@@ -27,7 +27,7 @@ typedef struct dl_nvtx_schema {
 
 /* A text in the form that ranges store. */
 typedef struct dl_nvtx_message {
-    uint32_t id;       /* of the text in the trace */
+    uint32_t id;       /* id of the text in the trace */
     uint32_t function; /* dl_nccl_function of the text, in NCCL's domain; else 0 */
 } dl_nvtx_message;
 
@@ -35,7 +35,7 @@ typedef struct dl_nvtx_message {
 
 /* Payloads of one event. */
 typedef struct dl_nvtx_payloads {
-    const nvtxPayloadData_t *data; /* the program's, NULL if there are none */
+    const nvtxPayloadData_t *data; /* the program's payloads; NULL if there are none */
     size_t count;
 } dl_nvtx_payloads;
 
@@ -490,7 +490,7 @@ static void on_domain_destroy(nvtxDomainHandle_t domain)
     if (dl_capture_active()) nvtx_domain_destroy(DOMAIN(domain));
 }
 
-/* The payload extension. */
+/* Callbacks of the payload extension. */
 static uint64_t on_schema(nvtxDomainHandle_t domain, const nvtxPayloadSchemaAttr_t *attributes)
 {
     return dl_capture_active() ? nvtx_schema_add(DOMAIN(domain), attributes) : 0;

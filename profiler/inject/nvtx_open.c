@@ -26,7 +26,7 @@ typedef struct thread_state {
     /* Taken by the thread itself, without contention until the recording ends, and by the end. */
     atomic_flag lock;
     size_t depth, capacity;
-    size_t lost; /* pushed above the stack, but not kept */
+    size_t lost; /* number of ranges pushed above the stack that were not kept */
     dl_nvtx_open *stack;
     text_slot texts[TEXT_SLOTS];
     struct thread_state *previous, *next; /* in the list `threads` */

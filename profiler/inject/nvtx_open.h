@@ -40,7 +40,8 @@ bool dl_nvtx_end(nvtxRangeId_t id, dl_nvtx_open *open);
 /* Records all open ranges as ending at now_ns; later ranges are not kept. */
 void dl_nvtx_open_end(int64_t now_ns);
 
-/* Id of `text` in the trace (dl_capture_intern), from a cache of the thread if possible. */
+/* Returns the id of `text` in the trace (dl_capture_intern), from a cache of the thread if
+ * possible. */
 uint32_t dl_nvtx_text_id(const char *text);
 
 #endif

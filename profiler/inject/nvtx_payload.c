@@ -126,7 +126,7 @@ static dl_payload_type entry_type(const nvtxPayloadSchemaEntry_t *entry, dl_payl
 /* Place of the next entry. */
 typedef struct position {
     uint64_t next;
-    size_t align; /* largest so far */
+    size_t align; /* largest alignment so far */
     bool known;
 } position;
 

@@ -37,7 +37,7 @@ typedef enum dl_capture_graphs {
 } dl_capture_graphs;
 extern const char *const dl_capture_graphs_names[]; /* "node", "graph", NULL */
 
-#define DL_CAPTURE_STEPS_MAX 4294967295LL   /* most steps that a trace can number */
+#define DL_CAPTURE_STEPS_MAX 4294967295LL   /* maximum steps that a trace can number */
 #define DL_CAPTURE_DURATION_MAX_S 31536000. /* a year */
 #define DL_CAPTURE_END_WAIT_S 5
 #define DL_CAPTURE_LIMIT_MIN_BYTES 131072 /* less would not hold header, names and a full chunk */

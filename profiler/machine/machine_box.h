@@ -29,7 +29,7 @@ typedef struct dl_pci_link {
 } dl_pci_link;
 
 typedef struct dl_box_switch {
-    char bus_id[DL_BUS_ID_BYTES]; /* of the upstream port */
+    char bus_id[DL_BUS_ID_BYTES]; /* address of the upstream port */
     int parent;                   /* place above */
     dl_pci_link link;             /* to the parent */
 } dl_box_switch;
@@ -44,7 +44,7 @@ typedef struct dl_box_gpu {
     char name[DL_BOX_NAME_BYTES];     /* "NVIDIA A100-SXM4-40GB" */
     int major, minor;                 /* compute capability */
     double cores;                     /* fp32 cores, each with one multiply-add per cycle */
-    double clock_hz, memory_clock_hz; /* maximum */
+    double clock_hz, memory_clock_hz; /* maximum clocks */
     double memory_bus_bits, memory_bytes;
 
     /* Measured by dl_box_take_copies: copies to and from pinned host memory; both directions
@@ -70,7 +70,7 @@ typedef struct dl_box_nvlink {
 typedef struct dl_box {
     char name[DL_BOX_NAME_BYTES], processor[DL_BOX_NAME_BYTES];
     int sockets, cores;
-    double memory_bytes, cache_bytes; /* of all sockets; last level of caches */
+    double memory_bytes, cache_bytes; /* totals over all sockets; cache_bytes: last-level caches */
     int numa_count;
     bool places_known; /* false: some devices are put at socket0, as their socket is unknown */
     bool peer_memory;  /* the kernel module for copies between NICs and GPUs is loaded */

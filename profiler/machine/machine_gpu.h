@@ -16,9 +16,7 @@ enum {
     DL_NVML_REMOTE_GPU = 0,
     DL_NVML_REMOTE_NPU,
     DL_NVML_REMOTE_SWITCH
-};                             /* kinds of device at
-                                                                             * the other end of an
-                                                                             * NVLink */
+};                             /* device at the other end of an NVLink */
 enum { DL_NVML_P2P_READ = 0 }; /* nvmlGpuP2PCapsIndex_t */
 enum { DL_NVML_FIELD_NVLINK_SPEED_COMMON = 90, DL_NVML_FIELD_NVLINK_SPEED = 164 }; /* MB/s */
 enum { DL_NVML_TYPE_UNSIGNED = 1, DL_NVML_TYPE_UNSIGNED_LONG_LONG = 3 };

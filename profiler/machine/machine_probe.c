@@ -10,7 +10,7 @@
 #define VENDOR_NVIDIA 0x10de
 #define CLASS_NETWORK 0x02 /* upper byte of the class (PCI Code and ID Assignment) */
 #define CLASS_DISPLAY 0x03
-#define CHAIN_MAX (2 * DL_MACHINE_MAX_DEPTH + 2) /* most bridges above a device that are examined */
+#define CHAIN_MAX (2 * DL_MACHINE_MAX_DEPTH + 2) /* maximum bridges examined above a device */
 
 /* State of the probe. */
 typedef struct probe {

@@ -9,10 +9,10 @@
 
 /* Sizes of one worker's vectors under a configuration. */
 typedef struct dl_run_sizes {
-    size_t parameters; /* count */
+    size_t parameters; /* number of parameters */
     size_t parameter_bytes;
-    size_t state_bytes;      /* of the optimizer */
-    size_t gradient_bytes;   /* of all parameters */
+    size_t state_bytes;      /* size of the optimizer's state */
+    size_t gradient_bytes;   /* size of the gradients of all parameters */
     size_t activation_bytes; /* per sample: the layers' kept data, and its gradients */
 } dl_run_sizes;
 
@@ -34,8 +34,8 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
 /* Writes the keys of async_average: uploads_applied, _too_stale, _superseded, _unmerged, merges. */
 void dl_run_meta_uploads(dl_trace_writer *writer, const dl_merge_counts *uploads);
 
-/* Writes others_permille and steal_permille, the use of the processors by others during the run;
- * nothing if it is unknown. */
+/* Writes others_permille and steal_permille, the use of the processors during the run by other
+ * programs and by the host of a virtual machine; nothing if it is unknown. */
 void dl_run_meta_disturbed(dl_trace_writer *writer, const dl_cpu_disturbance *disturbed);
 
 /* Writes the keys of a run on a device: device_count, shared_gpu (1 if workers share one),

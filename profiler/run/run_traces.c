@@ -20,7 +20,7 @@
 #define TORCH_ENDING ".json.gz"
 
 #define TOP_ROWS 10   /* rows of a printed table */
-#define LIST_INDENT 4 /* of continuation lines */
+#define LIST_INDENT 4 /* indent of continuation lines, in columns */
 
 /* Returns the ending of the name of a trace or log; NULL if it is neither. */
 static const char *ending_of(const char *name)

@@ -22,7 +22,7 @@ typedef struct dl_run_process {
     bool has_trace, by_torch; /* by_torch: from PyTorch's profiler */
     uint64_t trace_bytes;
     bool readable;  /* else `error` has the reason */
-    dl_error error; /* of reading the trace */
+    dl_error error; /* error of reading the trace */
     bool complete;  /* the process wrote everything */
     char *stopped;  /* why the recording ended before the process; NULL = it did not */
     uint64_t counts[DL_ACTIVITY_KIND_END]; /* activities by kind */

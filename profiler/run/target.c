@@ -24,7 +24,7 @@
 
 #define DL_RUN_CLAIM ".dlprof-run" /* folder inside the traces' folder while a run uses it */
 
-/* Most runs of one command that may start in the same second; more would be a mistake. */
+/* Maximum runs of one command that may start in the same second; more would be a mistake. */
 #define SAME_SECOND_MAX 1000
 
 /* Variables that name a library to load: for the driver at its start, for NVTX in each library that

@@ -15,8 +15,8 @@ typedef struct dl_target_end {
     int exit_code;                /* as in a shell: 128 + signal if a signal killed the target */
     int signal;                   /* the signal that killed it, or 0 */
     int64_t elapsed_ns;           /* from its start to its end */
-    dl_cpu_disturbance disturbed; /* use of the processors by others meanwhile, without the target
-                                   * and this process */
+    dl_cpu_disturbance disturbed; /* use of the processors meanwhile by other programs and by the
+                                   * host, without the target and this process */
 } dl_target_end;
 
 /* As dl_cpu_usage_now, but own_s includes ended children and their descendants. */

@@ -47,16 +47,16 @@ import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
 LOOK_MS = 80     # computation between two readings of the clock
-STEPS = (8, 24)  # least and most steps between them
-# Until the system has placed the threads of new processes (with RPC they poll), and after all have
-# waited, steps take up to a third longer. So SETTLE_MS of computation, and at least and at most
-# SETTLE_STEPS, precede the first timed step; with RPC, those of each case.
+STEPS = (8, 24)  # minimum and maximum steps between them
+# Steps take up to a third longer until the system has placed the threads of new processes (those of
+# RPC poll), and after all processes have waited. So SETTLE_MS of computation, but a number of steps
+# within SETTLE_STEPS, precede the first timed step; with RPC, the first timed step of each case.
 SETTLE_MS = 300
 SETTLE_STEPS = (20, 60)
-RPC_STEPS = 2    # factor on the timed steps with RPC, as calls vary more
+RPC_STEPS = 2    # timed steps with RPC, as a multiple of the settling steps: calls vary more
 WARM_STEPS = 2   # untimed steps before each case
 LATE = 1.5       # computation of the late rank, relative to the others
-LEAST_US = 50.0  # mean differences below this are noise
+LEAST_US = 50.0  # mean differences below this are noise, and written as this
 BROADCASTS = (1024, 262144)  # bytes; broadcast buffers of models are small
 SMALL = 16384   # bytes of the all-reduce that synchronises the ranks
 
@@ -101,7 +101,7 @@ class Compute:
             torch.mm(self.batch, self.matrices[i % len(self.matrices)])
 
     def calibrate(self, seconds):
-        """Sets `products` to the number that one process alone computes in that time."""
+        """Sets `products` to the number that one process alone computes in `seconds`."""
         self.products, best = 20, float("inf")
         for _ in range(20):
             start = time.monotonic()
@@ -163,7 +163,7 @@ def exchanging_steps(sizes, compute, barrier, is_late, averages_only):
     late = {None: lambda: (compute(LATE if is_late() else 1), barrier.wait())}
     groups = []
     for size in sizes:
-        buffer = torch.zeros(size // 4).fill_(0.0)  # pages of its own
+        buffer = torch.zeros(size // 4).fill_(0.0)  # written: has pages of its own
         halves = buffer.chunk(2)
         groups.append({
             None: compute,
@@ -204,7 +204,7 @@ def reduce_rank(rank, ranks, args, meeting, results, barrier, _):
     dist.destroy_process_group()
 
 
-parameters = {}  # of the server, by number of elements
+parameters = {}  # the server's, by number of elements
 
 
 def serve(gradients):
@@ -220,7 +220,7 @@ class Caller:
     """Sends gradients to the server and copies the parameters that it returns."""
 
     def __init__(self, size):
-        self.gradients = torch.zeros(size // 4).fill_(0.0)  # pages of its own
+        self.gradients = torch.zeros(size // 4).fill_(0.0)  # written: has pages of its own
         self.values = torch.zeros(size // 4)
         self.update_s, self.calls = 0.0, 0
 
@@ -267,8 +267,8 @@ def calibrate(milliseconds, results):
 
 
 def products_in(milliseconds):
-    """Products that one process alone computes in that time. Measured in a child, as this process must
-    have no threads when it forks."""
+    """Products that one process alone computes in `milliseconds`. Measured in a child, as this
+    process must have no threads when it forks."""
     context = mp.get_context("fork")
     results = context.SimpleQueue()
     process = context.Process(target=calibrate, args=(milliseconds, results))
@@ -279,7 +279,8 @@ def products_in(milliseconds):
 
 
 def run(target, ranks, reporting, args, start):
-    """Rows of mean times over the `reporting` processes that measure."""
+    """Runs `target` in `ranks` processes. Returns rows of mean times, over the repetitions and the
+    `reporting` processes that measure."""
     context = mp.get_context("fork")  # this process has no threads
     results, barrier = context.SimpleQueue(), context.Barrier(reporting)
     ended = context.Value("b", 0, lock=False)
@@ -292,7 +293,7 @@ def run(target, ranks, reporting, args, start):
         for p in processes:
             p.start()
         try:
-            # Reads results before joining: a process with more than a pipe's capacity blocks until then.
+            # Before joining: a process whose results exceed the pipe's capacity cannot end before.
             while heard < reporting:
                 ended = not any(p.is_alive() for p in processes)
                 if not results.empty():

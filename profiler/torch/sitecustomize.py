@@ -9,16 +9,16 @@ next, and gets a range in the trace; another range, from the end of the backward
 batch or module, is the update. The first WARM_UP steps are ignored, the next TIMED steps are timed
 without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, for at most DLPROF_DURATION seconds
 (0: RECORDED_S, but at least MIN_RECORDED steps). If other optimizers have updated parameters too,
-each step gets a range, and the trace the bytes of all parameters. If the program ends earlier, the
-steps recorded until then are kept.
+each step gets a range. If the program ends earlier, the steps recorded until then are kept.
 
 Writes to DLPROF_OUTPUT, once per process, <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
 with these members: "dlprof_step_ns", the median step without a profiler; "dlprof_children_ns", the
-processor time of child processes (of a data loader) per step; "dlprof_take_ns" and
-"dlprof_take_processor_ns", the medians over the timed steps of the time to get a batch from these
-processes, and of the thread's processor time in it; "dlprof_faults" and "dlprof_kernel_ns", page
-faults and processor time in the kernel per timed step; "dlprof_threads", the threads that operators
-use. If there is no trace, a .log has the reason.
+processor time of child processes (of a data loader) per recorded step; "dlprof_take_ns" and
+"dlprof_take_processor_ns", the medians over the batches of the timed steps of the time to get one
+from these processes, and of the thread's processor time in it; "dlprof_faults" and
+"dlprof_kernel_ns", minor page faults and processor time in the kernel per timed step;
+"dlprof_threads", the threads that operators use; if there are other optimizers,
+"dlprof_parameter_bytes", the bytes of all parameters. If there is no trace, a .log has the reason.
 Processes that do not train on processors write nothing. Errors of this file never reach the
 program; if the program starts a profiler itself, this one gives way.
 """
@@ -72,7 +72,7 @@ class Recorder:
         self.steps = 0  # completed steps
         self.last_ns = 0
         self.times_ns = []
-        self.takes = None  # Takes of batches, while steps are timed
+        self.takes = None  # Takes: times of batches, collected while steps are timed
         self.kernel_before = self.kernel = None  # kernel_work() before the timed steps, and its increase
         self.profiler = None  # while recording
         self.starting = False
@@ -399,7 +399,8 @@ def on_processor(tensors):
 
 
 def children_s():
-    """Processor time of child processes, running or ended, and of the children that they waited for; s."""
+    """Processor time of child processes, running or ended, and of the children that they waited
+    for, in s."""
     times = os.times()
     used_s = times.children_user + times.children_system
     ticks = 0
