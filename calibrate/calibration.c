@@ -51,8 +51,8 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     }
     if (dataset->path == NULL) {
         return dl_error_set_at(err, DL_ERR_DATA, paths[0], 0,
-                               "neither it nor another given trace is of dlprof train or dlprof "
-                               "bench; dlcal costs takes traces of other programs");
+                               "no given trace is from dlprof train or dlprof bench; dlcal costs "
+                               "reads traces of other programs");
     }
     dl_dataset_leave_out_disturbed(dataset, &calibration->notes);
     dl_recording_cost_subtract(dataset, &calibration->notes);

@@ -112,9 +112,9 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
                                DL_BYTES_TEXT(costs->input_bytes.value), images, (long long)count);
     }
     return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
-                           "--batch is missing, the samples of a step, and the trace does not "
-                           "show it: it has no shapes (record_shapes=True of PyTorch's "
-                           "profiler), or none of a convolution, embedding or linear layer");
+                           "--batch (samples per step) is missing, and the trace does not show it: "
+                           "it has no shapes (record_shapes=True of PyTorch's profiler), or none "
+                           "of a convolution, embedding or linear layer");
 }
 
 /* Sets the batch, unless `given` by the user, from the shapes in the trace. */
@@ -207,16 +207,16 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
                                            names[longest]);
     const dl_status status = dl_error_set_at(
         err, DL_ERR_DATA, path, 0,
-        "is a step of %s one of training? %s (forward %.1f %%, backward %.1f %%, update %.1f %%): "
-        "%s. --step-marks, --step-period or --one-step say what a step is; --incomplete takes "
-        "it as it is",
+        "is a step of %s a training step? %s (forward %.1f %%, backward %.1f %%, update %.1f %%): "
+        "%s. --step-marks, --step-period or --one-step define a step; --incomplete accepts it "
+        "unchanged",
         DL_NS_TEXT(costs->step_ns), what, 100 * ns[0] / all_ns, 100 * ns[1] / all_ns,
         100 * ns[2] / all_ns,
         inference ? "inference has neither; in training without ranges of a framework "
                     "(PyTorch's profiler with ProfilerActivity.CPU) names of kernels may not show "
                     "them"
-                  : "it may be a part of a step, as a layer or a micro-batch, or its update may be "
-                    "made elsewhere (a server)");
+                  : "it may be part of a step, such as a layer or a micro-batch, or the update may "
+                    "run elsewhere (on a server)");
     free(what);
     free(lacks);
     return status;
@@ -228,8 +228,8 @@ static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_e
     const int64_t passes = (int64_t)costs->passes;
     if (costs->batch % passes == 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
-                           "--batch %lld, of a step, is no multiple of the %lld passes whose "
-                           "gradients a step accumulates",
+                           "--batch %lld (samples per step) is not a multiple of the %lld passes "
+                           "whose gradients a step accumulates",
                            (long long)costs->batch, (long long)passes);
 }
 
@@ -252,7 +252,7 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
     if (in->count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, path, 0,
                                "no process in it computed on a GPU or with a framework's operators "
-                               "on cores: there is nothing to take costs from");
+                               "on cores, so it has no costs");
     }
     if (in->count == 1) return DL_OK;
     const char *by = tells_apart(in, "rank") ? "rank" : tells_apart(in, "pid") ? "pid" : NULL;
@@ -276,7 +276,7 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
 static void note_cut(const dl_trace *trace, const char *path, dl_notes *notes)
 {
     if (trace->complete) return;
-    dl_notes_add(notes, "%s is truncated (killed run, full disk): the steps before that are used",
+    dl_notes_add(notes, "%s is truncated (killed run, full disk): its complete steps are used",
                  dl_base_name(path));
 }
 
@@ -313,7 +313,7 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
     dl_notes_free(&ignored);
     if (status == DL_OK && !other.slowdown.known) {
         status = dl_error_set_at(err, DL_ERR_DATA, set->overlap_trace, 0,
-                                 "too little work was seen both beside collectives and alone");
+                                 "too little work ran during collectives, or without them");
     }
     if (status == DL_OK) {
         *slowdown = other.slowdown;
@@ -351,7 +351,7 @@ static void print(const char *path, const dl_step_costs *c)
     add_mean(&to, "update", c->update_ns, step_ns);
     dl_rows_end(&to, 0);
     if (c->slowdown.known) {
-        printf("  beside collectives %.3f +- %.3f times as long (%zu operations)\n",
+        printf("  during collectives %.3f +- %.3f times as long (%zu operations)\n",
                c->slowdown.factor, c->slowdown.error, c->slowdown.works);
     }
     double before = 0;
@@ -390,8 +390,8 @@ static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t cou
 {
     if (set->parameter_bytes >= 0) costs->parameter_bytes = set->parameter_bytes;
     if (!steps[0].on_cores && costs->device == NULL && set->device == NULL) {
-        dl_notes_add(notes, "the trace does not name its GPU, which --device gives: dlsim takes "
-                            "the times as those of any machine's GPU");
+        dl_notes_add(notes, "the trace does not name its GPU (--device does): dlsim uses the times "
+                            "for the GPU of any machine");
     }
     if (costs->gradient_count > 0) {
         costs->overlap = costs->gradients[0].share < 1;
@@ -471,8 +471,8 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
         scale_value(&costs->ops[i].per_sample_ns, factor);
     }
     dl_notes_add(notes,
-                 "a step of %lld samples of the program alone (--copies) takes %s, %.3f times "
-                 "that of the operations so far: they are scaled to it",
+                 "a step of %lld samples of one copy (--copies) takes %s, %.3f times the sum of "
+                 "the operations: they are scaled to it",
                  (long long)batch, DL_NS_TEXT(alone.value), factor);
     return DL_OK;
 }
@@ -492,7 +492,7 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
     if (status == DL_OK) status = scale_to_alone(costs, &data, notes, err);
     for (int k = 2; k <= DL_SHARING_MAX && status == DL_OK; k++) {
         if (!costs->sharing[k].known) continue;
-        printf("  %d copies side by side: a step takes %.3f +- %.3f times as long\n", k,
+        printf("  %d concurrent copies: a step takes %.3f +- %.3f times as long\n", k,
                costs->sharing[k].value, costs->sharing[k].error);
     }
     dl_contention_fit_free(&fit);
@@ -587,8 +587,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     }
     if (status == DL_OK) add_exchange(&costs, steps, paths->count, set, &notes);
     if (status == DL_OK && costs.parameter_bytes < 0) {
-        dl_notes_add(&notes, "parameter_bytes is left to dlsim to assume: --parameter-bytes gives "
-                             "it");
+        dl_notes_add(&notes,
+                     "parameter_bytes is unknown, so dlsim assumes it: --parameter-bytes sets it");
     }
     if (status == DL_OK && set->copies.count > 0)
         status = take_copies(&costs, &set->copies, &notes, err);
@@ -642,27 +642,27 @@ int dl_calibrate_costs(int argc, char **argv)
                     "other, and its step without a profiler, to which the operations are scaled.",
                     .group = "Other traces"),
         DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
-                    "For traces without collectives: a trace of any workload on the same sort of "
-                    "device, for the slowdown beside collectives."),
+                    "For traces without collectives: a trace of any workload on the same type of "
+                    "device, for the slowdown during collectives."),
         DL_OPT_FLAG("incomplete", 0, &set.incomplete,
-                    "Take steps without a forward pass, a backward pass or an update too, or of "
-                    "which one of these is 99 %: inference, workers of a server that updates.",
+                    "Also accept steps that lack a forward pass, a backward pass or an update, or "
+                    "consist of one of them to 99 %: inference, workers whose server updates.",
                     .group = "Reading traces"),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Waits for something outside the trace that count: threads, those of the "
-                      "host's threads (refused where the step is then over 5 % short); keep, those "
-                      "of the device too; remove, none.",
+                      "Waits for events outside the trace to include: threads, those of the host's "
+                      "threads (an error if the step is then more than 5 % too short); keep, also "
+                      "those of the device; remove, none.",
                       .group = "Reading traces"),
     };
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Take the costs of a step from one rank's trace of any training program "
-                   "(PyTorch, Nsight Systems, dlprof run), or from traces at several batch sizes: "
-                   "forward, backward and update on the device, the host's time to issue a step, "
-                   "when gradients are ready, input, slowdown beside collectives. Of PyTorch on "
-                   "cores without a GPU: the parts of a step without its waits. From the cost file "
-                   "dlsim predicts more GPUs or processes.",
+        .summary =
+            "Take the costs of a step from one rank's trace of any training program (PyTorch, "
+            "Nsight Systems, dlprof run), or from traces at several batch sizes: forward, backward "
+            "and update on the device, the host's time to issue a step, when gradients are ready, "
+            "input, slowdown during collectives. Of PyTorch on cores without a GPU: the parts of a "
+            "step without its waits. From the cost file dlsim predicts more GPUs or processes.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -67,8 +67,8 @@ static dl_status fit_part(line *part, const char *path, dl_error *err)
         differs |= part->terms[2 * i + 1] != part->terms[1];
     if (!differs) {
         return dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                               "at least two values of %s%s%s are needed to tell the fixed part "
-                               "from the part per token",
+                               "at least two values of %s%s%s are needed to separate the fixed "
+                               "part from the part per token",
                                part->x, part->per != NULL ? " / " : "",
                                part->per != NULL ? part->per : "");
     }

@@ -80,7 +80,7 @@ static dl_status show_file(info *all, const char *path, const settings *set, dl_
         dl_read_trace *item = &file->items[i];
         if (item->trace.activity_count == 0 && item->trace.record_count > 0) {
             return dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                                   "it holds records of our own training: see dlprof info");
+                                   "it is a recording of dlprof train: see dlprof info");
         }
         status = show_process(all, file, item, set, err);
     }
@@ -96,8 +96,9 @@ static dl_status show_clocks(const info *all, dl_error *err)
         traces[i] = all->summaries[i].trace;
     dl_status status = dl_rank_clocks_find(clocks, traces, all->summary_count, err);
     dl_rows to = {.out = stdout};
-    dl_rows_begin(&to, NULL,
-                  "clocks against the first trace's: to add; bounds; ends then lie apart by");
+    dl_rows_begin(
+        &to, NULL,
+        "clock offsets from the first trace's: value to add; bounds; remaining spread of ends");
     for (size_t i = 0; i < all->summary_count && status == DL_OK; i++) {
         const dl_rank_clock *c = &clocks[i];
         dl_rows_add(&to,

@@ -103,7 +103,7 @@ static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error
     if (status == DL_OK && errors.lines == 0)
         status = dl_error_set(err, DL_ERR_DATA, "no trace could be predicted");
     if (status == DL_OK && !set->json && errors.unknown)
-        printf("unknown: collectives of unknown size, all of whose time is taken for waiting\n");
+        printf("unknown: collectives of unknown size, whose whole time is taken as waiting\n");
     if (status == DL_OK && !set->json && errors.lines > 1) {
         printf("modelled: mean error %.2f %%, largest %.2f %%\n",
                100 * errors.sum / (double)errors.lines, 100 * errors.largest);
@@ -129,8 +129,9 @@ static void put_ranks(dl_rows *to, const dl_multi_rank *multi)
 
 static void print_ranks(const dl_multi_rank *multi, size_t ranks)
 {
-    printf("%zu ranks, %zu collectives: from the last rank's start to the end, and how far the\n"
-           "ends come out from the recorded ones on the rank where that is worst\n\n",
+    printf("%zu ranks, %zu collectives: time from the last rank's start to the end,\n"
+           "and the largest difference of a rank's end from the recorded one\n"
+           "\n",
            ranks, multi->count);
     put_ranks(&(dl_rows){.out = stdout}, multi);
     printf("\nfarthest end: %s\n", DL_NS_TEXT(multi->worst_end_ns));
@@ -157,7 +158,7 @@ static void warn_of_clocks(const dl_trace_inputs *in)
     for (size_t i = 1; i < in->count && status == DL_OK; i++) {
         const dl_rank_clock *c = &clocks[i];
         if (c->low_ns > c->high_ns || (c->low_ns <= 0 && c->high_ns >= 0)) continue;
-        fprintf(stderr, PROGRAM ": %s: its clock is off by about %s: want --align?\n",
+        fprintf(stderr, PROGRAM ": %s: its clock is off by about %s: try --align\n",
                 in->traces[i]->path, DL_SIGNED_NS_TEXT(-c->offset_ns));
     }
     free(clocks);
@@ -166,7 +167,7 @@ static void warn_of_clocks(const dl_trace_inputs *in)
 static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_error *err)
 {
     if (in->count < 2) {
-        return dl_error_set(err, DL_ERR_USAGE, "--together wants the traces of two or more ranks");
+        return dl_error_set(err, DL_ERR_USAGE, "--together needs the traces of two or more ranks");
     }
     dl_replay_run run = {0};
     dl_instances instances = {0};
@@ -183,8 +184,8 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
     if (status == DL_OK && set->json) write_ranks(&multi, in->count);
     if (status == DL_OK && !set->json) print_ranks(&multi, in->count);
     if (status == DL_OK && !set->json && instances.left_alone > 0) {
-        printf("%zu kernels of collectives that the ranks have different numbers of keep their "
-               "recorded times\n",
+        printf("%zu kernels of collectives keep their recorded times, as their numbers differ "
+               "between ranks\n",
                instances.left_alone);
     }
     dl_multi_rank_free(&multi);
@@ -230,8 +231,8 @@ int dl_calibrate_predict(int argc, char **argv)
     settings set = {0};
     const dl_option options[] = {
         DL_OPT_FLAG("together", 0, &set.together,
-                    "The traces are all ranks of one run, on a common clock: predict when their "
-                    "collectives end, from when the ranks come.",
+                    "The traces are all ranks of one run, on a common clock: predict the ends of "
+                    "their collectives from the arrivals of the ranks.",
                     .group = "Prediction"),
         DL_OPT_FLAG("align", 0, &set.align,
                     "With --together: put the ranks on a common clock first, by the ends of their "
@@ -241,10 +242,10 @@ int dl_calibrate_predict(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Replay a trace with modelled collectives in place of its own. Print how far "
-                   "the mean step is missed: unchanged (replay), without collectives, with the "
-                   "transfers added to that, and with transfers and the peers' lateness of other "
-                   "steps put back (modelled).",
+        .summary =
+            "Replay a trace with modelled collectives in place of its own. Print the error of the "
+            "mean step: unchanged (replay), without collectives, with the transfers added to that, "
+            "and with transfers and the peers' lateness of other steps put back (modelled).",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

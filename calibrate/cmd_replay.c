@@ -50,7 +50,7 @@ static dl_status scale(dl_replay_run *run, const char *what, double factor, dl_e
     size_t changed = 0;
     const dl_status status = dl_replay_scale(run, what, factor, &changed, err);
     if (status == DL_OK && changed == 0) {
-        fprintf(stderr, PROGRAM ": %s: it holds no '%s': nothing changes\n",
+        fprintf(stderr, PROGRAM ": %s: it has no '%s', so nothing changes\n",
                 run->ranks[0].trace->path, what);
     }
     return status;
@@ -154,8 +154,9 @@ static dl_status write_step(replay *r, const settings *set, dl_error *err)
     dl_replay_report replayed = {0};
     double step_ns;
     if (batch == 0)
-        return dl_error_set_at(err, DL_ERR_USAGE, trace->path, 0,
-                               "--step: the trace does not show the samples of a step: --batch");
+        return dl_error_set_at(
+            err, DL_ERR_USAGE, trace->path, 0,
+            "--step: the trace does not show the samples of a step: give --batch");
     dl_status status = dl_replay_scale(&r->run, "collective", 0, NULL, err);
     if (status == DL_OK) status = dl_replay_simulate(&r->run.graph, r->times, err);
     if (status != DL_OK) return status;
@@ -260,10 +261,9 @@ int dl_calibrate_replay(int argc, char **argv)
                     .group = "What if"),
         DL_OPT_LIST("scale", 0, &set.scale, "CLASS=FACTOR",
                     "Also replay with these taking FACTOR times as long."),
-        DL_OPT_CHOICE(
-            "external", 0, &set.external, dl_external_names, "WHICH",
-            "Waits for something outside the trace that are kept: threads, those of the host's "
-            "threads, so that those of devices show as error; keep, all; remove, none."),
+        DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
+                      "Waits for events outside the trace to keep: threads, those of the host's "
+                      "threads (those of devices then appear as errors); keep, all; remove, none."),
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
                     "Write the replay, with the changes asked for, as Chrome-trace JSON.",
                     .group = "Output"),
@@ -271,13 +271,13 @@ int dl_calibrate_replay(int argc, char **argv)
             "step", 0, &set.step, "FILE",
             "Write the median step, without its collectives, for dlsim's [workload] trace."),
         DL_OPT_INT("batch", 0, &set.batch, 1, INT32_MAX, "SAMPLES",
-                   "Of that step; without it, as the trace shows."),
+                   "Samples of that step (default: from the trace)."),
         DL_OPT_FLAG("json", 0, &set.json, "Print an array of JSON objects, one per process."),
         DL_OPT_FLAG("brief", 0, &set.brief,
                     "Print one line per process: error, critical path, unexplained time."),
         DL_OPT_FLAG("together", 0, &set.together,
-                    "The processes are ranks of one run: collectives end for all when the last one "
-                    "has come.",
+                    "The processes are ranks of one run: collectives end for all after the last "
+                    "one arrives.",
                     .group = "Reading traces"),
         DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS", "Steps to print; JSON holds all.",
                    .group = "Output"),
@@ -286,7 +286,7 @@ int dl_calibrate_replay(int argc, char **argv)
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Simulate the steps of traces (Kineto JSON, Nsight SQLite, .dlt): recorded "
-                   "starts are thrown away, durations and dependencies kept. Print each step as "
+                   "starts are discarded, durations and dependencies kept. Print each step as "
                    "recorded and as replayed, its critical path, and the time that the "
                    "dependencies leave unexplained. Answer what-if questions.",
         .options = options,

@@ -76,8 +76,8 @@ int dl_calibrate_shapes(int argc, char **argv)
         .positional = "TRACE",
         .summary = "Fit the times of matrix products by shape, three numbers for each pass, to a "
                    "trace of dlprof bench shapes; print standard errors, and the errors on the "
-                   "products of the network that was asked for, which the fit has not seen. Write "
-                   "a machine file whose [kernels] dlsim estimates transformers with.",
+                   "requested network's products, which the fit does not use. Write a machine file "
+                   "with the [kernels] from which dlsim estimates transformers.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

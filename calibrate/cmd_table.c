@@ -41,7 +41,7 @@ static void show(void *user, const char *what, int64_t done, int64_t count)
     shown *s = user;
     const dl_journal *journal = s->fit->journal;
     if (s->progress.what == NULL && journal != NULL && dl_journal_count(journal) > 0) {
-        fprintf(stderr, "dlcal: goes on after %zu simulations from the journal\n",
+        fprintf(stderr, "dlcal: continues after %zu simulations from the journal\n",
                 dl_journal_count(journal));
     }
     if (s->progress.what != what) {
@@ -235,37 +235,36 @@ int dl_calibrate_table(int argc, char **argv)
     settings set = {.cluster = &cluster, .command.rows_have_batches = true};
     const dl_option own[] = {
         DL_OPT_LIST("scenario", 's', &set.scenarios, "FILE",
-                    "Scenario of the rows; its cost file has the known costs. Options of dlsim "
-                    "stand for its keys, in place of it or over it. Several: each with a TABLE and "
-                    "an --output of its own, in the same order."),
+                    "Scenario of the rows; its cost file has the known costs. Options of dlsim set "
+                    "its keys, with or without a file. Several: each with its own TABLE and "
+                    "--output, in the same order."),
         DL_OPT_LIST(
             "fit", 0, &set.costs, "KEY,KEY...",
             "Costs to fit, as section.key or key, also of the machine file, as "
-            "link.nvlink2.bytes_per_s (default: those that the cost file lacks). Of several "
-            "scenarios: those that each has of its own; once for all, or for each."),
+            "link.nvlink2.bytes_per_s (default: those missing in the cost file). With several "
+            "scenarios: the costs that they do not share; given once for all, or once for each."),
         DL_OPT_TEXT("share", 0, &set.share, "KEY,KEY...",
                     "Costs to fit that have one value in all scenarios, such as a cluster's "
                     "network.bytes_per_s."),
         DL_OPT_TEXT("use", 0, &set.use, "USE",
-                    "Only rows with this in the column use, such as fitted."),
+                    "Use only rows with this value in the column use, such as fitted."),
         DL_OPT_FLAG("near", 0, &set.near,
                     "Search only from the cost file's values, not everywhere."),
         DL_OPT_LIST("predict", 0, &set.predict, "FILE",
-                    "Also predict the rows of this table, beside simpler models, and print the "
-                    "errors. Of several scenarios: for each."),
+                    "Also predict the rows of this table, compare with simpler models, and print "
+                    "the errors. With several scenarios: once for each."),
         DL_OPT_LIST("output", 'o', &set.outputs, "FILE",
                     "Cost file to write (default: costs.ini)."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
-        DL_OPT_LIST(
-            "rows", 0, &set.rows, "FILE",
-            "Also write the rows with their errors, in the fit and left out of it (CSV). Of "
-            "several scenarios: for each."),
+        DL_OPT_LIST("rows", 0, &set.rows, "FILE",
+                    "Also write the rows with their errors, in the fit and left out of it (CSV). "
+                    "With several scenarios: once for each."),
         DL_OPT_INT(
             "threads", 0, &set.threads, 0, 1024, "COUNT",
             "Threads that simulate (default: one per core); the result does not depend on it."),
         DL_OPT_CHOICE("journal", 0, &set.journal, dl_journal_modes, "MODE",
-                      "COSTS.journal, the simulations of a stopped fit: resume goes on from it, "
-                      "restart starts anew; off keeps none."),
+                      "COSTS.journal, the simulations of a stopped fit: resume continues from it, "
+                      "restart discards it; off keeps none."),
     };
     dl_option options[DL_LENGTH(own) + DL_SCENARIO_OPTIONS_ALL];
     memcpy(options, own, sizeof own);

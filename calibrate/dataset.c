@@ -487,7 +487,7 @@ static dl_status add_sample(dl_bench_trace *bench, const dl_trace *trace, const 
     if (kind == DL_SAMPLE_STEP &&
         (record->vectors == 0 || record->threads == 0 || record->samples == 0)) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "a sample 'step' does not say how many copies, cores or samples");
+                               "a sample 'step' lacks the number of copies, cores or samples");
     }
     bench->samples[bench->count] = *record;
     bench->samples[bench->count++].name = (uint32_t)kind;
@@ -510,7 +510,7 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
     }
     if (bench->count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "holds no samples that a cost of exchange is fitted to");
+                               "has no samples for a cost of exchange");
     }
     return DL_OK;
 }
@@ -523,10 +523,10 @@ static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool ben
     const dl_status status = dl_trace_meta_read_int(trace, "cores", 0, &cores, err);
     if (status != DL_OK) return status;
     if (bench && dataset->bench_count > 0 && cores != dataset->cores) {
-        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "is of %lld cores, but %s of %lld: they cannot be fitted together",
-                               (long long)cores, dataset->benches[0].path,
-                               (long long)dataset->cores);
+        return dl_error_set_at(
+            err, DL_ERR_DATA, trace->path, 0,
+            "is from %lld cores, but %s from %lld: they cannot be fitted together",
+            (long long)cores, dataset->benches[0].path, (long long)dataset->cores);
     }
     if (bench || dataset->cores == 0) dataset->cores = cores;
     return DL_OK;
@@ -619,9 +619,9 @@ static bool leaves_out(size_t disturbed, size_t count, const char *kind, dl_note
 {
     if (disturbed == 0) return false;
     const bool out = 4 * (count - disturbed) >= count;
-    dl_notes_add(notes, "%zu of %zu %s ran while others took over %d %% of the processors: %s",
-                 disturbed, count, kind, DL_DATASET_DISTURBED / 10,
-                 out ? "left out" : "kept, as most did");
+    dl_notes_add(
+        notes, "%zu of %zu %s ran while other programs took over %d %% of the processors: %s",
+        disturbed, count, kind, DL_DATASET_DISTURBED / 10, out ? "left out" : "kept, as most did");
     return out;
 }
 

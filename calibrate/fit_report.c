@@ -76,7 +76,7 @@ static void put_steps(dl_rows *to, const dl_operations *fits)
 
 static void put_noise(dl_rows *to, const dl_step_noise *noise)
 {
-    dl_rows_begin(to, "noise", "noise: step time over expected step time, copies at once");
+    dl_rows_begin(to, "noise", "noise: step time over expected step time, concurrent copies");
     for (size_t i = 0; i < noise->count; i++) {
         const dl_step_noise_set *set = &noise->sets[i];
         dl_rows_add(to,
@@ -156,8 +156,9 @@ static void print_line(const dl_comm_line *line, const char *formula, const dl_v
 
 static void put_memory(dl_rows *to, const dl_memory_fit *memory)
 {
-    dl_rows_begin(to, "points",
-                  "memory: traffic of k threads, nearest to the parameters' size; times: of one");
+    dl_rows_begin(
+        to, "points",
+        "memory: traffic of k threads, size nearest the parameters'; times: over one thread");
     for (size_t i = 0; i < memory->count; i++) {
         const dl_memory_point *point = &memory->points[i];
         dl_rows_add(to,
@@ -207,7 +208,7 @@ static void print_shared(const dl_costs *costs, FILE *out)
                                &costs->shared.pull_bytes_per_s};
     static const char *const names[] = {"push", "average", "pull"};
     dl_rows to = {.out = out, .indent = 2};
-    dl_rows_begin(&to, NULL, "shared: longer where another core's cache has the model's vector");
+    dl_rows_begin(&to, NULL, "shared: extra time if another core's cache has the model's vector");
     for (size_t i = 0; i < DL_LENGTH(rates) && rates[0]->known; i++) {
         dl_value time = *rates[i];
         time.value = dl_s_to_ns((double)costs->parameter_bytes) / rates[i]->value;

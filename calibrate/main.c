@@ -61,8 +61,7 @@ static const dl_manual manual = {
         "measured throughputs.",
     .files = (const dl_manual_item[]){{"costs.ini", "Written if --output is not given."},
                                       {"costs.ini.journal",
-                                       "Simulations of a fit to a table that has not come to its "
-                                       "end."},
+                                       "Simulations of an unfinished fit to a table."},
                                       {NULL, NULL}},
     .see_also = "dlprof(1), dlsim(1), dlscale-costs(5)",
 };

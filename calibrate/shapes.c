@@ -318,9 +318,8 @@ static dl_status fit_moves(dl_shapes *shapes, const dl_trace *trace, dl_error *e
     dl_fit_line line = {0};
     dl_status status = count >= 2 ? dl_fit_solve(&line_problem, &line, err) : DL_OK;
     if (status == DL_OK && !(line.coefficient[1] > 0)) {
-        status =
-            dl_error_set_at(err, DL_ERR_DATA, shapes->path, 0,
-                            "no rate at which data is moved: was dlprof bench shapes stopped?");
+        status = dl_error_set_at(err, DL_ERR_DATA, shapes->path, 0,
+                                 "no rate of data movement: was dlprof bench shapes stopped?");
     }
     if (status == DL_OK) {
         shapes->move_bytes_per_s =
@@ -441,7 +440,7 @@ static void print_left_out(const dl_shapes *shapes, FILE *out)
         fputs("\nno product of a network was left out to judge the fit\n", out);
         return;
     }
-    char *title = dl_format("errors on the products of %s, batch %s, which no fit has seen",
+    char *title = dl_format("errors on the products of %s, batch %s, which the fit does not use",
                             shapes->workload, shapes->batch);
     dl_rows_begin(&rows, "left_out", title);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
@@ -526,10 +525,10 @@ dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const cha
     dl_machine machine = {0};
     dl_status status = DL_OK;
     if (base == NULL && !shapes->on_cores) {
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--machine is needed: a machine of this GPU (%s), to which its kernels "
-                            "are added",
-                            shapes->device);
+        return dl_error_set(
+            err, DL_ERR_USAGE,
+            "--machine is needed: a machine with this GPU (%s), to which its kernels are added",
+            shapes->device);
     }
     before = base != NULL ? dl_strdup(base) : cores_text(shapes);
     status = dl_machine_read_text(&machine, base_name, before, strlen(before), err);

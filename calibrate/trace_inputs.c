@@ -60,8 +60,8 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
             fprintf(stderr, "%s: %s: it trained on cores, without a device: see dlcal costs\n",
                     program, trace->path);
         } else if (trace->activity_count == 0 && trace->record_count > 0) {
-            fprintf(stderr, "%s: %s: it holds records of our own training: see dlcal fit\n",
-                    program, trace->path);
+            fprintf(stderr, "%s: %s: it is a recording of dlprof train: see dlcal fit\n", program,
+                    trace->path);
         } else {
             fprintf(stderr, "%s: %s: it holds no work of a device: see dlcal info\n", program,
                     trace->path);
@@ -139,8 +139,8 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
                     "Ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...).",
                     .group = "Reading traces"),
         DL_OPT_TEXT("comm-patterns", 0, &given.path, "FILE",
-                    "Kernels and ranges that are collectives, of libraries that are not built in "
-                    "(INI: docs/formats.md)."),
+                    "Kernels and ranges of collectives by libraries that dlcal does not know (INI: "
+                    "docs/formats.md)."),
         DL_OPT_TEXT("rank", 0, &read->rank, "NUMBER",
                     "Of files with several processes, take that of this rank (Nsight Systems: the "
                     "number that dlcal info gives it)."),

@@ -98,9 +98,9 @@ static int take_file(const char *path, bool create)
 static dl_status cannot(const char *path, const char *what, int reason, dl_error *err)
 {
     if (reason == EBUSY) {
-        return dl_error_set_at(err, DL_ERR_IO, path, 0,
-                               "another run is writing this journal: give each an output file of "
-                               "its own");
+        return dl_error_set_at(
+            err, DL_ERR_IO, path, 0,
+            "another run is writing this journal: give each run its own output file");
     }
     return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(reason));
 }
@@ -222,7 +222,7 @@ static bool bring_back(const dl_journal *journal)
 void dl_journal_say_aside(const dl_journal *journal, const char *program)
 {
     if (journal == NULL || journal->aside == NULL) return;
-    fprintf(stderr, "%s: %s was of another run, which did not end; it is kept as %s\n", program,
+    fprintf(stderr, "%s: %s is of another, unfinished run; it is kept as %s\n", program,
             journal->path, journal->aside);
 }
 

@@ -47,7 +47,7 @@ void dl_progress_show(void *user, int64_t done, int64_t count)
         char whole[80];
         snprintf(whole, sizeof whole, p->what, (long long)count);
         if (done > 0) {
-            dprintf(STDERR_FILENO, "%s: goes on with %lld %s from the journal\n", p->program,
+            dprintf(STDERR_FILENO, "%s: continues with %lld %s from the journal\n", p->program,
                     (long long)done, whole);
         }
     }

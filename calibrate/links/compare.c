@@ -317,7 +317,7 @@ static int find_nodes(state *s, const dl_link_series *series, const char *name)
         const int gpus = dl_machine_node(&s->machine, node)->gpu_count;
         if (series->ranks / nodes <= gpus) continue;
         dl_notes_add(&s->to->notes,
-                     "%s on %d node%s: the machine has %d GPUs in a node (of more nodes a table "
+                     "%s on %d node%s: the machine has %d GPUs per node (a table of several nodes "
                      "has a column nodes)",
                      name, nodes, nodes > 1 ? "s" : "", gpus);
         return 0;
@@ -430,7 +430,7 @@ static void compare_copies(state *s, const dl_link_result *result)
     const dl_link_regime *last = &result->fit.regimes[result->fit.regime_count - 1];
     const bool down = strcmp(series->name, "h2d") == 0;
     if ((!down && strcmp(series->name, "d2h") != 0) || series->ranks > 1) {
-        dl_notes_add(&s->to->notes, "%s: not compared, a machine file says nothing of it",
+        dl_notes_add(&s->to->notes, "%s: not compared, as a machine file does not describe it",
                      series->name);
         return;
     }
@@ -563,7 +563,8 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
         n++;
     }
     if (missing > 0) {
-        dl_notes_add(&s->to->notes, "%s: %zu of GPUs that the machine does not have", of->name,
+        dl_notes_add(&s->to->notes,
+                     "%s: %zu of the rates are of GPUs that the machine does not have", of->name,
                      missing);
     }
     if (n > 0) {
@@ -588,12 +589,11 @@ static void compare_rates(state *s, const dl_link_data *data)
         if (compared && dl_link_is_first(data, i)) compare_test(s, data, i);
     }
     if (left_out > 0) {
-        dl_notes_add(
-            &s->to->notes,
-            "%zu single rates: not compared, a machine file says nothing of copies by "
-            "kernels, of all GPUs at once, within a GPU, by the driver through host memory, and of "
-            "latencies and networks",
-            left_out);
+        dl_notes_add(&s->to->notes,
+                     "%zu single rates: not compared, as a machine file does not describe copies "
+                     "by kernels, of all GPUs at the same time, within a GPU, or by the driver "
+                     "through host memory, nor latencies and networks",
+                     left_out);
     }
 }
 

@@ -50,14 +50,13 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
         return dl_format("the log is of %s, the machine has other GPUs", c->result->series->device);
     }
     if (waits_for_host(c, part)) {
-        return dl_format(
-            "one thread calls for %d GPUs (nGpus), whose time this may be: measure with a "
-            "process for each GPU",
-            c->result->series->thread_gpus);
+        return dl_format("one thread calls for %d GPUs (nGpus), and its own time may limit the "
+                         "rates: measure with one process per GPU",
+                         c->result->series->thread_gpus);
     }
     if (part->reasons != NULL) return dl_format("as expected if %s", part->reasons);
     return dl_strdup(part->ratio.median < 1
-                         ? "no single change of the machine that was tried gives this"
+                         ? "none of the single changes of the machine that were tried explains this"
                          : "the machine is another one, or its file has too low rates");
 }
 
@@ -223,8 +222,8 @@ static void print_test(const dl_link_comparison *c, FILE *out)
 
 void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out)
 {
-    print_line(dl_format("beside %s (%s); ratio: speed measured over that of the machine, whose "
-                         "algorithm and protocol are named",
+    print_line(dl_format("compared with %s (%s); ratio: measured speed over the machine's, by the "
+                         "named algorithm and protocol",
                          comparisons->title, comparisons->machine),
                0, out);
     for (size_t i = 0; i < comparisons->count; i++) {
@@ -237,8 +236,8 @@ void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out
     }
     if (!isnan(comparisons->shared_bytes_per_s)) {
         fputs("\n", out);
-        print_line(dl_format("one cause for all that rests on [shm] bytes_per_s: both directions "
-                             "through host memory share %s/s",
+        print_line(dl_format("one cause explains all rows that depend on [shm] bytes_per_s: both "
+                             "directions through host memory share %s/s",
                              DL_BYTES_TEXT(comparisons->shared_bytes_per_s)),
                    0, out);
     }

@@ -92,7 +92,7 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     for (size_t i = 0; i < index; i++) {
         if (taken[i] == NULL || !same_group(taken[i], s)) continue;
         return dl_error_set_at(err, DL_ERR_DATA, s->path, 0,
-                               "%s: %.100s has measured it too; a cost file is of one machine",
+                               "%s: also measured in %.100s; a cost file describes one machine",
                                name, dl_base_name(taken[i]->path));
     }
     dl_collective_cost *cost = find(costs, kind, s->ranks);
@@ -145,8 +145,8 @@ static bool take_scaling(dl_costs *costs, dl_link_results *links, const dl_link_
     }
     if (nodes > most) {
         dl_notes_add(&links->notes,
-                     "%s on %d nodes is extrapolated: %.3g times the most that were measured, %d, "
-                     "which those below it miss by %.1f %%",
+                     "%s on %d nodes is extrapolated: %.3g times the measured maximum, %d, which a "
+                     "fit to the smaller counts misses by %.1f %%",
                      s->name, nodes, (double)nodes / most, most, 100 * s->last_mean);
     } else {
         dl_notes_add(&links->notes, "%s on %d nodes lies %s the counts that were measured", s->name,
@@ -166,8 +166,8 @@ static dl_status take_scalings(dl_costs *costs, dl_link_results *links, dl_link_
     }
     if (any) return DL_OK;
     return dl_error_set(err, DL_ERR_DATA,
-                        "--nodes: no collective was measured at %d counts of nodes with equally "
-                        "many ranks each",
+                        "--nodes: no collective was measured at %d counts of nodes with the same "
+                        "number of ranks each",
                         DL_LINK_COUNTS_MIN);
 }
 
@@ -273,12 +273,12 @@ static dl_status refuse_all(const dl_link_results *links, dl_error *err)
     }
     for (size_t i = 0; i < links->data->rate_count && names == NULL; i++)
         names = dl_strdup("single rates");
-    const dl_status status = dl_error_set(
-        err, DL_ERR_DATA,
-        "nothing of the logs has a place in a cost file (%.200s): it takes collectives that dlsim "
-        "simulates, of a known number of ranks, round trips and pageable copies; rates of links "
-        "belong into a machine file (dlsim --keys)",
-        names != NULL ? names : "no series");
+    const dl_status status =
+        dl_error_set(err, DL_ERR_DATA,
+                     "nothing in the logs fits into a cost file (%.200s): it has collectives that "
+                     "dlsim simulates, with a known number of ranks, round trips and pageable "
+                     "copies; rates of links belong in a machine file (dlsim --keys)",
+                     names != NULL ? names : "no series");
     free(names);
     return status;
 }

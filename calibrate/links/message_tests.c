@@ -126,8 +126,8 @@ static dl_status take_row(dl_link_data *data, const table *t, const dl_link_log 
     if (t->test != NULL && t->test->parts) {
         if (t->ranks < 2) {
             return dl_link_log_error(log, DL_ERR_DATA, err,
-                                     "sizes are of one rank's part, so how many ranks there are "
-                                     "has to be known: keep the command (mpirun -np 8 ...) above");
+                                     "sizes are those of one rank's part, so the number of ranks "
+                                     "is needed: keep the command (mpirun -np 8 ...) above");
         }
         point.bytes *= t->ranks;
     }

@@ -42,8 +42,8 @@ static void note_series(dl_link_results *links, const dl_link_result *result)
     const double smallest_ns = dl_link_fit_time_ns(fit, s->points[0].bytes);
     if (!first->latency_determined) {
         dl_notes_add(&links->notes,
-                     "%s: the latency is not determined: the smallest size, %s, takes long beside "
-                     "it; measure smaller ones",
+                     "%s: the latency is not determined: even the smallest size, %s, takes much "
+                     "longer; measure smaller sizes",
                      name, size);
     } else if (first->latency_ns.value < smallest_ns / 2) {
         dl_notes_add(&links->notes,
@@ -60,27 +60,27 @@ static void note_series(dl_link_results *links, const dl_link_result *result)
     for (size_t k = 0; k < fit->regime_count; k++) {
         const dl_link_regime *r = &fit->regimes[k];
         if (r->changes) {
-            dl_notes_add(
-                &links->notes,
-                "%s: from %s to %s each further byte takes as if sent at %s/s, but no size "
-                "is sent at more than %s/s: %s, not the rate of a link",
-                name, DL_BYTES_TEXT(s->points[r->first].bytes),
-                DL_BYTES_TEXT(s->points[r->last].bytes),
-                DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value),
-                DL_BYTES_TEXT(fit->fastest_per_s),
-                k > 0 ? "a change of protocol or of the number of channels" : "mostly latency");
+            dl_notes_add(&links->notes,
+                         "%s: from %s to %s additional bytes take the time of %s/s, but no size "
+                         "reaches more than %s/s: %s, not the rate of a link",
+                         name, DL_BYTES_TEXT(s->points[r->first].bytes),
+                         DL_BYTES_TEXT(s->points[r->last].bytes),
+                         DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value),
+                         DL_BYTES_TEXT(fit->fastest_per_s),
+                         k > 0 ? "a change of protocol or of the number of channels"
+                               : "mostly latency");
             continue;
         }
         if (r->latency_ns.count > 2 || fit->regime_count == 1) continue;
-        dl_notes_add(&links->notes,
-                     "%s: regime %zu has two sizes, which any line fits: its errors are those of "
-                     "%.0f %% noise",
-                     name, k + 1, 100 * fit->noise_frac);
+        dl_notes_add(
+            &links->notes,
+            "%s: regime %zu has only two sizes, so any line fits: its errors assume %.0f %% noise",
+            name, k + 1, 100 * fit->noise_frac);
     }
     if (s->one_start) {
         dl_notes_add(&links->notes,
-                     "%s: one start of the processes, so the errors do not hold how much starts "
-                     "differ; measure five or more",
+                     "%s: one start of the processes, so the errors do not include the differences "
+                     "between starts; measure five or more",
                      name);
     }
 }
@@ -126,7 +126,7 @@ static void note_peers(dl_link_results *links)
     if (n > 0) {
         dl_notes_add(&links->notes,
                      "through host memory a GPU sends and receives %s/s together (median): [shm] "
-                     "bytes_per_s of a machine file, as far as NCCL copies as the driver does",
+                     "bytes_per_s of a machine file, if NCCL copies like the driver",
                      DL_BYTES_TEXT(dl_fit_median(rates, n).value));
     }
     free(rates);
@@ -416,7 +416,7 @@ void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out)
     dl_rows_begin(&to, NULL, "all");
     add_sum(&to, "regimes", &fit);
     add_sum(&to, "regimes, without outliers and times of two digits", &rest);
-    add_sum(&to, "regimes, where the sizes beside it give it within 10 %", &even);
+    add_sum(&to, "regimes, where the neighbouring sizes predict it within 10 %", &even);
     add_sum(&to, "latency + bytes/bandwidth", &usual);
     dl_rows_end(&to, 0);
 }

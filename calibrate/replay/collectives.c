@@ -393,7 +393,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
     if (line->regular_count < 2) {
         return dl_error_set_at(err, DL_ERR_DATA, run->ranks[0].trace->path, 0,
                                "%zu regular steps: a step's collectives are predicted from those "
-                               "of others, which takes two",
+                               "of other steps, so two are needed",
                                line->regular_count);
     }
     *prediction =
@@ -454,7 +454,7 @@ dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
 {
     if (instances->count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, run->ranks[0].trace->path, 0,
-                               "no collective that all %zu ranks carry out equally often",
+                               "no collective that all %zu ranks call equally often",
                                run->rank_count);
     }
     multi->instances = dl_calloc(instances->count, sizeof *multi->instances, "collectives");

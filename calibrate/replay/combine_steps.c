@@ -196,16 +196,16 @@ static void add_slowdown(dl_costs *costs, const dl_step_costs *steps, size_t cou
         if (!s->known) continue;
         if (s->factor < 1) {
             dl_notes_add(notes,
-                         "[overlap] slowdown: beside collectives operations took %.3f times as "
-                         "long; 1 is taken",
+                         "[overlap] slowdown: during collectives operations took %.3f times as "
+                         "long; 1 is used",
                          s->factor);
         }
         costs->overlap_slowdown =
             value_of(fmax(1, s->factor), s->error, s->works, DL_ORIGIN_MEASURED);
         return;
     }
-    dl_notes_add(notes, "[overlap] slowdown stays unknown: too little work was seen both beside "
-                        "collectives and alone");
+    dl_notes_add(notes, "[overlap] slowdown stays unknown: too little work ran during collectives, "
+                        "or without them");
 }
 
 static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)

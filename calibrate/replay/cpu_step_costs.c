@@ -246,8 +246,8 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
     costs->step_ns -= sum_ns;
     costs->recording_ns = sum_ns;
     dl_notes_add(notes,
-                 "assumed: PyTorch's profiler makes each of %.0f operators a step %.1f us longer "
-                 "(half to twice that): %s, %.0f %% of the step, are taken off. dlprof run, or "
+                 "assumed: PyTorch's profiler makes each of %.0f operators per step %.1f us longer "
+                 "(half to twice that): %s, %.0f %% of the step, are subtracted. dlprof run, or "
                  "--copies, measures the step without it",
                  operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
 }
@@ -307,12 +307,11 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
 static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
 {
     if (costs->collectives > 0 || costs->step_ns < STEPS_VARY_MIN * costs->device_ns) return;
-    dl_notes_add(
-        notes,
-        "some steps are much longer than the others: the mean is %s, and the median, which "
-        "the costs use, %s. If other programs used the processor, record again when it is "
-        "idle; else training is slower than predicted by as much",
-        DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
+    dl_notes_add(notes,
+                 "some steps are much longer than the others: the mean is %s, and the median, "
+                 "which the costs use, %s. If other programs used the processor, record again when "
+                 "it is idle; else training is slower than predicted by this ratio",
+                 DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
 }
 
 /* Sets the means of the phases from their operations: each phase is one operation. */
@@ -334,12 +333,11 @@ static void take_phases(dl_step_costs *costs)
 static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *notes)
 {
     if ((double)ns <= CHILDREN_FRAC_MIN * costs->step_ns) return;
-    dl_notes_add(
-        notes,
-        "processes that the program started (a data loader's workers?) take %s of processor "
-        "time a step, which the costs leave out: where cores are short, measure copies of the "
-        "program with dlprof bench --of, and give them to --copies",
-        DL_NS_TEXT(ns));
+    dl_notes_add(notes,
+                 "processes that the program started (a data loader's workers?) take %s of "
+                 "processor time per step, which the costs leave out: if cores are scarce, measure "
+                 "copies of the program with dlprof bench --of, and give them to --copies",
+                 DL_NS_TEXT(ns));
 }
 
 /* Shortest input time, in ns, of the regular steps with input. */
@@ -370,13 +368,13 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
     const char *whence = NULL;
     if (processor_ns > 0 && (double)processor_ns >= TAKE_PROCESSOR_FRAC * (double)usual_ns) {
         ns = (double)usual_ns;
-        whence = "to take a batch that is there, the median without the profiler";
+        whence = "to take a batch that is ready, the median without the profiler";
     } else if (processor_ns > 0) {
         ns = (double)processor_ns;
         whence = "the processor time of taking a batch";
     } else if (least_ns <= WAITING_FRAC_MAX * costs->device_ns) {
         ns = least_ns;
-        whence = "the shortest, to take a batch that is there";
+        whence = "the shortest, to take a batch that is ready";
     }
     if (whence == NULL) {
         snprintf(text, capacity, "; no batch was there at once");
@@ -429,13 +427,13 @@ static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_no
     const int64_t faults = dl_trace_meta_int(trace, "step_faults", 1, INT64_MAX, 0);
     const int64_t ns = dl_trace_meta_int(trace, "step_kernel_ns", 1, INT64_MAX, 0);
     if (faults < FAULTS_MIN || (double)ns < KERNEL_FRAC_MIN * costs->step_ns) return;
-    dl_notes_add(
-        notes,
-        "a step has %" PRId64 " page faults and %s of the kernel, %.0f %% of it: probably memory "
-        "that the C library gives back and takes anew, in some starts more than in others. "
-        "With glibc, MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=33554432 in "
-        "the environment keep it",
-        faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
+    dl_notes_add(notes,
+                 "a step has %" PRId64
+                 " page faults and %s of kernel time, %.0f %% of it: probably memory that the C "
+                 "library returns and requests again, in some starts more than in others. With "
+                 "glibc, MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=33554432 in the "
+                 "environment prevent this",
+                 faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
 }
 
 /* Notes operators that use several cores, fewer of which are available to concurrent workers. */

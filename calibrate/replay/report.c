@@ -358,7 +358,7 @@ static void note_waits(dl_notes *notes, const dl_replay_run *run)
     if (threads->count > 0) {
         dl_notes_add(notes,
                      "external waits of threads: %zu, %s in all (longest %s%s), in which nothing "
-                     "in the trace runs: waits for something outside it, or a computation; %s",
+                     "in the trace runs: waits for an event outside it, or a computation; %s",
                      threads->count, DL_NS_TEXT(threads->total_ns), DL_NS_TEXT(threads->longest_ns),
                      in,
                      threads->removed ? "left out" : "kept (--external remove leaves them out)");
@@ -366,18 +366,19 @@ static void note_waits(dl_notes *notes, const dl_replay_run *run)
     free(in);
     if (devices->count == 0) {
         dl_notes_add(notes,
-                     "unexplained: no operation starts more than %s after all that holds it back",
+                     "unexplained: no operation starts more than %s after its last dependency",
                      DL_NS_TEXT(DL_REPLAY_SPREAD_NS));
         return;
     }
-    dl_notes_add(notes,
-                 "external waits of devices: %zu operations start %s after all that is known to "
-                 "hold them back (longest %s, before '%.60s'; %.2f %% of their streams' time); %s",
-                 devices->count, DL_NS_TEXT(devices->total_ns), DL_NS_TEXT(devices->longest_ns),
-                 devices->where, 100 * devices->share,
-                 devices->removed ? "nothing of that is kept, replay starts them earlier "
-                                    "(--external keep keeps it)"
-                                  : "kept");
+    dl_notes_add(
+        notes,
+        "external waits of devices: %zu operations start %s after their last known dependency "
+        "(longest %s, before '%.60s'; %.2f %% of their streams' time); %s",
+        devices->count, DL_NS_TEXT(devices->total_ns), DL_NS_TEXT(devices->longest_ns),
+        devices->where, 100 * devices->share,
+        devices->removed ? "replay omits these waits and starts the operations earlier (--external "
+                           "keep includes them)"
+                         : "kept");
 }
 
 static void print_notes(const dl_replay_run *run, FILE *out)
@@ -388,13 +389,14 @@ static void print_notes(const dl_replay_run *run, FILE *out)
         if (rank->unlaunched > 0)
             dl_notes_add(&notes,
                          "warning: %zu of %zu GPU operations have no recorded launch: only their "
-                         "stream's order holds them back",
+                         "stream's order delays them",
                          rank->unlaunched, rank->work_count);
         if (rank->launches_without > 0)
             dl_notes_add(&notes, "warning: %zu of %zu launches have no work in the trace",
                          rank->launches_without, rank->launch_calls);
         if (rank->queue_depth > 0)
-            dl_notes_add(&notes, "note: launches wait when %zu operations of a stream are not over",
+            dl_notes_add(&notes,
+                         "note: a launch waits while %zu operations of its stream are unfinished",
                          rank->queue_depth);
     }
     note_waits(&notes, run);

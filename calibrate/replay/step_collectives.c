@@ -226,12 +226,11 @@ static void note_others(const dl_step_costs *costs, dl_notes *notes)
         free(one);
     }
     if (names != NULL) {
-        dl_notes_add(
-            notes,
-            "beside the exchange of gradients a step has other collectives: %s. dlsim puts "
-            "those whose bytes and ranks are known before each step of mode allreduce, "
-            "and marks rows that leave some out",
-            names);
+        dl_notes_add(notes,
+                     "besides the exchange of gradients a step has other collectives: %s. dlsim "
+                     "puts those whose bytes and ranks are known before each step of mode "
+                     "allreduce, and marks rows that leave some out",
+                     names);
     }
     free(names);
 }

@@ -522,9 +522,8 @@ static void take_slowdown(taking *t, dl_step_costs *costs, const dl_overlap_slow
     costs->slowdown =
         given != NULL ? *given : dl_overlap_slowdown_find(t->trace, t->line, &t->collectives);
     if (costs->slowdown.known || t->collectives.count == 0) return;
-    dl_notes_add(t->notes,
-                 "operations beside collectives may have been slowed down by them, which is "
-                 "left in: how much, the trace does not give");
+    dl_notes_add(t->notes, "operations during collectives may have been slowed down by them; the "
+                           "trace does not show by how much, so it is not corrected");
 }
 
 static double mean_recorded_ns(const taking *t)
@@ -551,11 +550,9 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
     if (external == DL_EXTERNAL_THREADS && short_frac > DL_STEP_SHORT_FRAC) {
         return dl_error_set_at(
             err, DL_ERR_DATA, t->trace->path, 0,
-            "of a step of %s the trace explains %s, %.0f %% less: %zu operations of the device "
-            "start "
-            "%s in all after everything that is known to hold them back (longest %s, before "
-            "'%.60s'): it waits for something outside the trace. --external keep takes these waits "
-            "as "
+            "of a step of %s, the trace explains %s, %.0f %% less: %zu operations of the device "
+            "start %s in total after their last known dependency (longest %s, before '%.60s'), "
+            "waiting for events outside the trace. --external keep includes these waits as "
             "operations, --external remove leaves them out",
             DL_NS_TEXT(recorded_ns), DL_NS_TEXT(replayed_ns), 100 * short_frac, waits->count,
             DL_NS_TEXT(waits->total_ns), DL_NS_TEXT(waits->longest_ns),
@@ -740,8 +737,8 @@ static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
     if (costs->passes < 2) return;
     dl_notes_add(notes,
                  "a step accumulates the gradients of %zu passes (micro-batches): forward pass %s, "
-                 "backward pass %s in all. The cost file is of one of them, [costs] accumulate = "
-                 "%zu, and dlsim exchanges after the last one",
+                 "backward pass %s in all. The cost file describes one of them, [costs] accumulate "
+                 "= %zu, and dlsim exchanges after the last one",
                  costs->passes, DL_NS_TEXT(costs->forward_ns.value),
                  DL_NS_TEXT(costs->backward_ns.value), costs->passes);
     if (each) {
@@ -769,13 +766,12 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
         return status;
     }
     if (status == DL_OK && (t.line == NULL || t.line->regular_count == 0)) {
-        status = dl_error_set_at(
-            err, DL_ERR_DATA, trace->path, 0,
-            "no regular step%s%s: --step-marks REGEX names the ranges that are steps, "
-            "--step-period "
-            "COUNT says how many kernels and copies one has, --one-step that the trace is of one",
-            t.line != NULL && t.line->reason != NULL ? ", " : "",
-            t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
+        status = dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                                 "no regular step%s%s: define steps by --step-marks REGEX (names "
+                                 "of ranges), --step-period COUNT (kernels and copies per step) or "
+                                 "--one-step (the trace is one step)",
+                                 t.line != NULL && t.line->reason != NULL ? ", " : "",
+                                 t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
     }
     if (status == DL_OK) status = take(&t, costs, slowdown, external, err);
     if (status == DL_OK) take_last_pass(costs, notes);

@@ -91,8 +91,9 @@ static char *undetermined_text(const dl_table_cost *cost, const dl_table_estimat
                                     : dl_format("the cost file has these bounds, as the %s of the "
                                                 "%s file contradicts them",
                                                 was, of);
-    char *text = dl_format("%s: not determined by these rows, %s; %s; rows with %s might tell",
-                           cost->name, say, held, rows_for(cost));
+    char *text =
+        dl_format("%s: not determined by these rows, %s; %s; rows with %s might determine it",
+                  cost->name, say, held, rows_for(cost));
     free(say);
     free(held);
     return text;
@@ -150,7 +151,7 @@ static void note_groups(dl_table_fit *fit)
         }
         if (members != NULL) {
             note_all(fit, dl_format("%s: the rows do not distinguish them (condition number %.0f); "
-                                    "only together do they mean something",
+                                    "only their combination is meaningful",
                                     members, fit->condition));
         }
         free(members);
@@ -174,8 +175,8 @@ static void note_row(dl_table_fit *fit, size_t p, size_t i)
     char *why = residual->unexplained
                     ? dl_format("more than %.2g robust sigmas (%.1f %% each)",
                                 part->quality.outlier_sigmas, 100 * sigma)
-                    : dl_format("%.2g robust sigmas (%.1f %% each), which so few rows do not tell "
-                                "from chance",
+                    : dl_format("%.2g robust sigmas (%.1f %% each), which so few rows do not "
+                                "distinguish from chance",
                                 fabs(log1p(residual->error_frac)) / sigma, 100 * sigma);
     add_note(fit, p, "line %d (%s): %+.1f %% off, %s; its weight is %.2f", row->line, point,
              100 * residual->error_frac, why, residual->weight);
@@ -220,7 +221,7 @@ void dl_table_notes_add(dl_table_fit *fit)
     note_passes(fit);
     note_proposal(fit);
     if (fit->quality.used == fit->determined) {
-        note_all(fit, dl_format("as many rows as costs: nothing shows how well they are known"));
+        note_all(fit, dl_format("as many rows as costs: their errors are unknown"));
     }
     for (size_t p = 0; p < fit->part_count; p++) {
         const dl_table_quality *quality = &fit->parts[p].quality;

@@ -28,7 +28,7 @@ mkdir -p "$out"
 section() { printf '\n\n%s\n%s\n\n' "$1" "$(printf '%s' "$1" | sed 's/./-/g')"; }
 
 replay() {
-    section "Replay: starts thrown away, durations and dependencies kept"
+    section "Replay: starts discarded, durations and dependencies kept"
     "$dlcal" replay --brief "$data"/traces/*/* 2>"$out/replay.err" || true
     sed 's#^dlcal replay: .*/#not replayed: #' "$out/replay.err"
     cat <<'EOF'

@@ -130,7 +130,7 @@ static void test_what_lacks_data(void **state)
     made_open(&trace, "dataset_empty.dlt", "bench", "tiny");
     dl_trace_stream_append(trace.stream, &(dl_record){.kind = DL_RECORD_INPUT, .duration_ns = 5});
     made_close(&trace);
-    check_refused(NULL, "dataset_empty.dlt", DL_ERR_DATA, "holds no samples");
+    check_refused(NULL, "dataset_empty.dlt", DL_ERR_DATA, "has no samples");
     FILE *text = fopen("dataset_empty.dlt", "w");
     fputs("no trace", text);
     fclose(text);
@@ -169,7 +169,7 @@ static void test_bench_samples(void **state)
     made_open(&trace, "dataset_bench.dlt", "bench", "tiny");
     made_sample(&trace, "step", (dl_record){.vectors = 2, .samples = 8, .duration_ns = 900});
     made_close(&trace);
-    check_refused(NULL, "dataset_bench.dlt", DL_ERR_DATA, "how many copies");
+    check_refused(NULL, "dataset_bench.dlt", DL_ERR_DATA, "number of copies");
 }
 
 /* Two bench traces with different numbers of cores are rejected. */
@@ -184,7 +184,7 @@ static void test_bench_cores(void **state)
     dl_trace_writer_meta(trace.writer, "cores", "4");
     made_sample(&trace, "lock", (dl_record){.threads = 2, .duration_ns = 70});
     made_close(&trace);
-    check_refused("dataset_two.dlt", "dataset_four.dlt", DL_ERR_DATA, "is of 4 cores");
+    check_refused("dataset_two.dlt", "dataset_four.dlt", DL_ERR_DATA, "is from 4 cores");
     made_train("dataset_ok.dlt", 10, 20, &steady, 1);
     dl_dataset dataset = {0};
     dl_notes notes = {0};
@@ -219,8 +219,9 @@ static void test_disturbed_traces_are_left_out(void **state)
     assert_int_equal(dataset.bench_count, 3);
     assert_true(dataset.benches[2].snapshot && dataset.benches[2].disturbed == 0);
     assert_int_equal(notes.count, 3);
-    assert_contains(notes.lines[0], "1 of 3 runs of batch 4 ran while others took over 10 % of the "
-                                    "processors: left out");
+    assert_contains(notes.lines[0],
+                    "1 of 3 runs of batch 4 ran while other programs took over 10 % of the "
+                    "processors: left out");
     assert_contains(notes.lines[1], "2 of 2 runs of batch 8");
     assert_contains(notes.lines[1], "kept, as most did");
     assert_contains(notes.lines[2], "1 of 2 snapshots");

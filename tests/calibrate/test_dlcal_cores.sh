@@ -113,7 +113,7 @@ holds waited.ini "copy_ns = 1200000, n = 7, measured"
 # In a step of 8.9 ms, 900 faults that take 0.5 ms are too few to report.
 with_faults() { zcat "$traces/mlp_b64.json.gz" | sed "s/\"schemaVersion\"/\"dlprof_faults\": $1, \"dlprof_kernel_ns\": $2, &/"; }
 with_faults 900 2000000 >faults.json
-expect 0 "a step has 900 page faults and 2.00 ms of the kernel, " costs faults.json -o faults.ini
+expect 0 "a step has 900 page faults and 2.00 ms of kernel time, " costs faults.json -o faults.ini
 for few in "900 10000" "100 2000000"; do
     # shellcheck disable=SC2086
     with_faults $few >few.json
@@ -160,7 +160,7 @@ expect 0 "16, of the whole step, right?" costs twice.json --batch 16 -o shown.in
 # A step without a backward pass may not be training.
 expect 1 "of which this trace has none: 6 steps" costs "$traces/mlp_b64.json.gz" --batch 64 --step-period 9 -o period.ini
 zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json
-expect 1 "of training? no backward pass is found in it (forward" costs inference.json -o shown.ini
+expect 1 "a training step? no backward pass is found in it (forward" costs inference.json -o shown.ini
 expect 0 "if there is none (inference), these are not costs of training" costs inference.json --incomplete -o shown.ini
 # A step of 8.9 ms took 0.1 ms without the profiler: the profiler alone does not explain this.
 zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 100000, "schemaVersion"/' >busy.json
@@ -177,11 +177,11 @@ fi
 # If that time is unknown: 8.88 ms less 1.3 us for each of 199 operators with shapes, 0.7 us
 # without.
 expect 0 "6 steps of 8.63 ms" costs "$traces/mlp_b64.json.gz" -o shown.ini
-holds shown.ini "makes each of 199 operators a step 1.3 us longer (half to twice that): 259 us, 3 %"
+holds shown.ini "makes each of 199 operators per step 1.3 us longer (half to twice that): 259 us, 3 %"
 expect 0 "5 steps of 102 ms" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o shown.ini
-holds shown.ini "makes each of 493 operators a step 0.7 us longer"
-expect 2 "cnn_ddp1.json.gz: --batch is missing" costs "$traces/cnn_ddp1.json.gz" -o cnn.ini
-expect 0 "parameter_bytes is left to dlsim" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
+holds shown.ini "makes each of 493 operators per step 0.7 us longer"
+expect 2 "cnn_ddp1.json.gz: --batch (samples per step) is missing" costs "$traces/cnn_ddp1.json.gz" -o cnn.ini
+expect 0 "parameter_bytes is unknown" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
 expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes 4283944 -o cnn.ini
 holds cnn.ini "parameter_bytes = 4283944"
 expect 1 "it trained on cores, without a device: see dlcal costs" replay "$traces/mlp_b16.json.gz"

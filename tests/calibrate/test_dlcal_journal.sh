@@ -65,7 +65,7 @@ resume() {
     local folder=$1
     shift
     "$@" "${fit[@]}" >report.txt 2>errors.txt || fail "$*: $(cat errors.txt)"
-    grep -q 'dlcal: goes on after [1-9][0-9]* simulations from the journal' errors.txt || fail "$*: $(head -n 3 errors.txt)"
+    grep -q 'dlcal: continues after [1-9][0-9]* simulations from the journal' errors.txt || fail "$*: $(head -n 3 errors.txt)"
     [ -e fitted.ini.journal ] && fail "$*: the journal is still there"
     keep "$folder"
     diff -r whole "$folder" || fail "$*: another fit"
@@ -84,7 +84,7 @@ resume threads "$dlcal"
 # The journal of another fit is ignored, and still used by its own fit; an incomplete end is cut
 # off.
 cp torn fitted.ini.journal
-expect 0 "fitted.ini.journal was of another run" "${fit[@]}" --near
+expect 0 "fitted.ini.journal is of another, unfinished run" "${fit[@]}" --near
 cp table.csv table.kept
 sed -i '2s/$/1/' table.csv
 expect 0 "" "${fit[@]}"

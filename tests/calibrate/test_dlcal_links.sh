@@ -47,14 +47,14 @@ allreduce,8,4096e6,11070
 allreduce,8,8192e6,22141
 END
 expect 0 "changes over      none       - 2" links changes.csv
-expect 0 "2.00 TB/s, but no size is sent at more than 370 GB/s" links changes.csv
+expect 0 "2.00 TB/s, but no size reaches more than 370 GB/s" links changes.csv
 sed 's/^\( *1048576 .* \)30.486/\1130.486/' allreduce.log >wrong.log
 expect 0 "outlier: 1.05 MB" links wrong.log
 expect 0 "without 1 of these 5: outliers" links wrong.log
 expect 0 "costs written to links.ini" links allreduce.log sendrecv.log -o links.ini
 expect 0 "sendrecv 4 ranks in place: not written" links allreduce.log sendrecv.log -o links.ini
-expect 1 "has measured it too" links allreduce.log "$PWD/allreduce.log" -o links.ini
-expect 1 "a place in a cost file (sendrecv 4 ranks)" links sendrecv.log -o no.ini
+expect 1 "also measured in allreduce.log" links allreduce.log "$PWD/allreduce.log" -o links.ini
+expect 1 "fits into a cost file (sendrecv 4 ranks)" links sendrecv.log -o no.ini
 expect 1 "100 GB/s     0.5" links sendrecv.log -o no.ini
 expect 1 "there is no table" links empty.log
 expect 1 "nowhere.log" links nowhere.log
@@ -79,7 +79,7 @@ write_nodes >nodes.csv
 expect 0 "allreduce in place over nodes of 8 ranks: 1, 2, 4" links nodes.csv
 expect 0 "1.02 kB to   67.1 MB grows with the hops of a ring" links nodes.csv
 expect 0 "the largest, 4, from those below: mean 0.0 %" links nodes.csv
-expect 0 "16 nodes is extrapolated: 4 times the most that were measured" \
+expect 0 "16 nodes is extrapolated: 4 times the measured maximum" \
     links nodes.csv --nodes 2,16 -o nodes.ini
 grep -A2 '^\[collective allreduce 128\]$' nodes.ini | grep -q '^nodes = 16$' || fail "no 16 nodes"
 sed -n '/allreduce 128/,$p' nodes.ini | grep -q '^bytes_1024 = 85102' || fail "not 85.1 us: $(cat nodes.ini)"
@@ -241,7 +241,7 @@ beside "as expected if the GPUs' PCIe links run at half their rate (slots, gener
     half.csv --machine crossbar.ini
 write_ring 2 1 >latency.csv
 beside "small sizes, up to 4.10 kB: 0.50 (0.50 to 0.50), slower by more than 36 %" latency.csv --machine crossbar.ini
-beside "no single change of the machine that was tried gives this" latency.csv --machine crossbar.ini
+beside "none of the single changes of the machine that were tried explains this" latency.csv --machine crossbar.ini
 write_ring 1 0.7 >fast.csv
 beside "1.43 (1.43 to 1.43), faster by more than 27 %" fast.csv --machine crossbar.ini
 # Assumed values that affect the verdict are named.
@@ -322,7 +322,7 @@ memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)
 END
 expect 0 "2 measured, 750 MB/s; machine 1.00 GB/s (medians)" links copies.log --machine crossbar.ini
 expect 0 "(medians): 0.75 (0.50 to 1.00)" links copies.log --machine crossbar.ini
-expect 0 "1 of GPUs that the machine does not have" links copies.log --machine crossbar.ini
+expect 0 "1 of the rates are of GPUs that the machine does not have" links copies.log --machine crossbar.ini
 expect 0 "1 single rates: not compared" links copies.log --machine crossbar.ini
 expect 1 "nothing in the logs is comparable: allreduce 8 ranks" links nodes.csv --machine crossbar.ini
 printf 'collective,ranks,bytes,time_us\nallgather,4,0,10\nallgather,4,0.5,11\n' >empty.csv

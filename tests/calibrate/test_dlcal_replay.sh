@@ -96,7 +96,7 @@ expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json
 expect 2 "--timeline writes one replay, not 2" replay --timeline x.json trace.json trace.json
 expect 2 "--step-marks" replay --step-marks '(' trace.json
 # A known class without operations in the trace changes nothing; an unknown name is an error.
-expect 0 "trace.json: it holds no 'collective': nothing changes" replay --without collective trace.json
+expect 0 "trace.json: it has no 'collective', so nothing changes" replay --without collective trace.json
 expect 2 "nothing called 'sgemmm'" replay --without sgemmm trace.json
 
 # A user's pattern turns an ordinary kernel into a collective.
@@ -138,9 +138,9 @@ expect 0 "rank1.json" replay --rank 1 rank1.json
 "$dlprof" train --model mlp --batch 4 --data synthetic --steps 2 -o own.dlt >/dev/null
 for command in replay predict "costs --batch 4"; do
     # shellcheck disable=SC2086 # the words of the command
-    expect 1 "own.dlt: it holds records of our own training: see dlcal fit" $command own.dlt
+    expect 1 "own.dlt: it is a recording of dlprof train: see dlcal fit" $command own.dlt
 done
-expect 0 "own training" replay own.dlt trace.json
+expect 0 "recording of dlprof train" replay own.dlt trace.json
 "$tested" replay --json trace.json no_such_file >failed.json 2>/dev/null
 [ "$(head -n 1 failed.json)" = "[" ] && [ "$(tail -n 1 failed.json)" = "]" ] || {
     echo "FAIL: the JSON of a failed replay is not whole"

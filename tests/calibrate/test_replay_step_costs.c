@@ -117,7 +117,7 @@ static void other_collectives_are_named(void **state)
             DL_OK);
         bool named = false;
         for (size_t i = 0; i < notes.count; i++) {
-            if (strstr(notes.lines[i], "beside the exchange of gradients") == NULL) continue;
+            if (strstr(notes.lines[i], "besides the exchange of gradients") == NULL) continue;
             named = true;
             assert_contains(notes.lines[i], ": 2 AllGather (14.0 kB, 40.0 us of the device).");
         }
@@ -348,8 +348,8 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
     dl_notes notes = {0};
     dl_error err = {0};
     assert_int_equal(take_waiting(&c, DL_EXTERNAL_THREADS, &notes, &err), DL_ERR_DATA);
-    assert_contains(err.text, "of a step of 250 us the trace explains 170 us, 32 % less: 4 "
-                              "operations of the device start 320 us in all");
+    assert_contains(err.text, "of a step of 250 us, the trace explains 170 us, 32 % less: 4 "
+                              "operations of the device start 320 us in total");
     assert_contains(err.text, "before 'sgemm'");
     dl_step_costs_free(&c);
     assert_int_equal(take_waiting(&c, DL_EXTERNAL_KEEP, &notes, &err), DL_OK);

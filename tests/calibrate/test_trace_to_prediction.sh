@@ -41,7 +41,7 @@ step() { # file, workers, mode: ms
 }
 
 # Only the trace. 7 ms on a V100: 6 ms x 0.242 and 1 ms x 0.269 on an H100, 1.72 ms.
-tested=$dlcal expect 0 "parameter_bytes is left to dlsim to assume" costs v100.json --batch 32 -o v100.ini
+tested=$dlcal expect 0 "parameter_bytes is unknown, so dlsim assumes it" costs v100.json --batch 32 -o v100.ini
 tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine dgx1_v100 --workers" costs v100.json --batch 32 -o v100.ini
 predict "compute of v100.ini scaled from v100 to h100" v100.ini
 predict "assumed [costs] parameter_bytes = 60." v100.ini
@@ -125,7 +125,7 @@ tested=$dlsim expect 1 "no end: the file is cut short" --costs ddp.ini --machine
 # A trace without marks is one step if the user says so, but not if marks or updates show several
 # steps.
 { head -n 10 v100.json | grep -v ProfilerStep; tail -n 1 v100.json; } >one.json
-tested=$dlcal expect 1 "--one-step that the trace is of one" costs one.json --batch 32 -o one.ini
+tested=$dlcal expect 1 "or --one-step (the trace is one step)" costs one.json --batch 32 -o one.ini
 tested=$dlcal expect 0 "32 samples, 1 steps of 7.01 ms" costs one.json --batch 32 --one-step -o one.ini
 tested=$dlcal expect 0 "given as one" info --one-step one.json
 tested=$dlcal expect 0 "   0      0    0 step" replay --one-step one.json
@@ -162,7 +162,7 @@ accumulated >accumulated.json
 tested=$dlcal expect 0 "accumulated.json: 64 samples, 1 steps of 8.20 ms" costs accumulated.json --batch 64 -o micro.ini
 tested=$dlcal expect 0 "accumulates the gradients of 4 passes" costs accumulated.json --batch 64 -o micro.ini
 tested=$dlcal expect 0 "accumulates the gradients of 4 passes" replay accumulated.json
-tested=$dlcal expect 2 "--batch 62, of a step, is no multiple of the 4 passes" costs accumulated.json --batch 62 -o micro.ini
+tested=$dlcal expect 2 "--batch 62 (samples per step) is not a multiple of the 4 passes" costs accumulated.json --batch 62 -o micro.ini
 tested=$dlcal expect 0 "costs written" costs accumulated.json --batch 64 --parameter-bytes 1400000000 -o micro.ini
 grep -q "^batch_max = 16$" micro.ini || fail "not the batch of a micro-batch: $(cat micro.ini)"
 grep -q "^accumulate = 4$" micro.ini || fail "no micro-batches: $(cat micro.ini)"
@@ -229,7 +229,7 @@ tested=$dlcal expect 0 "the program used a GPU (" info lost.json
 
 # A trace that does not name its GPU.
 write_trace "" >nameless.json
-tested=$dlcal expect 0 "does not name its GPU, which --device gives" costs nameless.json --batch 32 -o nameless.ini
+tested=$dlcal expect 0 "does not name its GPU (--device does)" costs nameless.json --batch 32 -o nameless.ini
 tested=$dlsim expect 1 "costs of a GPU need --machine NAME" --costs nameless.ini --workers 2
 tested=$dlcal expect 0 "costs written" costs nameless.json --batch 32 --device V100 -o named.ini
 predict "scaled from v100 to h100" named.ini

@@ -110,8 +110,8 @@ expect 0 "PROGRAM [ARGUMENT...]" bench --help --of
 # dlcal costs writes the factors of sharing and the step time to a cost file.
 "$dlcal" costs "$traces/mlp_b16.json.gz" --batch 16 --copies two.dlt -o costs.ini >out.txt 2>&1 ||
     fail "$(cat out.txt)"
-grep -q "2 copies side by side: a step takes" out.txt || fail "no factor: $(cat out.txt)"
-grep -q "a step of 16 samples of the program alone (--copies) takes" costs.ini || fail "not scaled: $(cat costs.ini)"
+grep -q "2 concurrent copies: a step takes" out.txt || fail "no factor: $(cat out.txt)"
+grep -q "a step of 16 samples of one copy (--copies) takes" costs.ini || fail "not scaled: $(cat costs.ini)"
 grep -q "^copies_2 = " costs.ini || fail "no [sharing]: $(cat costs.ini)"
 # The sum of the operations is the step without a profiler, half of a line's 20 ms or more.
 awk -F'[= ]+' '/^\[/ { op = ($1 == "[op") } op && $1 == "fixed_ns" { s += $2 }

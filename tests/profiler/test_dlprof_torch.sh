@@ -145,7 +145,7 @@ runpy.run_path("train.py", run_name="__main__")
 END
 expect 0 "by PyTorch's profiler" run -o children -- python3 children.py
 tested=$dlcal
-expect 0 "of processor time a step, which the costs" costs children/*.json.gz --batch 8 -o children.ini
+expect 0 "of processor time per step, which the costs" costs children/*.json.gz --batch 8 -o children.ini
 if "$dlcal" costs whole/*.json.gz --batch 8 -o whole.ini | grep -q "processor time"; then
     fail "processor time of children that there are none of"
 fi

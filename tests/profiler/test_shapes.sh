@@ -21,7 +21,7 @@ expect 2 "the processor has fp32 only" bench shapes --quick --workload "$net" --
 
 expect 2 "stored in 32 bits" bench shapes --quick --workload "$net" --device cuda --math fp16
 tested=$dlcal
-expect 0 "errors on the products of $net, batch 8, which no fit has seen" shapes small.dlt -o m.ini
+expect 0 "errors on the products of $net, batch 8, which the fit does not use" shapes small.dlt -o m.ini
 expect 0 "machine written to n.ini" shapes small.dlt --machine 1xrtx3090 -o n.ini
 expect 1 "it has [kernels cores fp32] already" shapes small.dlt --machine m.ini -o o.ini
 expect 2 "would overwrite the trace" shapes small.dlt -o small.dlt

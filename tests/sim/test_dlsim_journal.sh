@@ -26,7 +26,7 @@ done
 # resume COMMAND...: the same command as the killed one
 resume() {
     "$@" sweep.ini -o results.csv >output.txt 2>&1 || fail "$*: $(cat output.txt)"
-    grep -q 'dlsim: goes on with [1-9][0-9]* of 456 runs from the journal' output.txt || fail "$*: $(head -n 3 output.txt)"
+    grep -q 'dlsim: continues with [1-9][0-9]* of 456 runs from the journal' output.txt || fail "$*: $(head -n 3 output.txt)"
     cmp expected.csv results.csv || fail "$*: other results"
     [ -e results.csv.journal ] && fail "$*: the journal is still there"
     rm -f results.csv
@@ -42,7 +42,7 @@ resume "$dlsim" --threads 2
 kill_at 1 "$dlsim" sweep.ini -q --threads 1 -o results.csv
 head -c -20 results.csv.journal >torn && printf 'garbage' >>torn
 cp torn results.csv.journal
-expect 0 "results.csv.journal was of another run" sweep.ini -q --seed 5 -o results.csv
+expect 0 "results.csv.journal is of another, unfinished run" sweep.ini -q --seed 5 -o results.csv
 expect 0 "" sweep.ini -q --without noise -o results.csv
 cmp torn results.csv.journal.* || fail "another run's journal was changed"
 cp sweep.ini sweep.kept
