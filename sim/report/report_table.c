@@ -310,49 +310,67 @@ static const char *baseline_of(const dl_row *row)
     return row->point.cores == DL_CORES_GPU ? "one GPU" : "one worker";
 }
 
-/* Returns "Speedup is over one worker of fsdp=2.", or the baselines of several machines; NULL if
- * the table has no speedup, or if all are over one worker with the micro-batches of the costs, on a
- * single machine. The caller frees it. */
+/* Returns the row's machine and model where the study lists several, "8xa100, gpt2, "; the caller
+ * frees it. */
+static char *place_of_baseline(const dl_result *of)
+{
+    static const char *const columns[] = {"machine", "model"};
+    char *text = dl_strdup("");
+    for (size_t c = 0; c < DL_LENGTH(columns); c++) {
+        for (size_t k = 0; k < of->study->key_count; k++) {
+            if (strcmp(of->study->keys[k].column, columns[c]) != 0) continue;
+            char *longer = dl_format("%s%s, ", text,
+                                     dl_study_text(of->study, of->variant, &of->row->point, k));
+            free(text);
+            text = longer;
+        }
+    }
+    return text;
+}
+
+/* Returns "Speedup is over one worker of fsdp=2.", or the baselines of several machines or models;
+ * NULL if the table has no speedup, or if all are over one worker with the micro-batches of the
+ * costs, on a single machine. The caller frees it. */
 static char *speedup_line(const dl_results *results)
 {
-    char *list = NULL;
-    size_t count = 0, apart = 0, machine = 0;
+    char *list = NULL, **entries = dl_calloc(results->count, sizeof *entries, "baselines");
+    size_t count = 0, apart = 0;
     const char *first = NULL;
-    bool is_plain = true;
-    const dl_study *study = results->results[0].study;
-    while (machine < study->key_count && strcmp(study->keys[machine].column, "machine") != 0)
-        machine++;
-    const bool machines = machine < study->key_count;
+    bool is_plain = true, places = false;
+    const bool machines = dl_study_swept(results->results[0].study, "machine", "file") != NULL;
     for (size_t i = 0; i < results->count; i++) {
         const dl_result *of = &results->results[i];
         const char *text = baseline_of(of->row);
         if (text == NULL) continue;
-        const char *on =
-            machines ? dl_study_text(study, of->variant, &of->row->point, machine) : "";
+        char *place = place_of_baseline(of), *entry = dl_format("%s%s", place, text);
         bool is_new = true;
-        for (size_t k = 0; k < i && is_new; k++) {
-            const dl_result *before = &results->results[k];
-            const char *other = baseline_of(before->row);
-            is_new = other == NULL || strcmp(other, text) != 0 ||
-                     (machines &&
-                      strcmp(dl_study_text(study, before->variant, &before->row->point, machine),
-                             on) != 0);
-        }
+        for (size_t k = 0; k < count && is_new; k++)
+            is_new = strcmp(entries[k], entry) != 0;
         if (first == NULL) first = text;
         apart += strcmp(first, text) != 0;
         is_plain = is_plain && of->row->baseline_text[0] == '\0';
-        if (!is_new || count++ >= BASELINES_SHOWN) continue;
-        char *entry = dl_format("%s%s%s", on, machines ? ", " : "", text);
-        dl_join(&list, "; ", entry);
-        free(entry);
+        places |= place[0] != '\0';
+        free(place);
+        if (is_new && count < BASELINES_SHOWN) dl_join(&list, "; ", entry);
+        if (is_new) {
+            entries[count++] = entry;
+        } else {
+            free(entry);
+        }
     }
     char *line = NULL;
     if (apart > 0) {
-        line = dl_format("Speedup is over %s%s%s.", machines ? "each machine's own baseline: " : "",
+        line = dl_format("Speedup is over %s%s%s.",
+                         machines ? "each machine's own baseline: "
+                         : places ? "each model's own baseline: "
+                                  : "",
                          list, count > BASELINES_SHOWN ? "; or others" : "");
     } else if (first != NULL && (machines || !is_plain)) {
         line = dl_format("Speedup is over %s%s.", first, machines ? " of each machine" : "");
     }
+    for (size_t k = 0; k < count; k++)
+        free(entries[k]);
+    free(entries);
     free(list);
     return line;
 }

@@ -241,6 +241,8 @@ assert all(abs(float(r["speedup"]) - 1) < 1e-9 for r in rows if r["workers"] == 
 expect 0 "Speedup is over one GPU (arithmetic bf16)." --workload gpt2 --machine 8xh100 --arithmetic tf32,bf16 --batch 16 \
     --workers 1,8 --steps 2 -o several.csv
 [ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of two arithmetics: $(baselines several.csv)"
+expect 0 "each model's own baseline: gpt2_xl, one GPU in 2 micro-batches;" --machine 8xa100 \
+    --workload 'gpt2_xl|bert_base' --batch-per-worker 8 --workers 1 --steps 2 --layout 'pp=2' -o models.csv
 expect 0 "each machine's own baseline: 8xmi300x, one GPU in " "${eight[@]}" --machine 8xmi300x,8xh100 -o few.csv
 expect 0 "8xh100, one worker of fsdp=8." "${eight[@]}" --machine 8xmi300x,8xh100 -o few.csv
 expect 0 "Speedup is over one GPU of each machine." --workload gpt2 --machine 2xa100,2xh100 --batch 8 --steps 2 -o few.csv
