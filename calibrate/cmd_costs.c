@@ -170,13 +170,14 @@ static double computing_ns(const dl_step_costs *costs, const char *phase)
 }
 
 /* Minimum fraction of steps with an optimizer's update. GradScaler skips some updates; of
- * micro-batches that accumulate gradients, at most every second one has an update. */
+ * micro-batches that accumulate gradients, at most every second one has an update. A single step
+ * without one may be truncated. */
 #define UPDATED_FRAC_MIN 0.75
 
 static dl_status check_updates(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     const double known = (double)costs->known_steps, updated = (double)costs->updated_steps;
-    if (updated == 0 || updated >= UPDATED_FRAC_MIN * known) return DL_OK;
+    if (updated == 0 || updated >= UPDATED_FRAC_MIN * known || known - updated < 2) return DL_OK;
     return dl_error_set_at(
         err, DL_ERR_DATA, path, 0,
         "only %zu of %zu steps hold an optimizer's update: they are micro-batches, "

@@ -262,6 +262,32 @@ static double forward_share(const dl_cpu_operators *operators, const dl_activity
     return backward > 0 ? forward / backward : 0;
 }
 
+/* The phases after the forward pass of which the step has operators: DL_ROLE_BACKWARD,
+ * DL_ROLE_UPDATE; clearing gradients is no update. */
+static unsigned later_phases(const dl_cpu_operators *operators, const dl_activity_step *step)
+{
+    unsigned phases = 0;
+    for (size_t i = step->first; i < step->first + step->count; i++) {
+        const uint8_t roles = operators->roles[operators->items[i]->name];
+        if (roles == DL_ROLE_BACKWARD || roles == DL_ROLE_UPDATE) phases |= roles;
+    }
+    return phases;
+}
+
+/* Whether the last step lacks a phase of all regular steps before it. */
+static bool ends_early(const dl_cpu_operators *operators, const dl_activity_step *steps,
+                       size_t count)
+{
+    unsigned common = DL_ROLE_BACKWARD | DL_ROLE_UPDATE;
+    bool any = false;
+    for (size_t s = 0; s + 1 < count; s++) {
+        if (steps[s].label != DL_STEP_REGULAR) continue;
+        common &= later_phases(operators, &steps[s]);
+        any = true;
+    }
+    return any && (common & ~later_phases(operators, &steps[count - 1])) != 0;
+}
+
 void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
                                 size_t count)
 {
@@ -273,6 +299,7 @@ void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_s
     for (size_t s = 0; s < count && most > 0; s++) {
         if (shares[s] > most) steps[s].label = DL_STEP_OTHER;
     }
+    if (count > 0 && ends_early(operators, steps, count)) steps[count - 1].label = DL_STEP_OTHER;
     free(shares);
     free(sorted);
 }
