@@ -77,7 +77,7 @@ typedef struct config {
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions;
-    bool rms, gated, tied, tells_tied, experts, pair;
+    bool rms, gated, tied, tells_tied, experts, pair, windows;
     char *type;
 } config;
 
@@ -99,6 +99,7 @@ static void take_member(void *user, const char *name, const char *value)
     }
     c->experts |= is_number && number > 0 && strstr(name, "experts") != NULL;
     c->rms |= strcmp(name, "rms_norm_eps") == 0;
+    c->windows |= strcmp(name, "use_sliding_window") == 0 && strcmp(value, "true") == 0;
     c->pair |= strcmp(name, "is_encoder_decoder") == 0 && strcmp(value, "true") == 0;
     if (strcmp(name, "max_position_embeddings") == 0 || strcmp(name, "n_positions") == 0)
         c->positions = number;
@@ -137,6 +138,13 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
         return dl_error_set(err, DL_ERR_NAME, "%s: %s: encoders with decoders are not simulated",
                             path, type);
     }
+    if (c->windows) {
+        return dl_error_set(
+            err, DL_ERR_NAME,
+            "%s: %s: sliding windows in some of the layers are not simulated; "
+            "write use_sliding_window false for none, transformer:window=.. for all",
+            path, type);
+    }
     if (like(c) == NULL) {
         return dl_error_set(err, DL_ERR_NAME,
                             "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
@@ -144,6 +152,13 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
                             path, type);
     }
     return DL_OK;
+}
+
+/* Whether all layers of the type have sliding_window's window: others ignore it, unless
+ * use_sliding_window is true, for some of the layers. */
+static bool has_window(const config *c)
+{
+    return c->type == NULL || strcmp(c->type, "mistral") == 0 || strcmp(c->type, "phi3") == 0;
 }
 
 static int key_called(const config *c, const char *name)
@@ -165,6 +180,7 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
     values[key_called(c, "kv_heads")] = values[key_called(c, "feed_forward")] = 0;
     for (size_t k = 0; k < c->kind->key_count; k++)
         if (c->given[k]) values[k] = c->values[k];
+    if (!has_window(c)) values[key_called(c, "window")] = 0;
     if (c->positions > 0) {
         values[sequence] = c->positions < SAMPLE_TOKENS_MAX ? c->positions : SAMPLE_TOKENS_MAX;
         if (values[positions] > 0) values[positions] = c->positions;

@@ -353,7 +353,7 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
     const double scores = s->heads * s->tokens * s->tokens;
     const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
     if (!s->plain) {
-        const double seen = s->causal ? flop / 2 : flop;
+        const double seen = flop * s->seen;
         const dl_attention kind = s->cudnn ? DL_ATTENTION_CUDNN : DL_ATTENTION_FUSED;
         dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = kind;
         dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = kind;

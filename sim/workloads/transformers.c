@@ -11,6 +11,7 @@ enum {
     KV_HEADS,
     FEED_FORWARD,
     SEQUENCE,
+    WINDOW,
     VOCABULARY,
     POSITIONS,
     SEGMENTS,
@@ -61,6 +62,10 @@ static const dl_network_key keys[KEYS] = {
     [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width",
                       NULL},
     [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample", NULL},
+    [WINDOW] =
+        {"window", NULL, 0, 1 << 24,
+         "tokens to which each attends in fused attention, itself the last; 0: all before it",
+         NULL},
     [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "different tokens", NULL},
     [POSITIONS] = {"positions", NULL, 0, 1 << 24, "learned positions; 0: rotary embedding", NULL},
     [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "learned segments", NULL},
@@ -136,6 +141,14 @@ static dl_status not_divided(dl_error *err, const char *by, int64_t number, cons
                         (long long)number, what, (long long)all);
 }
 
+/* Part of the scores of all pairs of tokens that are not masked, by the masked triangles. */
+static double seen_part(const int64_t *values)
+{
+    const double window = (double)values[WINDOW] / (double)values[SEQUENCE];
+    if (values[KIND] == ENCODER) return 1;
+    return values[WINDOW] > 0 && window < 1 ? window * (1 - window / 2) : 0.5;
+}
+
 static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, int64_t context,
                        dl_error *err)
 {
@@ -145,6 +158,10 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
                             "cp = %lld: attention = plain has all scores in one GPU's memory; "
                             "fused or cudnn",
                             (long long)context);
+    }
+    if (values[WINDOW] > 0 && (context > 1 || values[KIND] == ENCODER)) {
+        return dl_error_set(err, DL_ERR_RANGE, "window = %lld: not with %s",
+                            (long long)values[WINDOW], context > 1 ? "cp" : "kind = encoder");
     }
     if (context > 1 && values[SEQUENCE] % (2 * context) != 0)
         return not_divided(err, "2 cp", 2 * context, "sequence", values[SEQUENCE]);
@@ -239,6 +256,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .positions = (double)values[POSITIONS],
         .segments = (double)values[SEGMENTS],
         .context = (double)context,
+        .seen = seen_part(values),
         .own_tokens = tokens / (by_tokens ? tensor : 1),
         .width = width,
         .query_width = head * heads,
@@ -420,6 +438,7 @@ static const dl_word key_words[] = {
     {"intermediate_size", "feed_forward", NULL},
     {"seq_len", "sequence", NULL},
     {"seq_length", "sequence", NULL},
+    {"sliding_window", "window", NULL},
     {"vocab_size", "vocabulary", NULL},
     {"type_vocab_size", "segments", NULL},
     {"experts", NULL, no_experts},

@@ -457,6 +457,47 @@ static void write_config(const char *path, const char *text)
     fclose(out);
 }
 
+static double attention_flop(const dl_architecture *a)
+{
+    const dl_layer_pass *pass = &a->layers[1].forward;
+    for (int p = 0; p < pass->count; p++)
+        if (pass->parts[p].attention != DL_ATTENTION_NOT) return pass->parts[p].flop;
+    return 0;
+}
+
+/* With a window of a quarter of the tokens, all but the first quarter attend to that quarter: 1 / 4
+ * - 1 / 32 of the scores of all pairs, not 1 / 2. Mistral's layers have it, Llama's and, without
+ * use_sliding_window, Qwen's do not. */
+static void windows_limit_attention(void **state)
+{
+    static const struct {
+        const char *type, *text;
+        double seen;
+    } cases[] = {{"mistral", "sliding_window\": 4096", 7.0 / 32},
+                 {"mistral", "sliding_window\": null", 0.5},
+                 {"mistral", "sliding_window\": 32768", 0.5},
+                 {"phi3", "sliding_window\": 4096", 7.0 / 32},
+                 {"llama", "sliding_window\": 4096", 0.5},
+                 {"qwen2", "use_sliding_window\": false, \"sliding_window\": 4096", 0.5}};
+    char path[] = "test_architecture_window.json";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *config = dl_format("{\"model_type\": \"%s\", \"hidden_size\": 4096, "
+                                 "\"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
+                                 "\"vocab_size\": 32000, \"%s}",
+                                 cases[i].type, cases[i].text);
+        char *text = dl_format("%s:sequence=16384", path);
+        write_config(path, config);
+        dl_architecture a = make(text);
+        assert_true(
+            near_scaled(attention_flop(&a), 4 * 16384.0 * 16384 * 4096 * cases[i].seen, 0, 1e-12));
+        dl_architecture_free(&a);
+        free(config);
+        free(text);
+    }
+    remove(path);
+}
+
 /* Files of Llama 3 8B, GPT-2 and a mixture-of-experts model. */
 static void config_json_is_a_network(void **state)
 {
@@ -476,6 +517,7 @@ static void config_json_is_a_network(void **state)
         {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
         {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
         {"{\"model_type\": \"gemma2\", \"rms_norm_eps\": 1e-6}", "gemma2: the known types are"},
+        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
         {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
         {"{\"rms_norm_eps\": [1", "this is no JSON object"},
     };
@@ -527,6 +569,8 @@ static void errors_name_what_is_near(void **state)
          "tp = 16 does not divide feed_forward = 14344"},
         {"gpt2:cp=3", DL_ERR_RANGE, "2 cp = 6 does not divide sequence = 1024"},
         {"gpt2:cp=2,attention=plain", DL_ERR_RANGE, "cp = 2: attention = plain has all scores"},
+        {"gpt2:cp=2,window=64", DL_ERR_RANGE, "window = 64: not with cp"},
+        {"bert_base:window=64", DL_ERR_RANGE, "window = 64: not with kind = encoder"},
         {"gpt2:kv_heads=5", DL_ERR_RANGE, "kv_heads = 5 does not divide heads = 12"},
         {"gpt2:sequence=2048", DL_ERR_RANGE, "sequence = 2048: only 1024 positions"},
         {"resnet50:image=8", DL_ERR_RANGE, "image = 8: resnet50 needs 32 at least"},
@@ -701,6 +745,7 @@ int main(void)
         cmocka_unit_test(adapters_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
+        cmocka_unit_test(windows_limit_attention),
         cmocka_unit_test(errors_name_what_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
