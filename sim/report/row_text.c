@@ -91,43 +91,55 @@ char *dl_report_short_note(const dl_sweep *sweep)
         dl_point_text(text, sizeof text, &worst->point));
 }
 
-/* Share of the row's steps that its fastest worker makes; sets *worker to that worker. */
-static double most_steps_frac(const dl_row *row, int *worker)
+/* The workers of a row that make more than half as many steps as the fastest one. */
+typedef struct fast_workers {
+    int count;
+    double steps_frac; /* share of all steps */
+    double step_s;     /* of the fastest */
+} fast_workers;
+
+static fast_workers fast_workers_of(const dl_row *row)
 {
-    double sum = 0, most = 0;
-    *worker = 0;
+    fast_workers fast = {.step_s = INFINITY};
+    double sum = 0, of_fast = 0;
+    for (int w = 0; w < row->mean.workers; w++)
+        if (row->mean.worker_step_s[w] < fast.step_s) fast.step_s = row->mean.worker_step_s[w];
     for (int w = 0; w < row->mean.workers; w++) {
-        const double rate = 1 / row->mean.worker_step_s[w];
-        if (!(rate > 0)) continue; /* it had left before its first step */
-        sum += rate;
-        if (rate > most) *worker = w;
-        most = fmax(most, rate);
+        const double step_s = row->mean.worker_step_s[w];
+        if (!(step_s > 0)) continue; /* it left before its first step */
+        sum += 1 / step_s;
+        if (step_s >= 2 * fast.step_s) continue;
+        of_fast += 1 / step_s;
+        fast.count++;
     }
-    return most / sum;
+    fast.steps_frac = of_fast / sum;
+    return fast;
 }
 
 char *dl_report_unequal_note(const dl_sweep *sweep)
 {
     const dl_row *worst = NULL;
-    double most = 0;
-    int worker;
+    fast_workers most = {0};
+    double most_times = 2; /* steps of a fast worker over those of another one */
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         if (row->error != NULL || row->mean.workers < 2 || row->mean.worker_step_s == NULL)
             continue;
-        const double frac = most_steps_frac(row, &worker);
-        if (!(frac * (row->mean.workers - 1) > 2 * (1 - frac)) || frac < most) continue;
-        most = frac;
+        const fast_workers fast = fast_workers_of(row);
+        const int others = row->mean.workers - fast.count;
+        const double times = fast.steps_frac / fast.count / ((1 - fast.steps_frac) / others);
+        if (others == 0 || !(times > most_times)) continue;
+        most_times = times;
+        most = fast;
         worst = row;
     }
     if (worst == NULL) return NULL;
     char text[DL_POINT_TEXT_BYTES];
-    most_steps_frac(worst, &worker);
-    return dl_format(
-        "worker %d makes %.0f %% of the steps, one in %.3g s; the mean step counts all "
-        "workers alike (%s)",
-        worker, 100 * most, worst->mean.worker_step_s[worker],
-        dl_point_text(text, sizeof text, &worst->point));
+    return dl_format("%d of %d workers make%s %.0f %% of the steps, the fastest one in %.3g s; the "
+                     "mean step counts all workers alike (%s)",
+                     most.count, worst->mean.workers, most.count == 1 ? "s" : "",
+                     100 * most.steps_frac, most.step_s,
+                     dl_point_text(text, sizeof text, &worst->point));
 }
 
 const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s)

@@ -14,9 +14,9 @@
  * are none. Release with free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
-/* Returns a note on the row in which one worker makes the largest share of the steps, if it makes
- * over twice as many as the others do on average: the mean step does not show this. NULL if there
- * is no such row. Release with free(). */
+/* Returns a note on the row in which some workers make by far the most steps, over twice as many
+ * each as the others' mean, which the mean step does not show. NULL: there is none. Release with
+ * free(). */
 char *dl_report_unequal_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
