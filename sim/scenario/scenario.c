@@ -201,7 +201,9 @@ static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *
         const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
         scenario->given[key - dl_scenario_keys.rows] = true;
         if (key->group & DL_TAKE_GPUS && !on_gpus) {
-            status = dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [machine] file");
+            status = dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                                  "this is simulated on GPUs only: it needs [machine] file "
+                                  "(--machine NAME)");
         } else if (key->group & DL_TAKE_CORES && on_gpus) {
             status =
                 dl_ini_error(ini, entry, DL_ERR_DATA, err, "file is given too: workers are GPUs");

@@ -47,6 +47,9 @@ allreduce,8,4096e6,11070
 allreduce,8,8192e6,22141
 END
 expect 0 "changes over      none       - 2" links changes.csv
+sed 's/^allreduce/SendRecv/' changes.csv >sendrecv.csv
+expect 0 "sendrecv 8 ranks in place" links sendrecv.csv
+expect 1 "(sendrecv 8 ranks)" links sendrecv.csv -o no.ini
 expect 0 "2.00 TB/s, but no size reaches more than 370 GB/s" links changes.csv
 sed 's/^\( *1048576 .* \)30.486/\1130.486/' allreduce.log >wrong.log
 expect 0 "outlier: 1.05 MB" links wrong.log
@@ -322,7 +325,7 @@ memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)
 END
 expect 0 "2 measured, 750 MB/s; machine 1.00 GB/s (medians)" links copies.log --machine crossbar.ini
 expect 0 "(medians): 0.75 (0.50 to 1.00)" links copies.log --machine crossbar.ini
-expect 0 "1 of the rates are of GPUs that the machine does not have" links copies.log --machine crossbar.ini
+expect 0 "1 of the rates are of GPUs that the machine does" links copies.log --machine crossbar.ini
 expect 0 "1 single rates: not compared" links copies.log --machine crossbar.ini
 expect 1 "nothing in the logs is comparable: allreduce 8 ranks" links nodes.csv --machine crossbar.ini
 printf 'collective,ranks,bytes,time_us\nallgather,4,0,10\nallgather,4,0.5,11\n' >empty.csv
