@@ -25,7 +25,7 @@ expect 0 "5 steps of 5, by period" info plain.json
 # A file that is cut off in its last step: the mark is whole, the operators are not.
 zcat "$traces/mlp_b16.json.gz" | head -n 15000 >cut.json
 expect 0 "5 steps of 6, by marks" info cut.json
-expect 0 "is truncated (killed run, full disk): the steps before that are" costs cut.json -o cut.ini
+expect 0 "is truncated (killed run, full disk)" costs cut.json -o cut.ini
 
 # Marks of micro-batches with an update in every second or third one: steps end with the updates if
 # there are at least three, else the trace is rejected.
