@@ -103,7 +103,7 @@ typedef struct dl_bench_trace {
     char *path;
     dl_record *samples; /* [count]; `name` is a dl_sample_kind */
     size_t count;
-    bool gpu;          /* trace of a GPU: its steps are of copies that share the GPU */
+    bool gpu;          /* recorded on a GPU: in its step samples the copies share that GPU */
     bool snapshot;     /* the trace holds only the machine's state (dlprof bench --snapshot) */
     int64_t disturbed; /* as in dl_step_run */
 } dl_bench_trace;

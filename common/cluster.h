@@ -78,11 +78,11 @@ typedef struct dl_cluster {
     bool failed;   /* the ranks have agreed that the job failed; no more calls follow */
 } dl_cluster;
 
-/* Called once, at the start of main. *cluster is this process alone if no launcher is found or it
- * started one process. Returns DL_ERR_UNSUPPORTED if it started several and MPI is missing or a
- * different one; DL_ERR_SYSTEM if MPI does not start; DL_ERR_DATA if the ranks' programs differ.
- * After a failure *cluster is this process alone; dl_cluster_end then prints the error only on rank
- * 0 according to the launcher's variables. */
+/* Called once, at the start of main. Without a launcher, or if it started one process, *cluster is
+ * this process alone. Returns DL_ERR_UNSUPPORTED if the launcher started several processes but MPI
+ * is missing or is not the launcher's; DL_ERR_SYSTEM if MPI fails; DL_ERR_DATA if the ranks'
+ * programs differ. If MPI did not start, *cluster is this process alone, with its rank from the
+ * launcher's variables, so that dl_cluster_end prints the error on rank 0 only. */
 dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err) DL_MUST_CHECK;
 
 /* Barrier of all ranks with agreement on a status. If this rank failed, returns `status` and keeps

@@ -74,7 +74,7 @@ size_t dl_conv_scratch_bytes(const dl_windows *conv)
     return rows > winograd ? rows : winograd; /* with fewer samples Winograd may not apply */
 }
 
-/* First image line of the window of output line `line`, which may lie outside. */
+/* First image line that the windows of output line `line` cover; it may lie outside the image. */
 static int first_row(const dl_windows *conv, int line)
 {
     return line % conv->out.rows * conv->stride - conv->padding;

@@ -145,7 +145,8 @@ typedef struct dl_run_result {
 /* Whether replicates of the scenario differ at the same costs. */
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
-/* Simulates the run. DL_ERR_DATA if a step takes no time, DL_ERR_RANGE if the run takes more than
+/* Simulates the run. DL_ERR_DATA if a step takes no time, if workers wait for one another
+ * forever, or if all leave before one has done a step; DL_ERR_RANGE if the run takes more than
  * DL_NS_MAX or its watch ended it. With steady_after, a run whose steps repeat (sim/team.h) ends
  * early and sets only steady_per_s; this does not apply to split models. Release *result with
  * dl_run_result_free. */

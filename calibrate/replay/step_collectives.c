@@ -16,7 +16,7 @@
 /* Minimum fraction of a step at which a collective is listed. */
 #define NAMED_FRAC 0.01
 
-/* Marked steps of a line. */
+/* The steps of `line` that are marked in timed[line->count]; `count` is their number. */
 typedef struct marked {
     const dl_replay_run *run;
     const dl_step_line *line;

@@ -274,8 +274,9 @@ typedef struct dl_train_result {
     size_t device_bytes; /* in use on the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
-/* Returns the number of samples in step `step` of worker `worker` of the whole run, a function of
- * seed, worker and step only. dl_train_most_samples returns the maximum of any step. */
+/* Returns the number of samples of a worker in step `step`, a function of the arguments only. Over
+ * ranks, `config` and `worker` refer to the whole run. dl_train_most_samples returns the largest
+ * possible number. */
 int dl_train_step_samples(const dl_train_config *config, int worker, int64_t step);
 int dl_train_most_samples(const dl_train_config *config);
 

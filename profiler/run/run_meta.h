@@ -28,7 +28,8 @@ extern const char *const dl_wait_names[]; /* "auto", "spin", "block", NULL: by d
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes);
 
-/* Writes the further keys of a training run: sync ... steps, slow, wait. */
+/* Writes the settings of a training run: sync ... steps, compress, slow, work, wait and, with
+ * async_average, quorum ... wait_s. */
 void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config);
 
 /* Writes the keys of async_average: uploads_applied, _too_stale, _superseded, _unmerged, merges. */

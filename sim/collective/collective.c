@@ -283,8 +283,7 @@ static void choose_as_nccl(const dl_links *links, const dl_collective_config *co
     }
 }
 
-/* Whether NCCL can be used: it connects only GPUs, but collectives of hosts' memories are
- * possible. */
+/* Whether all ranks are GPUs; otherwise NCCL cannot be used, as some ranks are hosts' memories. */
 static bool all_are_gpus(const dl_collective_config *config)
 {
     for (int r = 0; r < config->rank_count; r++)

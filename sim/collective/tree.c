@@ -50,8 +50,9 @@ static int turned(turn by, int i, int n)
     return ((by.offset + by.sign * i) % n + n) % n;
 }
 
-/* The second of two trees over n: mirrored, or rotated by one if n is odd, so that inner ranks
- * become leaves (three ranks are mirrored: no common edge). */
+/* Returns the turn from the first tree over n places to the second: mirrored or, if n is odd,
+ * rotated by one, so that inner ranks become leaves. Three ranks are mirrored, as a rotation would
+ * use an edge twice in the same direction. */
 static turn second_turn(int n)
 {
     return n % 2 == 0 || n == 3 ? (turn){n - 1, -1} : (turn){1, 1};

@@ -95,8 +95,9 @@ typedef struct rollout {
     int64_t announced; /* updates complete with their copies, which the rules count */
     int64_t installed; /* last copied update */
     int64_t drawn;     /* group whose lengths are in `answers`; -1: none */
-    int64_t admitted, window_admitted, window_outstanding; /* numbers of groups; window_*: in the
-                                                            * current window */
+    int64_t admitted, window_admitted, window_outstanding; /* groups begun: in total, and since the
+                                                            * last copy; groups outstanding at that
+                                                            * copy */
     int64_t numbers, completions;
     int64_t running_groups; /* groups admitted and not complete */
     int64_t begun_open;     /* groups begun and neither used nor discarded */

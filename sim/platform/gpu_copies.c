@@ -72,8 +72,9 @@ int dl_gpus_present(const dl_gpus *gpus)
     return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
 }
 
-/* Bytes per byte of parameters that a server's GPU can read and write in the time of a worker's
- * update, which the server does instead of the workers. */
+/* A server makes the update instead of the workers. Returns the bytes, per byte of parameters, that
+ * its GPU can read and write in the time of a worker's update; 0 if that time or the parameters'
+ * size is unknown. */
 static double own_update(const dl_gpus *gpus)
 {
     const dl_workload *w = gpus->config.workload;

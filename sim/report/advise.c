@@ -519,7 +519,8 @@ static void plan_draws(dl_advice_search *s)
     for (size_t i = 0; i < advice->best_count; i++)
         most = fmax(most, (double)advice->points[advice->best[i]].row.mean.events);
     most *= 2 * (double)advice->steps /
-            DL_ADVICE_COARSE_STEPS; /* every point runs twice: with undrawn and with drawn costs */
+            DL_ADVICE_COARSE_STEPS; /* each draw takes two runs of a point, with the undrawn and
+                                     * with drawn costs */
     advice->draws = (int64_t)(FINAL_EVENTS / (3 * DL_ADVICE_BEST * most));
     if (advice->draws > FINAL_DRAWS) advice->draws = FINAL_DRAWS;
     if (advice->draws < FINAL_DRAWS_LEAST) advice->draws = FINAL_DRAWS_LEAST;

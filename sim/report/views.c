@@ -23,7 +23,8 @@ static bool merges(const dl_result *r)
     return r->row->mean.syncer != NULL;
 }
 
-/* Excludes learners, whose absences are in the table of merges. */
+/* Whether the result has absences. Excludes modes with a syncer, whose goodput is in the table of
+ * uploads. */
 static bool is_away(const dl_result *r)
 {
     return !isnan(r->row->mean.goodput_frac) && r->row->mean.syncer == NULL;

@@ -27,8 +27,8 @@ typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_SOME  /* a distribution; the mode calls dl_team_contribute */
 } dl_mode_staleness;
 
-/* Keys of [sync] other than the mode. The swept ones are numbers of a point, the others settings of
- * the scenario. */
+/* Keys that a mode may take: of [sync], unless another section is named. Those before DL_SYNC_SWEPT
+ * are numbers of each point; the others are settings of the scenario. */
 typedef enum dl_sync_option {
     DL_SYNC_INTERVAL,       /* local steps between two exchanges */
     DL_SYNC_N,              /* softsync: number of updates while each worker pushes one gradient */
