@@ -158,6 +158,11 @@ static dl_status read_names(dl_csv *csv, csv_source *source)
                                      "column '%s' comes twice", row.cells[i]);
         }
     }
+    const char *other = row.count == 1 ? strpbrk(row.cells[0], ";\t") : NULL;
+    if (status == DL_OK && other != NULL)
+        status = fail_at(source, line,
+                         *other == ';' ? "the columns are separated by ';': want commas"
+                                       : "the columns are separated by tabs: want commas");
     if (status != DL_OK) {
         free_row(&row);
         return status;

@@ -256,7 +256,7 @@ static dl_status read_value(const dl_csv *csv, size_t row, dl_table_row *to, dl_
     if (to->failed) return DL_OK;
     double per_s = 0, step_s = 0;
     dl_status status = dl_csv_number_in(csv, row, "throughput_per_s", &per_s, err);
-    if (status == DL_OK) status = dl_csv_number_in(csv, row, "step_s", &step_s, err);
+    if (status == DL_OK) status = dl_measured_seconds(csv, row, "step_s", &step_s, err);
     if (status != DL_OK) return status;
     if (isnan(per_s)) per_s = (double)to->batch / step_s;
     if (isnan(per_s)) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/csv.h"
@@ -114,6 +115,9 @@ static const struct {
     {"measured_per_s", "throughput_per_s"},
     {"measured/s", "throughput_per_s"},
     {"throughput", "throughput_per_s"},
+    {"samples/sec", "throughput_per_s"},
+    {"images/s", "throughput_per_s"},
+    {"images/sec", "throughput_per_s"},
     {"mode", "sync"},
     {"gpus", "workers"},
 };
@@ -130,7 +134,7 @@ dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error 
     for (size_t c = 0; c < csv->columns; c++) {
         for (size_t i = 0; i < DL_LENGTH(synonyms) && !is_swept_name(study, csv->names[c]); i++) {
             const char *name = synonyms[i].column;
-            if (strcmp(synonyms[i].word, csv->names[c]) != 0) continue;
+            if (strcasecmp(synonyms[i].word, csv->names[c]) != 0) continue;
             if (dl_csv_column(csv, name) >= 0)
                 return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
                                        "the columns %s and %s mean the same: only one of both",
@@ -367,20 +371,27 @@ static bool says_error(const table *t, size_t row)
            strcmp(cell(t, row, VALUES + DL_MEASURE_STEP_S), "error") == 0;
 }
 
-/* Reads the number of a measure; a time may have a unit. */
-static dl_status read_measure(const table *t, size_t row, int measure, double *value, dl_error *err)
+dl_status dl_measured_seconds(const dl_csv *csv, size_t row, const char *column, double *value,
+                              dl_error *err)
 {
-    const char *said = cell(t, row, VALUES + measure);
-    const bool is_time = measure == DL_MEASURE_STEP_S || measure == DL_MEASURE_STEP_S_ERR;
+    const char *said = dl_csv_text_in(csv, row, column);
     double number = 0;
     dl_error why = {0};
-    dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[VALUES + measure], value, err);
-    if (status == DL_OK || !is_time || strtod(said, NULL) <= 0) return status;
+    dl_status status = dl_csv_number_in(csv, row, column, value, err);
+    if (status == DL_OK || strtod(said, NULL) <= 0) return status;
     status = dl_amount_parse(said, DL_DIMENSION_NS, &number, &why);
     *value = dl_ns_to_s(number);
     if (status == DL_OK) return DL_OK;
-    return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s = %s: %s",
-                           dl_measured_columns[VALUES + measure], said, why.text);
+    return dl_error_set_at(err, status, csv->path, csv->lines[row], "%s = %s: %s", column, said,
+                           why.text);
+}
+
+static dl_status read_measure(const table *t, size_t row, int measure, double *value, dl_error *err)
+{
+    const bool is_time = measure == DL_MEASURE_STEP_S || measure == DL_MEASURE_STEP_S_ERR;
+    const char *column = dl_measured_columns[VALUES + measure];
+    return is_time ? dl_measured_seconds(&t->csv, row, column, value, err)
+                   : dl_csv_number_in(&t->csv, row, column, value, err);
 }
 
 static dl_status read_values(const table *t, size_t row, double *value, dl_error *err)

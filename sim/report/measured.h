@@ -38,6 +38,11 @@ extern const char *const dl_measured_columns[];
  * would get the same name. */
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
+/* Reads a time of a row in s; it may have another unit ("95.6 ms"). *value is NaN if the cell is
+ * empty or the column absent. Returns DL_ERR_PARSE or DL_ERR_RANGE with file:line. */
+dl_status dl_measured_seconds(const dl_csv *csv, size_t row, const char *column, double *value,
+                              dl_error *err) DL_MUST_CHECK;
+
 /* Role of a measured point in the prediction. */
 typedef enum dl_measured_use {
     DL_USE_UNSEEN, /* no cost was fitted to it: it tests the prediction */

@@ -456,6 +456,16 @@ static void test_columns_have_synonyms(void **state)
     assert_true(rows.rows[0].throughput_per_s == 5000);
     dl_table_rows_free(&rows);
     dl_scenario_free(&scenario);
+    fixture_write("table_words.csv", "GPUs,batch,mode,step_s\n1,16,none,3.2 ms\n");
+    assert_int_equal(dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err),
+                     DL_OK);
+    if (dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK)
+        fail_msg("%s", err.text);
+    assert_true(fabs(rows.rows[0].throughput_per_s - 5000) < 1e-6);
+    dl_table_rows_free(&rows);
+    dl_scenario_free(&scenario);
+    fails("workers;batch;samples/s\n1;16;5000\n", "per_worker_ns", DL_ERR_PARSE,
+          "the columns are separated by ';': want commas");
     fails("workers,batch,samples/s,throughput_per_s\n1,16,5,5\n", "per_worker_ns", DL_ERR_DATA,
           "the columns samples/s and throughput_per_s mean the same");
     write_scenario_of(KNOWN TRUE_OP TRUE_DISPATCH, "mode = none, average\ninterval = 1, 16\n");
