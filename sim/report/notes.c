@@ -482,6 +482,16 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
+/* Notes an outer optimizer whose interval is the default. */
+static void add_outer(note_list *list, const dl_variant *variant)
+{
+    const dl_key *interval = dl_keys_find(&dl_scenario_keys, "sync", "interval");
+    if (variant->scenario.outer == 0 || variant->scenario.given[interval - dl_scenario_keys.rows])
+        return;
+    add(list, dl_strdup("default [sync] interval = 1: an outer step after each local one; DiLoCo's "
+                        "authors take 500 (arXiv 2311.08105)"));
+}
+
 /* Notes given keys of [input] without the cost to which they apply. */
 static void add_idle_input(note_list *list, const dl_variant *variant)
 {
@@ -548,6 +558,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_throughput(&list, &variant->scenario);
         add_calibrated(&list, variant);
         if (variant->scenario.gpu == NULL) add_shared_memory(&list, variant);
+        add_outer(&list, variant);
         add_idle_input(&list, variant);
         if (variant->scenario.gpu == NULL) continue;
         add_shares(&list, variant);

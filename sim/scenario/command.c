@@ -176,16 +176,25 @@ const char *dl_scenario_option_of(const char *section, const char *key)
 
 dl_status dl_scenario_option_word(const char *given, const char **option, dl_error *err)
 {
+    const size_t shortest = 3; /* of keys: --k may stand for --keys */
     const dl_word *word = dl_word_find(dl_scenario_words, given);
     const dl_key *key = NULL;
-    if (word == NULL) return DL_OK;
-    if (word->here == NULL) return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, word->says);
-    dl_status status = dl_keys_named(&dl_scenario_keys, word->here, &key, err);
+    char *name = dl_strdup(given);
+    for (char *c = name; *c != '\0'; c++)
+        if (*c == '-') *c = '_';
+    const bool is_key =
+        strlen(given) >= shortest && dl_keys_named(&dl_scenario_keys, name, &key, NULL) == DL_OK;
+    free(name);
+    if (!is_key && word == NULL) return DL_OK;
+    if (!is_key && word->here == NULL)
+        return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, word->says);
+    const dl_status status =
+        is_key ? DL_OK : dl_keys_named(&dl_scenario_keys, word->here, &key, err);
     DL_ASSERT(status == DL_OK, "no key %s", word->here);
     *option = dl_scenario_option_of(key->section, key->name);
     if (*option != NULL) return DL_OK;
-    return dl_error_set(err, DL_ERR_USAGE, "--%s: write --set %s=VALUE: %s", given, word->here,
-                        key->help);
+    return dl_error_set(err, DL_ERR_USAGE, "--%s: write --set %s.%s=VALUE: %s", given, key->section,
+                        key->name, key->help);
 }
 
 static const char *given(const dl_scenario_command *command, const char *option)

@@ -19,6 +19,8 @@ static const char by_tokens[] =
     "NAME:sequence_parallel=no; --layout cp=COUNT divides the whole sequence";
 static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
 static const char split[] = "write --layout pp=COUNT, which splits the model";
+static const char of_ports[] = "write it after the machine's name, as 2x2xrtx4090@1gbe, or --set "
+                               "machine.port_bytes_per_s=1Gb/s; the machine file has it too";
 static const char of_machine[] = "the machine file has it, which --save-machine FILE writes";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 
@@ -57,7 +59,10 @@ const dl_word dl_scenario_words[] = {
     {"shm", NULL, of_machine},
     {"link", NULL, of_machine},
     {"host", NULL, of_machine},
-    {"network", NULL, of_machine},
+    {"network", NULL, of_ports},
+    {"bandwidth", NULL, of_ports},
+    {"servers", "exchange.shards", NULL},
+    {"bound", "sync.bound", NULL},
     {"seq_len", NULL, tokens},
     {"seq_length", NULL, tokens},
     {"fsdp", NULL,

@@ -213,6 +213,13 @@ for option in costs measured left-out save output save-machine; do
     expect 2 "dlsim: --$option: the name of the file is empty" whole.ini --$option=
 done
 expect 2 "dlsim: --seed: '-1' is out of range" whole.ini --seed -1
+# A key without an option, the network, and other programs' names as options.
+expect 2 "--bound: write --set sync.bound=VALUE" whole.ini --bound 3
+expect 2 "--overlap: write --set exchange.overlap=VALUE" whole.ini --overlap no
+expect 2 "--servers: write --set exchange.shards=VALUE" whole.ini --servers 2
+expect 2 "--checkpoint-steps: write --set failures.checkpoint_steps=VALUE" whole.ini --checkpoint-steps 9
+expect 2 "--set machine.port_bytes_per_s=1Gb/s" whole.ini --network 1gbe
+expect 0 "an outer step after each local one; DiLoCo's" --workload gpt2 --machine 2xh100 --batch-per-worker 8 --workers 2 --mode diloco --check
 # A batch replaces the file's, whoever counts it.
 expect 0 "batch 64" whole.ini --workers 2 --batch 64 -o b.csv
 expect 0 "batch 16" whole.ini --workers 2 --batch-per-worker 8 -o b.csv
