@@ -10,7 +10,7 @@
 #include "sim/team.h"
 
 #define NONE (-1)
-/* Point number of the random stream (common/random.h); 1 is used for work (sim/noise.c). */
+/* Point number of the random streams (common/random.h); sim/noise.c lists the others. */
 #define ABSENCE_STREAM 2
 #define NUMBERS_A_DRAW 2 /* 32-bit random numbers per uniform draw */
 

@@ -9,9 +9,9 @@
 const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
                                                         "gamma", "exponential", "work"};
 
-/* Point number of the random streams of work (common/random.h); the streams of noise factors have
- * 0. */
-#define WORK_STREAM 1
+/* Point number of the random streams of work (common/random.h). Other streams of a run: 0, durations
+ * and costs; 1, the first timer tick (sim/platform/cpu.c); 2, absences. */
+#define WORK_STREAM 3
 
 /* Smallest probability used: quantiles at 0 and 1 may be infinite. */
 #define LEAST_SHARE 1e-9

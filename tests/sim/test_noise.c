@@ -174,6 +174,23 @@ static void streams_are_named(void **state)
         assert_true(first[i] != first[0]);
 }
 
+/* The first timer tick (stream 1 of worker 0) and absences (stream 2) are independent of worker 0's
+ * work. */
+static void work_has_a_random_stream_of_its_own(void **state)
+{
+    (void)state;
+    const dl_noise_config config = {.kind = DL_NOISE_WORK, .work = {.sd = 0.3}};
+    one_stream noise;
+    start(&noise, &config, 7, 3, 0);
+    const double work = next_work(&noise);
+    for (uint32_t point = 0; point < 3; point++) {
+        dl_random stream;
+        dl_random_init(&stream, 7, 3, point, 0);
+        const double other = dl_work_quantile(&config.work, dl_random_uniform(&stream));
+        assert_true(fabs(work - other) > 1e-9);
+    }
+}
+
 /* The maximum of n uniform numbers is n / (n + 1) on average: work that is uniform over 0 to 2 is
  * the beta distribution with both shapes 1 on [0, 2], with variance 1/3. */
 static void bounded_work_has_its_maximum(void **state)
@@ -265,6 +282,7 @@ static void work_is_dealt_or_drawn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_has_a_random_stream_of_its_own),
         cmocka_unit_test(bounded_work_has_its_maximum),
         cmocka_unit_test(lognormal_work_has_no_maximum),
         cmocka_unit_test(work_is_dealt_or_drawn),
@@ -274,6 +292,7 @@ int main(void)
         cmocka_unit_test(trace_comes_in_blocks),
         cmocka_unit_test(none_is_one),
         cmocka_unit_test(streams_are_named),
+        cmocka_unit_test(work_has_a_random_stream_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
