@@ -251,14 +251,15 @@ static void add_models(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Returns the point with the most workers among the first point and all points that are not split;
- * among equals, the last. */
+/* Returns the point with the most workers among all that are not split, the last one among equals;
+ * NULL if all are split. */
 static const dl_point *largest_point(const dl_scenario *scenario)
 {
-    const dl_point *largest = &scenario->points[0];
-    for (size_t p = 1; p < scenario->point_count; p++) {
+    const dl_point *largest = NULL;
+    for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
-        if (!dl_point_is_split(point) && point->workers >= largest->workers) largest = point;
+        if (dl_point_is_split(point)) continue;
+        if (largest == NULL || point->workers >= largest->workers) largest = point;
     }
     return largest;
 }
@@ -269,7 +270,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     const dl_scenario *scenario = &variant->scenario;
     const dl_costs *costs = &variant->costs;
     const dl_point *point = largest_point(scenario);
-    if (costs->model_count == 0 || dl_point_is_split(point)) return;
+    if (costs->model_count == 0 || point == NULL) return;
     int *models = dl_calloc((size_t)point->workers, sizeof *models, "models");
     int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
     dl_point_models(scenario, point, models);
