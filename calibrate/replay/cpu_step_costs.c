@@ -118,10 +118,50 @@ static double reduced_bytes(const dl_cpu_collective *of)
     return strcmp(of->name, DL_SCATTERS) == 0 ? (double)of->bytes * of->ranks : 0;
 }
 
-/* Takes the all-reduces and reduce-scatters called in the backward passes of regular steps. */
+/* Maximum relative difference of bytes at which all-reduces outside of the backward pass are those
+ * of the gradients; a loss or a counter is reduced too. */
+#define GRADIENTS_DIFFER_MAX 0.05
+
+/* Whether no step reduces gradients during its backward pass, but each all-reduces as many bytes
+ * elsewhere as a pass adds: a program's own loop over its parameters. */
+static bool reduces_after(const dl_cpu_training *cpu)
+{
+    if (!(cpu->gradient_bytes > 0)) return false;
+    for (size_t s = 0; s < cpu->step_count; s++) {
+        const dl_cpu_step *step = &cpu->steps[s];
+        double bytes = 0;
+        if (step->label != DL_STEP_REGULAR) continue;
+        for (size_t c = step->first; c < step->first + step->count; c++) {
+            const dl_cpu_collective *of = &cpu->collectives[c];
+            if (!isnan(of->ready_frac) && reduced_bytes(of) > 0) return false;
+            bytes += reduced_bytes(of);
+        }
+        if (fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return false;
+    }
+    return true;
+}
+
+/* All-reduces that carry less than this part of the gradients' bytes carry them compressed. */
+#define COMPRESSED_FRAC 0.75
+
+static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+{
+    const double carried =
+        costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
+    if (carried == 0 || carried > COMPRESSED_FRAC * cpu->gradient_bytes) return;
+    dl_notes_add(notes,
+                 "a pass adds %s of gradients, the exchange carries %s: compressed by a hook, or "
+                 "some are not exchanged. dlsim exchanges and averages as many bytes as are "
+                 "carried, without [exchange] compress",
+                 DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
+}
+
+/* Takes the all-reduces and reduce-scatters of gradients of regular steps: those called in backward
+ * passes, or after them (reduces_after). */
 static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
+    const bool after = reduces_after(cpu);
     dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
     dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
     size_t count = 0, step_count = 0;
@@ -135,7 +175,7 @@ static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
             const double bytes = reduced_bytes(of);
             const bool scatters = strcmp(of->name, DL_SCATTERS) == 0;
             /* FSDP's last reduce-scatter follows the backward pass's last operator. */
-            const double ready = scatters && isnan(of->ready_frac) ? 1 : of->ready_frac;
+            const double ready = (scatters || after) && isnan(of->ready_frac) ? 1 : of->ready_frac;
             if (!(ready >= 0) || bytes == 0) continue;
             if (scatters) scattered = of->ranks;
             reduces[count++] = (dl_reduce){ready, bytes};
@@ -146,6 +186,11 @@ static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
     costs->gradients = dl_gradients_usual(steps, step_count, reduces, &costs->gradient_count);
     free(reduces);
     free(steps);
+    note_compressed(costs, cpu, notes);
+    if (after)
+        dl_notes_add(notes,
+                     "gradients are all-reduced after the backward pass, which hides nothing "
+                     "of it");
     dl_step_op *update = find_op(costs, op_names[DL_CPU_PART_UPDATE]);
     if (scattered < 2) return;
     if (update != NULL) {
@@ -170,8 +215,8 @@ static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
     }
 }
 
-/* Takes parameter_bytes if no step exchanges gradients: the bytes of the largest all-reduce, which
- * then averages parameters, else the bytes of the accumulated gradients. */
+/* Takes parameter_bytes if no step exchanges gradients: the bytes of the accumulated gradients, else
+ * those of the largest all-reduce, which then averages parameters. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                             dl_notes *notes)
 {
@@ -188,12 +233,12 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
         dl_notes_add(notes, "parameter_bytes are those that the optimizer updates");
         return;
     }
-    if (largest > 0) {
-        costs->parameter_bytes = (double)largest;
-        dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
-    } else if (cpu->gradient_bytes > 0) {
+    if (cpu->gradient_bytes > 0) {
         costs->parameter_bytes = cpu->gradient_bytes;
         dl_notes_add(notes, "parameter_bytes are those of the gradients that a pass adds");
+    } else if (largest > 0) {
+        costs->parameter_bytes = (double)largest;
+        dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
     }
 }
 

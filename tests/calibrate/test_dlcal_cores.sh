@@ -85,6 +85,16 @@ expect 0 "costs written" costs "$traces/transformer_ddp2.json.gz" --batch 4 -o d
 awk '/^\[/ { op = $0 } /^fixed_ns/ && op == "[op step.update]" { print $3 }' ddp2.ini fsdp.ini |
     awk '{ ns[NR] = $1 } END { exit !(NR == 2 && ns[2] > 1.999 * ns[1] && ns[2] < 2.001 * ns[1]) }' ||
     { echo "FAIL: update: $(grep -A1 'step.update' ddp2.ini fsdp.ini)"; failures=$((failures + 1)); }
+# All-reduces that no backward pass calls, of as many bytes as it adds: a loop over the parameters.
+zcat "$traces/transformer_ddp2.json.gz" | sed 's/"c10d::allreduce_"/"c10d::other_"/' >loop.json
+expect 0 "gradients are all-reduced after the backward pass" costs loop.json --batch 4 -o loop.ini
+holds loop.ini "parameter_bytes = 2646944"
+holds loop.ini "ready_1 = 1, "
+grep -q "^overlap = yes" loop.ini && { echo "FAIL: overlap in loop.ini"; failures=$((failures + 1)); }
+# All-reduces of half precision, as of DDP's fp16_compress_hook.
+zcat "$traces/transformer_ddp2.json.gz" |
+    awk '/"gloo:all_reduce"/ { n = NR } NR == n + 7 { sub("\\[\"float\"\\]", "[\"c10::Half\"]") } 1' >half.json
+expect 0 "a pass adds 2.65 MB of gradients, the exchange carries 1.32 MB" costs half.json --batch 4 -o half.ini
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
