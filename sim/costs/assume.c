@@ -372,7 +372,7 @@ static bool rpc_rate(const basis *b, guess *g)
     "bench_gloo.py --ranks N -o CSV, then dlcal links CSV --costs FILE (docs/traces.md)"
 #define TRACE \
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
-#define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
+#define TABLE "dlcal table MEASURED.csv --scenario SCENARIO, from rows of several workers"
 
 #define QUANTISE_RULES(name, kind, encode, decode)                                                 \
     {"quantise " name, "encode_bytes_per_s", DL_NEED_QUANTISE << (kind), encode, 3, BENCH, NULL},  \
