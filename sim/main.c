@@ -700,14 +700,30 @@ static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
     return status;
 }
 
+/* Writes the file or the drawing of the machine of this name or file, without a scenario. */
+static dl_status write_machine(const char *path, const dl_settings *set, dl_error *err)
+{
+    dl_machine machine = {0};
+    dl_status status = dl_machine_open(&machine, path, err);
+    if (status == DL_OK && set->save_machine != NULL)
+        status = dl_machine_save(&machine, set->save_machine, err);
+    if (status == DL_OK && set->draw != NULL)
+        status = dl_machine_graph_save(&machine, set->draw, err);
+    dl_machine_free(&machine);
+    return status;
+}
+
 /* Runs options that only list something or use existing results; *done: whether there was one. */
 static dl_status run_listing(const dl_settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {
     const char *first = positional->count > 0 ? positional->items[0] : NULL;
+    const char *machine = dl_scenario_command_machine_alone(&set->command);
     *done = true;
     if (first == NULL && dl_scenario_command_rules_alone(&set->command))
         return print_rules(&set->command, err);
+    if (first == NULL && machine != NULL && (set->save_machine != NULL || set->draw != NULL))
+        return write_machine(machine, set, err);
     if (set->keys) return dl_keys_reference(stdout, first, set->markdown, err);
     if (set->machines) return dl_machines_print(stdout, err);
     if (set->columns) {

@@ -160,6 +160,18 @@ bool dl_scenario_command_rules_alone(const dl_scenario_command *command)
     return command->rules != NULL && !gives_keys(command);
 }
 
+const char *dl_scenario_command_machine_alone(const dl_scenario_command *command)
+{
+    dl_scenario_command others = *command;
+    const char *machine = NULL;
+    for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++) {
+        if (strcmp(rows[i].option, "machine") != 0) continue;
+        machine = others.values[i];
+        others.values[i] = NULL;
+    }
+    return dl_scenario_command_given(&others) ? NULL : machine;
+}
+
 static bool names_file(const char *section, const char *key)
 {
     const dl_key *row = dl_keys_find(&dl_scenario_keys, section, key);
@@ -406,16 +418,33 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
     return status;
 }
 
-/* Returns 1, 2, 4, ... up to the GPUs of the smallest machine, at most 64, in *list; the caller
- * frees it. */
-static dl_status default_workers(const char *machines, char **list, dl_error *err)
+/* Returns the number of entries of --gpus, "0, 3", or of the shortest of several lists with `|`
+ * between them. */
+static int64_t listed_gpus(const char *lists)
+{
+    int64_t least = INT64_MAX;
+    while (*lists != '\0') {
+        const char *end = lists + strcspn(lists, "|");
+        int64_t count = 1;
+        for (; lists < end; lists++)
+            count += *lists == ',';
+        if (count < least) least = count;
+        lists += *end == '|';
+    }
+    return least;
+}
+
+/* Sets *list to the default worker counts: 1, 2, 4, ... and all GPUs of the smallest machine, or of the
+ * list `gpus` (NULL: none), up to 64. The caller frees it. */
+static dl_status default_workers(const char *machines, const char *gpus, char **list, dl_error *err)
 {
     machine_room room;
     dl_status status = find_room(machines, 1, &room, err);
     if (status != DL_OK) return status;
-    const int64_t most = room.gpus < 64 ? room.gpus : 64;
+    const int64_t of = gpus != NULL ? listed_gpus(gpus) : room.gpus, most = of < 64 ? of : 64;
     *list = dl_strdup("1");
-    for (int64_t n = 2; n <= most; n *= 2) {
+    for (int64_t n = 1; n < most;) {
+        n = 2 * n < most ? 2 * n : most;
         char *more = dl_format("%lld", (long long)n);
         dl_join(list, ", ", more);
         free(more);
@@ -546,7 +575,7 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
         dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE); /* a layout of one GPU, so that
                                                                       * schedules are allowed */
     } else if (machines != NULL && given(command, "workers") == NULL && layout == NULL) {
-        status = default_workers(machines, &workers, err);
+        status = default_workers(machines, given(command, "gpus"), &workers, err);
     } else if (machines != NULL && given(command, "gpus") == NULL) {
         status = put_nodes(text, machines, given(command, "workers"), layout, err);
     }

@@ -62,6 +62,9 @@ dl_status dl_scenario_plain_mode(char **text, dl_error *err) DL_MUST_CHECK;
 /* Whether --rules is the only scenario option given. */
 bool dl_scenario_command_rules_alone(const dl_scenario_command *command);
 
+/* Returns the text of --machine if it is the only scenario option given, else NULL. */
+const char *dl_scenario_command_machine_alone(const dl_scenario_command *command);
+
 /* Returns the text of a scenario in *text, freed by the caller. With `path`, the text is that of
  * the file, with its keys replaced by those of the command line, plus the keys of --rules that
  * neither has. If `path` is NULL, it is a new scenario, which requires --costs, --samples-per-s, or

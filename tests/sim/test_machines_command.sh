@@ -31,6 +31,18 @@ for machine in 8xh100 2xrtx4090@1gbe 2xg5.12xlarge dgx_a100 2xdgx1_v100@100ib 1x
     expect 0 "2 points" "${run[@]}" --workers 2,4 --machine saved.ini -o by_file.csv
     diff <(grep -v '^# scenario' by_name.csv) <(grep -v '^# scenario' by_file.csv) || fail "$machine: its file differs"
 done
+# A machine alone needs no workload to be written or drawn.
+rm -f alone.ini alone.dot
+expect 0 "" --machine 2xg5.12xlarge --save-machine alone.ini --draw-machine alone.dot
+expect 0 "2 points" "${run[@]}" --workers 2,4 --machine 2xg5.12xlarge -o by_name.csv
+expect 0 "2 points" "${run[@]}" --workers 2,4 --machine alone.ini -o by_file.csv
+diff <(grep -v '^# scenario' by_name.csv) <(grep -v '^# scenario' by_file.csv) || fail "the file of a machine alone differs"
+grep -q '^graph\|^digraph' alone.dot || fail "no drawing of a machine alone"
+expect 1 "8xnothing" --machine 8xnothing --save-machine alone.ini
+# Without --workers: 1, 2, 4, ... and all GPUs, of the machine or of --gpus.
+expect 0 "4 points" "${run[@]}" --machine 6xrtx3090
+expect 0 "2 points" "${run[@]}" --machine 8xv100@10gbe --gpus 0,3
+expect 0 "3 points" "${run[@]}" --machine 8xv100@10gbe --gpus 0,3,5
 expect 2 "--save-machine: the scenario has several machines, 4xrtx3090 and 8xt4" "${run[@]}" \
     --machine 4xrtx3090,8xt4 --save-machine saved.ini
 expect 2 "--save-machine would overwrite the machine file" "${run[@]}" --machine saved.ini --save-machine saved.ini
