@@ -292,7 +292,6 @@ int main(void)
         cmocka_unit_test(trace_comes_in_blocks),
         cmocka_unit_test(none_is_one),
         cmocka_unit_test(streams_are_named),
-        cmocka_unit_test(work_has_a_random_stream_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
