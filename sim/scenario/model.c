@@ -86,13 +86,34 @@ static char *divided(const dl_scenario *scenario)
     return text;
 }
 
+/* Refuses what only transformers have. */
+static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
+{
+    const dl_scenario_pipeline *p = scenario->pipeline;
+    const bool tensor = p != NULL && p->tensor > 1, context = p != NULL && p->context > 1;
+    if (dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) return DL_OK;
+    if (scenario->recompute > 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "[workload] recompute = %s: only activations of transformers are "
+                               "computed again, and the model is %s",
+                               dl_recompute_names[scenario->recompute], scenario->model);
+    }
+    if (!tensor && !context) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                           "%s=%d divides %s of transformers only, and the model is %s: pp and "
+                           "fsdp divide any network",
+                           tensor ? "tp" : "cp", tensor ? p->tensor : p->context,
+                           tensor ? "layers" : "sequences", scenario->model);
+}
+
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                      dl_costs *costs, dl_error *err)
 {
     const dl_machine *m = &scenario->gpu->machine;
     dl_architecture architecture = {0};
     char *model = divided(scenario);
-    dl_status status = dl_architecture_make(&architecture, model, err);
+    dl_status status = check_transformer(scenario, err);
+    if (status == DL_OK) status = dl_architecture_make(&architecture, model, err);
     free(model);
     if (status != DL_OK) return status;
     const dl_optimizer_kind usual =

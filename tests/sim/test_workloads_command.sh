@@ -181,6 +181,10 @@ expect 2 "4 cost files" --workload 'gpt2|bert_base' --machine dgx_a100 --workers
 expect 0 "1 point in" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-per-worker 8 --steps 5 \
     --set pipeline.stages=4 --set pipeline.micro_batches=4 --set workload.arithmetic=fp16
 
+expect 2 "tp=2 divides layers of transformers only, and the model is resnet50" --workload resnet50 --machine 4xh100 \
+    --batch-per-worker 8 --layout tp=2
+expect 2 "--recompute full: only activations of transformers are" --workload resnet50 --machine 4xh100 \
+    --batch-per-worker 8 --recompute full
 expect 0 "25557032        8.178" --workloads
 expect 0 "kv_heads       0 to 65536" --workloads
 expect 2 "no network is called 'resnt50'; did you mean 'resnet50'" "${run[@]}" --workload resnt50
