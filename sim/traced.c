@@ -24,7 +24,9 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
     if (s->without != 0 || s->slow_count > 0 || s->parameter_bytes > 0 ||
         s->compression.kind != DL_COMPRESS_NONE || costs->device == NULL)
         return false;
-    if (gpu == NULL) return costs->cores > 0;
+    /* Costs of a program without loaders have no time to take a batch from them. */
+    if (gpu == NULL)
+        return costs->cores > 0 && (s->input.loaders == 0 || costs->input_copy_ns.known);
     if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;
     const bool overlaps = costs->overlap || costs->sharded == DL_SHARDED_PARAMETERS;
     return trace->ranks == 1 ||

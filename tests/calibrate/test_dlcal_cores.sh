@@ -144,6 +144,12 @@ expect 0 "operators used 2 threads: " costs two.json -o two.ini
 holds two.ini "operators used 2 threads"
 with_threads 1 >one.json
 "$tested" costs one.json -o one.ini | grep "operators used" && { echo "FAIL: one thread is noted"; failures=$((failures + 1)); }
+# The step of a trace without loaders is not compared with one beside loaders.
+expect 0 "costs written" costs "$traces/mlp_b64.json.gz" --batch 64 --device "a processor" --cores 2 -o alone.ini
+"$dlsim" --costs alone.ini --workers 1 -o alone.csv >alone.txt
+holds alone.txt "measured/s"
+"$dlsim" --costs alone.ini --workers 1 --set input.loaders=1 -o alone.csv >beside.txt
+grep -q "measured/s" beside.txt && { echo "FAIL: compared: $(cat beside.txt)"; failures=$((failures + 1)); }
 # A loader with a free core overlaps with the step, except for taking its batches (8.4 of 230 ms).
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt
