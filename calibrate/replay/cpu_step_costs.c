@@ -242,11 +242,26 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
 }
 
-/* Takes broadcasts outside of backward passes, which are broadcasts of buffers; notes other
- * collectives, which cost files cannot describe. */
+/* Notes broadcasts of as many bytes as a pass adds gradients, among `ranks` ranks: each owner of a
+ * part of the optimizer's state sends the parameters that it has updated. */
+static void note_sharded_update(const dl_step_costs *costs, const dl_cpu_training *cpu,
+                                uint32_t ranks, dl_notes *notes)
+{
+    const double bytes = costs->broadcast_bytes;
+    if (bytes == 0 || fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return;
+    dl_notes_add(notes,
+                 "a step broadcasts %s, as many bytes as it has gradients: a sharded optimizer "
+                 "(ZeRO stage 1)? dlsim broadcasts them too, but takes the update of one of %u "
+                 "ranks, as recorded, for any number of workers",
+                 DL_BYTES_TEXT(bytes), ranks);
+}
+
+/* Takes broadcasts outside of backward passes, which are broadcasts of buffers or parameters; notes
+ * other collectives, which cost files cannot describe. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     size_t count;
+    uint32_t ranks = 0;
     dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
@@ -254,12 +269,14 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {
             costs->broadcast_bytes += g->per_step * (double)g->bytes;
             costs->broadcast_calls += g->per_step;
+            ranks = g->ranks;
             continue;
         }
         dl_notes_add(notes, "%.3g %s calls a step%s%s are left out of the costs", g->per_step,
                      g->name, g->bytes > 0 ? " of " : "",
                      g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
     }
+    note_sharded_update(costs, cpu, ranks, notes);
     free(groups);
 }
 

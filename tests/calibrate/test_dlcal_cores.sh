@@ -95,6 +95,10 @@ grep -q "^overlap = yes" loop.ini && { echo "FAIL: overlap in loop.ini"; failure
 zcat "$traces/transformer_ddp2.json.gz" |
     awk '/"gloo:all_reduce"/ { n = NR } NR == n + 7 { sub("\\[\"float\"\\]", "[\"c10::Half\"]") } 1' >half.json
 expect 0 "a pass adds 2.65 MB of gradients, the exchange carries 1.32 MB" costs half.json --batch 4 -o half.ini
+# Broadcasts of all 661,736 floats in each step: those of a sharded optimizer.
+zcat "$traces/transformer_ddp2.json.gz" |
+    awk '/"gloo:broadcast"/ { n = NR } NR == n + 7 { sub("\\[4096\\]", "[661736]") } 1' >zero.json
+expect 0 "a step broadcasts 2.65 MB, as many bytes as it has gradients" costs zero.json --batch 4 -o zero.ini
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
