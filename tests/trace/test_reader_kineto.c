@@ -158,6 +158,9 @@ static void shapes_show_the_batch(void **state)
         {CALL("embedding", "Input Dims\": [[99, 8], [35, 20]]") "," LOSS(20), "20",
          "aten::embedding and the loss"},
         {CALL("linear", "Input Dims\": [[20, 4], [8, 4]]") "," LOSS(4), "20", "aten::linear"},
+        {CALL("embedding", "Input Dims\": [[99, 8], [8, 20]]") "," CALL(
+             "embedding", "Input Dims\": [[99, 8], [8, 30]]") "," POSITIONS "," POSITIONS,
+         "8", "aten::embedding"},
         {CALL("linear", "Input Dims\": [[8], [8, 8]]"), NULL, NULL},
         {CALL("add", "Input Dims\": [[20, 4], [20, 4]]"), NULL, NULL},
         {CALL("conv2d", "Input Dims\": []"), NULL, NULL},

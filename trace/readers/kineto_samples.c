@@ -67,15 +67,30 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     }
 }
 
-/* The most frequent size; of equally frequent ones, the one with the most samples: an embedding of
- * positions has one row for all samples, and is called as often as the embedding of words. */
+static size_t calls_with(const dl_kineto_sizes *sizes, int64_t samples)
+{
+    size_t calls = 0;
+    for (size_t i = 0; i < sizes->count; i++)
+        if (sizes->items[i].samples == samples) calls += sizes->items[i].calls;
+    return calls;
+}
+
+/* The most frequent first dimension, with the most frequent second one beside it; of equally
+ * frequent ones, the one with the most samples: an embedding of positions has one row for all
+ * samples, and is called as often as the embedding of words. */
 static dl_kineto_size most_frequent(const dl_kineto_sizes *sizes)
 {
     dl_kineto_size best = {0};
+    size_t most = 0;
     for (size_t i = 0; i < sizes->count; i++) {
         const dl_kineto_size *size = &sizes->items[i];
-        if (size->calls > best.calls || (size->calls == best.calls && size->samples > best.samples))
-            best = *size;
+        const size_t calls = calls_with(sizes, size->samples);
+        const bool further = size->samples == best.samples;
+        if (further ? size->calls <= best.calls
+                    : calls < most || (calls == most && size->samples < best.samples))
+            continue;
+        best = *size;
+        most = calls;
     }
     return best;
 }
