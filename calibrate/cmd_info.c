@@ -150,11 +150,10 @@ int dl_calibrate_info(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary =
-            "Summarize traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, also "
-            "gzipped, also several in a .tar, Nsight Systems' SQLite exports, and .dlt: where the "
-            "devices' time went, steps, kernels, copies, collectives by size, gaps of the trace, "
-            "several ranks beside one another.",
+        .summary = "Summarize traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
+                   "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and "
+                   ".dlt: where the devices' time went, steps, kernels, copies, collectives by "
+                   "size, gaps of the trace, several ranks side by side.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -156,9 +156,8 @@ static void print_line(const dl_comm_line *line, const char *formula, const dl_v
 
 static void put_memory(dl_rows *to, const dl_memory_fit *memory)
 {
-    dl_rows_begin(
-        to, "points",
-        "memory: traffic of k threads, size nearest the parameters'; times: over one thread");
+    dl_rows_begin(to, "points",
+                  "memory: traffic of k threads near the parameters' size; times: over one thread");
     for (size_t i = 0; i < memory->count; i++) {
         const dl_memory_point *point = &memory->points[i];
         dl_rows_add(to,

@@ -185,18 +185,19 @@ static const dl_option bench_table[] = {
                        .group = "Measurements"),
     DL_OPTION_ROW_NUMBER(
         INT, "workers-max", 'w', bench_options, workers_max, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
-        "Most copies of the step side by side (default: twice the cores, or 8 of one GPU)."),
+        "Most concurrent copies of the step (default: twice the cores, or 8 of one GPU)."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "seconds", 0, bench_options, seconds, 0.1, 86400, "SECONDS",
         "Time for all measurements; each is made at least once, which may take longer."),
-    DL_OPTION_ROW_FLAG("quick", 0, bench_options, quick,
-                       "Few repetitions of fewer cases, in about a second, to see that all works."),
+    DL_OPTION_ROW_FLAG(
+        "quick", 0, bench_options, quick,
+        "Few repetitions of fewer cases, in about a second, to check that all works."),
     DL_OPTION_ROW_FLAG("snapshot", 0, bench_options, snapshot,
-                       "Only the costs that differ from minute to minute, in about a second: take "
-                       "many between runs, beside at least one whole bench."),
-    DL_OPTION_ROW_TEXT("device", 'd', bench_options, device, "DEVICE",
-                       "Measured are cpu, or the GPUs from cuda:NUMBER on; for overhead, training "
-                       "runs there."),
+                       "Only the costs that vary within minutes, in about a second: take many "
+                       "between runs, in addition to at least one full bench."),
+    DL_OPTION_ROW_TEXT(
+        "device", 'd', bench_options, device, "DEVICE",
+        "Device to measure: cpu, or the GPUs from cuda:NUMBER on; overhead trains there."),
     DL_OPTION_ROW_TEXT("cupti", 0, bench_options, cupti, "FILE",
                        "The libcupti that overhead uses (default: searched for)."),
     DL_OPTION_ROW_TEXT("output", 'o', bench_options, output, "FILE",
@@ -406,16 +407,16 @@ typedef struct program_options {
 
 static const dl_option program_table[] = {
     DL_OPTION_ROW_TEXT("step-line", 0, program_options, step_line, "REGEX",
-                       "Lines that the program prints when steps have ended; the first group is "
-                       "the number of the last one."),
+                       "Lines that the program prints after steps; the first group is the number "
+                       "of the last step."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', program_options, batch, 1, INT32_MAX, "SAMPLES",
                          "Samples of a step of one copy."),
     DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', program_options, copies, 0, DL_TRAIN_WORKERS_MAX,
-                         "COUNT", "Most copies side by side (default: twice the cores)."),
+                         "COUNT", "Most concurrent copies (default: twice the cores)."),
     DL_OPTION_ROW_NUMBER(INT, "lines", 0, program_options, lines, 1, 1000000, "COUNT",
-                         "Lines of each copy that count, in each run."),
+                         "Lines to measure, of each copy in each run."),
     DL_OPTION_ROW_NUMBER(INT, "warmup", 0, program_options, warmup, 0, 1000000, "COUNT",
-                         "Lines before these that do not count, besides the first."),
+                         "Warm-up lines before these, in addition to the first line."),
     DL_OPTION_ROW_NUMBER(INT, "rounds", 0, program_options, rounds, 1, 1000, "COUNT",
                          "Runs of every number of copies."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "limit", 0, program_options, limit_s, 1, 86400, "SECONDS",
@@ -551,8 +552,8 @@ static int bench_of(int argc, char **argv, char **program)
     const dl_command command = {
         .program = argv[0],
         .positional = "--of PROGRAM [ARGUMENT...]",
-        .summary = "Runs copies of any program side by side and times its steps by the lines that "
-                   "it prints: how much processes slow each other. For dlcal costs --copies.",
+        .summary = "Run concurrent copies of any program, and time its steps by the lines that it "
+                   "prints: how much processes slow each other. For dlcal costs --copies.",
         .options = table,
         .option_count = PROGRAM_OPTION_COUNT,
     };
@@ -606,11 +607,10 @@ int dl_cmd_bench(int argc, char **argv)
         .program = argv[0],
         .positional = "[overhead|shapes]",
         .summary =
-            "Measure the costs of copies, averages, updates, waiting, and of several steps side by "
-            "side on this machine. With 'overhead': the cost of recording a run. With 'shapes' "
-            "(see shapes --help): times of matrix products by shape. With '--of "
-            "PROGRAM ...' (after its own options, see --help --of): steps of copies of any program "
-            "side by side.",
+            "Measure the costs of copies, averages, updates, waiting, and of concurrent steps on "
+            "this machine. With 'overhead': the cost of recording a run. With 'shapes' (see shapes "
+            "--help): times of matrix products by shape. With '--of PROGRAM ...' (after its own "
+            "options, see --help --of): steps of concurrent copies of any program.",
         .options = table,
         .option_count = OPTION_COUNT,
         .positional_max = 1,

@@ -130,7 +130,8 @@ static dl_status read_and_export(const dl_text_list *paths, void *user, dl_error
 {
     const char *output = *(const char **)user;
     if (paths->count > 1 && output == NULL) {
-        return dl_error_set(err, DL_ERR_USAGE, "several traces become one file: name it, --output");
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "several traces are written to one file: --output must name it");
     }
     dl_trace *traces = dl_calloc(paths->count, sizeof *traces, "traces");
     char *chosen = output != NULL ? dl_strdup(output) : default_output(paths->items[0]);
@@ -159,7 +160,7 @@ int dl_cmd_export(int argc, char **argv)
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Write traces as Chrome-trace JSON, for Perfetto and chrome://tracing: one of "
-                   "our own training, or those of a recorded program's processes in one file.",
+                   "dlprof train, or those of a recorded program's processes in one file.",
         .options = table,
         .option_count = sizeof table / sizeof table[0],
         .positional_min = 1,

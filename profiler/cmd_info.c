@@ -127,7 +127,7 @@ int dl_cmd_info(int argc, char **argv)
         .summary = "Summarize traces. Of dlprof train: step times and their parts, samples a "
                    "second, copies, staleness; or the samples of a bench. Of a recorded program: "
                    "where its devices' time went, steps, kernels, copies, collectives, calls; "
-                   "several ranks beside one another.",
+                   "several ranks side by side.",
         .options = table,
         .option_count = DL_INFO_OPTION_COUNT,
         .positional_min = 1,

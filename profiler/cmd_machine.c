@@ -164,12 +164,12 @@ static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const c
             box->cores, box->switch_count, box->switch_count == 1 ? "" : "es", box->gpu_count,
             box->gpu_count == 1 ? "" : "s", box->nic_count, box->nic_count == 1 ? "" : "s");
     if (box->gpu_count == 0) {
-        fprintf(out, "there is no NVIDIA GPU here: dlsim needs a file with GPUs, write them in\n");
+        fprintf(out, "this machine has no NVIDIA GPU: dlsim needs a file with GPUs, so add them\n");
     }
     if (box->driver_note[0] != '\0') fprintf(out, "NVIDIA's driver: %s\n", box->driver_note);
     if (box->copies_note[0] != '\0') fprintf(out, "copies of GPUs: %s\n", box->copies_note);
     if (!box->places_known) {
-        fprintf(out, "to which socket devices belong is not known: look at their parents\n");
+        fprintf(out, "the sockets of the devices are unknown: check their parents\n");
     }
     if (gaps->count == 0) return;
     fprintf(out, "before dlsim reads the file, fill in (it says where to find them):\n");

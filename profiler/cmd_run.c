@@ -136,7 +136,7 @@ static dl_status prepare(profiled_run *run, dl_error *err)
 static void say_driver(const profiled_run *run)
 {
     if (!dl_run_library_records_cuda(run->library)) {
-        fprintf(stderr, ": this build has no CUPTI part to see it\n");
+        fprintf(stderr, ": this build was made without CUPTI and cannot record CUDA\n");
     } else if (access("/proc/driver/nvidia/version", F_OK) != 0) {
         fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)\n");
     } else {
@@ -193,10 +193,9 @@ static void say_no_trace(const profiled_run *run)
         say_driver(run);
     }
     if (run->torch != NULL) {
-        fprintf(stderr,
-                "dlprof run: PyTorch did no backward pass and no optimizer's update on the "
-                "processor either; the steps of another loop can be recorded with torch.profiler, "
-                "for dlcal costs\n");
+        fprintf(stderr, "dlprof run: PyTorch ran no backward pass and no optimizer update on the "
+                        "processor either; the steps of another loop can be recorded with "
+                        "torch.profiler, for dlcal costs\n");
     }
 }
 

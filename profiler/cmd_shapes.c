@@ -35,9 +35,9 @@ static const dl_option shapes_table[] = {
     DL_OPTION_ROW_NUMBER(INT, "threads", 't', shapes_options, threads, 0, 4096, "COUNT",
                          "Cores that share each product (default: all that the process may use)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "seconds", 0, shapes_options, seconds, 0.1, 86400, "SECONDS",
-                         "Time for all; two rounds are made at least."),
+                         "Time for all measurements; at least two rounds are made."),
     DL_OPTION_ROW_FLAG("quick", 0, shapes_options, quick,
-                       "Two rounds with smaller spread shapes, to see that all works."),
+                       "Two rounds with smaller spread shapes, to check that all works."),
     DL_OPTION_ROW_TEXT("output", 'o', shapes_options, output, "FILE", "The trace to write."),
 };
 enum { OPTION_COUNT = sizeof shapes_table / sizeof *shapes_table };

@@ -96,16 +96,16 @@ static dl_status check_mode_options(const train_options *options, const dl_train
     const dl_status status = dl_workload_usage(dl_train_check_modes(config, true, err), err);
     if (status != DL_OK) return status;
     if ((options->inside != INSIDE_NONE) != (options->sites > 0)) {
-        return dl_error_set(err, DL_ERR_USAGE,
-                            options->sites > 0
-                                ? "--sites needs --inside allreduce: otherwise all workers average "
-                                  "alike"
-                                : "--inside allreduce needs --sites COUNT");
+        return dl_error_set(
+            err, DL_ERR_USAGE,
+            options->sites > 0
+                ? "--sites needs --inside allreduce: otherwise all workers average in the same way"
+                : "--inside allreduce needs --sites COUNT");
     }
     if (options->threads > 1 && options->csv != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--csv writes rows that dlsim compares with: it has no workers with "
-                            "--threads %lld, but with one core each",
+                            "--csv writes rows for comparison with dlsim, whose workers have one "
+                            "core each, not --threads %lld",
                             (long long)options->threads);
     }
     if (options->mixing != dl_train_default_config().mixing && options->lag == 0) {
@@ -505,7 +505,7 @@ static const dl_option train_table[] = {
     DL_OPTION_ROW_NUMBER(DOUBLE, "rate-drop", 0, train_options, rate_drop, 0, 1e9, "EPOCHS",
                          "Epochs after which the learning rate is a tenth (default: none)."),
     DL_OPTION_ROW_TEXT("schedule", 0, train_options, schedule, "FILE",
-                       "Repeat the order of updates that dlsim --schedule wrote; workers, batch "
+                       "Replay the order of updates that dlsim --schedule wrote; workers, batch "
                        "and mode are those of the file."),
 
     DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
@@ -751,8 +751,8 @@ static dl_status check_schedule_options(const train_options *options, dl_error *
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s and --schedule: a schedule is repeated as it is, without a "
-                            "row or other settings",
+                            "--%s and --schedule: a schedule is replayed unchanged, without a row "
+                            "of results or other settings",
                             decided[i].name);
     }
     const dl_launcher launcher = dl_ranks_launcher(&options->ranks);

@@ -22,7 +22,8 @@ static const dl_manual manual = {
             {"DL_DATA", "Folder of the data sets, with mnist, ... in it; ./data if it is not set."},
             {"DLPROF_PRESET, DLPROF_STEPS, ...",
              "Defaults of the options of run, by their names in capitals. run hands its options on "
-             "in them, so that all processes that the program starts are recorded alike."},
+             "in them, so that all processes that the program starts are recorded in the same "
+             "way."},
             {"TMPDIR", "Where bench overhead records; /tmp if it is not set."},
             {"XDG_DATA_HOME", "Folder in place of ~/.local/share."},
             {NULL, NULL}},

@@ -417,11 +417,11 @@ void dl_workload_options_table(dl_workload_options *options, dl_option *table)
 dl_status dl_workload_options_check(const dl_workload_options *options, dl_error *err)
 {
     if (strcmp(precision_names[options->precision], "half") != 0) return DL_OK;
-    return dl_error_set(err, DL_ERR_USAGE,
-                        "--precision half: nothing is stored in half precision, in which small "
-                        "updates round to nothing and for which the processor's training, with "
-                        "which all is compared, has no equal; fp16 rounds factors of products, "
-                        "--compress fp16 what is sent");
+    return dl_error_set(
+        err, DL_ERR_USAGE,
+        "--precision half: parameters are not stored in half precision, as small updates would "
+        "round to zero, and training on the processor, the reference, has no equivalent; fp16 "
+        "rounds factors of products, --compress fp16 the messages");
 }
 
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config)

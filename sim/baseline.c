@@ -293,8 +293,9 @@ static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs
     if (by_update <= 0 && by_batch <= 0)
         return dl_run_varies(scenario, costs)
                    ? "steps vary, and one worker's were slow by chance"
-                   : "a sample computes for less time than in one worker's step";
-    if (by_batch > by_update) return "smaller batches a worker take less a sample (caches)";
+                   : "a sample takes less compute time than in one worker's step";
+    if (by_batch > by_update)
+        return "smaller batches per worker take less time per sample (caches)";
     return serves ? "the server updates, which one worker does itself"
                   : "each updates its part of the parameters only (sharded)";
 }

@@ -183,7 +183,7 @@ const char *dl_settings_output(const dl_settings *set)
 
 const char *dl_settings_replaced(const dl_settings *set)
 {
-    return set->replaces ? " (in place of the one that was there; -o FILE keeps both)" : "";
+    return set->replaces ? " (replacing the old one; -o FILE keeps both)" : "";
 }
 
 bool dl_settings_json_to_stdout(const dl_settings *set)
@@ -532,7 +532,7 @@ static const dl_manual manual = {
         (const dl_manual_item[]){
             {"results.csv", "Written if --output is not given."},
             {"advice.csv", "The same with --advise."},
-            {"results.csv.journal", "Finished runs of a sweep that has not come to its end."},
+            {"results.csv.journal", "Finished runs of an incomplete sweep."},
             {"share/dlscale/scenarios",
              "In the folder of the installation: example scenarios, cost files, machine files, "
              "measured rows."},
@@ -578,19 +578,19 @@ static const dl_option own_options[] = {
                        "Order of a run's updates (CSV), for dlprof train --schedule."),
     DL_OPTION_ROW_TEXT("draw-machine", 0, dl_settings, draw, "FILE",
                        "The machine's links as Graphviz text; with --check nothing is simulated."),
-    DL_OPTION_ROW_NUMBER(
-        INT, "point", 0, dl_settings, point, 0, 1e9, "ROW",
-        "The row that these show (default: the last; for --explain, that with most workers)."),
+    DL_OPTION_ROW_NUMBER(INT, "point", 0, dl_settings, point, 0, 1e9, "ROW",
+                         "The row that the above options show (default: the last; for --explain, "
+                         "the one with most workers)."),
 
     DL_OPTION_ROW_TEXT(
         "without", 0, dl_settings, without, "LIST",
-        "Costs to switch off, to see their worth: dispatch, external, input, copy, contention, "
+        "Costs to switch off, to see their effect: dispatch, external, input, copy, contention, "
         "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
         "models activations, micro_batches, imbalance, bubble.",
         .group = "What if"),
     DL_OPTION_ROW_TEXT("solve", 0, dl_settings, solve, "KEY",
-                       "Find, for each point, the value of a key (SECTION.KEY, or KEY) with which "
-                       "a column of the results has the value of --target."),
+                       "Find, for each point, the value of a key (SECTION.KEY, or KEY) at which a "
+                       "column of the results reaches --target."),
     DL_OPTION_ROW_TEXT(
         "target", 0, dl_settings, target, "COLUMN=VALUE,...",
         "Values for --solve to reach, as throughput_per_s=1000,2000 (dlsim --columns lists "
@@ -620,13 +620,15 @@ static const dl_option own_options[] = {
                          "Longest time of the whole training (default: any)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "budget", 0, dl_settings, budget_usd, 0, 1e12, "USD",
                          "Highest price of the whole training (default: any)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "epochs", 0, dl_settings, epochs, 0, 1e9, "COUNT",
-                         "Length of the whole training in epochs: rows have its time and price."),
-    DL_OPTION_ROW_NUMBER(INT, "samples", 0, dl_settings, samples, 0, 1e18, "COUNT",
-                         "Length of the whole training in samples: rows have its time and price."),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "epochs", 0, dl_settings, epochs, 0, 1e9, "COUNT",
+        "Length of the whole training in epochs: results then have its time and price."),
+    DL_OPTION_ROW_NUMBER(
+        INT, "samples", 0, dl_settings, samples, 0, 1e18, "COUNT",
+        "Length of the whole training in samples: results then have its time and price."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "tokens", 0, dl_settings, tokens, 0, 1e18, "COUNT",
-        "Length of the whole training in tokens, as 15e12: rows have its time and price."),
+        "Length of the whole training in tokens, as 15e12: results then have its time and price."),
     DL_OPTION_ROW_NUMBER(INT, "max-points", 0, dl_settings, max_points, 1, 100000, "COUNT",
                          "Most points that the search simulates."),
 
@@ -635,11 +637,11 @@ static const dl_option own_options[] = {
         "Threads that simulate (default: one per core); results do not depend on it.",
         .group = "Many points"),
     DL_OPTION_ROW_CHOICE("journal", 0, dl_settings, journal, dl_journal_modes, "MODE",
-                         "FILE.journal, the finished runs of a stopped sweep: resume goes on from "
-                         "it, restart starts anew; off keeps none."),
+                         "FILE.journal, the finished runs of a stopped sweep: resume continues "
+                         "from it, restart discards it; off keeps none."),
     DL_OPTION_ROW_FLAG("long", 0, dl_settings, lasts,
-                       "Run even more than 100,000 points, or more than ten minutes as estimated "
-                       "from the first seconds."),
+                       "Allow more than 100,000 points, or more than ten minutes as estimated from "
+                       "the first seconds."),
 
     DL_OPTION_ROW_FLAG("check", 0, dl_settings, check,
                        "Validate the scenario, and list the costs that are missing.",
@@ -771,8 +773,8 @@ static void say_rules(const dl_settings *set)
         dl_join(&list, ", ", one);
         free(one);
     }
-    char *line =
-        dl_format("As in %s, but for keys that the scenario has: %s.", set->command.rules, list);
+    char *line = dl_format("Keys as in %s, except those that the scenario sets: %s.",
+                           set->command.rules, list);
     free(list);
     dl_wrap(stdout, line, 0, 2, dl_wrap_columns(stdout));
     free(line);
@@ -841,8 +843,8 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
         .word = dl_scenario_option_word,
         .program = "dlsim",
         .positional = "[SCENARIO]",
-        .summary = "Simulate data-parallel training as SCENARIO (an INI file) describes it, "
-                   "options that stand for its keys, or both, as in dlsim --workload gpt2 "
+        .summary = "Simulate data-parallel training as described by SCENARIO (an INI file), by "
+                   "options equivalent to its keys, or by both, as in dlsim --workload gpt2 "
                    "--machine 8xh100 --batch-per-worker 8. Results are a table, and a file with a "
                    "row for each combination of the lists' values.",
         .options = options,

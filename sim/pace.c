@@ -135,7 +135,7 @@ dl_status dl_pace_end(dl_pace_run *run, dl_status status, const char *path, dl_e
     pthread_mutex_unlock(&pace->mutex);
     if (!is_over) return status;
     return dl_error_set_at(err, DL_ERR_RANGE, path, 0,
-                           "this would take %s: --long runs it all the same; fewer steps, "
-                           "replicates, workers or values of lists shorten it",
+                           "this would take %s: --long runs it anyway; fewer steps, replicates, "
+                           "workers or values of lists shorten it",
                            text);
 }

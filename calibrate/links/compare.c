@@ -563,8 +563,7 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
         n++;
     }
     if (missing > 0) {
-        dl_notes_add(&s->to->notes,
-                     "%s: %zu of the rates are of GPUs that the machine does not have", of->name,
+        dl_notes_add(&s->to->notes, "%s: rates of GPUs that the machine lacks: %zu", of->name,
                      missing);
     }
     if (n > 0) {

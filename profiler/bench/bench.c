@@ -261,7 +261,8 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
 {
     if (bench->unfit > 0) {
-        fprintf(out, "%d cases of steps side by side left out: the GPU's memory has no room\n",
+        fprintf(out,
+                "%d cases of concurrent steps omitted: they do not fit into the GPU's memory\n",
                 bench->unfit);
     }
     for (int g = 0; g < bench->gap_count; g++) {

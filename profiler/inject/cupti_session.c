@@ -337,7 +337,7 @@ static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *
 {
     const CUptiResult result = api->ActivityRegisterCallbacks(on_request, on_complete);
     if (result != CUPTI_SUCCESS) {
-        dl_capture_log("CUPTI takes no buffers: %s: CUDA is not recorded",
+        dl_capture_log("CUPTI accepts no buffers: %s: CUDA is not recorded",
                        dl_cupti_result_name(api, result));
         return false;
     }

@@ -126,9 +126,10 @@ dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err
     dl_status status = dl_ini_read(&ini, path, err);
     const dl_ini_entry *other = find_other(&ini);
     if (status == DL_OK && other != NULL) {
-        status = dl_ini_error(&ini, other, DL_ERR_DATA, err,
-                              "beside --workload or --samples-per-s, which give all else, a cost "
-                              "file may have costs of exchange only, as dlcal links writes them");
+        status =
+            dl_ini_error(&ini, other, DL_ERR_DATA, err,
+                         "with --workload or --samples-per-s, which set all other costs, a cost "
+                         "file may have costs of exchange only, as dlcal links writes them");
     }
     if (status == DL_OK) status = dl_costs_read(&from, path, err);
     if (status == DL_OK) take_exchange(costs, &from);
@@ -457,11 +458,11 @@ dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine, dl_
 {
     const bool all_ports = costs->network.bytes_per_s.known || costs->network.latency_ns.known;
     if (machine != NULL && all_ports && dl_machine_has_unlike_ports(machine)) {
-        return dl_error_set_at(err, DL_ERR_UNSUPPORTED, costs->path, 0,
-                               "[network] bytes_per_s and latency_ns are of all ports alike, but "
-                               "those of %s differ: [machine link NAME] gives a class of links "
-                               "its rate and latency",
-                               machine->path);
+        return dl_error_set_at(
+            err, DL_ERR_UNSUPPORTED, costs->path, 0,
+            "[network] bytes_per_s and latency_ns apply to all ports, but those of %s differ: "
+            "[machine link NAME] gives a class of links its rate and latency",
+            machine->path);
     }
     for (size_t i = 0; i < costs->machine_value_count; i++) {
         machine_check check = {.value = &costs->machine_values[i]};

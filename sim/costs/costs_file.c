@@ -556,7 +556,7 @@ static dl_status check_work(const dl_costs *costs, const dl_ini *ini, dl_error *
     const dl_ini_entry *entry = dl_ini_find(ini, "work", "steps");
     if (entry == NULL || !costs->work_frac.known) return DL_OK;
     return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                        "and [spread] work_frac: how work differs is given twice");
+                        "and [spread] work_frac: the variation of work is given twice");
 }
 
 static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)

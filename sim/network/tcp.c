@@ -259,7 +259,7 @@ static double run_once(ring_run *r, double bytes)
     }
     last_ns += r->hosts.engine.now_ns;
     while (r->unfinished > 0 && dl_tcp_hosts_go_on(&r->hosts)) {}
-    DL_ASSERT(r->unfinished == 0, "%d channels of a ring over TCP stand still", r->unfinished);
+    DL_ASSERT(r->unfinished == 0, "%d channels of a ring over TCP have stalled", r->unfinished);
     return (double)(r->hosts.engine.now_ns - last_ns);
 }
 

@@ -121,7 +121,8 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
 {
     if (accuracy->left_out > 0) {
         fprintf(out,
-                "left out: %d of the measured runs: others took over %.0f %% of the processors\n",
+                "left out: %d of the measured runs: other programs took over %.0f %% of the "
+                "processors\n",
                 accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
     }
     if (accuracy->repeated == 0) return;

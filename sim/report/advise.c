@@ -652,10 +652,10 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     for (size_t k = 0; k < s->study->key_count; k++) {
         const dl_swept_key *key = &s->study->keys[k];
         if (dl_names_find(key->section, single, 2) < 0) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--advise: [%s] %s has a list, of which none can be "
-                            "chosen: give one value",
-                            key->section, key->key);
+        return dl_error_set(
+            err, DL_ERR_USAGE,
+            "--advise: [%s] %s has a list, which --advise does not search: give one value",
+            key->section, key->key);
     }
     const bool limited = !isnan(config->deadline_h) || !isnan(config->budget_usd);
     if (limited && isnan(config->samples)) {

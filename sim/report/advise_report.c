@@ -264,7 +264,7 @@ static void print_limits(FILE *out, const dl_advice *advice)
     if (c->min_efficiency > 0) fprintf(text, ", efficiency at least %g", c->min_efficiency);
     if (!isnan(c->deadline_h)) fprintf(text, ", done within %g h", c->deadline_h);
     if (!isnan(c->budget_usd)) fprintf(text, ", at most %g USD", c->budget_usd);
-    fputs(" (--max-batch, --max-staleness, --max-interval; without them as the scenario).", text);
+    fputs(" (--max-batch, --max-staleness, --max-interval; default: those of the scenario).", text);
     line_end(&l, out, 2);
 }
 
@@ -299,9 +299,9 @@ static void print_searched(FILE *out, const dl_advice *advice)
     FILE *text = line_begin(&l);
     fprintf(text, "Simulated: %zu points%s.", tried,
             advice->stopped == DL_STOPPED_BY_POINTS
-                ? " (stopped there by --max-points: a better one may be left)"
+                ? " (stopped there by --max-points: there may be a better one)"
             : advice->stopped == DL_STOPPED_BY_TIME
-                ? " (stopped there, as more would take too long: a better one may be left)"
+                ? " (stopped there, as more would take too long: there may be a better one)"
                 : "");
     for (int o = 1; o < DL_OUTS; o++) {
         if (counts[o] == 0 || (o == DL_OUT_BATCH || o == DL_OUT_INTERVAL)) continue;
@@ -530,17 +530,17 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
             fprintf(l.out, "which is less than %.0f %% more: the simpler one is advised.",
                     100 * DL_ADVICE_SIMPLER_FRAC);
         } else if (other->on_terms > 0) {
-            fprintf(l.out,
-                    "but its copies to a server are taken not to slow down the computing beside "
-                    "them%s. On the same terms all-reduce would have %.4g times as much as the "
-                    "server: the two cannot be told apart, and frameworks offer all-reduce.",
-                    advice->by_shm ? ", and to be faster than a collective's through host memory"
-                                   : "",
-                    other->on_terms);
+            fprintf(
+                l.out,
+                "but its copies to a server are assumed not to slow down concurrent computing%s. "
+                "Under that assumption all-reduce would reach %.4g times the server's throughput: "
+                "the two cannot be distinguished, and frameworks offer all-reduce.",
+                advice->by_shm ? ", and to be faster than a collective's through host memory" : "",
+                other->on_terms);
         } else {
             fprintf(l.out,
-                    "but the draws say %.3g to %.3g times: the two cannot be told apart, and the "
-                    "usual one is advised.",
+                    "but the draws range from %.3g to %.3g times: the two cannot be distinguished, "
+                    "so the usual one is advised.",
                     pair.low, pair.high);
         }
         line_end(&l, out, 2);
@@ -610,11 +610,11 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     fprintf(
         l.out,
         "Not known here: the effect of the batch%s and compressed gradients on accuracy and on the "
-        "number of epochs. Points within the limits are taken to learn as much per sample%s.",
+        "number of epochs. Points within the limits are assumed to learn as much per sample%s.",
         advice->by_target ? "" : ", staleness, local steps",
         advice->by_target ? ", over their [target] factor" : "");
     if (server_overlaps) {
-        fputs(" Copies to a server are taken not to slow down the computing beside them, as "
+        fputs(" Copies to a server are assumed not to slow down concurrent computing, as "
               "collectives do.",
               l.out);
     }

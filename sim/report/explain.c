@@ -510,7 +510,8 @@ static const dl_column gain_columns[] = {
     {.heading = "in no time", .offset = offsetof(dl_gain, none), .get = gain_of},
 };
 
-static const char no_gain[] = "No single part, were it faster, changes that throughput by 1 %.";
+static const char no_gain[] =
+    "Making any single part faster changes that throughput by less than 1 %.";
 
 static void put_gains_html(FILE *out, const dl_gains *gains)
 {
@@ -532,10 +533,10 @@ static void put_gains_html(FILE *out, const dl_gains *gains)
             dl_gain_text(times, sizeof times, dl_gain_worth(first)));
     }
     const dl_column_table table = DL_COLUMN_TABLE(gain_columns, gains->all, gains->count);
-    dl_html_table(out,
-                  "Throughput of that point if one thing were different, over its throughput as it "
-                  "is; each simulated",
-                  &table);
+    dl_html_table(
+        out,
+        "Throughput of that point after one change, over its throughput without it; each simulated",
+        &table);
 }
 
 void dl_explanation_html(FILE *out, const dl_explanation *x)
@@ -584,7 +585,7 @@ static void put_gains_text(FILE *out, const dl_gains *gains)
     put_gains_sentence(out, gains);
     const size_t shown = gains->count < GAINS_SHOWN ? gains->count : GAINS_SHOWN;
     const dl_column_table table = DL_COLUMN_TABLE(gain_columns, gains->all, shown);
-    fprintf(out, "Throughput if one thing were different, over %s samples/s as it is:\n",
+    fprintf(out, "Throughput after one change, over the %s samples/s without it:\n",
             DL_RATE_TEXT(gains->per_s));
     dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
 }

@@ -142,16 +142,17 @@ void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *r
     any = false;
     for (int s = 0; s < DL_ROLLOUT_STATES; s++)
         put_share(out, r->generator_frac[s], of_replica[s], &any);
-    fprintf(out, "; %.1f requests in flight on average, as many as it may for %.0f %%.\n",
+    fprintf(out, "; %.1f requests in flight on average, at the maximum for %.0f %%.\n",
             r->requests_mean, 100 * r->at_max_frac);
     if (strcmp(bound, "rule") == 0) {
         fprintf(out, "Neither side is busy all the time: each waits for the other. A larger bound "
                      "lets them work side by side.\n");
     } else if (strcmp(bound, "generators") == 0) {
-        fprintf(out, "The generators bound it: the trainer waits for them.\n");
+        fprintf(out, "The generators are the bottleneck: the trainer waits for them.\n");
     } else {
-        fprintf(out, "The trainer bounds it%s: a larger bound on staleness gains nothing.\n",
-                strcmp(bound, "copies") == 0 ? ", by copies" : "");
+        fprintf(out,
+                "The trainer is the bottleneck%s: a larger bound on staleness gains nothing.\n",
+                strcmp(bound, "copies") == 0 ? ", due to copies" : "");
     }
     if (variant->scenario.generators->colocated) return;
     const double gain = row->speedup;
@@ -159,5 +160,5 @@ void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *r
             "On policy, the same %d GPUs in turn would take %s an update: this is %.2f times as "
             "fast%s.\n",
             variant->scenario.generators->gpus, DL_NS_TEXT(dl_s_to_ns(gain * r->update_s)), gain,
-            gain > 0.9 && gain < 1.1 ? ": cannot tell which of both is faster" : "");
+            gain > 0.9 && gain < 1.1 ? ": cannot tell which of the two is faster" : "");
 }

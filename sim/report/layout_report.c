@@ -32,7 +32,7 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
                   advice->count, counts[DL_LAYOUT_UNFIT], uncached, counts[DL_LAYOUT_RAN],
                   counts[DL_LAYOUT_WAITS],
                   advice->stopped
-                      ? "--max-points ended the search, a better one may be left."
+                      ? "--max-points ended the search, there may be a better one."
                       : "their passes, bubble or launches alone take longer than the steps shown.",
                   counts[DL_LAYOUT_REFUSED] > 0 ? " Not possible: " : "",
                   counts[DL_LAYOUT_REFUSED] > 0 && advice->refused != NULL ? advice->refused : "",
@@ -42,8 +42,8 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
     free(text);
     if (advice->is_uncached)
         dl_wrap(out,
-                "None fits with the allocator's cache: these run out of memory where it keeps more "
-                "than next to nothing.",
+                "None fits with the allocator's cache: these run out of memory unless the cache is "
+                "almost empty.",
                 0, 2, dl_wrap_columns(out));
 }
 

@@ -90,7 +90,7 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
         const dl_ini_entry *entry = dl_ini_find(&ini, refused[i][0], refused[i][1]);
         if (entry == NULL) continue;
         status = dl_ini_error(&ini, entry, DL_ERR_USAGE, err,
-                              "--advise layout lays the model out on all GPUs itself");
+                              "--advise layout chooses a layout of all GPUs by itself");
     }
     for (int k = DL_KEY_MICRO_BATCH; k < DL_LAYOUT_KEYS && status == DL_OK; k++)
         status = list_values(s, &ini, k, err);
@@ -116,7 +116,8 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
     char list[200];
     if (s->scenario->gpu == NULL) why = "a machine with GPUs (--machine)";
     if (s->scenario->batch_per_worker)
-        why = "--batch, of all workers: --batch-per-worker would be another one for each layout";
+        why = "give --batch, of all workers: --batch-per-worker would mean a different one for "
+              "each layout";
     for (size_t k = 0; k < s->study->key_count; k++) {
         const dl_swept_key *key = &s->study->keys[k];
         bool searched = false;

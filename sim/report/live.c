@@ -56,7 +56,7 @@ static dl_status core_read(core *c, dl_error *err)
         if (strncmp(head, magic, strlen(magic)) != 0 || glue == NULL || binary == NULL ||
             !is_base85(glue) || !is_base85(binary)) {
             status = dl_error_set_at(err, DL_ERR_UNSUPPORTED, path, 0,
-                                     "is no core of a page: ./check --page makes it anew");
+                                     "is not a core of a page: ./check --page rebuilds it");
         } else {
             c->made = head + strlen(magic);
             c->glue = glue;

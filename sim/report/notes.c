@@ -86,10 +86,11 @@ static void add_accumulation(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_accumulates_by_costs(variant)) return;
     const long long count = variant->costs.accumulate;
-    add(list, dl_format("a worker's batch of a step is %lld micro-batches, whose gradients are "
-                        "exchanged after the last: [costs] accumulate = %lld in %s ([sync] "
-                        "accumulate says otherwise)",
-                        count, count, file_of(&variant->costs)));
+    add(list,
+        dl_format(
+            "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
+            "the last: [costs] accumulate = %lld in %s ([sync] accumulate overrides it)",
+            count, count, file_of(&variant->costs)));
 }
 
 static void add_job(note_list *list, const dl_variant *variant)
@@ -540,13 +541,11 @@ static void add_slots(note_list *list, const dl_variant *variant)
         return;
     char *own = dl_machine_own_name(gpu->machine.path);
     if (own == NULL) {
-        add(list,
-            dl_format(
-                "collectives between GPUs of %s that no NVLink and no PCIe switch joins go as "
-                "its links say; NCCL sends them through host memory, mostly at less: [shm] "
-                "bytes_per_s, with bounds or from nccl-tests (docs/simulating.md, \"Boxes of "
-                "PCIe cards\")",
-                dl_base_name(gpu->machine.path)));
+        add(list, dl_format("collectives between GPUs of %s without NVLink or a common PCIe switch "
+                            "run at its links' rates; NCCL sends them through host memory, usually "
+                            "more slowly: [shm] bytes_per_s, with bounds or from nccl-tests "
+                            "(docs/simulating.md, \"Boxes of PCIe cards\")",
+                            dl_base_name(gpu->machine.path)));
     }
     free(own);
 }
@@ -695,10 +694,9 @@ static void add_collectives(note_list *list, const dl_variant *variant, const dl
     char *lacks = list_collectives(variant, row, trace, true, &lacks_ns);
     const double step_ns = dl_s_to_ns(row->mean.step_mean_s);
     if (has != NULL) {
-        add(list, dl_format("before each step of allreduce come other collectives of the step of "
-                            "%s, by their bytes at the machine's rates, and as if nothing "
-                            "overlapped them: %s, where the time is the trace's, with waits for "
-                            "other ranks",
+        add(list, dl_format("each step of allreduce is preceded by other collectives of the step "
+                            "of %s, at the machine's rates and without overlap: %s, where times "
+                            "are the trace's, with waits for other ranks",
                             name, has));
     }
     if (lacks != NULL) {

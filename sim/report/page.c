@@ -279,7 +279,7 @@ static void put_assumptions(const page *p)
     }
     memory m;
     FILE *out = memory_begin(&m);
-    fputs("Where the costs are from, by the least trustworthy one that a point uses: ", out);
+    fputs("Origin of the least trustworthy cost of each point: ", out);
     for (int o = 0; o <= DL_ORIGIN_MEASURED; o++) {
         if (origins[o] == 0) continue;
         fprintf(out, "%s%s (%zu %s)", kinds++ > 0 ? ", " : "", dl_origin_name((dl_origin)o),

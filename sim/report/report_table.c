@@ -229,11 +229,11 @@ static void put_trace(FILE *line, const dl_row *row)
     char marks[DL_MARKS_BYTES];
     dl_report_marks(marks, row);
     if (strchr(marks, '!') != NULL) {
-        fprintf(line,
-                " The trace that the costs are from contradicts this: its own step is "
-                "predicted %.0f %% too %s.",
-                100 * fabs(row->trace_error_frac / (1 + row->trace_error_frac)),
-                row->trace_error_frac > 0 ? "short" : "long");
+        fprintf(
+            line,
+            " The trace of the costs contradicts this: its own step is predicted %.0f %% too %s.",
+            100 * fabs(row->trace_error_frac / (1 + row->trace_error_frac)),
+            row->trace_error_frac > 0 ? "short" : "long");
     }
     if (strchr(marks, '+') != NULL) fputs(" Collectives of the traced step are left out.", line);
 }
@@ -542,8 +542,8 @@ static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sw
         errors = errors || (row->error == NULL && dl_costs_have_errors(&variant->costs));
     }
     if (errors)
-        fputs("no interval, as one run takes the costs as they are: --replicates 20 draws them "
-              "within their standard errors\n",
+        fputs("no interval, as a single run uses the mean costs: --replicates 20 draws them within "
+              "their standard errors\n",
               out);
 }
 

@@ -83,12 +83,11 @@ char *dl_report_short_note(const dl_sweep *sweep)
     }
     if (worst == NULL) return NULL;
     char text[DL_POINT_TEXT_BYTES];
-    return dl_format(
-        "%zu of %zu points ran too few steps for a throughput within %.0f %%: after the first "
-        "worker's last step others run on, for up to %.0f %% of the run (%s); raise [scenario] "
-        "steps",
-        count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC, 100 * worst->mean.tail_frac,
-        dl_point_text(text, sizeof text, &worst->point));
+    return dl_format("%zu of %zu points ran too few steps for a throughput within %.0f %%: after "
+                     "the first worker's last step others continue, for up to %.0f %% of the run "
+                     "(%s); raise [scenario] steps",
+                     count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC,
+                     100 * worst->mean.tail_frac, dl_point_text(text, sizeof text, &worst->point));
 }
 
 /* The workers of a row that make more than half as many steps as the fastest one. */

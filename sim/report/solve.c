@@ -341,7 +341,7 @@ static double nearest(search *s, double key, double low, double high)
     for (int passed = 0; below > low || above < high; passed++) {
         if (passed == NEAR_MAX) {
             s->status = dl_error_set(
-                s->err, DL_ERR_RANGE, "--solve %s: neither %.0f nor %d values beside it: %s",
+                s->err, DL_ERR_RANGE, "--solve %s: neither %.0f nor %d values next to it: %s",
                 s->solution->key->name, key, NEAR_MAX, s->solution->skipped_why);
             break;
         }
@@ -659,7 +659,7 @@ static char *skipped_note(const dl_solution *solution)
 {
     const size_t count = solution->skipped_count;
     if (count == 0) return NULL;
-    return dl_format("%zu value%s of %s %s passed over, as %.0f: %s", count, count == 1 ? "" : "s",
+    return dl_format("%zu value%s of %s %s skipped, as %.0f: %s", count, count == 1 ? "" : "s",
                      solution->key->name, count == 1 ? "was" : "were", solution->skipped[0],
                      solution->skipped_why);
 }

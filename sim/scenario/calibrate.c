@@ -202,13 +202,13 @@ static dl_status refuse(search *s, double limit, double limit_ns)
     char point[DL_POINT_TEXT_BYTES];
     const double alone_ns = limit < 1 ? predict_ns(s, NO_COMPUTE) : 0;
     if (s->status != DL_OK) return s->status;
-    char *why = alone_ns >= s->step_ns
-                    ? dl_format("without any computing the step takes %s, for exchange, launches "
-                                "and input",
-                                DL_NS_TEXT(alone_ns))
-                    : dl_format("with compute %g times the estimate, the %s that is taken, it "
-                                "is %s",
-                                limit, limit < 1 ? "least" : "most", DL_NS_TEXT(limit_ns));
+    char *why =
+        alone_ns >= s->step_ns
+            ? dl_format("without any computing the step takes %s, for exchange, launches "
+                        "and input",
+                        DL_NS_TEXT(alone_ns))
+            : dl_format("with compute %g times the estimate, the %s that is accepted, it is %s",
+                        limit, limit < 1 ? "least" : "most", DL_NS_TEXT(limit_ns));
     const dl_status status = dl_error_set_at(
         s->err, DL_ERR_RANGE, s->scenario->path, 0,
         "[workload] calibrate = %s: not a step of %s: %s. Was it measured with other workers or "

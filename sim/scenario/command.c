@@ -129,8 +129,7 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
          .help = "Type in which --parameters are exchanged: 4 bytes each, or 2.",
          .group = group_model},
         DL_OPT_FLAG("no-scale", 0, &command->no_scale,
-                    "Leave compute as the cost file has it, also where its device is not the "
-                    "machine's.",
+                    "Do not scale compute, even if the cost file's device is not the machine's.",
                     .group = group_model),
         DL_OPT_TEXT(
             "rules", 0, &command->rules, "FRAMEWORK",
@@ -747,7 +746,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     *name = NULL;
     if (command->for_layouts && given(command, "workers") != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--workers: --advise layout lays the model out on all GPUs itself");
+                            "--workers: --advise layout chooses a layout of all GPUs by itself");
     }
     if (path != NULL) {
         status = dl_file_read(path, text, &bytes, err);

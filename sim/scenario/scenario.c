@@ -224,7 +224,7 @@ static const char *why_not_recorded(const dl_scenario *scenario, const dl_point 
     if (point->option[DL_SYNC_ACCUMULATE] > 1)
         return "accumulate > 1: the step is recorded with its micro-batches";
     if (each != scenario->recorded->batch || each * point->workers != point->batch)
-        return "its batch is as recorded: [workload] batch_per_worker has to be that";
+        return "[workload] batch_per_worker must be the recorded batch";
     return NULL;
 }
 

@@ -34,9 +34,9 @@ expect 2 "multiple" train "${small[@]}" --workers 3 --steps 1
 expect 2 "needs a device" train "${small[@]}" --steps 1 --dispatch single
 expect 2 "nothing else can be chosen without --device cuda" train "${small[@]}" --where gpu:0
 expect 2 "needs a GPU" train "${small[@]}" --precision tf32
-expect 2 "nothing is stored in half precision" train "${small[@]}" --precision half
-expect 2 "nothing is stored in half precision" train "${small[@]}" --precision half --schedule x.csv
-expect 2 "nothing is stored in half precision" bench --quick "${small[@]}" --precision half
+expect 2 "parameters are not stored in half precision" train "${small[@]}" --precision half
+expect 2 "parameters are not stored in half precision" train "${small[@]}" --precision half --schedule x.csv
+expect 2 "parameters are not stored in half precision" bench --quick "${small[@]}" --precision half
 expect 2 "1000000 cores; this process may use 1 to" train "${small[@]}" --cores 1000000
 expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" --cores 1000000
 expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
@@ -56,7 +56,7 @@ expect 2 "--compress topk needs --topk-frac" train "${small[@]}" --sync average 
 expect 2 "--topk-frac needs --compress topk" train "${small[@]}" --sync average --topk-frac 0.1
 expect 0 "changes sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
     --compress topk --topk-frac 0.1 --no-trace
-expect 2 "it has no workers with --threads 2" train "${small[@]}" --threads 2 --csv rows.csv
+expect 2 "not --threads 2" train "${small[@]}" --threads 2 --csv rows.csv
 expect 2 "2 threads for each of 200 workers" train "${small[@]}" --workers 200 --batch 200 --threads 2
 expect 0 "workers     1 with 3 threads each" train "${small[@]}" --threads 3 --steps 2 --no-trace
 expect 2 "--fragments needs --sync average" train "${small[@]}" --sync ps --fragments 2

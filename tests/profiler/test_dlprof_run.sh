@@ -63,7 +63,7 @@ touch file
 expect 1 "file: cannot write into it: Not a directory" run -o file -- true
 rm file
 [ -d /proc/self ] && expect 1 "/proc: cannot write into it" run -o /proc -- true
-expect 2 "names no folder" run --output= -- true
+expect 2 "--output: the name of the file is empty" run --output= -- true
 export DLPROF_PRESET=ligth
 expect 2 "did you mean 'light'?" run -- true
 unset DLPROF_PRESET

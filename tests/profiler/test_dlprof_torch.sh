@@ -88,7 +88,7 @@ expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
 
 # PyTorch's profiler is not used on a GPU, with --no-torch, and for programs without PyTorch.
-expect 0 "PyTorch did no backward pass and no optimizer's update on the processor either" run -o gpu -- \
+expect 0 "PyTorch ran no backward pass and no optimizer update on the processor either" run -o gpu -- \
     python3 train.py 60 cuda 0
 expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
 expect 0 "dlprof run: no trace" run -- python3 -c 'print(1)'

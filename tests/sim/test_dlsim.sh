@@ -210,7 +210,7 @@ expect 0 "$lasting" t4/unequal.ini -o d.csv
 expect 0 "$lasting" t4/no_overlap.ini --set "noise.slow=0:1.1" -o d.csv
 
 # Measured costs give an interval only with several runs.
-measured="note: no interval, as one run takes the costs as they are: --replicates 20 draws them within"
+measured="note: no interval, as a single run uses the mean costs: --replicates 20 draws them within"
 printf '[costs]\nschema = 1\ncores = 2\nparameter_bytes = 1000\n[op step.forward]\nfixed_ns = 0\nper_sample_ns = 1000 +- 10\n' >errors.ini
 expect 0 "$measured" --costs errors.ini --batch 64 --workers 1 --mode none -o d.csv
 ! "$dlsim" --costs errors.ini --batch 64 --workers 1 --mode none --replicates 2 -o d.csv | grep -q "$measured" ||
@@ -250,7 +250,7 @@ DLSCALE_SHARE=$folder/share expect 1 "share/page/dlsim.core: is not there" --htm
 mkdir -p share/page
 echo "dlscale-core 2 0.1.0 none" >share/page/dlsim.core
 echo "</script>" >share/page/live.js
-DLSCALE_SHARE=$folder/share expect 1 "is no core of a page" --html empty.html
+DLSCALE_SHARE=$folder/share expect 1 "is not a core of a page" --html empty.html
 [ -e empty.html ] && fail "a page without what it needs"
 DLSCALE_SHARE=$folder/share expect 0 "page in page.html" good.ini --html page.html
 grep -q "This page has no controls" page.html || fail "no reason why a page has no controls"

@@ -69,7 +69,7 @@ for rules in verl trl areal nemo-rl; do
     "$tested" --rules $rules >rules.ini || failures=$((failures + 1))
     { cat s.ini; grep -v '^\[' rules.ini; } >with.ini
     expect 0 "an update" with.ini -o with.csv
-    expect 0 "As in $rules, but for keys that the scenario has: rule = " s.ini --rules $rules -o s.csv
+    expect 0 "Keys as in $rules, except those that the scenario sets: rule = " s.ini --rules $rules -o s.csv
     diff <(grep -v '^#' with.csv) <(grep -v '^#' s.csv) || failures=$((failures + 1))
 done
 { cat with.ini; echo 'bound = 3'; } | sed '/^bound = 1$/d' >own.ini

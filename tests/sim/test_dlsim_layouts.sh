@@ -147,8 +147,8 @@ grep -q ' without cache ' verdicts || fail "all fit, or none does: $(cat verdict
 expect 3 "--advise layout: none of " --workload llama3_405b --machine 8xh100 --batch 8 --advise layout
 expect 2 "--batch, of all workers" --workload gpt2 --machine 8xh100 --batch-per-worker 8 --advise layout
 expect 2 "did you mean 'layout'?" --workload gpt2 --machine 8xh100 --batch 64 --advise=layuot
-expect 2 "lays the model out on all GPUs itself" --workload gpt2 --machine 8xh100 --batch 64 --set machine.gpus=0,1 --advise layout
-expect 2 "--workers: --advise layout lays the model out on all GPUs itself" --workload gpt2 --machine 8xh100 --batch 64 --workers 4 --advise layout
+expect 2 "chooses a layout of all GPUs by itself" --workload gpt2 --machine 8xh100 --batch 64 --set machine.gpus=0,1 --advise layout
+expect 2 "--workers: --advise layout chooses a layout of all GPUs by itself" --workload gpt2 --machine 8xh100 --batch 64 --workers 4 --advise layout
 expect 2 "--advise layout has no --max-staleness" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
 # Efficiency counts a slower GPU by its speed, in workers of several GPUs too: here that of two beside one, on A100.
 mixed=(-q --workload gpt2 --batch-per-worker 8 --steps 20)

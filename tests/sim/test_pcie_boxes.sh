@@ -107,7 +107,7 @@ network_hop_ns = 14us
 bandwidth_frac = 1
 END
 one=(--samples-per-s 20 --parameters 1e8 --batch-per-worker 1 --workers 2)
-slots="collectives between GPUs of box.ini that no NVLink and no PCIe switch joins"
+slots="collectives between GPUs of box.ini without NVLink or a common PCIe switch"
 expect 0 "$slots" "${one[@]}" --machine box.ini
 printf '[shm]\nbytes_per_s = 9GB/s (6GB/s to 16GB/s)\n' >>box.ini
 "$tested" "${one[@]}" --machine box.ini | grep -q "collectives between GPUs" && fail "told of [shm] twice"

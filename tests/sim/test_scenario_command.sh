@@ -323,7 +323,7 @@ expect 2 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1x
 mkdir -p replaced && cd replaced || exit 1
 given=(--workload resnet50 --machine 8xh100 --workers 1 --batch 32 --steps 5)
 if "$tested" "${given[@]}" | grep -q "in place of"; then fail "there was nothing to replace"; fi
-expect 0 "1 point in results.csv (in place of the one that was there; -o FILE keeps both)" "${given[@]}"
+expect 0 "1 point in results.csv (replacing the old one; -o FILE keeps both)" "${given[@]}"
 if "$tested" "${given[@]}" -o results.csv | grep -q "in place of"; then fail "it was told to"; fi
 cd .. || exit 1
 # Option names of other programs are accepted if unambiguous; otherwise the error names the option to write.

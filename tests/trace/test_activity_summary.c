@@ -166,7 +166,7 @@ static void test_quality(void **state)
     assert_true(warns(&summary, "3 activities had no times"));
     assert_int_equal(summary.quality.losses[DL_LOSS_LOST_ACTIVITIES], 0);
     assert_true(warns(&summary, "ended before the program: limit on time"));
-    assert_true(warns(&summary, "another profiler took the recording over (kineto)"));
+    assert_true(warns(&summary, "another profiler took over the recording (kineto)"));
     assert_true(warns(&summary, "2 copies were recorded to end after the next operation of"));
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);
@@ -403,7 +403,7 @@ static void test_unlike_steps_are_a_warning(void **state)
     const dl_activity_steps marked = {.lines = &unlike, .count = 1};
     dl_activity_summary summary = {0};
     dl_activity_summary_init(&summary, &trace, &marked);
-    assert_true(warns(&summary, "device 0: the 2 steps by marks are hardly alike (0.03, "));
+    assert_true(warns(&summary, "device 0: the 2 steps by marks differ too much (likeness 0.03, "));
     dl_activity_summary_free(&summary);
     unlike.order_match = 0.5;
     summary = (dl_activity_summary){0};

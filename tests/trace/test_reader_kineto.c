@@ -358,7 +358,7 @@ static void a_cut_trace_says_so(void **state)
     assert_false(item.trace.complete);
     assert_true(item.trace.bytes_ignored > 0);
     assert_true(has_note(&item, "all 4 whole events"));
-    assert_true(has_note(&item, "the time that events count from"));
+    assert_true(has_note(&item, "the time base of the events"));
     assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 0)->start_ns, 4458676983500001);
     free_item(&item);
 }

@@ -379,10 +379,10 @@ static dl_status check_clocks(const dl_export_process *processes, size_t count, 
         const char *first = dl_trace_meta_text(processes[0].trace, "clock");
         const char *clock = dl_trace_meta_text(processes[p].trace, "clock");
         if (strcmp(first, clock) != 0) {
-            return dl_error_set_at(err, DL_ERR_DATA, processes[p].trace->path, 0,
-                                   "times of clock \"%s\" cannot be laid beside those of \"%s\" in "
-                                   "%s",
-                                   clock, first, processes[0].trace->path);
+            return dl_error_set_at(
+                err, DL_ERR_DATA, processes[p].trace->path, 0,
+                "times of clock \"%s\" cannot be aligned with those of \"%s\" in %s", clock, first,
+                processes[0].trace->path);
         }
     }
     return DL_OK;

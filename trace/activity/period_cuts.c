@@ -392,7 +392,7 @@ bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
         dl_period_measure(period, sequence);
         if (period->order_match < ORDER_MIN || period->explained < EXPLAINED_MIN) {
             dl_period_free(period);
-            period->reason = "what lies between updates of the optimizer is not alike";
+            period->reason = "the work between updates of the optimizer differs";
         }
     }
     free(cuts);

@@ -300,8 +300,8 @@ static dl_step_method check_phases(dl_period *period, const dl_sequence *sequenc
     dl_period_free(&ended);
     if (!partial) return method;
     dl_period_free(period);
-    period->reason = "what repeats are parts of steps (layers, micro-batches): it lacks a forward "
-                     "pass, a backward pass or an update that the trace holds";
+    period->reason = "the repeating work is part of a step (a layer or micro-batch): it lacks a "
+                     "forward pass, a backward pass or an update that the trace contains";
     return method;
 }
 

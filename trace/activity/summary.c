@@ -293,8 +293,8 @@ static void warn_about_steps(dl_activity_summary *summary)
         }
         if (device->step_similarity >= DL_STEP_SIMILARITY) continue;
         dl_notes_add(warnings,
-                     "device %" PRIu32 ": the %zu steps by %s are hardly alike (%.2f, "
-                     "expected %.1f): they may be no training steps",
+                     "device %" PRIu32 ": the %zu steps by %s differ too much (likeness %.2f, "
+                                       "expected %.1f): they may not be training steps",
                      device->time.device, device->step_ns.count,
                      dl_step_method_name(device->step_method), device->step_similarity,
                      DL_STEP_SIMILARITY);
@@ -321,8 +321,7 @@ static void warn_about_quality(dl_activity_summary *summary)
     free(lost);
     if (q->takeover[0] != '\0') {
         dl_notes_add(warnings,
-                     "another profiler took the recording over (%s): what follows it is "
-                     "missing",
+                     "another profiler took over the recording (%s): later records are missing",
                      q->takeover);
     }
     if (q->stopped[0] != '\0') {

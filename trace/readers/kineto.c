@@ -471,8 +471,8 @@ static void note_text(dl_kineto *kineto, const dl_json_events_result *result)
                      " whole events before it are read",
                      result->bytes, result->events);
         if (kineto->base_ns == 0 && !is_absolute(trace)) {
-            dl_read_note(kineto->item, "the time that events count from stood after them and is "
-                                       "missing");
+            dl_read_note(kineto->item,
+                         "the time base of the events came after them and is missing");
         }
     }
     if (result->replaced > 0) {

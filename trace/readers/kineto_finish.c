@@ -426,8 +426,8 @@ static void note_lost_edges(dl_kineto *kineto)
     }
     if (waits > 0 && syncs == 0) {
         dl_read_note(kineto->item,
-                     "%zu waits of streams for one another are recorded without saying for what "
-                     "(the profiler's cuda_sync events were off)",
+                     "%zu waits of streams for one another are recorded without their events (the "
+                     "profiler's cuda_sync events were off)",
                      waits);
     }
 }

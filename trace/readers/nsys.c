@@ -735,7 +735,7 @@ static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item
     if (nsys->missing > 0)
         dl_read_note(item, "the file is cut: %" PRIu64 " bytes are missing", nsys->missing);
     if (nsys->damaged != NULL) {
-        dl_read_note(item, "the file is damaged: what could be read of these tables is taken: %s",
+        dl_read_note(item, "the file is damaged: the readable part of these tables is used: %s",
                      nsys->damaged);
     }
     note_diagnostics(nsys, item);
