@@ -174,7 +174,10 @@ static void tell_team(dl_islands *is, int worker, const dl_island *i)
         spent_ns[s] += ns;
         spent_ns[DL_SPENT_COMPUTE] -= ns;
     }
-    if (is_measured(is, worker)) is->bubble_ns += i->bubble_ns;
+    if (!is_measured(is, worker)) return;
+    is->bubble_ns += i->bubble_ns;
+    is->moved_ns += i->spent_ns[DL_SPENT_COPIES] / is->ranks;
+    is->waited_ns += i->spent_ns[DL_SPENT_WAITING] / is->ranks;
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -317,7 +320,10 @@ static void update(dl_team *team, int agent)
     int64_t *spent_ns = team->workers[agent].spent_ns;
     spent_ns[DL_SPENT_UPDATE] -= waited_ns;
     spent_ns[DL_SPENT_WAITING] += waited_ns;
-    if (is_measured_here) is->bubble_ns += waited_ns * is->ranks;
+    if (is_measured_here) {
+        is->bubble_ns += waited_ns * is->ranks;
+        is->waited_ns += waited_ns;
+    }
     dl_engine_after(&team->engine, dl_ns_ceil(most_ns), on_updated, is, agent);
 }
 
@@ -713,6 +719,8 @@ void dl_islands_measure(const dl_team *team, dl_islands_figures *figures)
     const dl_split *split = dl_islands_split(is);
     const double span_ns = span_of(team);
     figures->bubble_frac = (double)is->bubble_ns / (span_ns * is->ranks);
+    figures->moved_frac = (double)is->moved_ns / span_ns;
+    figures->waited_frac = (double)is->waited_ns / span_ns;
     for (int s = 0; s < split->stages; s++)
         figures->busy_frac[s] = (double)is->busy_ns[s] / (span_ns * split->shards);
     figures->crossed_bytes = is->crossed_bytes;

@@ -203,6 +203,7 @@ bool dl_island_workers_are_alike(const dl_islands_config *config);
  * between stages; that shards gathered and reduced; that workers exchanged. */
 typedef struct dl_islands_figures {
     double bubble_frac, *busy_frac;
+    double moved_frac, waited_frac; /* of the workers' time: exchange and waiting in their steps */
     double crossed_bytes, sharded_bytes, exchanged_bytes;
 } dl_islands_figures;
 

@@ -87,6 +87,9 @@ struct dl_islands {
     double tensor_bytes;         /* bytes between GPUs that divide layers */
     double *sent_bytes;          /* [domains] bytes sent by crossings and shards */
     int64_t bubble_ns, *busy_ns; /* since the warm-up; busy_ns: [stages] */
+    int64_t moved_ns,
+        waited_ns; /* likewise: exchange and waiting among a worker's GPUs, summed over
+                                  * the workers */
 };
 
 static inline dl_islands *dl_islands_of(const dl_team *team)

@@ -551,6 +551,18 @@ void dl_run_free_island(dl_run_island *island)
     free(island);
 }
 
+/* Moves exchange and waiting among the GPUs of a worker to its local steps. */
+static void keep_within(const dl_team *team, const dl_islands_figures *figures,
+                        dl_averaging_result *averaging)
+{
+    const double within = figures->moved_frac + figures->waited_frac;
+    if (averaging == NULL || team->syncer != NULL) return;
+    averaging->utilisation_frac += within;
+    averaging->blocked_s -= within * averaging->outer_step_mean_s;
+    if (!team->config.comm_threads)
+        averaging->exchange_s -= figures->moved_frac * averaging->outer_step_mean_s;
+}
+
 void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result)
 {
     dl_split_result *split = result->split = dl_calloc(1, sizeof *split, "figures of stages");
@@ -559,6 +571,7 @@ void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_re
     for (int w = 0; w < point->workers; w++)
         steps += (double)team->workers[w].steps_done / point->workers;
     dl_islands_measure(team, &figures);
+    keep_within(team, &figures, result->averaging);
     split->stages = dl_point_split(point).stages;
     split->bubble_frac = figures.bubble_frac;
     split->crossed_bytes = figures.crossed_bytes / steps;

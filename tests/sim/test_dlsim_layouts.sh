@@ -238,6 +238,13 @@ done
 rows = [r for r in csv.DictReader(line for line in open("several.csv") if not line.startswith("#"))]
 assert all(abs(float(r["speedup"]) - 1) < 1e-9 for r in rows if r["workers"] == "1"), rows' ||
     fail "the speedup of a layout over itself: $(cat several.csv)"
+# The exchange of an average does not depend on the interval: gathers among the shards belong to the local steps.
+exchange_at() {
+    "$tested" --workload gpt2:fused=yes --machine 4x1xh100@10ib --layout fsdp=2,dp=2 --batch 16 --micro-batch 4 \
+        --mode average --interval "$1" --steps 40 -q -o average.csv && column average.csv outer_exchange_s
+}
+awk -v a="$(exchange_at 4)" -v b="$(exchange_at 40)" 'BEGIN { exit !(a > 0.2 && b > 0.98 * a && b < 1.02 * a) }' ||
+    fail "exchange of an average: $(exchange_at 4) s every 4 steps, $(exchange_at 40) s every 40"
 expect 0 "Speedup is over one GPU (arithmetic bf16)." --workload gpt2 --machine 8xh100 --arithmetic tf32,bf16 --batch 16 \
     --workers 1,8 --steps 2 -o several.csv
 [ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of two arithmetics: $(baselines several.csv)"
