@@ -147,7 +147,7 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
     } else if (shown > 0 && passes > 1 && given != shown * passes && given != second * passes) {
         dl_notes_add(notes,
                      "a step accumulates the gradients of %lld passes of %lld samples each: is "
-                     "--batch %lld, of the whole step, right?",
+                     "--batch %lld right for the whole step?",
                      (long long)passes, (long long)shown, (long long)given);
     }
     free(of);

@@ -34,7 +34,7 @@ static void force(int number)
 
 static void handle(int number)
 {
-    static const char words[] = "\nstopping; once more ends at once\n";
+    static const char words[] = "\nstopping; a second interrupt ends immediately\n";
     const int kept = errno;
     atomic_store(&caught_number, number);
     atomic_store(&caught, true);

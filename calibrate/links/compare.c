@@ -306,7 +306,7 @@ static int find_nodes(state *s, const dl_link_series *series, const char *name)
     int nodes = series->nodes;
     if (nodes == 0) nodes = (series->ranks + per_node - 1) / per_node;
     if (series->ranks % nodes != 0) {
-        dl_notes_add(&s->to->notes, "%s: %d nodes have not equally many each", name, nodes);
+        dl_notes_add(&s->to->notes, "%s: %d nodes have different numbers of ranks", name, nodes);
         return 0;
     }
     if (!grow(s, nodes, &err)) {

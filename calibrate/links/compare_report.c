@@ -251,7 +251,7 @@ dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, cons
     dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer csv = {.out = output.out};
-    dl_csv_comment(&csv, "dlcal %s links: measured times beside those of %s (%s)", dl_version(),
+    dl_csv_comment(&csv, "dlcal %s links: measured times compared with %s (%s)", dl_version(),
                    comparisons->title, comparisons->machine);
     dl_rows rows = {.csv = &csv};
     for (size_t i = 0; i < comparisons->count; i++) {

@@ -364,7 +364,7 @@ static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
         const double beside = result->evaluation[begin].beside_frac[i];
         if (!(fabs(error) > MISS_FRAC) || result->fit.outlier[i]) continue;
         fprintf(out, "  missed: %s, %+.1f %%", DL_BYTES_TEXT(point->bytes), 100 * error);
-        if (!isnan(beside)) fprintf(out, "; by the sizes beside it %+.1f %%", 100 * beside);
+        if (!isnan(beside)) fprintf(out, "; by the neighbouring sizes %+.1f %%", 100 * beside);
         if (point->error_frac > DL_LINK_COARSE_FRAC) {
             fprintf(out, "; printed to %.0f %%", 100 * point->error_frac);
         }

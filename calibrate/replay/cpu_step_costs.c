@@ -439,7 +439,7 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
         whence = "the shortest, to take a batch that is ready";
     }
     if (whence == NULL) {
-        snprintf(text, capacity, "; no batch was there at once");
+        snprintf(text, capacity, "; no batch was ready without a wait");
     } else {
         snprintf(text, capacity, " ([input] copy_ns, %s, is %s)", DL_NS_TEXT(ns), whence);
     }
@@ -504,9 +504,9 @@ static void note_threads(const dl_trace *trace, dl_notes *notes)
     const int64_t threads = dl_trace_meta_int(trace, "operator_threads", 1, INT64_MAX, 1);
     if (threads == 1) return;
     dl_notes_add(notes,
-                 "operators used %" PRId64 " threads: costs of a worker that has as many cores to "
-                 "itself. For workers with one core each record with OMP_NUM_THREADS=1, which "
-                 "torchrun sets",
+                 "operators used %" PRId64
+                 " threads: costs of a worker with as many cores of its own. For workers with one "
+                 "core each record with OMP_NUM_THREADS=1, which torchrun sets",
                  threads);
 }
 

@@ -256,9 +256,9 @@ static dl_status check_site(const reading *r, size_t row, int worker, dl_error *
 {
     const int lacks = lacking(r, worker, r->steps[worker]);
     if (lacks < 0) return DL_OK;
-    return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                           "worker %d goes on before worker %d of its site has done its local step",
-                           worker, lacks);
+    return dl_error_set_at(
+        err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+        "worker %d continues before worker %d of its site has done its local step", worker, lacks);
 }
 
 static dl_status read_local(reading *r, size_t row, dl_schedule_event *event, dl_error *err)

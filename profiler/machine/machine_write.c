@@ -133,7 +133,7 @@ static void add_sockets(dl_link_list *list, double measured)
                                .origin = DL_ORIGIN_MEASURED,
                                .latency_ns = SOCKET_LATENCY_NS};
     snprintf(section.comment, sizeof section.comment, "%s",
-             measured > 0 ? "cores of a socket read the memory of the next"
+             measured > 0 ? "cores of a socket read the memory of another"
                           : "UPI, QPI or xGMI: links x rate in the processor's data sheet, or "
                             "dlprof machine --measure");
     add(list, &section);

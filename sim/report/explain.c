@@ -249,7 +249,7 @@ static const struct {
     {"contention", "sharing of links and memory among GPUs", OF_GPUS, 0},
     {"average", "averaging", OF_ANY, DL_NEED_AVERAGE},
     {"update", "the server's updates", OF_ANY, DL_NEED_UPDATE},
-    {"overlap", "compute being slower beside collectives", OF_GPUS, DL_NEED_OVERLAP},
+    {"overlap", "compute being slower during collectives", OF_GPUS, DL_NEED_OVERLAP},
     {"sharing", "cores slowing one another down", OF_CORES, 0},
     {"memory", "the limit of memory bandwidth", OF_CORES, 0},
     {"lock", "taking the lock", OF_ANY, DL_NEED_LOCK},

@@ -181,7 +181,7 @@ zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/
          if (++count[last] % 2 == last) sub(/"Optimizer\.[a-z_]*#[^"]*"/, "\"Optimizer.other\"") } 1' >twice.json
 expect 0 "a batch of 32 samples is taken: a step accumulates the gradients of 2 passes" costs twice.json -o shown.ini
 expect 0 "16 samples, 2 times a step, by the inputs of aten::linear" info twice.json
-expect 0 "16, of the whole step, right?" costs twice.json --batch 16 -o shown.ini
+expect 0 "16 right for the whole step?" costs twice.json --batch 16 -o shown.ini
 # A step without a backward pass may not be training.
 expect 1 "of which this trace has none: 6 steps" costs "$traces/mlp_b64.json.gz" --batch 64 --step-period 9 -o period.ini
 zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json

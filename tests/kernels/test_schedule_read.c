@@ -201,9 +201,9 @@ static void averages_of_what_was_not_sent_are_refused(void **state)
          "fragment is '2'"},
         {HEAD "# sites: 3\n" COLUMNS "0,local,,0,,0\n", DL_ERR_RANGE, 6, "sites is '3'"},
         {HEAD "# sites: 1\n" COLUMNS "0,local,,0,,0\n1,local,,0,,1\n", DL_ERR_DATA, 9,
-         "worker 0 goes on before worker 1 of its site"},
+         "worker 0 continues before worker 1 of its site"},
         {HEAD "# sites: 1\n" COLUMNS "0,local,,1,,0\n1,average,1,,,\n", DL_ERR_DATA, 9,
-         "worker 1 goes on before worker 0 of its site"},
+         "worker 1 continues before worker 0 of its site"},
         {HEAD "# sites: 1\n" COLUMNS "0,gradient,1,0,0,0\n", DL_ERR_DATA, 8,
          "'gradient' in a schedule with sites"},
     };
