@@ -698,8 +698,14 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
     } else if (has_base && of->fits[base]) {
         dl_sweep_baseline_text(row->baseline_text, all->study,
                                &all->study->variants[p->baseline_part[index]], baseline);
-        row->above =
-            dl_sweep_above(p->scenario, p->costs, row, base_runs.central, (double)baseline->batch);
+        /* Another division of the model over GPUs is not one worker of the row's. */
+        const dl_point *own = &row->point;
+        const bool divides_alike = own->stages == baseline->stages &&
+                                   own->tensor == baseline->tensor &&
+                                   own->shards == baseline->shards;
+        if (divides_alike || !dl_point_is_split(baseline))
+            row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
+                                        (double)baseline->batch);
     }
 }
 

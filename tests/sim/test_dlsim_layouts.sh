@@ -238,6 +238,10 @@ done
 rows = [r for r in csv.DictReader(line for line in open("several.csv") if not line.startswith("#"))]
 assert all(abs(float(r["speedup"]) - 1) < 1e-9 for r in rows if r["workers"] == "1"), rows' ||
     fail "the speedup of a layout over itself: $(cat several.csv)"
+# A layout that is faster than the baseline's, of as many GPUs, is not explained by what one worker does.
+"$tested" --workload llama3_8b:fused=yes --machine 8xh100 --layout 'pp=8 | tp=2,pp=4' --micro-batch 1 --batch 16 --mode none \
+    --recompute full --steps 2 -o several.csv >faster.txt 2>&1 || fail "exit $?: $(cat faster.txt)"
+grep -q '% each' faster.txt && fail "one worker explains another layout: $(cat faster.txt)"
 # The exchange of an average does not depend on the interval: gathers among the shards belong to the local steps.
 exchange_at() {
     "$tested" --workload gpt2:fused=yes --machine 4x1xh100@10ib --layout fsdp=2,dp=2 --batch 16 --micro-batch 4 \
