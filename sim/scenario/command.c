@@ -18,7 +18,6 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/scenario_internal.h"
-#include "sim/workloads/architecture.h"
 
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
                   group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";
@@ -162,13 +161,10 @@ bool dl_scenario_command_rules_alone(const dl_scenario_command *command)
 const char *dl_scenario_command_machine_alone(const dl_scenario_command *command)
 {
     dl_scenario_command others = *command;
-    const char *machine = NULL;
-    for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++) {
-        if (strcmp(rows[i].option, "machine") != 0) continue;
-        machine = others.values[i];
-        others.values[i] = NULL;
-    }
-    return dl_scenario_command_given(&others) ? NULL : machine;
+    for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
+        if (strcmp(rows[i].option, "machine") == 0) others.values[i] = NULL;
+    return dl_scenario_command_given(&others) ? NULL
+                                              : dl_scenario_command_value(command, "machine");
 }
 
 static bool names_file(const char *section, const char *key)
@@ -208,7 +204,7 @@ dl_status dl_scenario_option_word(const char *given, const char **option, dl_err
                         key->name, key->help);
 }
 
-static const char *given(const dl_scenario_command *command, const char *option)
+const char *dl_scenario_command_value(const dl_scenario_command *command, const char *option)
 {
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         if (strcmp(rows[i].option, option) == 0) return command->values[i];
@@ -505,16 +501,18 @@ static dl_status put_measured_batch(char **text, const char *files, bool *has, d
 static dl_status put_batch(char **text, const dl_scenario_command *command, dl_error *err)
 {
     bool has = false;
-    if (given(command, "batch") != NULL || given(command, "batch-per-worker") != NULL) return DL_OK;
-    const char *costs = given(command, "costs");
+    if (dl_scenario_command_value(command, "batch") != NULL ||
+        dl_scenario_command_value(command, "batch-per-worker") != NULL)
+        return DL_OK;
+    const char *costs = dl_scenario_command_value(command, "costs");
     dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
     if (status != DL_OK || has) return status;
-    if (command->rows_have_batches && given(command, "samples-per-s") == NULL) {
+    if (command->rows_have_batches && dl_scenario_command_value(command, "samples-per-s") == NULL) {
         dl_ini_text_set(text, "workload", "batch_per_worker", "1");
         return DL_OK;
     }
-    if (costs != NULL && given(command, "workload") == NULL &&
-        given(command, "samples-per-s") == NULL) {
+    if (costs != NULL && dl_scenario_command_value(command, "workload") == NULL &&
+        dl_scenario_command_value(command, "samples-per-s") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--batch (samples of all workers together) or --batch-per-worker is "
                             "missing: %s does not say which batch was measured",
@@ -545,38 +543,42 @@ static bool names_workers(const char *layouts)
 /* Sets the keys of a new scenario that the command line omits. */
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
-    const char *machines = given(command, "machine");
+    const char *machines = dl_scenario_command_value(command, "machine");
     char *workers = NULL;
     dl_status status = DL_OK;
     if (has_generators(command)) return DL_OK;
-    if (given(command, "costs") == NULL && given(command, "workload") == NULL &&
-        given(command, "samples-per-s") == NULL) {
+    if (dl_scenario_command_value(command, "costs") == NULL &&
+        dl_scenario_command_value(command, "workload") == NULL &&
+        dl_scenario_command_value(command, "samples-per-s") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "without a SCENARIO --costs, --workload or --samples-per-s is needed");
     }
-    if (given(command, "workload") != NULL && machines == NULL) {
+    if (dl_scenario_command_value(command, "workload") != NULL && machines == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--workload needs --machine NAME (dlsim --machines lists them)");
     }
-    if (given(command, "samples-per-s") != NULL && machines == NULL &&
-        given(command, "cores") == NULL) {
+    if (dl_scenario_command_value(command, "samples-per-s") != NULL && machines == NULL &&
+        dl_scenario_command_value(command, "cores") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--samples-per-s needs --machine NAME (dlsim --machines lists them), "
                             "or --cores COUNT for workers on a processor");
     }
     if ((status = put_batch(text, command, err)) != DL_OK) return status;
-    if (machines == NULL && given(command, "cores") == NULL) {
+    if (machines == NULL && dl_scenario_command_value(command, "cores") == NULL) {
         dl_ini_text_set(text, "machine", "cores", "measured");
     }
-    const char *layout = given(command, "layout");
+    const char *layout = dl_scenario_command_value(command, "layout");
     const bool alone = command->for_layouts && (layout == NULL || !names_workers(layout));
     if (alone && layout == NULL) {
         dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE); /* a layout of one GPU, so that
                                                                       * schedules are allowed */
-    } else if (machines != NULL && given(command, "workers") == NULL && layout == NULL) {
-        status = default_workers(machines, given(command, "gpus"), &workers, err);
-    } else if (machines != NULL && given(command, "gpus") == NULL) {
-        status = put_nodes(text, machines, given(command, "workers"), layout, err);
+    } else if (machines != NULL && dl_scenario_command_value(command, "workers") == NULL &&
+               layout == NULL) {
+        status =
+            default_workers(machines, dl_scenario_command_value(command, "gpus"), &workers, err);
+    } else if (machines != NULL && dl_scenario_command_value(command, "gpus") == NULL) {
+        status =
+            put_nodes(text, machines, dl_scenario_command_value(command, "workers"), layout, err);
     }
     if (status == DL_OK) {
         if (layout == NULL || alone)
@@ -603,7 +605,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
                             parameter_types[command->parameter_type - 1]);
     }
     if (command->parameters == NULL) return DL_OK;
-    if (given(command, "parameter-bytes") != NULL) {
+    if (dl_scenario_command_value(command, "parameter-bytes") != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--parameters and --parameter-bytes: give only one of them");
     }
@@ -644,9 +646,9 @@ static void remove_other_sources(char **text, const dl_scenario_command *command
                                  const char *folder)
 {
     static const char *const sources[] = {"costs", "workload", "samples-per-s"};
-    const char *costs = given(command, "costs");
-    const bool others =
-        given(command, "workload") != NULL || given(command, "samples-per-s") != NULL;
+    const char *costs = dl_scenario_command_value(command, "costs");
+    const bool others = dl_scenario_command_value(command, "workload") != NULL ||
+                        dl_scenario_command_value(command, "samples-per-s") != NULL;
     char *own = dl_ini_text_value(*text, "workload", "costs");
     const bool kept = others && are_exchange(own, folder);
     free(own);
@@ -662,8 +664,10 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
 {
     dl_status status = DL_OK;
     remove_other_sources(text, command, folder);
-    if (given(command, "batch") != NULL) dl_ini_text_remove(text, "workload", "batch_per_worker");
-    if (given(command, "batch-per-worker") != NULL) dl_ini_text_remove(text, "workload", "batch");
+    if (dl_scenario_command_value(command, "batch") != NULL)
+        dl_ini_text_remove(text, "workload", "batch_per_worker");
+    if (dl_scenario_command_value(command, "batch-per-worker") != NULL)
+        dl_ini_text_remove(text, "workload", "batch");
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS && status == DL_OK; i++) {
         if (command->values[i] == NULL) continue;
         status = put_option(text, rows[i].option, rows[i].section, rows[i].key, command->values[i],
@@ -712,9 +716,11 @@ static void comment_keys(char **text)
 /* Sets the name of a scenario without a file: "gpt2 on 1xrtx4090@10gbe", "lenet on 2 cores". */
 static void put_name(char **text, const dl_scenario_command *command)
 {
-    const char *costs = given(command, "costs"), *model = given(command, "workload"),
-               *rate = given(command, "samples-per-s"), *machine = given(command, "machine"),
-               *cores = given(command, "cores");
+    const char *costs = dl_scenario_command_value(command, "costs"),
+               *model = dl_scenario_command_value(command, "workload"),
+               *rate = dl_scenario_command_value(command, "samples-per-s"),
+               *machine = dl_scenario_command_value(command, "machine"),
+               *cores = dl_scenario_command_value(command, "cores");
     char *what = model != NULL  ? dl_strdup(model)
                  : rate != NULL ? dl_format("%s samples/s", rate)
                                 : dl_strdup("training");
@@ -744,7 +750,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     size_t bytes = 0;
     dl_status status = DL_OK;
     *name = NULL;
-    if (command->for_layouts && given(command, "workers") != NULL) {
+    if (command->for_layouts && dl_scenario_command_value(command, "workers") != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--workers: --advise layout chooses a layout of all GPUs by itself");
     }
@@ -772,154 +778,6 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     free(*text);
     *text = NULL;
     return status;
-}
-
-/* Changes "[machine] workers = 0: ..." to "--workers 0: ...". */
-static void name_option(dl_error *err)
-{
-    char section[64], key[64];
-    int value = 0;
-    const char *end = NULL;
-    if (sscanf(err->text, "[%63[^]]] %63[^ =] = %n", section, key, &value) == 2 && value > 0) {
-        end = strstr(err->text + value, ": ");
-    }
-    if (end == NULL) return;
-    const char *option = dl_scenario_option_of(section, key);
-    char *text = option != NULL ? dl_format("--%s %s", option, err->text + value)
-                                : dl_format("--set %s.%s=%s", section, key, err->text + value);
-    snprintf(err->text, sizeof err->text, "%s", text);
-    free(text);
-}
-
-/* Returns the kind of a file wrongly given as an INI file, from its first bytes; NULL: it may be an
- * INI file. */
-static const char *kind_of(const char *path)
-{
-    static const struct {
-        const char *start, *kind;
-    } kinds[] = {
-        {"\x1f\x8b", "it is a packed trace: dlcal costs makes a cost file of it, for --costs"},
-        {"{", "it is JSON, as traces are: dlcal costs makes a cost file of one, for --costs"},
-        {"SQLite format 3", "it is an SQLite file, as traces of Nsight Systems are: dlcal costs "
-                            "makes a cost file of one, for --costs"},
-        {"DLTRACE\n", "it is a trace of dlprof: dlcal fit (of dlprof run: dlcal costs) makes a "
-                      "cost file of it, for --costs"},
-    };
-    char start[32] = "";
-    FILE *in = fopen(path, "rb");
-    if (in == NULL) return NULL;
-    const size_t bytes = fread(start, 1, sizeof start - 1, in);
-    const bool empty = bytes == 0 && feof(in);
-    fclose(in);
-    if (empty) return "the file is empty";
-    const char *text = start + strspn(start, " \t\r\n");
-    if (*text == '[') { /* a list of events, as written by PyTorch 1.8 */
-        const char *first = text + 1 + strspn(text + 1, " \t\r\n");
-        if (*first == '{') text = first;
-    }
-    const size_t left = bytes - (size_t)(text - start);
-    for (size_t i = 0; i < DL_LENGTH(kinds); i++) {
-        const size_t length = strlen(kinds[i].start);
-        if (left >= length && memcmp(text, kinds[i].start, length) == 0) return kinds[i].kind;
-    }
-    return NULL;
-}
-
-/* Whether the first line that is not a comment has commas and no '='. */
-static bool is_table(const char *path)
-{
-    char line[4096] = "";
-    FILE *in = fopen(path, "rb");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL && strchr("#\r\n", line[0]) != NULL)
-        continue;
-    if (in != NULL) fclose(in);
-    return line[0] != '#' && strchr(line, ',') != NULL && strchr(line, '=') == NULL;
-}
-
-/* Returns the kind of a path wrongly given as a scenario, from its name; NULL: it may be a
- * scenario. */
-static const char *kind_by_name(const char *path, dl_status code)
-{
-    dl_architecture network = {0};
-    dl_error ignored = {0};
-    if (dl_ends_with(path, ".py")) {
-        return "it is no scenario but a program, which dlprof run python3 records; dlcal costs "
-               "makes a cost file of that, for --costs";
-    }
-    if (code != DL_ERR_IO) return NULL;
-    if (dl_architecture_make(&network, path, &ignored) == DL_OK) {
-        dl_architecture_free(&network);
-        return "there is no such scenario, but a network: --workload takes its name";
-    }
-    return dl_machine_is_known(path) ? "there is no such scenario, but a machine: --machine takes "
-                                       "its name, --costs or --workload what it trains"
-                                     : NULL;
-}
-
-/* Whether the unknown section is one that begins a cost file. */
-static bool is_cost_file(const dl_error *err)
-{
-    return strncmp(err->text, "unknown section [costs]", strlen("unknown section [costs]")) == 0 ||
-           strncmp(err->text, "unknown section [op ", strlen("unknown section [op ")) == 0;
-}
-
-/* Whether the command line gives a value for the key. */
-static bool gives_key(const dl_scenario_command *command, const char *section, const char *key)
-{
-    const char *option = dl_scenario_option_of(section, key);
-    if (option != NULL && given(command, option) != NULL) return true;
-    for (size_t i = 0; i < command->set.count; i++) {
-        const char *set = command->set.items[i], *dot = memchr(set, '.', strcspn(set, "="));
-        const char *name = dot != NULL ? dot + 1 : set;
-        const size_t bytes = strcspn(name, "=");
-        if (strlen(key) != bytes || strncmp(name, key, bytes) != 0) continue;
-        if (dot == NULL) return true; /* only one section has it */
-        if (strlen(section) == (size_t)(dot - set) && strncmp(set, section, strlen(section)) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Whether the error is of a value or key that the command line gives, not the file. */
-static bool is_of_command(const dl_scenario_command *command, const dl_error *err)
-{
-    char section[64], key[64];
-    return (sscanf(err->text, "[%63[^]]] %63[^ =] =", section, key) == 2 ||
-            sscanf(err->text, "unknown key '%63[^']' in [%63[^]]]", key, section) == 2) &&
-           gives_key(command, section, key);
-}
-
-dl_status dl_scenario_command_error(const dl_scenario_command *command, const char *path,
-                                    dl_error *err)
-{
-    const bool of_scenario = strcmp(err->file, path != NULL ? path : DL_SCENARIO_FROM_COMMAND) == 0;
-    if (of_scenario && (path == NULL || is_of_command(command, err))) {
-        err->file[0] = '\0';
-        err->line = 0;
-        if (err->code == DL_ERR_NAME || err->code == DL_ERR_RANGE || err->code == DL_ERR_PARSE ||
-            err->code == DL_ERR_DATA) {
-            err->code = DL_ERR_USAGE;
-        }
-        name_option(err);
-        return err->code;
-    }
-    const bool unread = err->code == DL_ERR_PARSE || err->code == DL_ERR_DATA;
-    const char *kind = unread && err->file[0] != '\0' ? kind_of(err->file) : NULL;
-    if (kind == NULL && err->code == DL_ERR_PARSE &&
-        strcmp(err->text, "expected key = value") == 0 && is_table(err->file)) {
-        kind = "it looks like a CSV table, as results are: an INI file is expected";
-    }
-    if (kind == NULL && path != NULL && strcmp(err->file, path) == 0 && err->code == DL_ERR_NAME &&
-        is_cost_file(err)) {
-        kind = "it is a cost file, not a scenario: give it with --costs";
-    }
-    if (kind == NULL && path != NULL && strcmp(err->file, path) == 0)
-        kind = kind_by_name(path, err->code);
-    if (kind != NULL) {
-        err->line = 0;
-        snprintf(err->text, sizeof err->text, "%s", kind);
-    }
-    return err->code;
 }
 
 static dl_status same_folder(const char *a, const char *b, bool *same, dl_error *err)

@@ -59,6 +59,9 @@ bool dl_scenario_command_given(const dl_scenario_command *command);
  * mode and a key value by these two. DL_ERR_USAGE if such a word is in a list. */
 dl_status dl_scenario_plain_mode(char **text, dl_error *err) DL_MUST_CHECK;
 
+/* Returns the value of an option that sets a key, "workers", as given; NULL: not given. */
+const char *dl_scenario_command_value(const dl_scenario_command *command, const char *option);
+
 /* Whether --rules is the only scenario option given. */
 bool dl_scenario_command_rules_alone(const dl_scenario_command *command);
 
