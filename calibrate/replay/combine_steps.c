@@ -182,8 +182,7 @@ static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t co
         costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
         costs->sharded = steps[i].sharded;
         costs->keeps_parameters = steps[i].keeps_parameters;
-        dl_notes_add(notes, "parameter_bytes are those of the gradients %s in a step",
-                     costs->sharded != DL_SHARDED_NONE ? "reduce-scattered" : "all-reduced");
+        dl_notes_add(notes, "parameter_bytes are those of the gradients exchanged in a step");
         return;
     }
     dl_notes_add(notes, "no all-reduce of gradients in the trace");

@@ -80,6 +80,7 @@ expect 0 "forward                 38.2 ms" info fsdp.json
 expect 0 "ReduceScatter  555 kB     2   1.00" info fsdp.json
 expect 0 "gradients are reduce-scattered among 2 ranks (FSDP, ZeRO)" \
     costs fsdp.json --batch 4 -o fsdp.ini
+holds fsdp.ini "parameter_bytes are those of the gradients exchanged in a step"
 holds fsdp.ini "parameter_bytes = 2646944"
 expect 0 "costs written" costs "$traces/transformer_ddp2.json.gz" --batch 4 -o ddp2.ini
 awk '/^\[/ { op = $0 } /^fixed_ns/ && op == "[op step.update]" { print $3 }' ddp2.ini fsdp.ini |

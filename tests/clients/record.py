@@ -25,7 +25,7 @@ SCRIPTS = {
     "validate": ([], 1, 128, MLP, 18, PASS),
     "by_hand": ([], 1, 64, MLP, 20, PASS),
     "launched": (["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"], 2, 32,
-                 MLP, 19, "those of the gradients all-reduced in a step"),
+                 MLP, 19, "those of the gradients exchanged in a step"),
 }
 
 
