@@ -69,6 +69,12 @@ static void add_sharded(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "sharded");
+    if (costs->sharded != DL_SHARDED_NONE && variant->scenario.gpu == NULL) {
+        add(list, dl_format("[costs] sharded = %s in %s has no effect: workers on cores each hold "
+                            "and update all parameters",
+                            dl_sharded_names[costs->sharded], file_of(costs)));
+        return;
+    }
     if (costs->sharded == DL_SHARDED_NONE || variant->scenario.given[key - dl_scenario_keys.rows])
         return;
     const char *name = dl_sharded_names[costs->sharded];
@@ -578,10 +584,10 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         add_job(&list, variant);
+        add_sharded(&list, variant);
         if (variant->scenario.gpu == NULL) continue;
         add_unknown(&list, &variant->costs);
         add_overlap(&list, variant);
-        add_sharded(&list, variant);
         add_accumulation(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);

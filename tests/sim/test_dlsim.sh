@@ -216,6 +216,11 @@ expect 0 "$measured" --costs errors.ini --batch 64 --workers 1 --mode none -o d.
 ! "$dlsim" --costs errors.ini --batch 64 --workers 1 --mode none --replicates 2 -o d.csv | grep -q "$measured" ||
     { echo "FAIL: a note of no interval beside one"; failures=$((failures + 1)); }
 
+# States are divided on GPUs only.
+sed '/^cores/a sharded = gradients' errors.ini >divided.ini
+expect 0 "note: [costs] sharded = gradients in divided.ini has no effect: workers on cores each hold and update all" \
+    --costs divided.ini --batch 64 --workers 2 --mode allreduce -o d.csv
+
 # Number of points: interval is not an option of async, so 2 workers x (2 intervals + 1) x 2 sigmas.
 sized() { # file, workers, intervals, sigmas
     printf '[machine]\ncores = 4\nworkers = %s\n[workload]\ncosts = costs.ini\nbatch = 6400\n' "$2" >"$1"
