@@ -802,6 +802,7 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
     set->replaces = set->output == dl_default_output && access(dl_settings_output(set), F_OK) == 0;
     if (!first) set->save = NULL;
     set->command.for_layouts = set->advise == ADVISE_LAYOUT;
+    set->command.searched = set->solve;
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
     if (status == DL_OK) status = dl_settings_check_search(set, err);

@@ -498,6 +498,15 @@ static dl_status put_measured_batch(char **text, const char *files, bool *has, d
     return DL_OK;
 }
 
+/* Whether --solve searches the batch per worker. */
+static bool searches_batch(const dl_scenario_command *command)
+{
+    const dl_key *key = NULL;
+    return command->searched != NULL &&
+           dl_keys_named(&dl_scenario_keys, command->searched, &key, NULL) == DL_OK &&
+           strcmp(key->section, "workload") == 0 && strcmp(key->name, "batch_per_worker") == 0;
+}
+
 static dl_status put_batch(char **text, const dl_scenario_command *command, dl_error *err)
 {
     bool has = false;
@@ -507,7 +516,8 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
     const char *costs = dl_scenario_command_value(command, "costs");
     dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
     if (status != DL_OK || has) return status;
-    if (command->rows_have_batches && dl_scenario_command_value(command, "samples-per-s") == NULL) {
+    if (searches_batch(command) || (command->rows_have_batches &&
+                                    dl_scenario_command_value(command, "samples-per-s") == NULL)) {
         dl_ini_text_set(text, "workload", "batch_per_worker", "1");
         return DL_OK;
     }

@@ -32,6 +32,8 @@ typedef struct dl_scenario_command {
                                               * starts from it */
     bool rows_have_batches;                  /* a batch is not required, as the rows of a table have
                                               * their own */
+    const char *searched;                    /* key of --solve; NULL: not given. If it is the batch
+                                              * per worker, the search starts from one sample */
     const char *rules;                       /* value of --rules; NULL: not given */
     char helps[DL_SCENARIO_OPTIONS][DL_SCENARIO_HELP_BYTES]; /* help texts that dl_scenario_options
                                                               * writes */

@@ -102,6 +102,10 @@ expect 0 "The first at the target of all points: 4 GPUs (batch 8 each, average, 
 expect 0 "With parameter_bytes = " good.ini --solve parameter_bytes --target step_mean_s=0.05
 expect 0 "of 2 targets are reached." "${slow[@]}" --workers 4 --mode average --solve sync.interval --target utilisation_frac=0.9,0.01 -o target.csv
 expect 0 "1 row in solved.csv" good.ini --solve parameter_bytes --target step_mean_s=0.05
+# 100 samples/s take 1 s for 100 samples; a search for the batch needs none to start from.
+expect 0 "With batch_per_worker = 100, step_mean_s is 1: " --samples-per-s 100 --parameters 1e6 --cores 4 --workers 1 \
+    --solve batch_per_worker --target step_mean_s=1
+expect 2 "is missing" --samples-per-s 100 --parameters 1e6 --cores 4 --solve parameter_bytes --target step_mean_s=1
 expect 1 "no parameter_bytes gives staleness_mean = 5: it is 0.9" good.ini --solve parameter_bytes --target staleness_mean=5 -o ends.csv
 expect 1 "--for cost: a machine without a machine file has no price" good.ini --advise --for cost
 expect 0 "samples/s" good.ini -o without.csv --without copy,sharing
