@@ -156,8 +156,7 @@ def megatron():
 
 
 def mlperf():
-    """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 (simulated as nodes of four,
-    without the rack's NVLink between them, if a run spans nodes). 8B has one micro-batch per step, with
+    """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 that NVLink joins. 8B has one micro-batch per step, with
     half a sequence per GPU if there are fewer sequences than GPUs. 405B follows NVIDIA's configurations
     for the same number of micro-batches, with eight chunks of two layers per stage."""
     given = set()  # GPUs whose smallest row was yielded
@@ -171,8 +170,8 @@ def mlperf():
         first = name not in given and not large
         if first:
             given.add(name)
-        port = "4x800ib" if name == "gb300" else "4x400ib" if name == "gb200" else "8x400ib"
-        machine = f"{gpus}x{name}" if nodes == 1 or gpus <= 8 else f"{nodes}x{each}x{name}@{port}"
+        machine = (f"{gpus}x{name}" if nodes == 1 or gpus <= 8 else
+                   f"{-(-gpus // 72)}x{name}_nvl72" if name.startswith("gb") else f"{nodes}x{each}x{name}@8x400ib")
         dp = batch // accumulate if large else min(gpus, batch // accumulate)
         pp, cp = (8, 2) if large else (1, gpus // dp)
         tp = gpus // (dp * pp * cp)
