@@ -120,6 +120,21 @@ static const struct {
     {"images/sec", "throughput_per_s"},
     {"mode", "sync"},
     {"gpus", "workers"},
+    {"global_batch", "batch"},
+    {"global_batch_size", "batch"},
+};
+
+/* Words for the samples of one worker's step, and for those of one of its micro-batches. */
+static const struct {
+    const char *word;
+    bool is_micro;
+} parts[] = {
+    {"batch_per_worker", false},   {"batch_per_gpu", false},
+    {"per_gpu_batch", false},      {"per_gpu_batch_size", false},
+    {"per_device_batch", false},   {"per_device_batch_size", false},
+    {"local_batch", false},        {"local_batch_size", false},
+    {"micro_batch", true},         {"micro_batch_size", true},
+    {"micro_batch_per_gpu", true}, {"train_micro_batch_size_per_gpu", true},
 };
 
 static bool is_swept_name(const dl_study *study, const char *name)
@@ -129,18 +144,61 @@ static bool is_swept_name(const dl_study *study, const char *name)
     return false;
 }
 
+static dl_status name_column(dl_csv *csv, size_t column, const char *name, dl_error *err)
+{
+    if (dl_csv_column(csv, name) >= 0)
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                               "the columns %s and %s mean the same: only one of both",
+                               csv->names[column], name);
+    free(csv->names[column]);
+    csv->names[column] = dl_strdup(name);
+    return DL_OK;
+}
+
+/* Multiplies the cells of a column by those of another. Empty cells stay empty. */
+static dl_status multiply(dl_csv *csv, size_t column, const char *by, dl_error *err)
+{
+    if (dl_csv_column(csv, by) < 0)
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                               "the column %s needs a column %s, as a point has the batch of all "
+                               "workers",
+                               csv->names[column], by);
+    dl_status status = DL_OK;
+    for (size_t row = 0; row < csv->rows && status == DL_OK; row++) {
+        double part = 0, count = 0;
+        if ((status = dl_csv_number(csv, row, column, &part, err)) ||
+            (status = dl_csv_number_in(csv, row, by, &count, err)) || isnan(part))
+            continue;
+        char **cell = &csv->cells[row * csv->columns + column];
+        free(*cell);
+        *cell = isnan(count) ? dl_strdup("") : dl_format("%.15g", part * count);
+    }
+    return status;
+}
+
+/* Converts a column with the batch of a worker or of a pass to that of all workers. */
+static dl_status take_part(dl_csv *csv, size_t column, bool is_micro, dl_error *err)
+{
+    dl_status status = is_micro ? multiply(csv, column, "accumulate", err) : DL_OK;
+    if (status == DL_OK) status = multiply(csv, column, "workers", err);
+    return status == DL_OK ? name_column(csv, column, "batch", err) : status;
+}
+
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err)
 {
+    dl_status status = DL_OK;
     for (size_t c = 0; c < csv->columns; c++) {
         for (size_t i = 0; i < DL_LENGTH(synonyms) && !is_swept_name(study, csv->names[c]); i++) {
-            const char *name = synonyms[i].column;
             if (strcasecmp(synonyms[i].word, csv->names[c]) != 0) continue;
-            if (dl_csv_column(csv, name) >= 0)
-                return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                                       "the columns %s and %s mean the same: only one of both",
-                                       csv->names[c], name);
-            free(csv->names[c]);
-            csv->names[c] = dl_strdup(name);
+            status = name_column(csv, c, synonyms[i].column, err);
+            if (status != DL_OK) return status;
+        }
+    }
+    for (size_t c = 0; c < csv->columns; c++) {
+        for (size_t i = 0; i < DL_LENGTH(parts) && !is_swept_name(study, csv->names[c]); i++) {
+            if (strcasecmp(parts[i].word, csv->names[c]) != 0) continue;
+            status = take_part(csv, c, parts[i].is_micro, err);
+            if (status != DL_OK) return status;
         }
     }
     return DL_OK;

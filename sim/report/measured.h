@@ -34,8 +34,10 @@
 extern const char *const dl_measured_columns[];
 
 /* Renames columns with another word for the same quantity, such as samples/s or mode, to the names
- * in dl_measured_columns, except swept keys of the study (NULL: none). DL_ERR_DATA if two columns
- * would get the same name. */
+ * in dl_measured_columns, except swept keys of the study (NULL: none). The batch of a worker
+ * (batch_per_gpu) or of one of its passes (micro_batch) becomes that of all workers. DL_ERR_DATA if
+ * two columns would get the same name, or without the columns workers and accumulate needed to
+ * convert; the error of dl_csv_number for cells that are no numbers. */
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Reads a time of a row in s; it may have another unit ("95.6 ms"). *value is NaN if the cell is

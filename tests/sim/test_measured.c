@@ -69,6 +69,36 @@ static void other_words_for_columns(void **state)
     assert_non_null(strstr(err.text, "A row has throughput_per_s"));
 }
 
+/* Programs with DistributedDataParallel report the batch of one GPU: 2 workers x 4 samples are the
+ * points' batch of 8, also as 2 passes of 2. */
+static void batches_of_a_worker_are_taken(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {
+        "batch_per_gpu,gpus,mode,samples/s\n4,2,none,400\n",
+        "per_device_batch,gpus,mode,samples/s\n4,2,none,400\n",
+        "micro_batch,accumulate,gpus,mode,samples/s\n4,1,2,none,400\n",
+        "Global_Batch,gpus,mode,samples/s\n8,2,none,400\n",
+    };
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (read_table(tables[i], &m, &err)) fail_msg("%s: %s", tables[i], err.text);
+        assert_int_equal(m[3].runs, 1);
+        assert_near(m[3].value[DL_MEASURE_STEP_S], 0.02, 1e-12);
+        dl_measured_free(m, 6);
+    }
+    assert_int_equal(read_table("batch_per_gpu,gpus,mode,samples/s\n8,2,none,400\n", &m, &err),
+                     DL_ERR_NAME);
+    assert_int_equal(read_table("batch_per_gpu,mode,samples/s\n4,none,400\n", &m, &err),
+                     DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "the column batch_per_gpu needs a column workers"));
+    assert_int_equal(read_table("micro_batch,gpus,samples/s\n4,2,400\n", &m, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "the column micro_batch needs a column accumulate"));
+    assert_int_equal(read_table("batch_per_gpu,batch,gpus,samples/s\n4,8,2,400\n", &m, &err),
+                     DL_ERR_DATA);
+}
+
 /* Two workers have mode none, and averages every step or every ten: sync and interval distinguish
  * these points. */
 static void columns_that_tell_points_apart_are_named(void **state)
@@ -353,6 +383,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_find_their_points),
         cmocka_unit_test(other_words_for_columns),
+        cmocka_unit_test(batches_of_a_worker_are_taken),
         cmocka_unit_test(columns_that_tell_points_apart_are_named),
         cmocka_unit_test(repeated_rows_are_runs),
         cmocka_unit_test(rows_that_say_error_are_taken_without_values),
