@@ -9,8 +9,8 @@
 const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
                                                         "gamma", "exponential", "work"};
 
-/* Point number of the random streams of work (common/random.h). Other streams of a run: 0, durations
- * and costs; 1, the first timer tick (sim/platform/cpu.c); 2, absences. */
+/* Point number of the random streams of work (common/random.h). Other streams of a run: 0,
+ * durations and costs; 1, the first timer tick (sim/platform/cpu.c); 2, absences. */
 #define WORK_STREAM 3
 
 /* Smallest probability used: quantiles at 0 and 1 may be infinite. */

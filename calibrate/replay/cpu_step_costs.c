@@ -215,8 +215,8 @@ static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
     }
 }
 
-/* Takes parameter_bytes if no step exchanges gradients: the bytes of the accumulated gradients, else
- * those of the largest all-reduce, which then averages parameters. */
+/* Takes parameter_bytes if no step exchanges gradients: the bytes of the accumulated gradients,
+ * else those of the largest all-reduce, which then averages parameters. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                             dl_notes *notes)
 {

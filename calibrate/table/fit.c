@@ -584,8 +584,7 @@ static dl_status check_rows(const dl_table_part *part, size_t rows, size_t costs
 {
     if (rows >= costs) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, part->rows.path, 0,
-                           "%zu rows cannot determine %zu costs; --fit names fewer",
-                           rows, costs);
+                           "%zu rows cannot determine %zu costs; --fit names fewer", rows, costs);
 }
 
 /* Checks that each part has enough rows for its own costs, and all parts for all costs. */

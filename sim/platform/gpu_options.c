@@ -89,7 +89,7 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
                            options->gpus != NULL ? options->gpus[number] : number);
 }
 
-/* Number of shards of the server for `workers` >= 1 workers on every `stride`th GPU from `first`. */
+/* Number of the server's shards for `workers` >= 1 workers on each `stride`th GPU from `first`. */
 static int shards_among(const dl_gpu_options *options, int workers, int first, int stride)
 {
     if (options->shards > 0) return options->shards;

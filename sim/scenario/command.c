@@ -429,8 +429,8 @@ static int64_t listed_gpus(const char *lists)
     return least;
 }
 
-/* Sets *list to the default worker counts: 1, 2, 4, ... and all GPUs of the smallest machine, or of the
- * list `gpus` (NULL: none), up to 64. The caller frees it. */
+/* Sets *list to the default worker counts: 1, 2, 4, ... and all GPUs of the smallest machine, or of
+ * the list `gpus` (NULL: none), up to 64. The caller frees it. */
 static dl_status default_workers(const char *machines, const char *gpus, char **list, dl_error *err)
 {
     machine_room room;

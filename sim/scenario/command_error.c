@@ -1,5 +1,5 @@
-/* Errors of scenarios in the words of who gave a command: options in place of keys, and the kind of a
- * file that is no scenario. */
+/* Errors of scenarios that a command line gives: options are named instead of keys, and the kind of
+ * a file that is not a scenario. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -86,8 +86,8 @@ static void a_server_needs_memory_too(void **state)
     s = sweep_of(COSTS, "workers = 1\n", "batch_per_worker = 1\n", ps); /* no worker on gpu1 */
     assert_near(s.sweep.rows[0].memory.needs_bytes, 370e3, 1e-12);
     free_swept(&s);
-    /* Two workers of two shards each, whose GPU 3 also has the vectors of all four ranks, the sum of
-     * each shard's, and the state of the other shard. */
+    /* Two workers of two shards each. GPU 3 also has the vectors of all four ranks, the sum of each
+     * shard, and the state of the other shard. */
     s = sweep_of(COSTS "[overlap]\nslowdown = 1\n", "layout = fsdp=2,dp=2\n",
                  "batch_per_worker = 2\n", "[sync]\nmode = ps\nwhere = gpu:3\n");
     const double with_server = s.sweep.rows[0].memory.needs_bytes;

@@ -294,7 +294,7 @@ static void warn_about_steps(dl_activity_summary *summary)
         if (device->step_similarity >= DL_STEP_SIMILARITY) continue;
         dl_notes_add(warnings,
                      "device %" PRIu32 ": the %zu steps by %s differ too much (likeness %.2f, "
-                                       "expected %.1f): they may not be training steps",
+                     "expected %.1f): they may not be training steps",
                      device->time.device, device->step_ns.count,
                      dl_step_method_name(device->step_method), device->step_similarity,
                      DL_STEP_SIMILARITY);
