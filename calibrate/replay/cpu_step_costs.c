@@ -366,14 +366,36 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
  * others. */
 #define STEPS_VARY_MIN 1.1
 
-static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
+/* Whether the sizes of an operator's inputs show that the work of a step varies, as with sequences
+ * of different lengths. If all steps have the same inputs, each size occurs in every step; up to
+ * twice as many sizes come from a last, smaller batch or a validation. */
+static bool work_varies(const dl_trace *trace, size_t steps)
+{
+    const int64_t sizes = dl_trace_meta_int(trace, DL_META_INPUT_SIZES, 0, INT32_MAX, 0);
+    const int64_t calls = dl_trace_meta_int(trace, DL_META_INPUT_CALLS, 0, INT64_MAX, 0);
+    return (double)sizes * (double)steps > 2 * (double)calls;
+}
+
+static void note_long_steps(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
     if (costs->collectives > 0 || costs->step_ns < STEPS_VARY_MIN * costs->device_ns) return;
+    char *why = NULL;
+    if (work_varies(trace, costs->steps)) {
+        why = dl_format("The inputs of %s have %s sizes in %s calls, so the work of a step varies: "
+                        "training is slower than predicted by this ratio, and dlsim --noise trace "
+                        "draws the recorded steps",
+                        dl_trace_meta_text(trace, DL_META_SAMPLES_OF),
+                        dl_trace_meta_text(trace, DL_META_INPUT_SIZES),
+                        dl_trace_meta_text(trace, DL_META_INPUT_CALLS));
+    } else {
+        why = dl_strdup("If other programs used the processor, record again when it is idle; else "
+                        "training is slower than predicted by this ratio");
+    }
     dl_notes_add(notes,
                  "some steps are much longer than the others: the mean is %s, and the median, "
-                 "which the costs use, %s. If other programs used the processor, record again when "
-                 "it is idle; else training is slower than predicted by this ratio",
-                 DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
+                 "which the costs use, %s. %s",
+                 DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns), why);
+    free(why);
 }
 
 /* Sets the means of the phases from their operations: each phase is one operation. */
@@ -550,7 +572,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->take_ns = (double)NAN;
         take_parts(costs, &cpu);
         scale_to_unprofiled(costs, &cpu, trace, notes);
-        note_long_steps(costs, notes);
+        note_long_steps(costs, trace, notes);
         take_phases(costs);
         if (cpu.waits_for_loaders) {
             take_loaders(costs, &cpu, trace, children_ns, notes);

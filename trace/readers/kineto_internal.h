@@ -109,7 +109,8 @@ typedef struct dl_kineto {
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
     size_t copy_count;
-    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* sizes of inputs by operator */
+    /* By operator: first dimensions of its inputs, and their numbers of elements (as samples) */
+    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS], elements[DL_KINETO_SAMPLE_OPERATORS];
     int64_t base_ns;
     int64_t rank, ranks; /* -1: unknown */
     bool has_fraction;   /* a time has a fraction of a microsecond */
@@ -137,7 +138,7 @@ static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
 
 /* In kineto_samples.c. If `name` is an operator whose input has one sample per row, counts the
  * batch size given by its input's shape. dl_kineto_tell_samples writes the most frequent batch size
- * to the trace's meta data. */
+ * and the number of different sizes to the trace's meta data. */
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);
 void dl_kineto_free_samples(dl_kineto *kineto);

@@ -26,12 +26,16 @@ typedef struct shape {
     int wanted, input;
     size_t dims;
     int64_t first, second;
+    int64_t elements; /* number of elements of the input; INT64_MAX: at least as many */
 } shape;
 
 static void take_dim(void *context, dl_json_text key, dl_json_text value)
 {
     shape *s = context;
+    int64_t dim = 0;
     (void)key;
+    if (!dl_json_int(value, &dim) || __builtin_mul_overflow(s->elements, dim, &s->elements))
+        s->elements = INT64_MAX;
     if (s->dims == 0 && !dl_json_int(value, &s->first)) s->first = 0;
     if (s->dims == 1 && !dl_json_int(value, &s->second)) s->second = 0;
     s->dims++;
@@ -44,6 +48,22 @@ static void take_input(void *context, dl_json_text key, dl_json_text value)
     if (s->input++ == s->wanted && !dl_json_visit(value, take_dim, s)) s->first = 0;
 }
 
+/* Maximum number of different sizes that are counted of an operator; the calls of others are not
+ * counted. */
+#define SIZES_MAX 4096
+
+static void count_size(dl_kineto_sizes *sizes, int64_t samples, int64_t second)
+{
+    for (size_t i = 0; i < sizes->count; i++) {
+        if (sizes->items[i].samples != samples || sizes->items[i].second != second) continue;
+        sizes->items[i].calls++;
+        return;
+    }
+    if (sizes->count == SIZES_MAX) return;
+    DL_APPEND(sizes->items, sizes->count, "sizes of batches") =
+        (dl_kineto_size){samples, second, 1};
+}
+
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values)
 {
     if (strncmp(name, "aten::", strlen("aten::")) != 0) return;
@@ -51,20 +71,22 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     if (dims.at == NULL) return;
     for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
         if (strcmp(name, operators[o].name) != 0) continue;
-        shape s = {.wanted = operators[o].input};
+        shape s = {.wanted = operators[o].input, .elements = 1};
         if (!dl_json_visit(dims, take_input, &s)) return;
         if (s.first <= 0 || s.dims < operators[o].dims) return;
         if (operators[o].sequence == 0 || s.dims < operators[o].sequence) s.second = 0;
-        dl_kineto_sizes *sizes = &kineto->samples[o];
-        for (size_t i = 0; i < sizes->count; i++) {
-            if (sizes->items[i].samples != s.first || sizes->items[i].second != s.second) continue;
-            sizes->items[i].calls++;
-            return;
-        }
-        DL_APPEND(sizes->items, sizes->count, "sizes of batches") =
-            (dl_kineto_size){s.first, s.second, 1};
+        count_size(&kineto->samples[o], s.first, s.second);
+        count_size(&kineto->elements[o], s.elements, 0);
         return;
     }
+}
+
+static size_t calls_of_all(const dl_kineto_sizes *sizes)
+{
+    size_t calls = 0;
+    for (size_t i = 0; i < sizes->count; i++)
+        calls += sizes->items[i].calls;
+    return calls;
 }
 
 static size_t calls_with(const dl_kineto_sizes *sizes, int64_t samples)
@@ -111,12 +133,18 @@ void dl_kineto_tell_samples(dl_kineto *kineto)
         if (best.second > 1 && targets != best.samples && !by_loss)
             dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OR, "%lld",
                                   (long long)best.second);
+        dl_trace_builder_meta(&kineto->builder, DL_META_INPUT_SIZES, "%zu",
+                              kineto->elements[o].count);
+        dl_trace_builder_meta(&kineto->builder, DL_META_INPUT_CALLS, "%zu",
+                              calls_of_all(&kineto->elements[o]));
         return;
     }
 }
 
 void dl_kineto_free_samples(dl_kineto *kineto)
 {
-    for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++)
+    for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
         free(kineto->samples[o].items);
+        free(kineto->elements[o].items);
+    }
 }

@@ -18,7 +18,8 @@
  * these), step_faults and step_kernel_ns (page faults per step and its time in the kernel),
  * operator_threads (threads that operators use). If the trace has shapes: batch_samples, the first
  * dimension of most inputs of the operator batch_samples_of, which is the number of samples if they
- * are in rows. parameter_bytes: bytes of all parameters that the program updates. `notes` has one
+ * are in rows; input_sizes and input_calls, the number of different sizes (in elements) of its
+ * inputs and that of its calls. parameter_bytes: bytes of all parameters that the program updates. `notes` has one
  * sentence for each missing or inferred datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
@@ -35,6 +36,8 @@
 #define DL_META_SAMPLES "batch_samples"
 #define DL_META_SAMPLES_OF "batch_samples_of"
 #define DL_META_SAMPLES_OR "batch_samples_or" /* samples if sequence positions come first */
+#define DL_META_INPUT_SIZES "input_sizes"
+#define DL_META_INPUT_CALLS "input_calls"
 #define DL_META_PARAMETER_BYTES "parameter_bytes"
 
 /* Recognition of ranges as calls of collectives by patterns, since libraries have many names for
