@@ -23,7 +23,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -104,26 +104,39 @@ def _program(name: str) -> str:
     return found
 
 
-def _value(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    """The Python object of a NumPy scalar or array, a pandas Series or Index; others unchanged."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _value(value: Any, between: str = ",") -> str:
+    value = _plain(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))  # counts from NumPy or pandas, such as logspace's
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
     if isinstance(value, Mapping):
         return ",".join(f"{key}={_value(each)}" for key, each in value.items())
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return ",".join(_value(each) for each in value)
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if isinstance(value, Iterable):
+        return between.join(_value(each) for each in value)
+    return str(value)
 
 
 def _arguments(options: Mapping[str, Any]) -> list[str]:
     arguments = []
     for name, value in options.items():
-        option = "--" + name.rstrip("_").replace("_", "-")
+        value, option = _plain(value), "--" + name.rstrip("_").replace("_", "-")
         if name == "set":
-            arguments += [f"--set={key}={_value(each)}" for key, each in (value or {}).items()]
+            if not isinstance(value, (Mapping, type(None))):
+                raise TypeError(f"set: expected a dict of keys and values, not {value!r}")
+            arguments += [f"--set={key}={_value(each, '|' if key == 'machine.layout' else ',')}"
+                          for key, each in (value or {}).items() if each is not None]
         elif value is True:
             arguments.append(option)
         elif value is not None and value is not False:
-            arguments.append(f"{option}={_value(value)}")
+            arguments.append(f"{option}={_value(value, '|' if name == 'layout' else ',')}")
     return arguments
 
 

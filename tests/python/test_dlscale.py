@@ -83,6 +83,39 @@ class Simulate(unittest.TestCase):
         r = dlscale.simulate(workers=[1, 2], mode="allreduce", **POINT)
         self.assertEqual(list(r.df["workers"]), [1, 2])
 
+    @unittest.skipUnless(HAS_PANDAS, "no pandas")
+    def test_values_of_numpy_and_pandas(self):
+        import numpy
+        import pandas
+
+        for workers in (numpy.array([1, 2]), numpy.logspace(0, 1, 2, base=2), pandas.Series([1, 2]),
+                        pandas.Index([1, 2])):
+            r = dlscale.simulate(workers=workers, mode="allreduce", **POINT)
+            self.assertEqual([row["workers"] for row in r], [1, 2])
+        r = dlscale.simulate(workers=numpy.int64(2), mode="allreduce", no_scale=numpy.bool_(False),
+                             set={"exchange.overlap": numpy.array([True, False])}, **POINT)
+        self.assertEqual([row["overlap"] for row in r], ["yes", "no"])
+
+    def test_values(self):
+        def given(**options):
+            return dlscale._arguments(options)
+
+        self.assertEqual(given(workers=range(1, 4), batch=(8.0, 2.5), mode=(m for m in ("ps", "none"))),
+                         ["--workers=1,2,3", "--batch=8,2.5", "--mode=ps,none"])
+        self.assertEqual(given(costs=Path("a", "b.ini"), quick=True, long=False, price=None,
+                               set={"sync.k": None, "sync.n": 4}),
+                         ["--costs=a/b.ini", "--quick", "--set=sync.n=4"])
+        self.assertEqual(given(layout={"tp": 2, "pp": 2}), ["--layout=tp=2,pp=2"])
+        with self.assertRaisesRegex(TypeError, "set: expected a dict .* 'sync.k=2'"):
+            given(set="sync.k=2")
+
+    def test_a_list_of_layouts_is_swept(self):
+        layouts, options = [{"tp": 2}, "pp=2"], dict(workload="gpt2", machine="8xh100", workers=2,
+                                                     batch_per_worker=8, mode="allreduce")
+        for r in (dlscale.simulate(layout=layouts, **options),
+                  dlscale.simulate(set={"machine.layout": layouts}, **options)):
+            self.assertEqual([row["layout"] for row in r], ["tp=2", "pp=2"])
+
 
 class Page(unittest.TestCase):
     """docs/python.md: its examples of predictions run, and the first one prints the lines on the
