@@ -90,6 +90,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
     };
     const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     ranks->all.plan.late = plan.late;
+    ranks->all.is_served = dl_mode_serves_gradients(point->mode) && !plan.is_collective;
     ranks->all.has_outer =
         dl_run_has_outer(scenario, point) && plan.is_collective && !scenario->gpu->on_hosts;
     if (split.stages == 1) return DL_OK;

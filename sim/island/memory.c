@@ -139,7 +139,10 @@ static void take_base(walk *w, const dl_model_layers *model)
     const double all = rank->parameter_bytes, part = all / parts;
     const double sent = plan->gather_frac, summed = plan->sum_frac;
     const double bucket = largest_bucket(rank);
-    const double state = rank->state_bytes + (half ? all : 0) + (rank->has_outer ? 2 * all : 0);
+    const double inner = rank->state_bytes + (half ? all : 0);
+    /* Unknown state stays unknown, as the server may be on a GPU too. */
+    const double state =
+        (rank->is_served && !isnan(inner) ? 0 : inner) + (rank->has_outer ? 2 * all : 0);
     double weights = half ? all / 2 : all, gradients = summed * all, gathered = 0;
     if (sent < 1 && !half) weights = part + sent * all;
     if (plan->divides_gradients) gradients = fmin(gradients, part + summed * bucket);

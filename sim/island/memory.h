@@ -13,7 +13,7 @@
  *   gradients    4 bytes each, or those of the type in which they are reduced; with 16-bit weights
  *                also those of a block's products, which are added to these (Transformer Engine
  *                keeps that buffer, get_dummy_wgrad)
- *   optimizer    from the costs
+ *   optimizer    from the costs; none if a server updates the parameters, which then keeps it
  *
  * A GPU has its part of all divided content, and with FSDP also
  *
@@ -44,6 +44,7 @@ typedef struct dl_memory_rank {
     const int *first; /* [stages x chunks + 1] first layers of the pieces; NULL: no stages */
     int stage;
     double parameter_bytes, state_bytes; /* bytes of the stage; NaN: unknown */
+    bool is_served;                      /* a server keeps the optimizer's state */
     bool has_outer; /* an outer optimizer runs on the GPU, with its momentum and the last average */
 } dl_memory_rank;
 

@@ -314,20 +314,18 @@ static bool is_same(dl_place a, dl_place b)
 }
 
 /* Bytes that a server's shards hold on the GPU beside the content of its worker: vectors pushed by
- * all workers, the result, those of an outer optimizer, and state of the optimizer that the worker
- * does not hold. */
-static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu,
-                           const dl_gpu_content *own)
+ * all workers, the result, those of an outer optimizer, and the state of the optimizer. */
+static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
 {
     if (point->served_bytes <= 0 || options->where != DL_WHERE_GPU) return 0;
-    double bytes = 0, state = 0;
+    double bytes = 0;
     const int shards = shards_among(options, point->workers, point->first, point->stride);
     for (int s = 0; s < shards; s++) {
         if (!is_same(dl_gpu_options_server(options, s), gpu)) continue;
         bytes += (point->workers + 1 + point->more_vectors) * point->served_bytes / shards;
-        state += point->state_bytes / shards;
+        bytes += point->state_bytes / shards;
     }
-    return bytes + fmax(0, state - own->optimizer);
+    return bytes;
 }
 
 /* Bytes that other workers need on worker w's GPU. */
@@ -371,7 +369,7 @@ static void fill_servers(const dl_gpu_options *options, const dl_gpu_point *poin
         const dl_place gpu = dl_gpu_options_server(options, s);
         dl_gpu_content content = {0};
         if (computes(options, point, gpu)) continue;
-        content.others = server_bytes(options, point, gpu, &content);
+        content.others = server_bytes(options, point, gpu);
         fill(options, gpu, &content, most);
     }
 }
@@ -382,8 +380,7 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     for (int w = 0; w < point->workers; w++) {
         const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
         dl_gpu_content content = point->own[w];
-        content.others +=
-            sharers_bytes(options, point, w) + server_bytes(options, point, gpu, &point->own[w]);
+        content.others += sharers_bytes(options, point, w) + server_bytes(options, point, gpu);
         fill(options, gpu, &content, &most);
     }
     fill_servers(options, point, &most);
