@@ -124,6 +124,14 @@ def _value(value: Any, between: str = ",") -> str:
     return str(value)
 
 
+def _file(value: Any, path: Path) -> Any:
+    """A DataFrame becomes the CSV file `path`, for options that take a table; others unchanged."""
+    if not hasattr(value, "to_csv") or hasattr(value, "tolist"):
+        return value
+    value.to_csv(path, index=False)
+    return path
+
+
 def _arguments(options: Mapping[str, Any]) -> list[str]:
     arguments = []
     for name, value in options.items():
@@ -177,11 +185,15 @@ def _simulate(scenario: PathLike | None, options: Mapping[str, Any], has_json: b
         if options.get("html"):
             page = page if options["html"] is True else Path(options["html"])
             options = {**options, "html": page}
+        options = {name: _file(value, Path(folder, name + ".csv")) for name, value in options.items()}
         arguments = _arguments(options) + [f"--output={table}", "--journal=off"]
         arguments += [f"--json={notes}"] if has_json else []
         arguments += ["--", os.fspath(scenario)] if scenario is not None else []
         # The last line names the results file.
         text = _run("dlsim", arguments).rstrip().rsplit("\n", 1)[0]
+        if not table.exists():
+            raise TypeError("these options print no results, `python -m dlscale` takes them: "
+                            + ", ".join(options))
         more = json.loads(notes.read_text(encoding="utf-8")) if has_json else None
         shown = page.read_text(encoding="utf-8") if options.get("html") else None
         return Result(_table(table), text, more, shown)
@@ -192,8 +204,21 @@ def simulate(scenario: PathLike | None = None, **options: Any) -> Result:
     `simulate(workload="gpt2", machine="8xh100", workers=[1, 8], batch_per_worker=8,
     mode="allreduce")`. docs/columns.md lists the columns. `html=True` also makes the page, which a
     notebook shows; `html="page.html"` writes it to that file. Raises Unfit if no point fits into
-    memory, and Error for any other failure."""
-    return _simulate(scenario, options, True)
+    memory, and Error for any other failure. A list of workloads is simulated one after another, and
+    the first column of the rows is `workload`."""
+    names = _plain(options.get("workload"))
+    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
+        return _simulate(scenario, options, True)
+    clash = {"html", "timeline", "save"} & {name for name, value in options.items() if value}
+    if clash:
+        raise TypeError(f"{clash.pop()}: give one workload, not a list")
+    of = {_value(name): _simulate(scenario, {**options, "workload": name}, True) for name in names}
+    if not of:
+        raise TypeError("workload: the list is empty")
+    return Result([{"workload": name, **row} for name, r in of.items() for row in r],
+                  "\n\n".join(map(str, of.values())),
+                  {"notes": dict.fromkeys(note for r in of.values() for note in r.notes),
+                   "assumed": [each for r in of.values() for each in r.assumed]})
 
 
 def advise(scenario: PathLike | None = None, **options: Any) -> Result:

@@ -109,6 +109,29 @@ class Simulate(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "set: expected a dict .* 'sync.k=2'"):
             given(set="sync.k=2")
 
+    def test_a_list_of_workloads(self):
+        options = dict(machine="2xrtx3090", workers=2, batch_per_worker=8, mode="allreduce")
+        names = ["resnet50", "resnet18"]
+        r = dlscale.simulate(workload=names, **options)
+        alone = [dlscale.simulate(workload=name, **options) for name in names]
+        self.assertEqual([row["workload"] for row in r], names)
+        self.assertEqual([row["throughput_per_s"] for row in r],
+                         [each[0]["throughput_per_s"] for each in alone])
+        self.assertEqual(str(r), f"{alone[0]}\n\n{alone[1]}")
+        self.assertEqual(len(r.assumed), sum(len(each.assumed) for each in alone))
+        for wrong, words in (({"workload": []}, "empty"), ({"workload": names, "html": True}, "html")):
+            with self.assertRaisesRegex(TypeError, words):
+                dlscale.simulate(**{**options, **wrong})
+
+    @unittest.skipUnless(HAS_PANDAS, "no pandas")
+    def test_measured_data_frame(self):
+        import pandas
+
+        measured = pandas.DataFrame({"workers": [1, 2], "batch": [32, 64], "sync": "allreduce",
+                                     "throughput_per_s": [300.5, 580], "source": "here"})
+        r = dlscale.simulate(workers=[1, 2], mode="allreduce", measured=measured, **POINT)
+        self.assertEqual([row["measured_per_s"] for row in r], [300.5, 580])
+
     def test_a_list_of_layouts_is_swept(self):
         layouts, options = [{"tp": 2}, "pp=2"], dict(workload="gpt2", machine="8xh100", workers=2,
                                                      batch_per_worker=8, mode="allreduce")
@@ -187,6 +210,10 @@ class Errors(unittest.TestCase):
     def test_results_are_not_written(self):
         with self.assertRaises(TypeError):
             dlscale.simulate(workers=1, output="x.csv", **POINT)
+
+    def test_options_without_results(self):
+        with self.assertRaisesRegex(TypeError, "no results.*keys"):
+            dlscale.simulate(keys=True)
 
     def test_no_program(self):
         before = os.environ.get("DLSCALE_BIN")
