@@ -318,6 +318,8 @@ const char *dl_sweep_above(const dl_scenario *scenario, const dl_costs *costs, c
                   row->mean.part_frac[p] * row->point.workers / row->mean.throughput_per_s;
         if (gain[p] > gain[most]) most = p;
     }
+    if (most == DL_PART_WAITING && scenario->gpu == NULL && scenario->input.loaders > 0)
+        return "the baseline shares a single core with its loaders";
     if (most != DL_PART_COMPUTE) return reasons[most];
     return of_compute(scenario, costs, &row->point, base_batch);
 }
