@@ -235,7 +235,12 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
     if (cpu->gradient_bytes > 0) {
         costs->parameter_bytes = cpu->gradient_bytes;
-        dl_notes_add(notes, "parameter_bytes are those of the gradients that a pass adds");
+        dl_notes_add(notes, "parameter_bytes are those of the gradients that %s",
+                     cpu->alternates
+                         ? "the passes of a step's several optimizers add, except passes that a "
+                           "longer one repeats, as a generator's does a discriminator's: "
+                           "--parameter-bytes gives another number if others share parameters"
+                         : "a pass adds");
     } else if (largest > 0) {
         costs->parameter_bytes = (double)largest;
         dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");

@@ -478,7 +478,11 @@ static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
     if (costs->parameter_bytes > 0) {
-        dl_notes_add(t->notes, "parameter_bytes are those of the gradients that a pass adds");
+        dl_notes_add(t->notes, "parameter_bytes are those of the gradients that %s",
+                     t->phases.alternates
+                         ? "the passes of a step's several optimizers add: if they share "
+                           "parameters, as a GAN's do, --parameter-bytes gives their number once"
+                         : "a pass adds");
         return;
     }
     double bytes = 0;

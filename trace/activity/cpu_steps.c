@@ -266,28 +266,51 @@ static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_
 /* A gradient accumulated in a regular step. */
 typedef struct addition {
     size_t step;
+    size_t pass; /* number of changes from a forward to a backward pass before it in the trace */
     int64_t start_ns;
     dl_cpu_gradient gradient;
 } addition;
 
 DL_ORDER(by_addition, addition, DL_BY(step), DL_BY(start_ns));
 
+/* Returns the index after the operator around time_ns. */
+static size_t after_operator(const dl_cpu_operators *operators, int64_t time_ns)
+{
+    size_t after = 0; /* first operator that starts later */
+    DL_BISECT(after, operators->count, operators->items[after]->start_ns <= time_ns);
+    return after;
+}
+
 /* Returns the fraction of the step's backward pass that is done when the operator around time_ns
  * ends. */
 static double ready_frac(const dl_cpu_operators *operators, const int64_t *backward_ns,
                          const dl_cpu_step *step, int64_t time_ns)
 {
-    size_t after = 0; /* first operator that starts later */
-    DL_BISECT(after, operators->count, operators->items[after]->start_ns <= time_ns);
+    const size_t after = after_operator(operators, time_ns);
     const double all_ns = (double)step->part_ns[DL_CPU_PART_BACKWARD];
     return after > 0 && all_ns > 0 ? (double)backward_ns[after - 1] / all_ns : 1;
 }
 
+/* Returns for each operator, and for the end, the number of backward passes that begin before it;
+ * freed by the caller. */
+static size_t *number_passes(const dl_step_phases *phases, size_t count)
+{
+    size_t *passes = dl_calloc(count + 1, sizeof *passes, "passes");
+    dl_phase before = DL_PHASE_NONE;
+    for (size_t i = 0; i < count; i++) {
+        const dl_phase phase = (dl_phase)phases->phases[i];
+        passes[i + 1] = passes[i] + (phase == DL_PHASE_BACKWARD && before != DL_PHASE_BACKWARD);
+        if (phase != DL_PHASE_NONE) before = phase;
+    }
+    return passes;
+}
+
 static addition *find_additions(const dl_cpu_training *training, const dl_trace *trace,
-                                const dl_cpu_operators *operators, const int64_t *backward_ns,
-                                size_t *count)
+                                const dl_cpu_operators *operators, const dl_step_phases *phases,
+                                const int64_t *backward_ns, size_t *count)
 {
     addition *all = NULL;
+    size_t *passes = number_passes(phases, operators->count);
     *count = 0;
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
@@ -298,10 +321,51 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
         const dl_cpu_gradient gradient = {(double)a->bytes,
                                           ready_frac(operators, backward_ns, step, a->start_ns)};
         DL_APPEND(all, *count, "gradients") =
-            (addition){(size_t)(step - training->steps), a->start_ns, gradient};
+            (addition){(size_t)(step - training->steps),
+                       passes[after_operator(operators, a->start_ns)], a->start_ns, gradient};
     }
+    free(passes);
     dl_sort(all, *count, sizeof *all, by_addition);
     return all;
+}
+
+/* Whether the passes of additions [a, a_end) and [b, b_end) begin with the same sizes, and b has
+ * more of them. */
+static bool continues(const addition *all, size_t a, size_t a_end, size_t b, size_t b_end)
+{
+    if (b_end - b <= a_end - a) return false;
+    for (size_t i = 0; i < a_end - a; i++)
+        if (all[a + i].gradient.bytes != all[b + i].gradient.bytes) return false;
+    return true;
+}
+
+/* Returns the index after the last addition of the pass of all[first]. */
+static size_t pass_end(const addition *all, size_t first, size_t count)
+{
+    size_t end = first + 1;
+    while (end < count && all[end].step == all[first].step && all[end].pass == all[first].pass)
+        end++;
+    return end;
+}
+
+/* Returns the bytes of all passes, without those of passes that a longer one of the same step
+ * continues: backward passes begin at the loss, so both pass through the same layers first. */
+static double bytes_once(const addition *all, size_t count)
+{
+    double sum = 0;
+    for (size_t step = 0, end; step < count; step = end) {
+        for (end = step; end < count && all[end].step == all[step].step;)
+            end++;
+        for (size_t a = step, a_end; a < end; a = a_end) {
+            bool again = false;
+            a_end = pass_end(all, a, end);
+            for (size_t b = step; b < end && !again; b = pass_end(all, b, end))
+                again = continues(all, a, a_end, b, pass_end(all, b, end));
+            for (size_t i = a; i < a_end && !again; i++)
+                sum += all[i].gradient.bytes;
+        }
+    }
+    return sum;
 }
 
 /* Finds the gradients of the last pass, averaged over the regular steps that have the most frequent
@@ -310,17 +374,19 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
 static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
 {
     size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");
-    double sum = 0;
     size_t runs = 0, alike = 0;
     for (size_t first = 0, end; first < count; first = end) {
-        for (end = first; end < count && all[end].step == all[first].step; end++)
-            sum += all[end].gradient.bytes;
+        for (end = first; end < count && all[end].step == all[first].step;)
+            end++;
         lengths[runs++] = end - first;
     }
     const size_t usual = runs > 0 ? dl_most_usual(lengths, runs) : 0;
     const size_t own = usual / training->passes;
-    training->gradient_bytes =
-        sum / fmax(1, (double)training->regular_count * (double)training->passes);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += all[i].gradient.bytes;
+    training->gradient_bytes = (training->alternates ? bytes_once(all, count) : sum) /
+                               fmax(1, (double)training->regular_count * (double)training->passes);
     free(lengths);
     if (own == 0 || usual % training->passes != 0) return;
     training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");
@@ -364,6 +430,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
     dl_step_phases_find(&phases, trace, line);
     training->thread = operators.thread;
     training->passes = phases.passes;
+    training->alternates = phases.alternates;
     training->known_steps = phases.known_steps;
     training->updated_steps = phases.updated_steps;
     training->waits_for_loaders = loads_in_processes(trace->strings, trace->string_count);
@@ -382,7 +449,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
         step->collectives_ns = collectives_ns(training, step);
     }
     size_t additions;
-    addition *all = find_additions(training, trace, &operators, backward_ns, &additions);
+    addition *all = find_additions(training, trace, &operators, &phases, backward_ns, &additions);
     find_gradients(training, all, additions);
     free(all);
     free(backward_ns);

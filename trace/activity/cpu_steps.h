@@ -72,8 +72,11 @@ typedef struct dl_cpu_training {
     size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
                     * accumulated; 1 if updates lie between them (alternating models), or if there
                     * are none */
-    double gradient_bytes; /* bytes accumulated by AccumulateGrad per pass of a regular step; 0:
-                            * unknown */
+    bool alternates;       /* updates lie between its passes: several optimizers, as of a GAN */
+    double gradient_bytes; /* bytes accumulated by AccumulateGrad per pass of a regular step; with
+                            * alternates those of its passes together, without a pass whose
+                            * gradients are the first ones of a longer pass, as the discriminator's
+                            * are in a generator's pass; 0: unknown */
     /* [gradient_count] gradients of the last pass of most regular steps, in the order of the
      * backward pass, with mean times; 0: the trace has no shapes */
     dl_cpu_gradient *gradients;

@@ -132,8 +132,9 @@ static bool find_phases(search *s, const dl_activity_step *step)
 }
 
 /* Returns the number of forward passes of a step that are followed by a backward pass; 1 if an
- * update lies between two of them, which then belong to different models. */
-static size_t count_passes(const search *s, const dl_activity_step *step)
+ * update lies between two of them, which then belong to different models: adds 1 to
+ * *alternating. */
+static size_t count_passes(const search *s, const dl_activity_step *step, size_t *alternating)
 {
     size_t passes = 0;
     bool updated = false;
@@ -142,7 +143,10 @@ static size_t count_passes(const search *s, const dl_activity_step *step)
         const dl_phase phase = (dl_phase)s->phases[w];
         updated = updated || (s->roles[w] & DL_ROLE_UPDATE && passes > 0);
         if (phase == DL_PHASE_BACKWARD && before == DL_PHASE_FORWARD) {
-            if (updated) return 1;
+            if (updated) {
+                ++*alternating;
+                return 1;
+            }
             passes++;
         }
         if (phase != DL_PHASE_NONE) before = phase;
@@ -175,6 +179,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
                 .in_step = dl_calloc(trace->string_count, sizeof *s.in_step, "phases"),
                 .by_ranges = hints.backward.count > 0};
     size_t *passes = dl_calloc(line->count, sizeof *passes, "phases"), kept = 0;
+    size_t alternating = 0;
     for (size_t i = 0; i < line->count; i++) {
         const dl_activity_step *step = &line->steps[i];
         if (step->label != DL_STEP_REGULAR) continue;
@@ -183,10 +188,11 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
         if (!find_phases(&s, step)) continue;
         phases->known_steps++;
         phases->updated_steps += is_updated(&s, step);
-        passes[kept] = count_passes(&s, step);
+        passes[kept] = count_passes(&s, step, &alternating);
         kept += passes[kept] > 0;
     }
     phases->passes = kept > 0 ? dl_most_usual(passes, kept) : 1;
+    phases->alternates = 2 * alternating > phases->known_steps;
     free(passes);
     free(s.in_step);
     free(s.classes);

@@ -19,6 +19,7 @@
 #ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
 #define DL_TRACE_ACTIVITY_STEP_PHASES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,8 @@ typedef struct dl_step_phases {
     size_t updated_steps; /* those of known_steps that contain work of an optimizer's update */
     size_t passes;        /* forward passes in most of these: micro-batches whose gradients are
                          * accumulated; 1 if an update lies between two passes, or unknown */
+    bool alternates;      /* an update lies between two passes of most of these steps: several
+                           * optimizers, as of a GAN */
 } dl_step_phases;
 
 /* Finds the phases of the work of `line`; `phases` must be zeroed. O(n log n). */
