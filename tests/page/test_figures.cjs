@@ -68,6 +68,12 @@ assert.equal(lines.size, 2);
 for (const pieces of lines.values()) pieces.forEach(([from, to], i) => { assert.ok(from[0] < to[0]); if (i > 0) assert.deepEqual(from, pieces[i - 1][1]); });
 for (const text of ["slow 0:2", "slow 0:3"]) assert.ok(texts(two).includes(text), text + " is not among " + texts(two));
 
+// Long labels that end differently are drawn to their ends, in several rows.
+const long = figureOf(page("long", "workers = 4, 8", "[sync]", "mode = none", "[noise]", "slow = 0:1.25, 1:1.25, 2:1.25, 3:2 | 0:1.25, 1:1.25, 2:1.25, 3:3"), "proportional");
+for (const end of ["3:2", "3:3"]) assert.equal(texts(long).filter(text => text.endsWith(end)).length, 1, end + " is not among " + texts(long));
+const rowsAt = long.all(child => child.tag === "text" && /:1.25|3:[23]/.test(child.textContent)).map(child => Number(child.attributes.y)).sort((a, b) => a - b);
+rowsAt.forEach((y, i) => assert.ok(y >= 24 && y <= 300 && (i === 0 || y - rowsAt[i - 1] >= 13), "rows overlap: " + rowsAt));
+
 // A step of compute only: its bars have one part, with share 1.
 const parts = figureOf(swept, "Where a step's time goes");
 assert.ok(texts(parts).includes("1 worker, slow 0:2"), texts(parts).join("; "));

@@ -90,7 +90,7 @@ function keysOfLines(rows, keys, x) {
 
 const nameOfKey = key => key.replace(/_bytes_per_s$/, " rate").replaceAll("_", " ");
 const valueOfKey = (key, value) => value === undefined || value === null ? "" : key === "workers" ? `${value} worker${value === 1 ? "" : "s"}`
-    : key === "batch_per_worker" ? `batch ${digits(value)} each` : typeof value === "string" && /^[a-z]/i.test(value) ? value
+    : key === "batch_per_worker" ? `batch ${digits(value)} each` : key === "machine" || typeof value === "string" && /^[a-z]/i.test(value) ? value
     : /bytes_per_s$/.test(key) ? `${nameOfKey(key)} ${isNumber(value) ? short(8 * value) + "bit/s" : value}`
     : `${nameOfKey(key)} ${isNumber(value) ? digits(value) : value}`;
 function labelOf(row, keys) {
@@ -148,6 +148,7 @@ const palette = ["#2f7fc1", "#d2691e", "#3a9a5c", "#b0559a", "#8f7d1a", "#6a66c4
 const partColours = { compute: "#3f7fb5", launches: "#93a4b8", backward: "#2c5f8e", communication: "#d0743c", averaging: "#9169b5", waiting: "#b7bdc4", input: "#6f9f4f",
     working: "#3f7fb5", copying: "#d0743c", draining: "#93a4b8", validating: "#9169b5" };
 const width = 480, height = 300;
+const CHAR_PX = 7.4; // width of a character of wide words in the figures' font, 12 px, as in 4x8xa100@100gbe
 
 function figureOf(svgs, caption) {
     return svgs.length === 1 ? make("figure", {}, ...svgs, make("figcaption", {}, caption))
@@ -231,12 +232,28 @@ function frame(svg, x, y, box, xLabel, yLabel, xText, yText) {
         makeSvg("text", { class: "soft", x: 4, y: 13 }, yLabel));
 }
 
-// Draws labels at the right ends of lines without overlap.
+// Draws labels at the right ends of lines without overlap, long ones in several rows if these have space.
+const END_CHARS = 24, END_ROW = 13;
+function rowsOfLabel(label) {
+    const rows = [""];
+    for (const word of label.split(/(?<=,) */)) {
+        const longer = (rows.at(-1) + " " + word).trim();
+        if (longer.length <= END_CHARS || rows.at(-1) === "") rows[rows.length - 1] = longer;
+        else rows.push(word);
+    }
+    return rows.map(row => cut(row, END_CHARS));
+}
 function endLabels(svg, ends, box) {
-    const sorted = [...ends].sort((a, b) => a.y - b.y);
-    for (let i = 1; i < sorted.length; i++) sorted[i].y = Math.max(sorted[i].y, sorted[i - 1].y + 14);
-    const over = sorted.length > 0 ? Math.max(0, sorted.at(-1).y - box.bottom) : 0;
-    for (const end of sorted) svg.append(makeSvg("text", { x: box.right + 8, y: end.y - over + 4, style: "fill:" + end.colour }, cut(end.label, 22)));
+    let sorted = [...ends].sort((a, b) => a.y - b.y).map(end => ({ ...end, rows: rowsOfLabel(end.label) }));
+    const tall = end => END_ROW * end.rows.length + 1;
+    if (sorted.reduce((sum, end) => sum + tall(end), 0) > box.bottom - box.top + END_ROW) sorted = sorted.map(end => ({ ...end, rows: [cut(end.label, END_CHARS)] }));
+    for (let i = 1; i < sorted.length; i++) sorted[i].y = Math.max(sorted[i].y, sorted[i - 1].y + tall(sorted[i - 1]));
+    let free = box.bottom + END_ROW;
+    for (const end of sorted.reverse()) {
+        end.y = Math.min(end.y, free - tall(end));
+        free = end.y;
+        svg.append(...end.rows.map((row, i) => makeSvg("text", { x: box.right + 8, y: end.y + END_ROW * i + 4, style: "fill:" + end.colour }, row)));
+    }
 }
 
 // Draws a measured point: filled; hollow if costs were fitted to it; a cross if it contradicts others.
@@ -252,7 +269,7 @@ function linePanel(spec, { title, lines }, keys) {
     const values = rows.flatMap(row => [spec.y(row), spec.high(row), spec.measured(row)]).filter(v => v > 0);
     const lows = rows.flatMap(row => [spec.y(row), spec.low(row), spec.measured(row)]).filter(v => v > 0);
     const named = lines.length > 1 || title !== "";
-    const box = { left: 52, right: width - (named ? Math.min(158, 18 + 6.8 * Math.max(...lines.map(line => line.label.length))) : 20), top: 24, bottom: height - 40 };
+    const box = { left: 52, right: width - (named ? Math.min(174, 18 + CHAR_PX * Math.max(...lines.map(line => line.label.length))) : 20), top: 24, bottom: height - 40 };
     const doubles = spec.doubles && Math.max(...values) > 3 * Math.min(...lows), margin = 0.02 * (box.right - box.left);
     const x = axis(xs[0], xs.at(-1), box.left + margin, box.right - margin, xs.at(-1) > 3 * xs[0] && xs[0] > 0, xs.length <= 12 ? xs : undefined);
     const y = axis(doubles ? Math.min(...lows) / 1.1 : 0, Math.max(...values) * (doubles ? 1.1 : 1.04), box.bottom, box.top, doubles);
@@ -348,8 +365,8 @@ function barRows(all) {
 }
 
 function barLabels(rows, keys) {
-    const labels = rows.map(row => cut(labelOf(row, keys), 40));
-    return { labels, left: Math.min(262, 14 + 6.6 * Math.max(...labels.map(label => label.length))) };
+    const labels = rows.map(row => cut(labelOf(row, keys), 36));
+    return { labels, left: Math.min(280, 14 + CHAR_PX * Math.max(...labels.map(label => label.length))) };
 }
 
 // Draws one horizontal bar per row with parts [{name, value(row), colour}], as fractions or amounts.
