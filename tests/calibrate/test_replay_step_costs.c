@@ -587,6 +587,43 @@ static void model_is_as_large_as_gradients_that_are_added(void **state)
     }
 }
 
+/* Gradients of two passes, with an update after each, may be those of the same parameters. */
+static void shared_parameters_are_noted(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 4; s++) {
+        const int64_t step_ns = t.host_ns;
+        for (int model = 0; model < 2; model++) {
+            for (int i = 0; i < 4; i++)
+                rank_trace_work(&t, RT_COMPUTE, 10000);
+            const int64_t backward_ns = t.host_ns;
+            rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
+            rank_trace_range(&t, RT_BACKWARD, backward_ns);
+            t.activities[t.trace.activity_count - 1].bytes = model == 0 ? 1000 : 4000;
+            const int64_t update_ns = t.host_ns;
+            rank_trace_work(&t, RT_COMPUTE, UPDATE_NS);
+            rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+        }
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    assert_int_equal(
+        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
+        DL_OK);
+    assert_float_equal(c.parameter_bytes, 5000, 0);
+    bool noted = false;
+    for (size_t i = 0; i < notes.count; i++)
+        noted = noted || strstr(notes.lines[i], "several optimizers add: if they share") != NULL;
+    assert_true(noted);
+    dl_notes_free(&notes);
+    dl_step_costs_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,6 +642,7 @@ int main(void)
         cmocka_unit_test(host_is_that_of_the_usual_step),
         cmocka_unit_test(model_is_what_was_copied_before),
         cmocka_unit_test(model_is_as_large_as_gradients_that_are_added),
+        cmocka_unit_test(shared_parameters_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

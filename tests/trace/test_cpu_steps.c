@@ -323,6 +323,45 @@ static void gradients_are_ready_one_by_one(void **state)
     dl_activity_steps_free(&steps);
 }
 
+/* Two models, each with an update. The second one's pass may begin with all of the first one's
+ * gradients, as a generator's does with a discriminator's, which are then counted once: 400 and
+ * 400 + 300 bytes are 700. Passes of equal or different gradients are of different parameters. */
+static void gradients_of_passes_that_continue_count_once(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes[2][2]; /* of the gradients of either pass; 0: none */
+        double sum;
+    } cases[] = {{{{400, 0}, {400, 300}}, 700},
+                 {{{400, 0}, {400, 0}}, 800},
+                 {{{300, 0}, {400, 300}}, 1000},
+                 {{{400, 300}, {400, 0}}, 700}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        trace t = {0};
+        for (int s = 0; s < 4; s++) {
+            int64_t at = 10000 + 1000 * s;
+            add(&t, STEP, at, 300);
+            for (int m = 0; m < 2; m++, at += 40) {
+                for (int i = 0; i < 4; i++, at += 10)
+                    add(&t, i % 2 ? OTHER : FORWARD, at, 10);
+                add(&t, BACKWARD, at, 20);
+                for (int g = 0; g < 2; g++)
+                    if (cases[c].bytes[m][g] > 0)
+                        add(&t, GRADIENT, at + 5 * g, 5)->bytes = cases[c].bytes[m][g];
+                at += 20;
+                add(&t, OPTIMIZER, at, 40);
+            }
+        }
+        dl_activity_steps steps = find(&t);
+        dl_cpu_training cpu = {0};
+        split(&cpu, &t, &steps);
+        assert_true(cpu.alternates);
+        assert_float_equal(cpu.gradient_bytes, cases[c].sum, 0);
+        dl_cpu_training_free(&cpu);
+        dl_activity_steps_free(&steps);
+    }
+}
+
 /* Two alternating models, each with an update: no accumulation. */
 static void models_in_turn_accumulate_nothing(void **state)
 {
@@ -455,6 +494,7 @@ int main(void)
         cmocka_unit_test(clearing_gradients_is_no_update),
         cmocka_unit_test(gradients_are_accumulated),
         cmocka_unit_test(gradients_are_ready_one_by_one),
+        cmocka_unit_test(gradients_of_passes_that_continue_count_once),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),
