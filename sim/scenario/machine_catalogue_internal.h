@@ -37,7 +37,12 @@ typedef struct dl_machine_bus {
 #define DL_MACHINE_BUSES 5
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
-/* Returns NULL for an unknown name. */
+/* NVLink-C2C between a Grace and its GPUs: the prefix of their bus, which then serves their ports
+ * only, and the text of its link. */
+#define DL_MACHINE_C2C "c2c+"
+extern const char dl_machine_c2c_link[];
+
+/* Finds "pcie5x16", or the bus after DL_MACHINE_C2C. Returns NULL for an unknown name. */
 const dl_machine_bus *dl_machine_find_bus(const char *name);
 
 /* Returns the number of machine files and their sorted names without ".ini"; the caller frees

@@ -96,13 +96,19 @@ const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
     {"pcie6x16",
      "; Of 128 GB/s (16 lanes of 64 GT/s) the part that pcie5x16 reaches of 63, 52.8: no copies\n"
      "; were published. It joins a B300 to its ConnectX-8 (NVIDIA, Hot Chips 2025). Copies to the\n"
-     "; processor take it too: over PCIe 5.0 (HGX B300) they are slower, over C2C (GB300) faster.\n"
+     "; processor of an HGX B300 take it too: over its PCIe 5.0 they are slower.\n"
      "[link pcie6x16]\nbytes_per_s = 107.3GB/s, assumed\nlatency_ns = 1us, assumed\n",
      "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE6_X16_BYTES_PER_S},
 };
 
+const char dl_machine_c2c_link[] =
+    "; 900 GB/s of a Grace in both directions together (NVIDIA, GB200 NVL72), shared by two\n"
+    "; GPUs; copies of a GH200 reach 346 of 450 (NVIDIA/nvbandwidth 23).\n"
+    "[link c2c]\nbytes_per_s = 225GB/s (170GB/s to 450GB/s), assumed\nlatency_ns = 1us, assumed\n";
+
 const dl_machine_bus *dl_machine_find_bus(const char *name)
 {
+    if (strncmp(name, DL_MACHINE_C2C, strlen(DL_MACHINE_C2C)) == 0) name += strlen(DL_MACHINE_C2C);
     for (size_t b = 0; b < DL_MACHINE_BUSES; b++)
         if (strcmp(dl_machine_buses[b].name, name) == 0) return &dl_machine_buses[b];
     return NULL;

@@ -346,6 +346,13 @@ static size_t bus_of(const dl_machine_tables *t, const dl_wanted_machine *w,
     return (size_t)(dl_machine_find_bus(name) - dl_machine_buses);
 }
 
+/* Whether NVLink-C2C joins a part's GPUs to their processor. */
+static bool has_c2c(const dl_machine_tables *t, const dl_wanted_gpus *part)
+{
+    const char *bus = dl_machine_cell(&t->gpus, (size_t)part->gpu, "bus");
+    return strncmp(bus, DL_MACHINE_C2C, strlen(DL_MACHINE_C2C)) == 0;
+}
+
 /* Returns the newest bus of a node. */
 static const dl_machine_bus *newest_bus(const writer *to)
 {
@@ -372,7 +379,10 @@ static void write_gpus(const writer *to, int sockets)
             const long last = (of_socket < end ? of_socket : end) - 1;
             fprintf(to->out, "[gpus %ld-%ld%s]\nmodel = %s\nparent = socket%ld\nlink = %s\n", first,
                     last, to->of, dl_machine_cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "name"),
-                    socket, dl_machine_buses[bus_of(to->t, to->w, &kind->parts[p])].name);
+                    socket,
+                    has_c2c(to->t, &kind->parts[p])
+                        ? "c2c"
+                        : dl_machine_buses[bus_of(to->t, to->w, &kind->parts[p])].name);
             first = last + 1;
         }
     }
@@ -381,7 +391,7 @@ static void write_gpus(const writer *to, int sockets)
 /* Writes the GPU models and buses of all kinds. */
 static void write_models(const writer *to)
 {
-    bool has_bus[DL_MACHINE_BUSES] = {false};
+    bool has_bus[DL_MACHINE_BUSES] = {false}, c2c = false;
     bool *has_gpu = dl_calloc(to->t->gpus.rows, sizeof *has_gpu, "models");
     for (int k = 0; k < to->w->kind_count; k++) {
         const dl_wanted_nodes *kind = &to->w->kinds[k];
@@ -389,11 +399,13 @@ static void write_models(const writer *to)
             const size_t gpu = (size_t)kind->parts[p].gpu;
             if (!has_gpu[gpu]) write_gpu(to->out, &to->t->gpus, gpu);
             has_gpu[gpu] = has_bus[bus_of(to->t, to->w, &kind->parts[p])] = true;
+            c2c |= has_c2c(to->t, &kind->parts[p]);
         }
     }
     free(has_gpu);
     for (size_t b = 0; b < DL_MACHINE_BUSES; b++)
         if (has_bus[b]) fprintf(to->out, "\n%s", dl_machine_buses[b].links);
+    if (c2c) fprintf(to->out, "\n%s", dl_machine_c2c_link);
 }
 
 /* Writes the kinds of copies that bypass host memory in the kind's nodes. */

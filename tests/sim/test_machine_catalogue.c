@@ -285,6 +285,23 @@ static void a_rack_is_one_domain(void **state)
     dl_machine_free(&m);
 }
 
+/* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions; its ports are on
+ * PCIe. */
+static void gpus_of_a_grace_are_on_c2c(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"4xgb200@4x400ib", "pcie5x16"}, {"gb200_nvl72", "pcie5x16"}, {"gb300_nvl72", "pcie6x16"}};
+    for (size_t i = 0; i < DL_LENGTH(names); i++) {
+        dl_machine m = machine_called(names[i][0]);
+        const dl_link_class *c2c = &m.classes[m.kinds[0].gpus[0].link];
+        assert_string_equal(c2c->name, "c2c");
+        assert_true(near_scaled(c2c->bytes_per_s.value, 900e9 / 2 / 2, 0, 1e-12));
+        assert_string_equal(m.classes[m.kinds[0].nics[0].link].name, names[i][1]);
+        dl_machine_free(&m);
+    }
+}
+
 /* PCIe 6.0 carries a port of 800 Gb/s, unlike 5.0: 128 / 63 times the 52.8 GB/s of the latter. */
 static void slots_carry_ports_of_800_gbit(void **state)
 {
@@ -295,7 +312,7 @@ static void slots_carry_ports_of_800_gbit(void **state)
         const dl_nic *nic = &m.kinds[0].nics[0];
         const dl_link_class *slot = &m.classes[nic->link];
         assert_string_equal(slot->name, "pcie6x16");
-        assert_int_equal(nic->link, m.kinds[0].gpus[0].link);
+        if (i == 0) assert_int_equal(nic->link, m.kinds[0].gpus[0].link);
         assert_true(near_scaled(slot->bytes_per_s.value, 52.8e9 * 128 / 63, 0, 1e-3));
         assert_true(slot->bytes_per_s.value > m.classes[nic->port].bytes_per_s.value);
         assert_true(m.classes[nic->port].bytes_per_s.value > 52.8e9);
@@ -597,6 +614,7 @@ int main(void)
         cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(b200_sum_in_the_switch_from_six_on),
         cmocka_unit_test(a_rack_is_one_domain),
+        cmocka_unit_test(gpus_of_a_grace_are_on_c2c),
         cmocka_unit_test(slots_carry_ports_of_800_gbit),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(names_may_be_spelled_otherwise),
