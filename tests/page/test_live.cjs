@@ -106,6 +106,19 @@ async function main() {
     set(page.root, "workers", "0", "input");
     set(page.root, "batch", "0", "input");
     await until(() => status(page.root), () => /batch/.test(status(page.root)));
+    assert.ok(Number.isNaN(number(page.root)), "the answer of other settings is still there");
+    assert.equal(page.root.find(child => child.tag === "figure"), null);
+
+    // Points of swept keys are told apart.
+    fs.writeFileSync("swept.ini", fs.readFileSync("scenario.ini", "utf8") + "[noise]\nslow = 0:2 | 0:3\n");
+    execFileSync(dlsim, ["swept.ini", "--html", "swept.html", "--quiet"], { env: { ...process.env, PATH: "/" } });
+    const swept = run(fs.readFileSync("swept.html", "utf8"));
+    await until(() => status(swept.root), () => ended(swept.root));
+    assert.match(swept.root.find(child => child.className === "answer" || child.attributes.class === "answer").textContent, /, slow 0:3\. A step/);
+    set(swept.root, "workers", "8", "input");
+    await until(() => status(swept.root), () => /^Simulated/.test(status(swept.root)));
+    const cells = swept.root.all(child => child.tag === "td").map(child => child.textContent);
+    for (const value of ["0:2", "0:3"]) assert.equal(cells.filter(cell => cell === value).length, 4, value + " in " + cells);
 
     // With many points, the fastest one is simulated again.
     fs.writeFileSync("many.ini", fs.readFileSync("scenario.ini", "utf8").replace("workers = 1, 4", "workers = 1, 2, 4, 8, 16")

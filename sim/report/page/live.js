@@ -239,13 +239,16 @@ const fractions = { compute_frac: "compute", dispatch_frac: "launches", communic
     averaging_frac: "averaging", waiting_frac: "waiting", input_frac: "input" };
 const nameOf = row => row.sync + (row.interval ? " every " + row.interval : "");
 
-function showAnswer(row) {
+const shownValue = value => typeof value === "number" ? digits(value) : String(value ?? "");
+
+// `swept`: names of the scenario's swept keys that differ among the rows.
+function showAnswer(row, swept) {
     const part = Object.entries(fractions).filter(([key]) => row[key] >= 0.01)
         .map(([key, name]) => name + " " + percent(row[key])).join(", ");
     const staleness = row.staleness_mean > 0 ? ` Gradients are ${digits(row.staleness_mean)} updates old on average.` : "";
     const interval = row.throughput_low_per_s ? ` (95 %: ${digits(row.throughput_low_per_s)} to ${digits(row.throughput_high_per_s)})` : "";
     answer.replaceChildren(make("strong", {}, digits(row.throughput_per_s) + " samples/s"),
-        `${interval}${row.speedup ? `, speedup ${digits(row.speedup)}` : ""}, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${nameOf(row)}. ` +
+        `${interval}${row.speedup ? `, speedup ${digits(row.speedup)}` : ""}, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${[nameOf(row), ...swept.map(key => `${key} ${shownValue(row[key])}`)].join(", ")}. ` +
         `A step takes ${seconds(row.step_mean_s)}: ${part}.${staleness}` +
         (row.memory_bytes > 0 ? ` Memory of a GPU: ${gigabytes(row.memory_bytes)}.` : "") +
         (row.usd_per_hour > 0 ? ` ${digits(row.usd_per_hour)} USD an hour, ${digits(row.usd_per_hour / row.throughput_per_s / 3600 * 1e6)} for a million samples.` : ""));
@@ -259,8 +262,8 @@ const columns = [
     ["communication", row => percent(row.communication_frac)], ["staleness", row => row.staleness_mean > 0 ? digits(row.staleness_mean) : ""],
     ["USD/h", row => row.usd_per_hour > 0 ? digits(row.usd_per_hour) : ""]];
 
-function showTable(rows, best) {
-    const shown = columns.filter(([, cell]) => rows.some(row => cell(row) !== ""));
+function showTable(rows, best, swept) {
+    const shown = [...columns.slice(0, 2), ...swept.map(key => [key, row => shownValue(row[key]), true]), ...columns.slice(2)].filter(([, cell]) => rows.some(row => cell(row) !== ""));
     const body = rows.map(row => make("tr", row === best ? { class: "best" } : {}, ...shown.map(([, cell, isText]) =>
         make("td", isText ? {} : { class: "number" }, String(cell(row))))));
     table.replaceChildren(make("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Points" }, make("table", {},
@@ -273,11 +276,12 @@ function showTable(rows, best) {
 function show(results, chosen, isOwn) {
     const rows = results.rows.filter(row => row.throughput_per_s > 0);
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
-    if (best) showAnswer(best);
+    const swept = (results.swept || []).map(key => key.column).filter(key => key !== "interval" && rows.some(row => row[key] !== rows[0][key]));
+    if (best) showAnswer(best, swept);
     else answer.replaceChildren("No point fits into the memory of its GPUs.");
     line.replaceChildren();
     if (!isOwn) {
-        showTable(rows.slice(0, 200), best);
+        showTable(rows.slice(0, 200), best, swept);
         dlscale.draw(chart, rows);
     }
     notes.replaceChildren(...results.notes.map(note => make("li", {}, note)),
@@ -318,6 +322,7 @@ async function update() {
         show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null));
         say(`Simulated in ${seconds((performance.now() - start) / 1000)}.`);
     } catch (error) {
+        for (const box of [answer, chart, line, table, notes]) box.replaceChildren(); // those are of other settings
         say(error.message.replace(/^dlsim: (\(command line\): )?/, ""), true);
     }
     running = false;
