@@ -118,8 +118,9 @@ static void take_member(void *user, const char *name, const char *value)
 static const char *like(const config *c)
 {
     static const char *const types[][2] = {
-        {"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "llama"}, {"qwen3", "llama"},
-        {"phi3", "llama"},  {"granite", "llama"}, {"gpt2", "gpt2"},   {"bert", "bert_base"},
+        {"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "llama"},
+        {"qwen3", "llama"}, {"phi3", "llama"},    {"granite", "llama"},
+        {"gemma", "llama"}, {"gpt2", "gpt2"},     {"bert", "bert_base"},
     };
     if (c->type == NULL) return c->rms ? "llama" : NULL;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
@@ -145,10 +146,16 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
             "write use_sliding_window false for none, transformer:window=.. for all",
             path, type);
     }
+    if (like(c) == NULL && strncmp(type, "gemma", 5) == 0) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "%s: %s: only gemma, the first, is known: norms behind attention and "
+                            "feed-forward, and windows in some of the layers, are not simulated",
+                            path, type);
+    }
     if (like(c) == NULL) {
         return dl_error_set(err, DL_ERR_NAME,
                             "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
-                            "granite, gpt2 and bert; write transformer:layers=..,width=..",
+                            "granite, gemma, gpt2 and bert; write transformer:layers=..,width=..",
                             path, type);
     }
     return DL_OK;
@@ -185,7 +192,9 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
         values[sequence] = c->positions < SAMPLE_TOKENS_MAX ? c->positions : SAMPLE_TOKENS_MAX;
         if (values[positions] > 0) values[positions] = c->positions;
     }
-    if (c->tells_tied) values[key_called(c, "tied")] = c->tied;
+    /* GemmaConfig ties them unless told otherwise. */
+    const bool gemma = c->type != NULL && strcmp(c->type, "gemma") == 0;
+    if (c->tells_tied || gemma) values[key_called(c, "tied")] = !c->tells_tied || c->tied;
     return DL_OK;
 }
 

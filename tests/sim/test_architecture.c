@@ -516,7 +516,8 @@ static void config_json_is_a_network(void **state)
          "mixtral: mixtures of experts are not simulated"},
         {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
         {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
-        {"{\"model_type\": \"gemma2\", \"rms_norm_eps\": 1e-6}", "gemma2: the known types are"},
+        {"{\"model_type\": \"gemma2\", \"rms_norm_eps\": 1e-6}", "gemma2: only gemma, the first"},
+        {"{\"model_type\": \"gemma3_text\", \"head_dim\": 256}", "windows in some of the layers"},
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
         {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
         {"{\"rms_norm_eps\": [1", "this is no JSON object"},
@@ -546,6 +547,32 @@ static void config_json_is_a_network(void **state)
     dl_architecture_free(&a);
     dl_architecture_free(&b);
     dl_architecture_free(&c);
+}
+
+/* Gemma's heads are wider than width / heads (7B), and its head has the embedding's weights without
+ * saying so. The numbers are those of KerasHub's presets gemma_2b_en and gemma_7b_en. */
+static void gemma_has_its_parameters(void **state)
+{
+    static const struct {
+        int layers, width, heads, kv_heads, inside;
+        int64_t parameters;
+    } cases[] = {{18, 2048, 8, 1, 16384, 2506172416}, {28, 3072, 16, 16, 24576, 8537680896}};
+    char path[] = "test_architecture_gemma.json";
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        char *config = dl_format(
+            "{\"model_type\": \"gemma\", \"head_dim\": 256, \"hidden_act\": \"gelu\", "
+            "\"hidden_size\": %d, \"intermediate_size\": %d, \"max_position_embeddings\": 8192, "
+            "\"num_attention_heads\": %d, \"num_hidden_layers\": %d, \"num_key_value_heads\": %d, "
+            "\"rms_norm_eps\": 1e-06, \"vocab_size\": 256000}",
+            cases[i].width, cases[i].inside, cases[i].heads, cases[i].layers, cases[i].kv_heads);
+        write_config(path, config);
+        dl_architecture a = make(path);
+        assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
+        dl_architecture_free(&a);
+        free(config);
+    }
+    remove(path);
 }
 
 static void errors_name_what_is_near(void **state)
@@ -745,6 +772,7 @@ int main(void)
         cmocka_unit_test(adapters_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
+        cmocka_unit_test(gemma_has_its_parameters),
         cmocka_unit_test(windows_limit_attention),
         cmocka_unit_test(errors_name_what_is_near),
     };
