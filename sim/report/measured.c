@@ -236,14 +236,6 @@ static const char *cell(const table *t, size_t row, int column)
     return t->at[column] < 0 ? "" : dl_csv_cell(&t->csv, row, (size_t)t->at[column]);
 }
 
-/* Whether a cell names the point's mode, by its own name or by another program's word. */
-static bool says_mode(const char *said, const dl_point *point)
-{
-    const dl_word *word = dl_mode_word(said);
-    if (word != NULL && word->here != NULL) said = word->here;
-    return strcmp(said, dl_point_mode(point)) == 0;
-}
-
 /* Sets *fits to whether the row's cell for `key` matches the point; an absent column matches every
  * point. */
 static dl_status fits_key(const table *t, size_t row, int key, const dl_point *point, bool *fits,
@@ -254,7 +246,7 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     /* Points on GPUs have no cores; the cores of their hosts are not a key. */
     if (key == KEY_CORES && point->cores == DL_CORES_GPU) return DL_OK;
     if (key == KEY_SYNC) {
-        *fits = says_mode(cell(t, row, key), point);
+        *fits = dl_point_mode_is(point, cell(t, row, key));
         return DL_OK;
     }
     double number = 0;

@@ -246,4 +246,7 @@ const char *dl_point_text(char *text, size_t bytes, const dl_point *point);
 /* Returns another program's word for a mode; NULL: unknown word. */
 const dl_word *dl_mode_word(const char *given);
 
+/* Whether `said` names the point's mode, by its own name or by another program's word. */
+bool dl_point_mode_is(const dl_point *point, const char *said);
+
 #endif

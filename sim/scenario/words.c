@@ -1,6 +1,7 @@
 /* Words of other frameworks and papers for keys of a scenario, their choices and their options. A
  * word with a single meaning here is accepted; others get an explanation. Words for networks are in
  * sim/workloads/. */
+#include <string.h>
 #include <strings.h>
 
 #include "common/alloc.h"
@@ -199,4 +200,11 @@ const dl_word *dl_mode_word(const char *given)
     const dl_word *word = dl_word_find(mode_words, given);
     const dl_word *other = dl_word_find(dl_scenario_words, given);
     return word != NULL || other == NULL || other->here != NULL ? word : other;
+}
+
+bool dl_point_mode_is(const dl_point *point, const char *said)
+{
+    const dl_word *word = dl_mode_word(said);
+    if (word != NULL && word->here != NULL) said = word->here;
+    return strcmp(said, dl_point_mode(point)) == 0;
 }

@@ -95,6 +95,9 @@ expect 0 "costs written to named.ini" table steps.csv "${named[@]}" --fit shm.by
 expect 1 "saved.ini: lacks no cost: --fit must name those to be fitted, as --fit 'shm.bytes_per_s'" \
     table steps.csv --costs saved.ini --machine 4xrtx3090 -o x.ini
 expect 0 "costs written to saved_fit.ini" table steps.csv --costs saved.ini --machine 4xrtx3090 --fit shm.bytes_per_s -o saved_fit.ini
+# The mode may have another program's word, as in the tables that dlsim compares with.
+printf 'workers,sync,batch,samples_per_s\n1,DDP,4,4.0\n2,ddp,8,6.4\n4,ddp,16,11.5\n' >words.csv
+expect 0 "3 rows of words.csv" table words.csv "${named[@]}" -o x.ini
 paste -d' ' <(grep -A9 '^.machine' named.ini) <(grep -A9 '^.machine' saved_fit.ini) | awk '
     $1 == "bytes_per_s" { rows++; off = $3 / $(NF / 2 + 3) - 1; if (off > 1e-6 || off < -1e-6) bad++ }
     END { exit rows != 1 || bad }' || fail "a network's name is fitted otherwise"
