@@ -106,8 +106,7 @@ static const char *kind_key_name(int key)
 
 static bool fits_key(const dl_point *point, const row_keys *keys, int key)
 {
-    if (key == KIND_SYNC)
-        return keys->sync[0] == '\0' || dl_point_mode_is(point, keys->sync);
+    if (key == KIND_SYNC) return keys->sync[0] == '\0' || dl_point_mode_is(point, keys->sync);
     if (key == KIND_CORES) return isnan(keys->cores) || keys->cores == point->cores;
     const int o = key - KIND_OPTION;
     if (isnan(keys->option[o])) return true;
