@@ -112,22 +112,21 @@ static const dl_view_column layouts[] = {{"layout", 0, 0},
                                          {"comm. %", 6, 0.0005},
                                          {"bound by", 7, 0}};
 static const dl_view_column outer[] = {
-    {"workers", 0, 0},    {"sync", 2, 0},          {"options", 0, 0},
-    {"outer step", 0, 0}, {"p95", 3, 0},           {"exchange", 0, 0},
-    {"blocked", 1, 0},    {"local steps %", 0, 0}, {"site sends", 1, 0}};
+    {"workers", 0, 0},       {"batch", 0, 0},     {"sync", 2, 0},     {"options", 0, 0},
+    {"outer step", 0, 0},    {"p95", 3, 0},       {"exchange", 0, 0}, {"blocked", 1, 0},
+    {"local steps %", 0, 0}, {"site sends", 1, 0}};
 static const dl_view_column syncer[] = {
-    {"workers", 0, 0},    {"options", 0, 0},    {"uploads", 0, 0},  {"applied", 0, 0},
-    {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0}, {"merges", 3, 0},
-    {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},   {"by staleness", 0, 0}};
-static const dl_view_column failures[] = {{"workers", 0, 0},       {"sync", 2, 0},
-                                          {"options", 0, 0},       {"job goodput %", 0, 0},
-                                          {"job samples/s", 0, 0}, {"lost h/day", 3, 0},
-                                          {"lost USD/day", 1, 0},  {"best checkpoint", 1, 0}};
-static const dl_view_column absences[] = {{"workers", 0, 0},
-                                          {"options", 0, 0},
-                                          {"worker goodput %", 0, 0},
-                                          {"away %", 0, 0},
-                                          {"steps kept %", 0, 0}};
+    {"workers", 0, 0},     {"batch", 0, 0},      {"options", 0, 0},    {"uploads", 0, 0},
+    {"applied", 0, 0},     {"too stale", 0, 0},  {"superseded", 0, 0}, {"unmerged", 1, 0},
+    {"merges", 3, 0},      {"outer step", 2, 0}, {"goodput %", 0, 0},  {"weight", 4, 0},
+    {"by staleness", 0, 0}};
+static const dl_view_column failures[] = {
+    {"workers", 0, 0},    {"batch", 0, 0},         {"sync", 2, 0},
+    {"options", 0, 0},    {"job goodput %", 0, 0}, {"job samples/s", 0, 0},
+    {"lost h/day", 3, 0}, {"lost USD/day", 1, 0},  {"best checkpoint", 1, 0}};
+static const dl_view_column absences[] = {{"workers", 0, 0}, {"batch", 0, 0},
+                                          {"options", 0, 0}, {"worker goodput %", 0, 0},
+                                          {"away %", 0, 0},  {"steps kept %", 0, 0}};
 static const dl_view_column staleness[] = {
     {"workers", 0, 0}, {"sync", 0, 0},         {"staleness", 0, 0}, {"measured staleness", 0, 0},
     {"sd", 2, 0},      {"measured sd", 2, 0},  {"p50", 3, 0},       {"measured p50", 3, 0},

@@ -287,6 +287,14 @@ PATH=/nowhere "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-
 time='<td class="number">[0-9.]+ m?s</td>'
 grep -qE "interval 10</td>$time$time$time$time<td class=\"number\">[0-9.]+</td><td class=\"number\">102 MB</td>" \
     page.html || fail "no units: $(grep 'interval 10' page.html)"
+# A table of some results tells points of different batches apart.
+"$tested" --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-worker 16,32 --workers 2 --mode average \
+    --interval 10 --set sync.where=allreduce --set failures.mtbf_s=1e6 --set failures.restart_s=300 \
+    --set failures.checkpoint_s=20 --set failures.checkpoint_steps=1000 --set failures.job_steps=100000 \
+    -o /dev/null >out || fail "batches with failures"
+sed -n '/^with failures:/,$p' out >table
+grep -q '^workers batch ' table && grep -q '^ *2 *64 ' table ||
+    fail "failures without their batch: $(cat table)"
 # Node failures: nodes of two GPUs with an MTBF of 1 h equal GPUs with an MTBF of 2 h. The lost hours per day are
 # charged at the nodes' price.
 lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-worker 32 --workers 4 --steps 20 \
