@@ -49,6 +49,7 @@ fs.writeFileSync("measured.csv", "workers,batch,sync,throughput_per_s,source,use
 const measured = page("points", "workers = 1, 2, 4, 8", "[sync]", "mode = none", "[measured]", "file = measured.csv");
 const speedup = figureOf(measured, "proportional");
 assert.match(captionOf(speedup), /Measured points on top, hollow where costs were fitted to them, crosses where they contradict/);
+assert.ok(texts(speedup).includes("speedup over one without exchange")); // as on the terminal; with layouts that is no worker
 const marks = speedup.all(child => child.tag === "circle" && child.attributes.r === "4");
 assert.deepEqual(marks.map(mark => mark.attributes.fill === "var(--paper)"), [true, false, false]);
 assert.equal(speedup.all(child => child.tag === "path" && /^M[-.\d ]+l8 8m0 -8l-8 8$/.test(child.attributes.d)).length, 1);

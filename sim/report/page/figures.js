@@ -317,7 +317,7 @@ function linePanel(spec, { title, lines }, keys) {
 
 const single = row => row.throughput_per_s / row.speedup; // the baseline of the row's speedup
 const lineFigures = [
-    { x: "workers", xLabel: "workers", yLabel: "speedup over one worker", doubles: true, reference: v => v,
+    { x: "workers", xLabel: "workers", yLabel: "speedup over one without exchange", doubles: true, reference: v => v,
         y: row => row.speedup, low: row => row.speedup_low, high: row => row.speedup_high, scale: row => 1 / single(row),
         when: rows => rows.some(row => row.speedup >= 0.01),
         caption: "Predicted lines with their 95 % interval; the dotted one is proportional" },
