@@ -64,6 +64,14 @@ class Result:
         return list(self.rows[0]) if self.rows else []
 
     @property
+    def best(self) -> dict[str, Any] | None:
+        """The row with the highest throughput, of `advise` the advised one; None if there is none."""
+        if "rank" in self.columns:
+            return next((row for row in self.rows if row["rank"] == 1), None)
+        ran = [row for row in self.rows if row.get("throughput_per_s")]
+        return max(ran, key=lambda row: row["throughput_per_s"], default=None)
+
+    @property
     def df(self) -> Any:
         """The rows as a pandas DataFrame; pandas must be installed."""
         import pandas  # type: ignore[import-untyped]

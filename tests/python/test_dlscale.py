@@ -47,6 +47,12 @@ class Simulate(unittest.TestCase):
         self.assertIsInstance(r[0]["workers"], int)
         self.assertIsNone(r[0]["interval"])
 
+    def test_best(self):
+        r = dlscale.simulate(workers=[2, 1], mode=["none", "allreduce"], batch_per_worker=[32, 100000],
+                             workload="resnet50", machine="2xrtx3090")
+        self.assertEqual((r.best["workers"], r.best["sync"], r.best["batch"]), (2, "none", 64))
+        self.assertIsNone(dlscale.Result([], "").best)
+
     def test_text_notes_and_assumptions(self):
         r = dlscale.simulate(workers=2, mode="allreduce", **POINT)
         self.assertTrue(str(r).startswith("resnet50 on 2xrtx3090\n2 GPUs, allreduce: "))
@@ -253,6 +259,7 @@ class Other(unittest.TestCase):
         r = dlscale.advise(workers=2, mode="allreduce", max_points=20, **POINT)
         self.assertEqual([row["rank"] for row in r[:3]], [1, 2, 3])
         self.assertEqual(r[0]["mode"], "allreduce")
+        self.assertIs(r.best, r[0])
 
     def test_solve_finds_the_target(self):
         r = dlscale.solve("sync.interval", {"utilisation_frac": 0.9}, workload="resnet50", workers=8,
