@@ -30,9 +30,9 @@ double dl_compress_bytes(const dl_compression *compression, double bytes);
 double dl_compress_traffic(const dl_compression *compression, double bytes);
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 
-/* The same traffic in equivalent bytes at a GPU's full memory rate: divided by the fraction of that
- * rate that the kernels reached on an H200 (4.8 TB/s) on vectors of 100 million parameters
- * (docs/local_sgd.md). */
+/* dl_compress_traffic and dl_decompress_traffic on a GPU, in equivalent bytes at its full memory
+ * rate: divided by the fraction of that rate that the kernels reached on an H200 (4.8 TB/s) on
+ * vectors of 100 million parameters (docs/local_sgd.md). */
 double dl_compress_gpu_bytes(const dl_compression *compression, double bytes);
 double dl_decompress_gpu_bytes(const dl_compression *compression, double bytes, int messages);
 

@@ -15,7 +15,7 @@
 
 #define FIXTURE_GPUS FIXTURE_GPUS_OF("peer = all\n")
 
-/* The same with other copies between GPUs: lines of [machine]. */
+/* The fixture with other copies between GPUs: lines of [machine]. */
 #define FIXTURE_GPUS_OF(peer)                                                         \
     "[machine]\nschema = 1\nname = test\nnodes = 2\n" peer "price_usd_per_hour = 9\n" \
     "[gpu_model g]\nmemory_bytes = 1MB\nmemory_bytes_per_s = 100GB/s\n"               \

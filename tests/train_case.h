@@ -1,4 +1,4 @@
-/* What the tests of training share: a small configuration of the mlp and a set of 50 images. */
+/* Fixture of the tests of training: a small configuration of the mlp and a set of 50 images. */
 #ifndef DL_TESTS_TRAIN_CASE_H
 #define DL_TESTS_TRAIN_CASE_H
 

@@ -94,7 +94,7 @@ void replay_build_timed(replay_builder *b);  /* edges inferred from the recorded
 /* Returns the recorded end of a work. */
 int64_t replay_work_end(const replay_builder *b, uint32_t node);
 
-/* Returns the index in `works` of the last work launched before `time_ns`, plus 1; 0: none. */
+/* Returns the index in `works` of the last one launched before `time_ns`, plus 1; 0: none. */
 size_t replay_launched_before(const stream_works *works, int64_t time_ns);
 
 #endif

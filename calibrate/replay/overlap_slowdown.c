@@ -31,10 +31,10 @@ dl_spans dl_collective_spans(const dl_trace *trace)
 
 typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
 
-/* A work of a regular step. */
+/* A kernel, copy or fill of a regular step. */
 typedef struct work {
     uint32_t name, detail;
-    uint32_t occurrence; /* index among equal works of its step */
+    uint32_t occurrence; /* index among equal ones of its step */
     uint32_t step;       /* index among the regular steps */
     situation situation;
     double ns; /* finally divided by the step's pace */
@@ -170,8 +170,9 @@ typedef struct scatter {
     size_t count, means;
 } scatter;
 
-/* Finds the ratio of the mean times of equal works[count] beside collectives and alone; returns
- * false if they were not observed in both situations or are shorter than DL_OVERLAP_SHORTEST_NS. */
+/* Finds the ratio of the mean times of works[count], equal ones, beside collectives and alone;
+ * returns false if they were not observed in both situations or are shorter than
+ * DL_OVERLAP_SHORTEST_NS. */
 static bool compare(const work *works, size_t count, ratio *found, scatter *within)
 {
     double sums[2] = {0}, counts[2] = {0};

@@ -112,10 +112,10 @@ bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t 
  * depends on the operation's length, which would bias the slowdown. */
 
 typedef struct dl_overlap_slowdown {
-    size_t works;  /* number of works observed in both situations */
+    size_t works;  /* number of kernels observed in both situations */
     double factor; /* 1: no slowdown, or unknown */
     double error;
-    bool known; /* such works exist, and the error is at most DL_OVERLAP_ERROR_MAX */
+    bool known; /* such kernels exist, and the error is at most DL_OVERLAP_ERROR_MAX */
 } dl_overlap_slowdown;
 
 /* Shorter operations are ignored: trace times may have a resolution of only a microsecond. */

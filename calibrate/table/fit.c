@@ -507,7 +507,7 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
         if (status != DL_OK) return status;
     } else {
         for (size_t p = 0; p < points; p++) {
-            /* The same Jacobian for each point; simulation results are in the cache. */
+            /* Every point needs the Jacobian at x; its simulations are in the cache. */
             const dl_status status = dl_table_model_differentiate(model, x, true);
             if (status != DL_OK) return status;
             dl_table_show(model, "of %lld points left out", p, points);

@@ -81,8 +81,8 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
 void dl_network_activate(dl_network *network, int class);
 bool dl_network_deactivate(dl_network *network, int class);
 
-/* The same for a class that shares no link with others, in less time. Activating returns false,
- * without effect, if the class does share a link. */
+/* Faster versions of dl_network_activate and dl_network_deactivate for a class that shares no link
+ * with others. Activating returns false, without effect, if the class does share a link. */
 bool dl_network_activate_alone(dl_network *network, int class);
 void dl_network_deactivate_alone(dl_network *network, int class);
 

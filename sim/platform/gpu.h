@@ -99,14 +99,14 @@ typedef enum dl_fetch {
                          * the step waits */
 } dl_fetch;
 
-/* Which of the messages waiting for a connection is sent next. */
+/* Choice of the next message among those that wait for a connection. */
 typedef enum dl_order {
     DL_ORDER_READY,   /* the message that has waited longest */
     DL_ORDER_FORWARD, /* the message whose layer the forward pass needs first */
     DL_ORDER_TOGETHER /* all messages are sent concurrently and share the links */
 } dl_order;
 
-/* Which messages of ps are sent in sequence. */
+/* Messages of ps that are sent in sequence. */
 typedef enum dl_copies {
     DL_COPIES_CONNECTION, /* those of each connection */
     DL_COPIES_GPU         /* those that a GPU sends, and those between it and host memory */

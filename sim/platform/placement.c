@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Reads the number of workers of the next node, and moves *text behind it. */
+/* Reads the number of workers of the next node, and advances *text past it. */
 static dl_status next_node(const char **text, bool in_digits, int64_t most, int64_t *workers,
                            dl_error *err)
 {

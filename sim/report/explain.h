@@ -43,9 +43,9 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio);
  * events. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
-/* The same for a row with [generators]: dl_generators_gains varies times of both sides, copies and
- * the spread of lengths; dl_generators_explain writes where the time goes, one sentence per line
- * (generator_explain.c). */
+/* dl_generators_gains is dl_gains_simulate for a row with [generators]: it varies times of both
+ * sides, copies and the spread of lengths. dl_generators_explain writes where the time goes, one
+ * sentence per line (generator_explain.c). */
 void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row);
 void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row);
 

@@ -236,7 +236,7 @@ dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_
                                    dl_error *err)
 {
     const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
-    static const double one = 1; /* placeholder until the placement is read */
+    static const double one = 1; /* default of a key whose value follows from other keys */
     const bool generates = dl_ini_section_line(ini, "generators") > 0;
     const bool placed =
         generates || (file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||

@@ -12,7 +12,7 @@ enum {
     EVENT_NS = 1200,      /* recording or waiting for an event */
     LATENCY_NS = 6000,    /* from the start of a launch to the start of its work, on an idle
                            * stream */
-    SPACING_NS = 1000,    /* between works of a stream */
+    SPACING_NS = 1000,    /* between kernels of a stream */
     RETURN_NS = 7000,     /* from the awaited end to the call's return */
     WAKE_NS = 15000,      /* wake-up of one thread by another */
     PARAM_CALL_NS = 20000 /* the framework's call of a collective */

@@ -1,4 +1,4 @@
-/* Traces of ranks for tests: a host thread launches far ahead of one stream, whose works run back
+/* Traces of ranks for tests: a host thread launches far ahead of one stream, whose kernels run back
  * to back; collectives have their calls. */
 #ifndef DL_TESTS_CALIBRATE_RANK_TRACE_H
 #define DL_TESTS_CALIBRATE_RANK_TRACE_H

@@ -1,4 +1,4 @@
-/* Hand-made traces of activities for the tests of replay: calls of host threads, works of streams.
+/* Hand-made traces for the tests of replay: calls of host threads, kernels and copies of streams.
  * Times are in microseconds. */
 #ifndef DL_TESTS_CALIBRATE_REPLAY_TRACE_H
 #define DL_TESTS_CALIBRATE_REPLAY_TRACE_H
@@ -9,7 +9,8 @@
 #include "calibrate/replay/graph.h"
 #include "tests/hand_trace.h"
 
-/* From the start of a launch to the start of its work, and between works of a stream. */
+/* LATENCY: from the start of a launch to the start of its kernel; SPACING: between the kernels of a
+ * stream. */
 enum { LATENCY = 5, SPACING = 1 };
 
 static inline uint32_t replay_name(dl_trace *trace, const char *name)

@@ -194,8 +194,9 @@ static void test_bench_cores(void **state)
     release(&dataset, &notes);
 }
 
-/* Of three runs of batch 4 one was disturbed, of two of batch 8 both: the one is dropped, the two
- * are kept, with notes. No whole bench was disturbed; of two snapshots one was. */
+/* One of the three runs of batch 4 was disturbed and is dropped. Both runs of batch 8 were
+ * disturbed and are kept, with notes. No whole bench was disturbed, but one of the two snapshots
+ * was. */
 static void test_disturbed_traces_are_left_out(void **state)
 {
     (void)state;

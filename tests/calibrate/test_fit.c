@@ -43,8 +43,8 @@ static void test_certified_line(void **state)
     assert_false(line.held_at_zero[0] || line.held_at_zero[1]);
 }
 
-/* The same data with the original negative intercept: the slope through the origin is sum x y / sum
- * x^2. */
+/* These data have a negative intercept, which is held at 0: the slope through the origin is
+ * sum x y / sum x^2. */
 static void test_negative_coefficient_is_held(void **state)
 {
     (void)state;

@@ -191,7 +191,7 @@ static int true_step(const found *f, size_t work)
     return -1;
 }
 
-/* Each regular step contains works of one true step only. Steps that tried algorithms are not
+/* Each regular step contains kernels of one true step only. Steps that tried algorithms are not
  * regular if they were marked, and exclude that work if they were not. */
 static void steps_are_found(void **state)
 {
@@ -269,7 +269,7 @@ static void check_gradients(const found *f, const dl_step_costs *c)
 }
 
 /* Phases agree within 3 %: the mean of 12 steps has an error of 0.3 to 1.5 %; a slowdown
- * measured by few works leaves up to 2 % in the backward pass, an unmeasured one all of it.
+ * measured on few kernels leaves up to 2 % in the backward pass, an unmeasured one all of it.
  * Concurrent branches take less than their sum. The update includes the work between it and the
  * backward pass. */
 static void costs_come_out(void **state)

@@ -98,7 +98,7 @@ static void test_unexplained(void **state)
     replayed_free(&r);
 }
 
-/* Works without launches only follow their stream; a launch without work is counted. */
+/* Kernels without launches only follow their stream; a launch without a kernel is counted. */
 static void test_missing_launches(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void test_nested_call(void **state)
     replayed_free(&r);
 }
 
-/* Overlapping works of one stream, such as branches of a graph, are on separate lanes. */
+/* Overlapping kernels of one stream, such as branches of a graph, are on separate lanes. */
 static void test_overlapping_works(void **state)
 {
     (void)state;

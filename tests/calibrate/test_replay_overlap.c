@@ -85,7 +85,7 @@ static void the_pace_of_steps_is_taken_out(void **state)
     assert_true(s.known && s.error < 0.02);
 }
 
-/* Works observed in one situation only, or too short, are ignored. One pair gives no scatter. */
+/* Kernels observed in one situation only, or too short, are ignored. One pair gives no scatter. */
 static void what_tells_nothing_is_left_out(void **state)
 {
     (void)state;

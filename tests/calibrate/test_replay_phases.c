@@ -16,7 +16,7 @@ static dl_step_phases find(const rank_trace *t, size_t *work, size_t count, dl_s
     return phases;
 }
 
-/* Two works before the backward pass; one within it without a range; those of the optimizer. */
+/* Two kernels before the backward pass, one within it without a range, and the optimizer's. */
 static void ranges_tell_the_phases(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static void run_free(run_of_steps *r)
     dl_replay_run_free(&r->run);
 }
 
-/* Works run in sequence, so times add up, and the mean of the other steps' latenesses is the
+/* Kernels run in sequence, so times add up, and the mean of the other steps' latenesses is the
  * overall mean. */
 static void what_is_taken_out_is_put_back(void **state)
 {

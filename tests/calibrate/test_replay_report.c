@@ -32,7 +32,7 @@ static dl_trace two_steps(void)
     return trace;
 }
 
-/* Steps as step detection would find them: works 1, 5 | 8, 12 | 15 of the trace. */
+/* Steps as step detection would find them: records 1, 5 | 8, 12 | 15 of the trace. */
 static dl_activity_steps given_steps(void)
 {
     static const size_t work[] = {1, 5, 8, 12, 15};

@@ -47,7 +47,7 @@ static void missing_files_and_folders_are_errors(void **state)
     assert_null(text);
 }
 
-/* Of the files b and a the text names a, whether or not the folder ends with a slash. */
+/* The text names a, not b, whether or not the folder ends with a slash. */
 static void a_folder_names_its_first_file(void **state)
 {
     (void)state;

@@ -227,7 +227,7 @@ static void second_reader_adds_its_gradient(void **state)
     }
 }
 
-/* The same positions are chosen, also for equal maxima. */
+/* Both backends choose the same positions, also for equal maxima. */
 static void pooling_chooses_the_first_of_equal_maxima(void **state)
 {
     (void)state;

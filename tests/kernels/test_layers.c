@@ -212,7 +212,7 @@ static void check_same(const layer_rig *a, const void *from_a, const layer_rig *
     free(y);
 }
 
-/* The same numbers in both precisions: float has a precision of 1e-7, sums of some hundred terms
+/* Both precisions give the same numbers: float has a precision of 1e-7, sums of some hundred terms
  * 1e-5. */
 static void float_matches_double(void **state)
 {

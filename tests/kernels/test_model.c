@@ -235,7 +235,7 @@ static void a_model_starts_like_another(void **state)
     dl_model_destroy(drawn);
 }
 
-/* The same step twice gives the same bits: the first leaves nothing behind. */
+/* A step that is run twice gives the same bits: the first run leaves no state. */
 static void steps_repeat_bit_for_bit(void **state)
 {
     (void)state;

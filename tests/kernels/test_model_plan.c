@@ -99,8 +99,8 @@ static void gradients_match_finite_differences(void **state)
     dl_model_destroy(model);
 }
 
-/* The same step, repeated after another one, gives the same bits: shared memory is written before
- * it is read. */
+/* A step that is repeated after another one gives the same bits: shared memory is written before it
+ * is read. */
 static void steps_repeat_bit_for_bit(void **state)
 {
     (void)state;

@@ -256,9 +256,9 @@ static void bytes_are_off_by_half_a_scale_at_most(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Of ranges of 5 and 2 numbers the 2 and the 1 largest in magnitude are sent, of equal ones the
- * first; the others are added to the next message's numbers. The part of a double that float cannot
- * represent, 1e-12, stays in the residual. */
+/* The 2 numbers of largest magnitude in a range of 5 are sent, and the 1 in a range of 2, the first
+ * of equal ones; the others are added to the next message's numbers. The part of a double that
+ * float cannot represent, 1e-12, stays in the residual. */
 static void topk_sends_the_largest_and_keeps_the_rest(void **state)
 {
     (void)state;

@@ -75,7 +75,7 @@ static void only_its_own_bytes_are_read(void **state)
         memcpy(part, text, bytes);
         assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", part, bytes, &err), DL_OK);
         free(part);
-        /* The same error if the rest of the text follows. */
+        /* The error is the same if the rest of the text follows. */
         dl_error again = {0};
         assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", text, bytes, &again), DL_OK);
         assert_int_equal(again.line, err.line);

@@ -151,7 +151,8 @@ static void passes_have_the_bits_of_one_thread(void **state)
     check_model("resnet50", 64, DL_DOUBLE, 3);
 }
 
-/* Three updates of so many numbers that they have several parts. */
+/* The number of parameters of three updates, large enough for each to be divided into several
+ * parts. */
 enum { PARAMETERS = 50001 };
 
 typedef struct updates {

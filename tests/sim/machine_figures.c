@@ -1,7 +1,7 @@
-/* What follows from the links of the machines in scenarios/machines, beside what was measured: a
- * table, and exit code 1 if a machine that has measured figures of which none went into its file
- * has none of them within 10 %. Figures of a like box are of the same sort of link elsewhere; a
- * machine of which nothing was found says so in its last row.
+/* Times that follow from the links of the machines in scenarios/machines, beside measured ones: a
+ * table, and exit code 1 for a machine whose measured figures, none of which is in its file, are
+ * all more than 10 % off. Figures of a similar box are of the same kind of link elsewhere; the last
+ * row of a machine without published figures says so.
  *
  *   host-gpu   one GPU and its socket's memory; all GPUs at once, each with its own socket's: sum
  *   gpu-gpu    GPU 0 to another one, and both ways at once: sum
@@ -9,8 +9,7 @@
  *              all pulls of a model of S bytes. `device`: keys are spread over the GPUs, which sum
  *              them, so that each sends S/n to each other one, and that again for the pulls;
  *              `local`: the host's memory sums
- *   NAME n     collective on n GPUs of each of some nodes; bus bandwidth as nccl-tests defines it
- */
+ *   NAME n     collective on n GPUs of each of some nodes; bus bandwidth as in nccl-tests */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

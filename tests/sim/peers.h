@@ -99,7 +99,7 @@ static inline void peer_write_machine(int nodes)
     DL_ASSERT(fclose(out) == 0, "cannot write %s", PEER_MACHINE);
 }
 
-/* What dlsim makes of it; release with dl_run_result_free. */
+/* dlsim's result of it; release with dl_run_result_free. */
 static inline dl_run_result peer_simulate(const peer_case *of)
 {
     static const char costs_text[] =
@@ -150,7 +150,7 @@ static inline dl_run_result peer_simulate(const peer_case *of)
 }
 
 #ifdef PEER_SIMGRID
-/* What SimGrid makes of it, with more of its options; false if the program cannot be run. */
+/* SimGrid's result of it, with more of its options; false if the program cannot be run. */
 static inline bool peer_simgrid(const peer_case *of, const char *options, double *simulated_s,
                                 double *run_s)
 {

@@ -244,7 +244,7 @@ static int steps(void)
     return 2 * ((int)set.nodes - 1);
 }
 
-/* Of the loop's chunk, which is smaller in the last loop; at least a byte each. */
+/* Bytes of the next slice of the loop's chunk, which is smaller in the last loop; at least 1. */
 static int slice_bytes(const place *p)
 {
     const double parts = (double)(set.nodes * set.channels), chunk = CHUNK_SLICES * SLICE_BYTES;

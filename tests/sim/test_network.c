@@ -337,7 +337,7 @@ static void random_flows_end_as_in_the_plain_solver(void **state)
     }
 }
 
-/* Workers with one unshared link each, and all combinations of three links behind it: bundles with
+/* Workers with one unshared link each, followed by all combinations of three links: bundles with
  * classes that are sometimes limited by their unshared links, whose rates range from far above to
  * far below a fair share; some workers have two concurrent flows. */
 static void random_workers_end_as_in_the_plain_solver(void **state)
@@ -409,7 +409,7 @@ static void narrow_links_of_their_own_stand_out(void **state)
 }
 
 /* The bytes that cross a link never exceed its capacity times the time, and one link is full
- * throughout: 60 flows over A and one of 20 links behind it. */
+ * throughout: 60 flows over A and then over one of 20 other links. */
 static void capacity_is_never_exceeded(void **state)
 {
     (void)state;

@@ -100,7 +100,7 @@ static void test_device(void **state)
     assert_int_equal(d->time.launch_bound_ns, 130 * US);
     assert_int_equal(d->time.exposed_communication_ns, 50 * US);
     assert_float_equal(d->kernel_total_ns, 350 * US, 0);
-    /* Of two kernels with a total of 100 us, the one whose name sorts first. */
+    /* The one whose name sorts first of two kernels with a total of 100 us. */
     assert_int_equal(d->kernel_count, 3);
     assert_string_equal(d->kernels[0].name, "volta_sgemm_64x64_nt");
     assert_int_equal(d->kernels[0].class, DL_KERNEL_GEMM);
@@ -134,7 +134,7 @@ static bool warns(const dl_activity_summary *summary, const char *part)
     return false;
 }
 
-/* 3 of 8 works have launches; one starts 1 us before its launch. */
+/* 3 of 8 kernels have launches; one starts 1 us before its launch. */
 static void test_quality(void **state)
 {
     (void)state;

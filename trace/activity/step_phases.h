@@ -1,21 +1,21 @@
 /* Phases of the steps of a line: forward passes, backward passes and the update, derived from the
- * roles of the work (phases.h): kernels on a device, operators on a thread.
+ * roles of its operations (phases.h): kernels on a device, operators on a thread.
  *
- * A step's work, in order, is forward up to the first backward work, or up to the loss if only
- * kernels' names give roles and the loss is the last work named as forward. After that, the phase
- * of each run of work without a role follows from the works before and after the run:
+ * A step's operations, in order, are forward up to the first backward one, or up to the loss if
+ * only kernels' names give roles and the loss is the last operation named as forward. After that,
+ * the phase of each run of operations without a role follows from those before and after the run:
  *
  *   after input or an update          forward if a backward pass follows; if only kernels' names
  *                                     give roles, it must also be as long as described below
- *   before any other backward work    backward, unless it repeats a forward pass
+ *   before any other backward one     backward, unless it repeats a forward pass
  *   at the step's end                 update, unless it only repeats a forward pass, within which
  *                                     the step was cut
  *   before an update or input         update
  *
- * A run repeats a forward pass (accumulated gradients) if it has four works or more, or most of its
- * works are named as forward; has at least half as many works as the first forward pass; and if
- * works with names of the first pass are 0.8 of the shorter of the two. Calls of collectives belong
- * to the run around them. In a step without backward work, phases are not distinguished. */
+ * A run repeats a forward pass (accumulated gradients) if it has four operations or more, or most
+ * of them are named as forward; if it has at least half as many as the first forward pass; and if
+ * those with names of the first pass are 0.8 of the shorter of the two. Calls of collectives belong
+ * to the run around them. In a step without backward operations, phases are not distinguished. */
 #ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
 #define DL_TRACE_ACTIVITY_STEP_PHASES_H
 

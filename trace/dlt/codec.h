@@ -62,7 +62,7 @@ uint8_t *dl_dlt_encode(uint8_t *out, const dl_record *record, dl_dlt_previous *p
 const uint8_t *dl_dlt_decode(const uint8_t *at, const uint8_t *end, dl_record *record,
                              dl_dlt_previous *previous);
 
-/* Fills the chunk header, the DL_DLT_CHUNK_HEADER_BYTES at `chunk`, for the payload behind it. */
+/* Fills the chunk header, DL_DLT_CHUNK_HEADER_BYTES at `chunk`, for the payload that follows it. */
 void dl_dlt_chunk_seal(uint8_t *chunk, dl_dlt_chunk type, uint32_t payload_bytes);
 
 /* Returns the CRC-32 of a chunk's type, length and payload. */
