@@ -626,6 +626,15 @@ static void free_inputs(run_inputs *in, const dl_scenario *scenario)
     free(in->expected_work);
 }
 
+/* Whether a run may end early once its steps repeat: nothing varies them. Expected work that is
+ * dealt in turn repeats only after as many steps as there are workers, so it is excluded. */
+static bool may_repeat(const dl_scenario *scenario, const dl_team_config *team, bool is_split,
+                       bool expects_work)
+{
+    return !is_split && scenario->input.loaders == 0 && team->syncer == NULL &&
+           !dl_absences_given(&team->absences) && !expects_work;
+}
+
 /* Makes the team's configuration, except for the machine. */
 static dl_team_config team_config(const dl_run_config *config, const run_inputs *in)
 {
@@ -642,16 +651,12 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
     const bool is_split = runs_programs(scenario, point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
-    /* A run may end early once its steps repeat, unless something below varies them. Expected work
-     * dealt in turn repeats only after as many steps as there are workers, so it is excluded. */
     const dl_absences absences = absences_of(scenario, point);
-    const bool may_repeat = !is_split && scenario->input.loaders == 0 && syncer == NULL &&
-                            !dl_absences_given(&absences) && in->expected_work == NULL;
     double reduce_ns, reduce_late_ns;
     dl_run_reduce_ns(scenario, in->costs, point, in->side_by_side * in->workload.backward_ns,
                      &reduce_ns, &reduce_late_ns);
     const bool elastic = dl_absences_given(&absences);
-    return (dl_team_config){
+    dl_team_config team = {
         .platform = platform_of(scenario, point),
         .companions = {elastic ? &dl_absences_companion : NULL, syncer != NULL
                                                                     ? &dl_syncer_companion
@@ -671,7 +676,6 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .pulls_under_lock = scenario->gpu != NULL && scenario->gpu->in_turn,
         .keeps_logs =
             config->steady_after > 0 || syncer != NULL || (double)steps * workers <= log_steps,
-        .steady_after = may_repeat ? config->steady_after : 0,
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
         .warmup = is_observed ? scenario->warmup : warm_up_steps(scenario, point),
         .option = point->option,
@@ -697,6 +701,9 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .slow = config->without_slow || is_split ? NULL : in->slow,
         .observer = config->observer,
     };
+    if (may_repeat(scenario, &team, is_split, in->expected_work != NULL))
+        team.steady_after = config->steady_after;
+    return team;
 }
 
 /* Creates the GPUs of a point for a team of this configuration and its engine; none for workers on
