@@ -126,6 +126,11 @@ static void boxes_may_have_a_network(void **state)
     assert_int_equal(m.nodes, 1);
     assert_int_equal(m.kinds[0].nic_count, 1);
     dl_machine_free(&m);
+}
+
+static void faulty_networks_of_boxes_are_refused(void **state)
+{
+    (void)state;
     static const struct {
         const char *name, *error;
     } bad[] = {
@@ -285,8 +290,8 @@ static void a_rack_is_one_domain(void **state)
     dl_machine_free(&m);
 }
 
-/* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions; its ports are on
- * PCIe. */
+/* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions; its ports are
+ * on PCIe. */
 static void gpus_of_a_grace_are_on_c2c(void **state)
 {
     (void)state;
@@ -611,6 +616,7 @@ int main(void)
         cmocka_unit_test(boxes_are_as_the_table_says),
         cmocka_unit_test(one_node_needs_no_network),
         cmocka_unit_test(boxes_may_have_a_network),
+        cmocka_unit_test(faulty_networks_of_boxes_are_refused),
         cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(b200_sum_in_the_switch_from_six_on),
         cmocka_unit_test(a_rack_is_one_domain),
