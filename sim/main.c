@@ -705,8 +705,12 @@ static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
 /* Writes the file or the drawing of the machine of this name or file, without a scenario. */
 static dl_status write_machine(const char *path, const dl_settings *set, dl_error *err)
 {
+    const dl_file_role outputs[] = {{"--save-machine", set->save_machine},
+                                    {"--draw-machine", set->draw}};
+    const dl_file_role read = {"the machine file", path};
     dl_machine machine = {0};
-    dl_status status = dl_machine_open(&machine, path, err);
+    dl_status status = dl_outputs_check(outputs, DL_LENGTH(outputs), &read, 1, err);
+    if (status == DL_OK) status = dl_machine_open(&machine, path, err);
     if (status == DL_OK && set->save_machine != NULL)
         status = dl_machine_save(&machine, set->save_machine, err);
     if (status == DL_OK && set->draw != NULL)

@@ -39,6 +39,7 @@ expect 0 "2 points" "${run[@]}" --workers 2,4 --machine alone.ini -o by_file.csv
 diff <(grep -v '^# scenario' by_name.csv) <(grep -v '^# scenario' by_file.csv) || fail "the file of a machine alone differs"
 grep -q '^graph\|^digraph' alone.dot || fail "no drawing of a machine alone"
 expect 1 "8xnothing" --machine 8xnothing --save-machine alone.ini
+expect 2 "--save-machine would overwrite the machine file" --machine alone.ini --save-machine ./alone.ini
 # Without --workers: 1, 2, 4, ... and all GPUs, of the machine or of --gpus.
 expect 0 "4 points" "${run[@]}" --machine 6xrtx3090
 expect 0 "2 points" "${run[@]}" --machine 8xv100@10gbe --gpus 0,3
