@@ -36,10 +36,10 @@ char *dl_generators_answer(const dl_result *best, bool among_several);
 
 #define DL_BOUND_TEXT_BYTES 64
 
-/* Returns the bottleneck of a row that ran: "host" if the host's thread launches all the time, else
- * the part that takes most of the time, or a link, resource or stage that is busy during that part:
- * "compute", "input", "server", "slowest worker", "node0 gpu1 up", "stage 2". The string is in
- * `text` or borrowed from the row. */
+/* (bound.c) Returns the bottleneck of a row that ran: "host" if the host's thread launches all the
+ * time, else the part that takes most of the time, or a link, resource or stage that is busy during
+ * that part: "compute", "input", "server", "slowest worker", "node0 gpu1 up", "stage 2". The string
+ * is in `text` or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
 /* Whether failures can stop the row's job; with a syncer the job continues without a failed
