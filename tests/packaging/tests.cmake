@@ -7,7 +7,3 @@ set_tests_properties(test_installed PROPERTIES LABELS unit)
 # The Debian packages.
 add_test(NAME test_package COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_package.sh ${CMAKE_BINARY_DIR})
 set_tests_properties(test_package PROPERTIES LABELS slow SKIP_RETURN_CODE 77)
-
-# The Python wheels, in clean environments.
-add_test(NAME test_wheels COMMAND ${PROJECT_SOURCE_DIR}/scripts/wheel.sh)
-set_tests_properties(test_wheels PROPERTIES LABELS "slow;release_only" SKIP_RETURN_CODE 77 TIMEOUT 3600)
