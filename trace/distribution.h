@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 
-/* In the unit of the values. All members are 0 if count is 0. */
+/* Statistics of a sample, in the unit of its values; all 0 if count is 0. */
 typedef struct dl_distribution {
     size_t count;
     double mean;

@@ -14,13 +14,13 @@
 #include <stdint.h>
 
 typedef enum dl_record_kind {
-    DL_RECORD_STEP = 1, /* step of a worker: step, samples; staleness in asynchronous modes */
-    DL_RECORD_COMPUTE,  /* operation: name = layer, phase, samples */
-    DL_RECORD_COPY,    /* copy between the memory of worker and server: bytes, phase push or pull */
-    DL_RECORD_AVERAGE, /* arithmetic of a server or a collective: bytes of one vector, vectors,
-                         * threads */
-    DL_RECORD_WAIT,    /* blocked worker: name = "barrier" or "lock" */
-    DL_RECORD_INPUT,   /* preparation of a batch: samples, bytes */
+    DL_RECORD_STEP = 1, /* step of a worker; sets step, samples, staleness (asynchronous) */
+    DL_RECORD_COMPUTE,  /* operation; sets name (layer), phase, samples */
+    DL_RECORD_COPY,     /* copy between worker's and server's memory; sets bytes, phase */
+    DL_RECORD_AVERAGE, /* arithmetic of a server or a collective; sets bytes of one vector, vectors,
+                        * threads */
+    DL_RECORD_WAIT,    /* blocked worker; sets name ("barrier" or "lock") */
+    DL_RECORD_INPUT,   /* preparation of a batch; sets samples, bytes */
     DL_RECORD_SLOWDOWN, /* intentional delay (--slow) */
     DL_RECORD_BENCH     /* sample of a micro-benchmark, see below */
 } dl_record_kind;
@@ -46,7 +46,7 @@ typedef struct dl_record {
     uint32_t name;    /* index of the name in the trace's strings; 0: none */
     uint32_t step;    /* step number of the worker, from 0 */
     uint32_t samples; /* samples of this worker in this step (its batch) */
-    uint32_t vectors; /* AVERAGE: vectors averaged; BENCH: copies, contenders */
+    uint32_t vectors; /* AVERAGE: number of vectors averaged; BENCH: see the table below */
     uint32_t threads; /* AVERAGE, BENCH: number of concurrent threads */
     uint64_t bytes;
     int64_t staleness; /* STEP in asynchronous modes: updates between read and application of the
@@ -73,15 +73,15 @@ typedef struct dl_record {
  *   "pass"     -            1            1            batch    forward and backward on a GPU that
  *                                                              does not wait for launches
  *   "quantise_fp16", ..., "dequantise_fp16", ...
- *              one vector   -            1            -        encoding of a model's parameters for
+ *              one vector   -            1            -        encoding of a model's parameters in
  *                                                              each message kind of
- *                                                              kernels/quantise.h, and decoding;
- *                                                              topk of a hundredth
- *   "learned"  one vector   -            1            -        a copy of a model's parameters,
- *                                                              less another model's
+ *                                                              kernels/quantise.h, or decoding;
+ *                                                              topk keeps 1 % of them
+ *   "learned"  one vector   -            1            -        difference of two models' parameters,
+ *                                                              written to a third vector
  *   "shared_write", "shared_read"
  *              one vector   -            1            -        a copy to a vector that another core
- *                                                              has read; from a vector it wrote
+ *                                                              has read, or from one it has written
  * Memory beyond the caches, all threads together, see profiler/bench/bench_internal.h:
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"

@@ -11,7 +11,8 @@ const char *dl_shape_name(char name[DL_SHAPE_NAME_BYTES], const dl_shape_product
     return name;
 }
 
-/* Parses digits followed by `end` at *at and advances *at past `end`. */
+/* Parses a number of 1 to DL_SHAPE_MAX followed by `end` at *at; advances *at past `end` unless
+ * `end` is NUL. Returns false for any other text. */
 static bool take_size(const char **at, char end, int64_t *size)
 {
     char *rest = NULL;

@@ -89,11 +89,12 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
     return DL_OK;
 }
 
-/* Counts kinds of launching calls for the operations of one regular step. */
+/* Counts the launches of one regular step's operations by item; a graph counts as one kernel. */
 static void count_step(const dl_trace *trace, const dl_step_line *line,
                        const dl_activity_step *step, double counts[DL_CAPTURE_PER_RECORD])
 {
-    uint32_t graph_launch = 0; /* correlation of the previous graph; its nodes are consecutive */
+    uint32_t graph_launch = 0; /* correlation of the graph whose nodes are being skipped (they are
+                                * consecutive); 0: none */
     for (size_t i = step->first; i < step->first + step->count; i++) {
         const dl_activity *work = &trace->activities[line->work[i]];
         const bool node = work->kind != DL_ACTIVITY_GRAPH && work->object >> 32 != 0;

@@ -112,7 +112,8 @@ static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
     return roles == DL_ROLE_UPDATE ? DL_CPU_PART_UPDATE : DL_CPU_PART_FORWARD;
 }
 
-/* Positions from which the search for the next step continues. */
+/* Positions in the lists of calls and collectives at which the search for the next step's
+ * continues. */
 typedef struct places {
     size_t call, collective, running; /* running: the first collective that ends in or after the
                                        * step */
@@ -175,8 +176,8 @@ static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
     step->part_ns[part] += end_ns - at_ns;
 }
 
-/* Returns the number of the thread's operators that start within an outermost one, including
- * itself. */
+/* Returns the number of the thread's operators that start in from_ns .. to_ns, the interval of an
+ * outermost operator, including that one. */
 static size_t started_between(const dl_cpu_operators *operators, int64_t from_ns, int64_t to_ns)
 {
     size_t first = 0, after = 0;
@@ -329,8 +330,8 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
     return all;
 }
 
-/* Whether the passes of additions [a, a_end) and [b, b_end) begin with the same sizes, and b has
- * more of them. */
+/* Returns whether the passes of additions [a, a_end) and [b, b_end) begin with the same sizes, and
+ * b has more of them. */
 static bool continues(const addition *all, size_t a, size_t a_end, size_t b, size_t b_end)
 {
     if (b_end - b <= a_end - a) return false;
@@ -348,8 +349,8 @@ static size_t pass_end(const addition *all, size_t first, size_t count)
     return end;
 }
 
-/* Returns the bytes of all passes, without those of passes that a longer one of the same step
- * continues: backward passes begin at the loss, so both pass through the same layers first. */
+/* Returns the bytes of all passes, except passes that equal the beginning of a longer pass of the
+ * same step: backward passes begin at the loss, so both go through the same layers first. */
 static double bytes_once(const addition *all, size_t count)
 {
     double sum = 0;
@@ -369,7 +370,7 @@ static double bytes_once(const addition *all, size_t count)
 }
 
 /* Finds the gradients of the last pass, averaged over the regular steps that have the most frequent
- * number of gradients and the sizes of the first such step; and the mean bytes of a pass over all
+ * number of gradients and the sizes of the first such step. Also sets gradient_bytes from all
  * regular steps. */
 static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
 {

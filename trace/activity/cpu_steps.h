@@ -56,7 +56,8 @@ typedef struct dl_cpu_step {
     int64_t part_ns[DL_CPU_PARTS];
     size_t part_operators[DL_CPU_PARTS]; /* recorded operators in each part, including nested
                                           * ones */
-    size_t first, count;                 /* its collectives: those called in the step */
+    size_t first, count;                 /* its collectives, called in the step: collectives[first
+                                          * .. first + count - 1] */
     int64_t collectives_ns;              /* time in which at least one collective ran */
 } dl_cpu_step;
 
@@ -72,11 +73,11 @@ typedef struct dl_cpu_training {
     size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
                     * accumulated; 1 if updates lie between them (alternating models), or if there
                     * are none */
-    bool alternates;       /* updates lie between its passes: several optimizers, as of a GAN */
-    double gradient_bytes; /* bytes accumulated by AccumulateGrad per pass of a regular step; with
-                            * alternates those of its passes together, without a pass whose
-                            * gradients are the first ones of a longer pass, as the discriminator's
-                            * are in a generator's pass; 0: unknown */
+    bool alternates;       /* updates lie between its passes: several optimizers, as in a GAN */
+    double gradient_bytes; /* bytes of gradients accumulated by AccumulateGrad per pass of a regular
+                            * step. If `alternates`, the sum over its passes, without a pass whose
+                            * gradients begin a longer pass (a GAN's discriminator within the
+                            * generator's pass). 0: unknown */
     /* [gradient_count] gradients of the last pass of most regular steps, in the order of the
      * backward pass, with mean times; 0: the trace has no shapes */
     dl_cpu_gradient *gradients;

@@ -186,7 +186,8 @@ void dl_activity_label_init(dl_activity_label *label, const dl_activity *activit
     }
 }
 
-/* An activity with its sort key. `line` is its stream or thread. */
+/* An activity with its sort key. `line` is its stream or thread; a firm slice stays on its lane if
+ * one that is not firm crosses it; makes_way: the slice moves to an additional lane. */
 typedef struct slot {
     uint64_t line;
     int64_t start_ns, end_ns;

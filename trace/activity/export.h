@@ -43,7 +43,7 @@
 
 /* A training step, or another interval to show above the tracks. */
 typedef struct dl_export_step {
-    int64_t start_ns, duration_ns; /* ranges as in dl_activity */
+    int64_t start_ns, duration_ns; /* same value ranges as in dl_activity */
     const char *label;
 } dl_export_step;
 

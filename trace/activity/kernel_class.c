@@ -4,6 +4,14 @@
 
 #include "common/alloc.h"
 
+/* Rules for class and phase (see kernel_class.h), in order of precedence.
+ *
+ * A rule is a list of patterns, separated by '|'; a pattern matches anywhere in the name,
+ * case-sensitively; '*' inside a pattern matches any text, '^' in front the name's start.
+ *
+ * Sources of the names: symbol tables of NCCL 2.28.9, cuBLAS 13 and cuDNN 9 (all 5302 xmma kernels
+ * of cuDNN and none of cuBLAS' 6034 hold fprop, dgrad or wgrad); names in traces of PyTorch 1.8 to
+ * 2.x on V100, A100, H100 and MI300X; kernel names in the public sources of the others. */
 typedef struct kernel_rule {
     const char *patterns;
     dl_kernel_class class;
@@ -119,15 +127,6 @@ static const phase_rule phase_rules[] = {
      DL_PHASE_BACKWARD},
     {"fprop|Fprop|forward|Forward|fwd|Fwd|_fw_", DL_PHASE_FORWARD},
 };
-
-/* Rules of kernel_class.h, in order of precedence.
- *
- * A rule is a list of patterns, separated by '|'; a pattern matches anywhere in the name,
- * case-sensitively; '*' inside a pattern matches any text, '^' in front the name's start.
- *
- * Sources of the names: symbol tables of NCCL 2.28.9, cuBLAS 13 and cuDNN 9 (all 5302 xmma kernels
- * of cuDNN and none of cuBLAS' 6034 hold fprop, dgrad or wgrad); names in traces of PyTorch 1.8 to
- * 2.x on V100, A100, H100 and MI300X; kernel names in the public sources of the others. */
 
 enum { ID_UNSEEN = UINT8_MAX };
 
@@ -320,7 +319,7 @@ static const char *tell_nvshmem(const char *name)
 
 static const char *tell_nccl(const char *name)
 {
-    /* Names that others contain come last: "Reduce", "Gather", "Scatter". */
+    /* Names contained in other names come last: "Reduce", "Gather", "Scatter". */
     static const char *const collectives[] = {"AllReduce", "ReduceScatter", "AllGather", "AlltoAll",
                                               "AllToAll",  "SendRecv",      "Broadcast", "Reduce",
                                               "Gather",    "Scatter"};

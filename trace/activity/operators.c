@@ -262,8 +262,8 @@ static double forward_share(const dl_cpu_operators *operators, const dl_activity
     return backward > 0 ? forward / backward : 0;
 }
 
-/* The phases after the forward pass of which the step has operators: DL_ROLE_BACKWARD,
- * DL_ROLE_UPDATE; clearing gradients is no update. */
+/* Returns the phases after the forward pass for which the step has operators: DL_ROLE_BACKWARD and
+ * DL_ROLE_UPDATE, or-ed. Clearing gradients does not count as an update. */
 static unsigned later_phases(const dl_cpu_operators *operators, const dl_activity_step *step)
 {
     unsigned phases = 0;
@@ -274,7 +274,7 @@ static unsigned later_phases(const dl_cpu_operators *operators, const dl_activit
     return phases;
 }
 
-/* Whether the last step lacks a phase of all regular steps before it. */
+/* Returns whether the last step lacks a phase that all regular steps before it have. */
 static bool ends_early(const dl_cpu_operators *operators, const dl_activity_step *steps,
                        size_t count)
 {

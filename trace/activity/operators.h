@@ -13,13 +13,13 @@
 #include "trace/activity/steps.h"
 #include "trace/dlt/dlt.h"
 
-/* Operators of the training thread; those of an optimizer and of a data loader are annotations.
+/* Operators of the training thread, including the annotations of an optimizer and a data loader.
  * Owns its arrays, borrows the activities; release with dl_cpu_operators_free. */
 typedef struct dl_cpu_operators {
     uint32_t thread;
     const dl_activity **items; /* [count] outermost operators by start */
-    size_t count;              /* 0: the trace holds no operators, or device work, or calls and
-                                * operators of such work (dl_cpu_lost_device) */
+    size_t count;              /* 0: the trace holds no operators, or it holds device work or signs
+                                * of lost device work (dl_cpu_lost_device) */
     const dl_activity **calls; /* [call_count] calls of collectives by start, including nested
                                 * ones */
     size_t call_count;
@@ -38,10 +38,10 @@ void dl_cpu_operators_free(dl_cpu_operators *operators);
 /* Returns the end of an outermost operator, in ns. */
 int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item);
 
-/* Returns the ends of the steps given by the operators, *count of them, ascending: of each update
- * after a backward pass or, if there are fewer than three, of the repeating units (dl_period_find).
- * The first end may belong to a partial step. The caller frees the array. Sets *by_update if
- * updates end the steps. */
+/* Returns the times that divide the operators into steps, *count of them, ascending: the end of
+ * each update after a backward pass or, if there are fewer than three, the start of each repeating
+ * unit (dl_period_find). The first one may end a partial step. The caller frees the array. Sets
+ * *by_update if updates end the steps. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update);
 
 /* Labels steps of steps[count] as OTHER if their ratio of forward to backward operators exceeds

@@ -36,7 +36,7 @@ typedef struct dl_step_phases {
     size_t passes;        /* forward passes in most of these: micro-batches whose gradients are
                          * accumulated; 1 if an update lies between two passes, or unknown */
     bool alternates;      /* an update lies between two passes of most of these steps: several
-                           * optimizers, as of a GAN */
+                           * optimizers, as in a GAN */
 } dl_step_phases;
 
 /* Finds the phases of the work of `line`; `phases` must be zeroed. O(n log n). */

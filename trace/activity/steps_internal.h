@@ -47,7 +47,7 @@
 
 /* Level of detail of symbols. */
 typedef enum dl_symbol_detail {
-    DL_SYMBOL_SHAPES, /* as above */
+    DL_SYMBOL_SHAPES, /* with launch shapes and sizes */
     DL_SYMBOL_NAMES   /* without launch shapes and sizes, for steps whose shapes vary */
 } dl_symbol_detail;
 

@@ -160,8 +160,8 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 share of the processors' time used by other programs, and by the
  *                                 host of a virtual machine
  *   rank, world_size, local_rank, rank_exchange
- *                                 of a rank with some of `workers`: its number, the number of
- *                                 ranks, its number on its host; "mpi" or "nccl"
+ *                                 if the run has several ranks: the process's rank, number of
+ *                                 ranks, rank on its host; "mpi" or "nccl"
  *   slow                          "1:2": worker 1 slowed by a factor of two; "": none
  *   work                          "uniform:0.4": steps drew their sample counts; missing: equal
  *                                 counts
@@ -173,7 +173,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 "single"; "pinned" or "pageable"; precision of products' factors,
  *                                 "fp32", "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
  *   device_memory_bytes           on GPUs: memory of the first one used at the end by all processes
- *   compress                      of gradients: "none", "fp16" or "1bit"
+ *   compress                      compression of gradients: "none", "fp16" or "1bit"
  *   stopped                       signal that ended the run early, "SIGINT" or "SIGTERM"
  *   failed                        reason of the run's failure; its last step may lack an exchange
  *   clock_start_ns                CLOCK_MONOTONIC at the start

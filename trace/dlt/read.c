@@ -14,8 +14,8 @@ typedef struct reader {
     size_t record_capacity, activity_capacity, meta_capacity;
 } reader;
 
-/* Makes room for `more` objects after count in a block of *capacity, growing it at least
- * twofold. */
+/* Makes room for `more` objects after the first `count` in a block of *capacity objects: doubles
+ * the block, or grows it to count + more if *capacity < more. */
 static void *reserve(void *block, size_t *capacity, size_t count, size_t more, size_t size)
 {
     if (*capacity - count >= more) return block;

@@ -116,7 +116,7 @@ struct dl_trace_stream {
     dl_trace_writer *writer;
     dl_trace_stream *next;
     open_chunk *records, *activities;
-    int64_t due_ns; /* end time of a record from which the chunk is flushed */
+    int64_t due_ns; /* the chunk is flushed at the first record that ends at or after this time */
     dl_dlt_previous previous;
     dl_activity_previous previous_activity;
 };
@@ -412,7 +412,8 @@ void dl_trace_stream_flush(dl_trace_stream *stream)
     flush_activities(stream);
 }
 
-/* Called when a chunk is full or due, or when this record starts the stream's flush interval. */
+/* Flushes the records if the chunk is full or due; the stream's first record only starts the flush
+ * interval. */
 static void spill_records(dl_trace_stream *stream, bool full)
 {
     int64_t end_ns = stream->previous.end_ns;

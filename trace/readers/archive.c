@@ -25,7 +25,7 @@ static bool recognises(const char *begin, size_t bytes)
 typedef struct member {
     struct archive *archive; /* archive with the members; borrowed */
     struct archive *text;    /* decompressed text of one member */
-    char *packed;            /* [BUFFER_BYTES] */
+    char *packed;            /* [BUFFER_BYTES] buffer for the member's packed bytes */
     char begin[BEGIN_BYTES]; /* [begin_bytes] first bytes, of which begin_at have been delivered */
     size_t begin_bytes, begin_at;
     bool failed; /* reading the archive failed; its error gives the reason */

@@ -10,7 +10,7 @@
 #include "common/keys.h"
 #include "common/names.h"
 
-/* Maximum length of a collective's name. */
+/* Buffer size of a simplified name; longer names are truncated. */
 #define NAME_BYTES 256
 
 static const char *const collectives[] = {
@@ -18,8 +18,8 @@ static const char *const collectives[] = {
     "Gather",    "Scatter",   "Send",          "Recv",     NULL};
 enum { COLLECTIVES = DL_LENGTH(collectives) - 1 };
 
-/* The first match in a name applies, so names contained in others come last: "Reduce", "Gather",
- * "Scatter". */
+/* The first row whose text occurs in a name applies, so texts contained in other texts come last:
+ * "reduce", "gather", "scatter". */
 static const struct {
     const char *text, *collective;
 } names[] = {
@@ -71,7 +71,7 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
 static const char *const algorithms[] = {"ring",     "tree", "direct",  "hierarchical",
                                          "pairwise", "nvls", "collnet", NULL};
 
-/* Values of a section. */
+/* Values of a [pattern] section. */
 typedef struct pattern {
     char *text;
     int collective, algorithm; /* algorithm -1: not given */
@@ -86,7 +86,7 @@ static const dl_key rows[] = {
 };
 static const dl_keys keys = {rows, DL_LENGTH(rows), NULL};
 
-/* Returns whether an alternative of the patterns has no letter to match. */
+/* Returns whether one of the alternatives has no character to match. */
 static bool is_empty(const char *patterns)
 {
     for (const char *end;; patterns = end + 1) {

@@ -1,4 +1,4 @@
-/* Files of profilers that are not traces of activities. */
+/* Rejection of profilers' files that are not traces of activities. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -236,7 +236,7 @@ namespace
 using namespace dl_json;
 
 constexpr size_t WINDOW_BYTES = 1U << 20;
-/* Large enough for a small file. */
+/* Size of the first window, enough for a small file. */
 constexpr size_t FIRST_WINDOW_BYTES = 1U << 14;
 /* Room in front of a window for the bracket that makes its events an array. */
 constexpr size_t FRONT_BYTES = 1;

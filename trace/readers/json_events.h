@@ -1,4 +1,4 @@
-/* Raw JSON values and their conversions. */
+/* Raw JSON values and their conversions; incremental reading of Chrome traces. */
 #ifndef DL_TRACE_READERS_JSON_EVENTS_H
 #define DL_TRACE_READERS_JSON_EVENTS_H
 
@@ -86,7 +86,7 @@ typedef struct dl_json_events_spec {
 typedef struct dl_json_events_result {
     uint64_t bytes;    /* size of the text */
     uint64_t events;   /* number of delivered events */
-    uint64_t replaced; /* number of forbidden bytes, in windows that contain any */
+    uint64_t replaced; /* number of forbidden bytes that were replaced */
     uint64_t ignored;  /* bytes after the last whole event of a truncated text, or after its end */
     bool complete;     /* the text is not truncated */
 } dl_json_events_result;

@@ -44,7 +44,8 @@ uint64_t dl_json_count(dl_json_text value)
     return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* Reads the exponent after 'e' at text.at[i], limited to 99, which is beyond any time. */
+/* Reads the exponent after 'e' at text.at[i]. Stops accumulating digits at 99, which is beyond any
+ * time. Returns false if there is no number. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';
@@ -59,7 +60,7 @@ static bool read_exponent(dl_json_text text, size_t i, int *exponent)
     return true;
 }
 
-/* Computes sum * 10^power, rounded to the nearest. */
+/* Computes sum * 10^power, rounded to the nearest. Returns false on overflow. */
 static bool scale(uint64_t sum, int power, uint64_t *scaled)
 {
     for (; power > 0 && sum > 0; power--) {

@@ -221,7 +221,7 @@ static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
     return dl_trace_builder_intern(&kineto->builder, text, (size_t)(at - text));
 }
 
-/* Parses "Memcpy HtoD (Pinned -> Device)". The host's side is the one other than the device. */
+/* Gets the direction and the host's kind of memory from "Memcpy HtoD (Pinned -> Device)". */
 static void tell_copy(const char *name, dl_activity *copy)
 {
     static const struct {

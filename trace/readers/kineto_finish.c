@@ -133,7 +133,7 @@ static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint6
     return sum;
 }
 
-/* Returns the collective of a string id, which is computed once. */
+/* Returns the collective that the range with this name (string id) calls, or NULL; cached. */
 static const char *collective_of(dl_kineto *kineto, uint32_t name)
 {
     const dl_trace_builder *builder = &kineto->builder;

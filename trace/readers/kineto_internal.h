@@ -50,7 +50,7 @@ typedef enum dl_kineto_key {
     KEY_END
 } dl_kineto_key;
 
-/* Sources of a collective's call, best first. */
+/* Sources of the data about a collective's call, best first. */
 typedef enum dl_kineto_told {
     TOLD_BY_PARAMETERS, /* record_param_comms with its arguments */
     TOLD_BY_RANGE,      /* "nccl:all_reduce" */
@@ -62,8 +62,9 @@ typedef struct dl_kineto_call {
     dl_kineto_told told;
     const char *collective;
     uint64_t in_bytes, out_bytes; /* 0: unknown */
-    uint32_t ranks;               /* 0: unknown */
-    uint32_t group, group_ranks;  /* text ids: name, "[0, 1]"; 0: unknown */
+    uint32_t ranks;               /* number of ranks; 0: unknown */
+    uint32_t group, group_ranks;  /* text ids of the process group's name and its ranks ("[0, 1]");
+                                   * 0: unknown */
     uint32_t thread, correlation; /* correlation is set for calls known from kernels */
     int64_t start_ns, duration_ns;
 } dl_kineto_call;
@@ -82,7 +83,8 @@ typedef struct dl_kineto_copy {
 
 /* Number of calls of an operator with an input of these first dimensions. */
 typedef struct dl_kineto_size {
-    int64_t samples, second; /* second: 0 if it has none, or only features after the first */
+    int64_t samples, second; /* second: 0 if the input has no second dimension, or it holds
+                              * features */
     size_t calls;
 } dl_kineto_size;
 
@@ -109,12 +111,13 @@ typedef struct dl_kineto {
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
     size_t copy_count;
-    /* By operator: first dimensions of its inputs, and their numbers of elements (as samples) */
+    /* By operator: calls by the first dimensions of the input, and by its number of elements
+     * (stored in `samples`) */
     dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS], elements[DL_KINETO_SAMPLE_OPERATORS];
     int64_t base_ns;
     int64_t rank, ranks; /* -1: unknown */
     bool has_fraction;   /* a time has a fraction of a microsecond */
-    int64_t pid;         /* process of the host; -1: none yet */
+    int64_t pid;         /* process id of the first host event; -1: none yet */
     bool several_pids;
     uint64_t python_functions, other_events;
     char *other_category; /* category of the first of other_events */

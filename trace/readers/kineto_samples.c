@@ -7,9 +7,9 @@
 #include "trace/readers/kineto_internal.h"
 #include "trace/readers/reader.h"
 
-/* Operators whose input has a sample per row, the most reliable first. The rows of a linear layer's
- * input after flattening are samples times positions. The last one is the loss, whose targets are
- * one per sample or per position. */
+/* Operators whose input has one sample per row, the most reliable first. The rows of a linear
+ * layer's input after flattening are samples times positions. The last operator is the loss, which
+ * has one target per sample or per position. */
 static const struct {
     const char *name;
     int input;       /* index of the input with the samples */
@@ -26,7 +26,7 @@ typedef struct shape {
     int wanted, input;
     size_t dims;
     int64_t first, second;
-    int64_t elements; /* number of elements of the input; INT64_MAX: at least as many */
+    int64_t elements; /* number of elements of the input; INT64_MAX: as many or more, or unknown */
 } shape;
 
 static void take_dim(void *context, dl_json_text key, dl_json_text value)
@@ -48,7 +48,7 @@ static void take_input(void *context, dl_json_text key, dl_json_text value)
     if (s->input++ == s->wanted && !dl_json_visit(value, take_dim, s)) s->first = 0;
 }
 
-/* Maximum number of different sizes that are counted of an operator; the calls of others are not
+/* Maximum number of different sizes counted per operator; calls with further sizes are not
  * counted. */
 #define SIZES_MAX 4096
 
@@ -97,9 +97,9 @@ static size_t calls_with(const dl_kineto_sizes *sizes, int64_t samples)
     return calls;
 }
 
-/* The most frequent first dimension, with the most frequent second one beside it; of equally
- * frequent ones, the one with the most samples: an embedding of positions has one row for all
- * samples, and is called as often as the embedding of words. */
+/* Returns the most frequent first dimension with its most frequent second dimension. Of equally
+ * frequent first dimensions the largest is chosen: a position embedding has one row for all samples
+ * and is called as often as the word embedding. */
 static dl_kineto_size most_frequent(const dl_kineto_sizes *sizes)
 {
     dl_kineto_size best = {0};
@@ -117,8 +117,9 @@ static dl_kineto_size most_frequent(const dl_kineto_sizes *sizes)
     return best;
 }
 
-/* Takes the batch from the first operator that was called. Sequences may have the samples in the
- * first dimension or in the second one: the loss tells which if it has one target per sample. */
+/* Takes the batch size from the first operator of the table that was called. Sequences may have the
+ * samples in the first or in the second dimension: the loss tells which if it has one target per
+ * sample. */
 void dl_kineto_tell_samples(dl_kineto *kineto)
 {
     const int64_t targets = most_frequent(&kineto->samples[LOSS]).samples;

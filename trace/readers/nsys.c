@@ -166,7 +166,7 @@ static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int
     return NULL;
 }
 
-/* Returns the id, in the process's trace, of a text of StringIds. */
+/* Returns the id, in the process's trace, of a text of StringIds; 0 if it is missing. */
 static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
 {
     size_t slot = (size_t)id & (DL_NSYS_TEXTS - 1);
@@ -515,7 +515,8 @@ static void add_range(dl_nsys *nsys, nsys_process *process, const nsys_rows *row
     dl_trace_builder_append(&process->builder, &range);
 }
 
-/* Reads events of the types in ENUM_NSYS_EVENT_TYPE: ranges of threads and of processes; marks. */
+/* Reads the NVTX events that `where` selects by their type in ENUM_NSYS_EVENT_TYPE: ranges of
+ * threads and of processes, or marks. */
 static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
 {
     nsys_rows rows;
@@ -613,7 +614,7 @@ static void find_processes(dl_nsys *nsys)
     qsort(nsys->processes, nsys->process_count, sizeof(nsys_process *), by_device_and_pid);
 }
 
-/* Returns one number, or `otherwise` if there is none. */
+/* Returns the number that the query yields, or `otherwise` if there is none. */
 static int64_t find_number(sqlite3 *file, const char *sql, int64_t otherwise)
 {
     sqlite3_stmt *statement = NULL;

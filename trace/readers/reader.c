@@ -120,7 +120,7 @@ static void free_item(dl_read_trace *item)
     dl_trace_free(&item->trace);
 }
 
-/* Returns whether the process has the wanted number; NULL: any. */
+/* Returns whether the meta key has the value `wanted`; NULL: any. */
 static bool has_number(const dl_trace *trace, const char *key, const char *wanted)
 {
     const char *number = dl_trace_meta(trace, key);

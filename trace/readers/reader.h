@@ -14,13 +14,13 @@
  * Meta keys, if known: rank, world_size, host, command, clock = "realtime", device.N.name,
  * thread.N, framework, nccl_version, record_shapes = 1. dlprof run adds to traces of PyTorch's
  * profiler: unprofiled_step_ns (median step before the recording), children_step_ns (processor time
- * of child processes per step), take_ns and take_processor_ns (medians of taking a batch from
- * these), step_faults and step_kernel_ns (page faults per step and its time in the kernel),
- * operator_threads (threads that operators use). If the trace has shapes: batch_samples, the first
- * dimension of most inputs of the operator batch_samples_of, which is the number of samples if they
- * are in rows; input_sizes and input_calls, the number of different sizes (in elements) of its
- * inputs and that of its calls. parameter_bytes: bytes of all parameters that the program updates. `notes` has one
- * sentence for each missing or inferred datum. */
+ * of child processes per step), take_ns and take_processor_ns (median time and processor time of
+ * taking a batch from child processes), step_faults and step_kernel_ns (page faults and kernel time
+ * per step), operator_threads (threads that operators use). If the trace has shapes: batch_samples,
+ * the most frequent first dimension of the inputs of the operator batch_samples_of, which is the
+ * number of samples if they are in rows; input_sizes and input_calls, the number of different input
+ * sizes (in elements) and of calls of this operator. parameter_bytes: bytes of all parameters that
+ * the program updates. `notes` has one sentence for each missing or inferred datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
 
@@ -68,8 +68,8 @@ typedef struct dl_comm_pattern {
 typedef struct dl_comm_patterns {
     dl_comm_pattern *patterns; /* [count] */
     size_t count;
-    dl_kernel_rule *rules; /* [rule_count] rules from files, which own their texts; also used for
-                            * ranges. A program passes them to dl_kernel_use_rules for kernels */
+    dl_kernel_rule *rules; /* [rule_count] rules from files, with owned texts; they apply to ranges.
+                            * For kernels, the program passes them to dl_kernel_use_rules */
     size_t rule_count;
 } dl_comm_patterns;
 
