@@ -110,7 +110,8 @@ static void window_init(dl_window *window, const uint32_t *symbols, size_t count
     number_grams(window, symbols);
     window->gram_first = dl_calloc((size_t)window->gram_count + 2, sizeof(size_t), "grams");
     window->gram_places = dl_calloc(count, sizeof(size_t), "grams");
-    size_t *next = window->gram_first + 1; /* finally the end of each gram's places */
+    size_t *next = window->gram_first + 1; /* after the loops, next[g] is the end of gram g's
+                                            * places */
     for (size_t i = 0; i < count; i++)
         next[window->grams[i] + 1]++;
     for (uint32_t g = 0; g < window->gram_count; g++)
@@ -142,7 +143,7 @@ static void window_free(dl_window *window)
 
 /* Regularity of the distances between an anchor's places. */
 typedef struct regularity {
-    double near;      /* share of the distances near their median */
+    double near;      /* share of the distances between 0.5 and 1.5 times their median */
     double covered;   /* sum of these distances */
     double variation; /* squared coefficient of variation of all distances */
     size_t median;
@@ -358,8 +359,8 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 #define LATE_LAG_MIN 0.5
 /* Minimum number of symbols: fewer repeat by chance. */
 #define SYMBOLS_MIN 16
-/* Unrelated symbols often form units of fewer than SHORT_UNIT symbols. The match of such units at
- * their own length must exceed chance by Cohen's kappa, (match - chance) / (1 - chance), of
+/* Unrelated symbols often form units of fewer than SHORT_UNIT symbols. The lag match of such units
+ * at their own length must have a Cohen's kappa, (match - chance) / (1 - chance), of at least
  * SHORT_KAPPA_MIN; chance is the sum of the squared shares of the kinds. */
 #define SHORT_UNIT 10
 #define SHORT_KAPPA_MIN 0.5
@@ -438,7 +439,8 @@ void dl_period_measure(dl_period *period, const dl_sequence *sequence)
     period->explained = dl_units_explained(&units, period->content);
 }
 
-/* Best match of the rare symbols at lags around the mean unit; 0 without rare kinds. */
+/* Returns the best lag match of the rare symbols at lags around the mean unit; 0 without rare
+ * kinds. */
 static double rare_lag_match(const dl_period *period, const dl_sequence *sequence)
 {
     size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols"), count = 0;
@@ -466,7 +468,8 @@ static double rare_lag_match(const dl_period *period, const dl_sequence *sequenc
     return best;
 }
 
-/* Returns whether short units repeat more than by chance. */
+/* Returns whether the units repeat more than by chance; units of SHORT_UNIT symbols or more are not
+ * tested. */
 static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
 {
     if (period->length >= SHORT_UNIT) return true;
@@ -674,7 +677,7 @@ void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const siz
 }
 
 #define GIVEN_MATCH_MIN 0.8
-#define MULTIPLE_MATCH 0.98 /* minimum match at lag / parts over match at lag */
+#define MULTIPLE_MATCH 0.98 /* minimum ratio of the match at lag / parts to the match at lag */
 
 /* Number of symbols of a quick comparison before a full one. */
 #define PROBE_SYMBOLS 1000

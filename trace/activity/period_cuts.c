@@ -44,7 +44,8 @@ static bool same_pair(unit_place a, unit_place b)
 
 DL_ORDER(compare_backs, place_idle, DL_BY(place.before), DL_BY(place.kind), DL_BY(back));
 
-/* Returns the number of signs of a step's start (0 to 2) at symbol i. */
+/* Returns how many of the two signs of a step's start symbol i shows: it is the first copy of an
+ * input, and it follows an update. */
 static int signs(const dl_sequence *sequence, size_t i)
 {
     uint8_t own = sequence->roles[sequence->symbols[i]];

@@ -82,7 +82,7 @@ uint8_t dl_range_roles(const char *name)
     return input ? DL_ROLE_INPUT : 0;
 }
 
-/* Returns the times of threads inside ranges of the role. */
+/* Returns the time spans of threads inside ranges of this role. */
 static dl_spans take_spans(const dl_phase_hints *hints, const dl_activity *activities, size_t count,
                            uint8_t role)
 {

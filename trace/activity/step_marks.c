@@ -91,7 +91,8 @@ static bool is_mark(const dl_activity *activity, size_t string_count)
            activity->name != 0 && activity->name < string_count;
 }
 
-/* Returns ranges and marks of the strings with wanted[name], NULL: all; groups NULL: one group. */
+/* Returns the sorted ranges and marks whose name is wanted (NULL: all names); groups = NULL: all
+ * belong to one group. */
 static mark *collect_marks(const dl_marked_trace *trace, const uint32_t *groups, const bool *wanted,
                            size_t *mark_count)
 {

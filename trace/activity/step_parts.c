@@ -18,7 +18,8 @@
 
 #define WARMUP_ALIKE 0.9
 
-/* Minimum number of equal distances; fewer are a coincidence. */
+/* Minimum number of distances between occurrences; equal distances among fewer may be a
+ * coincidence. */
 #define CYCLES_MIN 3
 
 /* A kind outside the content, and the regular step in or after which it occurs. */

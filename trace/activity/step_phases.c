@@ -38,7 +38,7 @@ static const dl_activity *work_of(const search *s, size_t w)
     return &s->trace->activities[s->line->work[w]];
 }
 
-/* Returns whether most of the names of operations [first, end) are those of a forward pass. */
+/* Returns whether the names of most of the operations [first, end) denote a forward pass. */
 static bool is_named_forward(const search *s, size_t first, size_t end)
 {
     size_t named = 0;
@@ -157,7 +157,10 @@ static size_t count_passes(const search *s, const dl_activity_step *step, size_t
 static bool is_updated(const search *s, const dl_activity_step *step)
 {
     for (size_t w = step->first; w < step->first + step->count; w++)
-        if ((s->roles[w] & DL_ROLE_CLEAR) == DL_ROLE_UPDATE) return true; /* not clearing alone */
+        if ((s->roles[w] & DL_ROLE_CLEAR) == DL_ROLE_UPDATE)
+            return true; /* an update, not only
+                                                                           * the clearing of
+                                                                           * gradients */
     return false;
 }
 

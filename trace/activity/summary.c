@@ -54,7 +54,7 @@ void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks)
 
 DL_ORDER(by_kernel_total, dl_kernel_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
 
-/* Returns the index in device->kernels of the kernels named strings[name]; adds an entry if
+/* Returns the index in device->kernels of the entry for the kernel `name`; adds an entry if
  * needed. */
 static size_t find_kernel(dl_device_summary *device, const char *name)
 {
@@ -181,7 +181,7 @@ static void sum_host_steps(dl_activity_summary *summary, const dl_activity_steps
                                           .other_steps = host.other_steps};
 }
 
-/* Assigns the collectives to their devices; they are in one array sorted by device. */
+/* Sets the device's slice of the collectives, which are in one array sorted by device. */
 static void give_collectives(dl_activity_summary *summary, dl_device_summary *device)
 {
     for (size_t i = 0; i < summary->collectives.count; i++) {
@@ -277,8 +277,8 @@ static void read_capture(dl_activity_summary *summary)
     capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
 }
 
-/* Warns if units by marks or by a given period differ, as they are then unlikely to be training
- * steps. */
+/* Warns if the order match of the steps is low (the trace may be sub-sampled) or their similarity
+ * is low (they may not be training steps). */
 static void warn_about_steps(dl_activity_summary *summary)
 {
     dl_notes *warnings = &summary->warnings;

@@ -158,7 +158,7 @@ static void print_classes(const dl_device_summary *device, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* Adds the rows of kernels. `top` has the meaning of dl_rows_end, here and below. */
+/* Adds the rows of kernels; `top` as in dl_rows_end. */
 static void put_kernels(dl_rows *to, const dl_device_summary *device, size_t top)
 {
     dl_rows_begin(to, "kernels", "");
@@ -422,7 +422,7 @@ static void write_steps(dl_json *to, const dl_device_summary *device)
     dl_json_end(to, '}');
 }
 
-/* Writes an object, without members if the cost is unknown. */
+/* Writes the object "capture_cost", without members if the cost is unknown. */
 static void write_estimate(dl_json *to, const dl_capture_estimate *estimate)
 {
     dl_json_begin(to, "capture_cost", '{');

@@ -8,7 +8,7 @@
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-/* Sort key of a device's work. */
+/* Sort key of one operation of a device. */
 typedef struct work_key {
     int64_t launch; /* unwrapped correlation */
     int64_t start_ns;

@@ -11,10 +11,10 @@
 
 typedef enum part { PART_COMPUTE, PART_COMMUNICATION, PART_COPY } part;
 
-/* A work of a device. */
+/* An operation of a device. */
 typedef struct work {
     dl_interval interval;
-    uint32_t activity; /* index */
+    uint32_t activity; /* index in the trace's activities */
     uint8_t part;
     bool kernel;
 } work;
@@ -94,8 +94,8 @@ static bool clip(const dl_activity *activity, const dl_interval *window, dl_inte
     return true;
 }
 
-/* Returns the index of `device` in the table and adds a new device. Tries the index `last` first,
- * as neighbouring activities mostly share a device. */
+/* Returns the index of `device` in the table; adds the device if it is missing. Tries the index
+ * `last` first, as neighbouring activities mostly share a device. */
 static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_t last)
 {
     if (last < timeline->device_count && timeline->devices[last].device == device) return last;
@@ -135,8 +135,8 @@ static void sum_gaps(dl_device_timeline *device, const work *works, size_t count
     device->busy_ns = device->end_ns - device->start_ns - device->idle_ns;
 }
 
-/* Writes the set of operations of `mask` (bits 1 << part; with `kernels`, kernels only) to
- * set[count]. */
+/* Writes the union of the operations whose part is in `mask` (bits 1 << part; with `kernels`, of
+ * kernels only) to set[count]; returns the number of intervals. */
 static size_t select_works(dl_interval *set, const work *works, size_t count, unsigned mask,
                            bool kernels)
 {

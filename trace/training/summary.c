@@ -14,7 +14,7 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
-/* Fraction of a worker's run between its steps above which there is a warning. */
+/* Share of the workers' time between steps above which a warning is added. */
 #define BETWEEN_STEPS_FRAC 0.01
 
 /* Returns the least value that at least `percent` % of sorted[count] do not exceed. */
@@ -352,7 +352,8 @@ static double known(double value)
     return value > 0 ? value : (double)NAN;
 }
 
-/* Row of the tables by worker: each worker, then all workers if there are several. */
+/* Returns a row of the tables by worker: each worker, then the total if there are several workers;
+ * NULL after the last row. */
 static const dl_worker_summary *worker_row(const dl_summary *summary, size_t row)
 {
     if (row < summary->worker_count) return &summary->workers[row];
@@ -505,7 +506,7 @@ static void write_staleness(dl_json *to, const dl_staleness_summary *s)
     dl_json_end(to, '}');
 }
 
-/* Writes the members of a worker into an open object. */
+/* Writes a worker's members into the open object, and closes it. */
 static void write_worker(dl_json *to, const dl_worker_summary *worker)
 {
     dl_json_number_item(to, "warmup_steps", (double)worker->warmup_count);
