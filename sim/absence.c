@@ -18,7 +18,8 @@ const char *const dl_together_names[] = {"worker", "site", NULL};
 
 typedef struct dl_absentee {
     dl_absence absence; /* the current absence, or the next one if the worker is present */
-    size_t number;      /* listed: index of the next absence; random: number of failures drawn */
+    size_t number;      /* listed: index from which the next absence is searched; random: number of
+                         * failures drawn */
     int change;         /* id of the pending event that starts or ends the absence, or NONE */
     bool due;
     int64_t since_ns; /* start of the current absence, or NONE */

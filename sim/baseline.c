@@ -162,8 +162,8 @@ static bool same_layout(const dl_point *a, const dl_point *b)
            a->tensor == b->tensor && a->context == b->context && a->chunks == b->chunks;
 }
 
-/* Replaces *best by the candidate if that fits and computes in less than *best_ns; frees the GPU
- * list of the other one. */
+/* Replaces *best and *best_ns by the candidate's if the candidate fits and its compute time is
+ * below *best_ns. Frees the GPU list of the one that is discarded. */
 static void prefer(const dl_study *study, dl_baseline *best, double *best_ns, dl_baseline candidate)
 {
     const dl_variant *variant = &study->variants[candidate.variant];
@@ -275,11 +275,13 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *s
     add_settings(text, study, variant, baseline);
 }
 
-/* Smallest excess of the efficiency that is explained: a tenth of the usual error of costs. */
+/* Efficiencies less than this above 1 are not explained: a tenth of the usual error of the
+ * costs. */
 #define ABOVE_FRAC 0.002
 
-/* Explains why a sample takes less compute time: the update is divided among workers or done by a
- * server, or a smaller batch takes less time per sample. */
+/* Explains why a sample takes less compute time: the update is divided among workers or done by
+ * a server, a smaller batch takes less time per sample, or the baseline's steps were slow by
+ * chance. */
 static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, double base_batch)
 {

@@ -59,8 +59,8 @@ void dl_engine_make_room(dl_engine *engine, int more);
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                     int index);
 
-/* As dl_engine_after; `about` is the number of the array elements to prefetch before the event; -1:
- * none. */
+/* As dl_engine_after. `about`: number of the element that is prefetched, in each array of
+ * dl_engine_add_state that has it, before the event; -1: none. */
 int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                           int index, int about);
 

@@ -233,7 +233,8 @@ static void push(dl_event_queue *queue, dl_event_key key)
     if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
 }
 
-/* Moves a bucket's keys, in order, to buckets of level `to` <= level, and frees cancelled ones. */
+/* Moves a bucket's keys, in order, to buckets of level `to` <= level; drops the keys of cancelled
+ * events and frees their pool entries. */
 static void spread(dl_event_queue *queue, int level, int digit, int to)
 {
     struct dl_event_far *far = queue->far;
@@ -266,10 +267,10 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
     return level_of(difference_ns);
 }
 
-/* Makes the earliest bucket near, or spreads a large one over a lower level. The keys of a bucket
- * of level 0 have one time: if there are many, only the first chunk becomes near, and new keys of
- * that time are appended to the bucket's remaining keys. Nothing may be scheduled until `now` has
- * reached the fetched time, as the choice of the bucket depends on `now`. */
+/* Makes the earliest bucket near, or spreads a large one over a lower level. All keys in a bucket
+ * of level 0 have the same time: if there are many, only the first chunk becomes near, and new keys
+ * of that time are appended to the bucket's remaining keys. Nothing may be scheduled until `now`
+ * has reached the fetched time, as the choice of the bucket depends on `now`. */
 static void fetch(dl_event_queue *queue)
 {
     struct dl_event_far *far = queue->far;

@@ -122,7 +122,8 @@ static void take_estimate(dl_costs *costs, const dl_costs *estimated)
     costs->gpu_memory = estimated->gpu_memory;
     costs->frozen_bytes = estimated->frozen_bytes;
     costs->half_weights = estimated->half_weights;
-    costs->model_count = 0; /* memory is the same on all GPU models, like their arithmetic */
+    costs->model_count = 0; /* memory does not depend on the GPU model: all models use the same
+                             * arithmetic */
 }
 
 /* Memory of the point with the scenario's sharding, which may differ from that of `costs`; the
@@ -167,8 +168,8 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
     free(text);
 }
 
-/* Tries sharding optimizer state, gradients, or parameters among the workers, if nothing is sharded
- * yet. */
+/* Tries the next degrees of sharding among the workers (optimizer state, then gradients, then
+ * parameters) and lists the first that fits. */
 static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point)
 {
@@ -190,7 +191,7 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
 
 /* A layout that divides a worker's part of the model and of the batch further. */
 typedef struct divided {
-    dl_scenario scenario; /* borrows all but `pipeline`, the next member */
+    dl_scenario scenario; /* borrowed, except that `scenario.pipeline` points to the next member */
     dl_scenario_pipeline pipeline;
     dl_point point;
 } divided;

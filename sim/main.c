@@ -448,8 +448,8 @@ static dl_status save_machine(const dl_inputs *in, const dl_settings *set, dl_er
     return dl_machine_save(most, set->save_machine, err);
 }
 
-/* Sets *journal to a path beside the first output file, owned by the caller; NULL: no output is a
- * file. */
+/* Sets *journal to a path beside the first output file, which the caller frees; NULL if no output
+ * is a file or this is not rank 0. */
 static dl_status find_journal(char **journal, const dl_settings *set, dl_error *err)
 {
     const char *beside = set->output != NULL ? set->output
@@ -702,7 +702,7 @@ static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
     return status;
 }
 
-/* Writes the file or the drawing of the machine of this name or file, without a scenario. */
+/* --save-machine and --draw-machine for a machine (name or file) without a scenario. */
 static dl_status write_machine(const char *path, const dl_settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {{"--save-machine", set->save_machine},

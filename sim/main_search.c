@@ -180,7 +180,7 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
     const bool layout = set->advise == ADVISE_LAYOUT;
     const bool cheapest = set->goal == DL_GOAL_COST; /* all layouts use all GPUs, so the cheapest is
                                                       * the fastest */
-    enum { NEVER_OF_LAYOUTS = 6 };                   /* the first items do not apply to layouts */
+    enum { NEVER_OF_LAYOUTS = 6 }; /* options of never[] refused for layouts too */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);

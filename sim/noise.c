@@ -74,7 +74,8 @@ double dl_work_quantile(const dl_work_spread *work, double u)
     if (!(work->sd > 0) || (most > 0 && most <= 1)) return 1;
     if (work->steps != NULL) return measured_quantile(work, u);
     if (!(most > 0)) return lognormal_quantile(work->sd, u);
-    /* The largest possible variance, most - 1, has all its probability at 0 and at the maximum. */
+    /* The largest possible variance, most - 1, is that of a distribution with values 0 and `most`
+     * only. */
     const double variance = fmin(work->sd * work->sd, MOST_VARIANCE_FRAC * (most - 1));
     const double m = 1 / most, v = (most - 1) / variance - 1;
     if (v > MOST_SHAPES) return fmin(most, lognormal_quantile(work->sd, u));

@@ -2,11 +2,12 @@
  * distributions and the trace's own mean for `trace`.
  *
  *   none         1
- *   trace        level x variation, from measured factors. Level: the median of worker w's copy (w
- *                modulo the copies) in one measured run, fixed for the whole replicate, so that a
- *                core that was slow for a whole run is slow here too. Variation: blocks of
- *                DL_NOISE_BLOCK consecutive factors of that copy, divided by the median of their
- *                run, from a random run and position (cyclic). Blocks keep the correlation of
+ *   trace        level x variation, from the factors of a measured program that ran in several
+ *                copies; worker w uses copy w modulo their number. Level: median of the copy's
+ *                factors in one measured run, fixed for the whole replicate, so that a core that
+ *                was slow for a whole run is slow here too. Variation: blocks of DL_NOISE_BLOCK
+ *                consecutive factors of the copy from a random run and position (cyclic), divided
+ *                by the median of the copy's factors in that run. Blocks keep the correlation of
  *                neighbouring steps, and a rare preemption stays as rare as it was
  *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
  *   gamma        shape 1 / sigma^2, scale sigma^2
@@ -16,7 +17,7 @@
  * sigma is the coefficient of variation. Slowness common to all workers is not modelled.
  *
  * Work that differs between steps and workers (sentences of several lengths, images of several
- * sizes) is another factor of mean 1, with coefficient of variation sd:
+ * sizes) is a second factor of mean 1, with coefficient of variation sd:
  *
  *   lognormal    as above, if its maximum is not known
  *   bounded      maximum x a beta distribution: shapes m v and (1 - m) v with m = 1 / maximum and
@@ -24,8 +25,8 @@
  *   measured     one of the costs' [work] steps, all equally likely
  *
  * Without noise (none) nothing is drawn: the n workers of a step get the expected order statistics
- * of n such factors, and each worker gets another of them in the next step. Waiting for all workers
- * then takes as long as on average. */
+ * of n such factors, and each worker gets a different one of them in the next step. Waiting for all
+ * workers then takes as long as on average. */
 #ifndef DL_SIM_NOISE_H
 #define DL_SIM_NOISE_H
 
@@ -106,8 +107,8 @@ typedef struct dl_noise {
  * often. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* dl_noise_source_init sets up the noise of a replicate, which borrows what `config` borrows;
- * dl_noise_init that of one worker, with a separate random stream. */
+/* dl_noise_source_init sets up the noise of a replicate, which borrows what `config` borrows.
+ * dl_noise_init sets up the noise of one worker, with a separate random stream. */
 void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
                           uint32_t replicate);
 void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t worker);

@@ -257,9 +257,9 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
 #define WARM_LAGS 20
 
 /* Number of warm-up steps: the scenario's, or, for lagged averages without one, at least WARM_LAGS
- * lags. Such a run~ starts with none in flight and ends with some, so its warm-up is a whole number
- * of intervals: measured steps then have as many exchanges as intervals. Absences are counted from
- * the start of the run, so such runs get no extra warm-up. */
+ * lags. A run with lagged averages starts without exchanges in flight and ends with some, so its
+ * warm-up is a whole number of intervals: measured steps then have as many exchanges as intervals.
+ * Absences are counted from the start of the run, so runs with absences get no such warm-up. */
 static int64_t warm_up_steps(const dl_scenario *scenario, const dl_point *point)
 {
     const int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
@@ -285,8 +285,8 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
            scenario->warmup;
 }
 
-/* Checks a finished run: DL_ERR_RANGE if it was ended or took more than DL_NS_MAX, DL_ERR_DATA if
- * it took no time. */
+/* Checks a finished run: DL_ERR_RANGE if its watch ended it or it took more than DL_NS_MAX,
+ * DL_ERR_DATA if it took no time. */
 static dl_status check_time(const dl_engine *engine, const dl_run_config *config, dl_error *err)
 {
     char text[DL_POINT_TEXT_BYTES];

@@ -12,9 +12,9 @@
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
-/* Largest number of steps, over all workers, that a run logs individually (beyond it, quantiles are
- * accurate to one part in a thousand, sim/tally.h), and largest number of entries in a result's
- * table of staleness by worker. */
+/* DL_LOG_STEPS: largest number of steps, over all workers, that a run logs individually; beyond it,
+ * quantiles are accurate to one part in a thousand (sim/tally.h). DL_STALENESS_NUMBERS: largest
+ * number of entries in a result's table of staleness by worker. */
 #define DL_LOG_STEPS (1 << 20)
 #define DL_STALENESS_NUMBERS (1 << 22)
 
@@ -54,8 +54,8 @@ typedef struct dl_run_config {
     uint32_t replicate; /* number of the noise replicate */
     uint32_t draw;      /* number of the cost draw */
     double compute_log; /* logarithm of a factor on forward, backward and update; 0: none */
-    bool by_spread;     /* compute_log applies to the GPUs of largest spread_log (dl_model_costs),
-                           * and to others in proportion to their spread_log */
+    bool by_spread;     /* compute_log applies in full to the GPUs of largest spread_log
+                         * (dl_model_costs), and to others in proportion to their spread_log */
     bool without_slow;  /* baseline run: ignores the slow worker */
     bool on_policy; /* baseline with generators: generation and training alternate on all GPUs */
     int64_t steady_after; /* > 0: end the run once steps repeat, but not before this many steps;
@@ -76,9 +76,10 @@ typedef struct dl_split_result {
                                       * backward or update */
 } dl_split_result;
 
-/* Results of a mode with local steps. An outer step lasts from the end of one exchange of all
- * parameters to the end of the next, over all workers; with a syncer, from one merge to the next,
- * the first one from the start. */
+/* Results of a mode with local steps. An outer step of a worker lasts from the end of one exchange
+ * of all parameters to the end of the next; figures are over the outer steps of all workers. With a
+ * syncer, an outer step lasts from one merge to the next, and the first one from the start or the
+ * last merge of the warm-up. */
 typedef struct dl_averaging_result {
     double utilisation_frac;  /* share of the workers' time in local steps: compute, launches and
                                * input. The rest is exchange (including that inside sites) and
@@ -90,9 +91,10 @@ typedef struct dl_averaging_result {
     double site_sent_bytes; /* bytes per outer step sent to other sites (to other nodes on a machine
                              * without sites) by the site or node that sends most; NaN on a CPU
                              * machine */
-    double exchange_s;      /* time per worker and interval in which its parameters are copied and
-                             * averaged, hidden or not; without a lag, NaN for averages inside
-                             * sites, which cannot be told from those between sites */
+    double exchange_s;      /* time per worker and interval in which its parameters are copied
+                             * and averaged, hidden or not; without a lag, NaN with a syncer, and
+                             * with averages inside sites, which cannot be told from those
+                             * between sites */
 } dl_averaging_result;
 
 /* Results of a syncer (sim/sync/syncer.h); counts are means over the runs of a row. */
@@ -105,15 +107,15 @@ typedef struct dl_syncer_result {
                                  * not lost */
 } dl_syncer_result;
 
-/* sim/run_codec.c, which frees and copies results, lists each pointer too. */
+/* Every pointer must also be listed in sim/run_codec.c, which frees and encodes results. */
 typedef struct dl_run_result {
     int workers;
     double samples;          /* samples of all steps except those whose gradient the mode dropped */
     double span_s;           /* from the start, or the first end of a worker's warm-up, to the end
                               * of the last worker's last step */
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
-    double steady_per_s;     /* samples per second of repeating steps (steady_after), then all other
-                          * fields are 0; otherwise 0 */
+    double steady_per_s;     /* samples per second of repeating steps (steady_after), all other
+                              * fields are then 0; 0: steps did not repeat */
     double tail_frac;    /* share of the span after the first worker has done all its steps, when
                           * the others only finish their current step */
     double applied_frac; /* share of gradients or uploads that entered an update; NaN: none */
@@ -168,11 +170,12 @@ dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, con
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
-/* A lower bound of step times at the undrawn costs, in ns (tests/sim/test_random_layouts.c): the
- * slowest stage's passes and update, with a flush also the first micro-batch's way to that stage
- * and the last one's way back; or the step's launches. with_tensors: adds the collectives of GPUs
- * that divide layers, at half of a call's time. Other exchanges are not included. 0 with noise, a
- * recorded step, several GPU models, or workers on cores. */
+/* A lower bound of step times at the undrawn costs, in ns (tests/sim/test_random_layouts.c):
+ * compute and update of a worker of one GPU. For a split model, the larger of the step's launches
+ * and the slowest stage's passes and update, with a flush also the first micro-batch's path to that
+ * stage and the last one's path back; with_tensors: adds the collectives of GPUs that divide
+ * layers, at half of a call's time. Other exchanges are not included. 0 with noise, a recorded
+ * step, several GPU models, or workers on cores. */
 double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                        bool with_tensors);
 
@@ -195,9 +198,9 @@ bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point 
  * number of co-running instances or, for more than one worker, number of cores. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Steps per worker, including warm-up: the scenario's, rounded up to whole intervals if it has no
- * warm-up. Averages with a lag then get a warm-up, except in an observed run
- * (dl_run_observed_steps). */
+/* Steps per worker, including warm-up. Without a warm-up in the scenario, its steps are rounded up
+ * to whole intervals, and averages with a lag get a warm-up. dl_run_observed_steps: the steps of an
+ * observed run, which does not get that warm-up. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
 int64_t dl_run_observed_steps(const dl_scenario *scenario, const dl_point *point);
 

@@ -1,5 +1,5 @@
-/* Internal interface of run.c, its results, the exchange of processes, and workers of several GPUs
- * (sim/island/island_run.c). */
+/* Internal interface of the sources that make up a run: run.c, run_results.c, run_processes.c,
+ * shares.c, fits.c, and sim/island/island_run.c for workers of several GPUs. */
 #ifndef DL_SIM_RUN_INTERNAL_H
 #define DL_SIM_RUN_INTERNAL_H
 
@@ -21,7 +21,7 @@ void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *sh
 /* Sets standard deviation and quantiles of the steps in steps_s[count], which it reorders. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result);
 
-/* Factor that a run's compute_log gives on the times of a GPU of that model. */
+/* Factor on the compute times of GPUs of this model, from the run's compute_log. */
 double dl_run_compute_factor(const dl_run_config *run, int model);
 
 /* Factors on the times of passes, [workers x ranks]; the caller frees them. A slow worker is slow
@@ -33,8 +33,8 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
 bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point);
 
 /* The GPUs of one worker: those of its stages, or a single one. A shard holds a part of its stage;
- * a worker holds its part of the state that is sharded among workers. Must not be moved. Call
- * dl_run_ranks_close even if opening fails, which returns the errors of dl_pipeline_cut. */
+ * a worker holds its part of the state that is sharded among workers. Must not be moved.
+ * dl_run_ranks_open returns the errors of dl_pipeline_cut; call dl_run_ranks_close even then. */
 typedef struct dl_run_ranks {
     dl_memory_rank all; /* fields common to all stages */
     dl_gpu_options options;

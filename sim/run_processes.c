@@ -1,5 +1,5 @@
-/* Exchange among workers that are processes: its duration from measured times, or the costs that
- * predict it without them. */
+/* Exchange among workers that are processes: its duration from measured times, or, if it was not
+ * measured, the costs that are needed to predict it. */
 #include <math.h>
 
 #include "common/alloc.h"
@@ -113,11 +113,8 @@ void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const 
         late.alone = dl_run_process_cost(costs, point, DL_ALLREDUCE_LATE);
     }
     *ns = *late_ns = 0;
-    if (!dl_run_reduces(scenario, costs, point) || together.alone == NULL)
-        return; /* no
-                                                                                    * exchange,
-                                                                                    * or one
-                                                                                    * worker */
+    /* No exchange, or one worker. */
+    if (!dl_run_reduces(scenario, costs, point) || together.alone == NULL) return;
     *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
     *late_ns = late.alone != NULL
                    ? fmin(*ns, reduces_ns(scenario, costs, point, backward_ns, &late))

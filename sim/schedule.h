@@ -1,5 +1,5 @@
 /* Writes the order of updates of one simulated run, which `dlprof train --schedule` repeats with
- * real gradients. The format, with an example: docs/formats.md. Modes with server updates write
+ * real gradients. The format, with an example: docs/formats.md. Modes that exchange gradients write
  * gradients; the modes none, average and bmuf write local steps and averages. Additional rows and
  * columns:
  *
@@ -22,9 +22,9 @@
 
 #include "sim/run.h"
 
-/* Runs replicate 0 of `point` (one of the scenario's) again and writes its order to `path`.
- * DL_ERR_IO; DL_ERR_UNSUPPORTED for easgd; shares = speed with several workers; average with
- * absences, `inside` with unequal sites, a lag with interval_by_speed, or an interval that
+/* Runs replicate 0 of `point` (one of the scenario's) again and writes the order of its updates to
+ * `path`. DL_ERR_IO; DL_ERR_UNSUPPORTED for easgd; shares = speed with several workers; average
+ * with absences, `inside` with unequal sites, a lag with interval_by_speed, or an interval that
  * fragments do not divide. */
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;

@@ -252,7 +252,7 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     const int64_t runs = 2 * count_of(variant, &row->point) + 1;
     const int64_t steps = steps_for(variant, row, (double)runs, events);
     if (steps == 0) return false;
-    size_t first_row = number; /* first row of the variant, for its first point */
+    size_t first_row = number; /* the row of the variant's first point */
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;

@@ -91,7 +91,8 @@ static int next_sharer(const sharer *s, int workers, const int64_t *samples)
     return best;
 }
 
-/* Divides `all` samples of one micro-batch per worker among the workers. */
+/* Divides `all` samples, which all workers together compute in one micro-batch, among the
+ * workers. */
 static void share_samples(const sharer *s, int workers, int64_t all, int64_t *samples)
 {
     double low_ns = 0, high_ns = 0;
@@ -119,7 +120,8 @@ static void share_samples(const sharer *s, int workers, int64_t all, int64_t *sa
         samples[w] += each;
     for (left -= each * workers; left > 0; left--)
         samples[next_sharer(s, workers, samples)]++;
-    for (; left < 0; left++) { /* workers that got the minimum of one sample take it from others */
+    for (; left < 0; left++) { /* the worker with the most samples gives one for each worker raised
+                                * to the minimum of one */
         int most = 0;
         for (int w = 1; w < workers; w++)
             if (samples[w] > samples[most]) most = w;
@@ -166,7 +168,8 @@ int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double ba
     double fastest_ns = INFINITY, ns = 0, slowest_ns = 0;
     const dl_machine *m = &scenario->gpu->machine;
     const int all = dl_gpu_options_count(scenario->gpu);
-    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* no worker uses a GPU beyond */
+    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* workers use no GPU from this
+                                                                   * number on */
     for (int g = 0; g < most - most % ranks; g++) {
         const dl_place place = dl_gpu_options_place(scenario->gpu, g);
         const int model = dl_machine_model_number(m, place.node, place.index);

@@ -15,7 +15,8 @@
 
 #include "sim/scenario/scenario.h"
 
-/* The scenario's GPU options for the point, which may list its own GPUs. The result borrows. */
+/* The scenario's GPU options for the point, which may list GPUs for its workers. The result borrows
+ * from both. */
 dl_gpu_options dl_point_gpu_options(const dl_scenario *scenario, const dl_point *point);
 
 /* Sets models[workers] to each worker's GPU model, its index in the machine; 0 on cores. */

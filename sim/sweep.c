@@ -698,7 +698,8 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
     } else if (has_base && of->fits[base]) {
         dl_sweep_baseline_text(row->baseline_text, all->study,
                                &all->study->variants[p->baseline_part[index]], baseline);
-        /* Another division of the model over GPUs is not one worker of the row's. */
+        /* A baseline that divides the model over GPUs differently from the row does not explain the
+         * row's efficiency. */
         const dl_point *own = &row->point;
         const bool divides_alike = own->stages == baseline->stages &&
                                    own->tensor == baseline->tensor &&

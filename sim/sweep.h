@@ -24,10 +24,11 @@
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
  * GPU with the whole model, in the fewest micro-batches with which it fits. If it does not fit even
- * with one sample each, or the costs have no whole layers, it is one worker of the layout with the
- * fewest GPUs that fits or, where workers divide the parameters, the point with the fewest workers
- * that fits. Rows that differ only in layouts, exchange, recomputation and arithmetic share the
- * baseline whose settings compute fastest; with several GPU models, it uses the fastest GPU.
+ * in micro-batches of one sample, or the costs were measured with divided layers, it is one worker
+ * of the layout with the fewest GPUs that fits or, where workers divide the parameters, the point
+ * with the fewest workers that fits. Rows that differ only in layouts, exchange, recomputation and
+ * arithmetic share the baseline whose settings compute fastest; with several GPU models, it uses
+ * the fastest GPU.
  *
  * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no
  * speedup.

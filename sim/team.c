@@ -471,8 +471,8 @@ void dl_team_drop(dl_team *team, int worker)
     team->workers[worker].dropped++;
 }
 
-/* At the end of a run: marks the worker's contributions since the last update, which belong to its
- * last steps with a staleness, as never applied. */
+/* At the end of a run: marks the worker's contributions since the last update as never applied, in
+ * the log entries of its last steps that have a staleness. */
 static void leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];

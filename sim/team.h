@@ -66,7 +66,7 @@ extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 /* Exchanges of workers, independent of the machine. An exchange with slices is started by all
  * workers, between two barriers; workers without a slice end it immediately. */
 typedef enum dl_exchange_kind {
-    DL_AVERAGE,       /* averages all workers' vectors, in slices by as many workers */
+    DL_AVERAGE,       /* averages all workers' vectors; each slice is averaged by one worker */
     DL_SUM,           /* the server sums all workers' gradients and applies the sum, in slices */
     DL_OUTER_UPDATE,  /* after an average, in its slices: a momentum update with the difference of
                          the average from the previous parameters (block momentum, DiLoCo's outer
@@ -169,8 +169,8 @@ typedef struct dl_team_observer {
      * steps the worker has done. */
     void (*syncer)(void *user, int event, int worker, int64_t steps, int64_t version,
                    int64_t now_ns);
-    /* If a callback sets this, the run ends at a worker's next step, without results. Not for split
-     * models. */
+    /* If a callback sets this, the run ends, without results, when any worker ends its step. Not
+     * for split models. */
     const bool *is_enough;
     /* Only for split models (sim/island/island.h), whose GPUs are the workers of this observer. */
     void (*pass)(void *user, int gpu, bool forward, int micro_batch, int64_t start_ns,
@@ -211,8 +211,8 @@ typedef struct dl_team_config {
                             * not before each worker has done this many; requires no noise */
     int64_t interval;      /* averaging interval in steps, after which steps repeat; for
                             * steady_after */
-    bool pulls_under_lock; /* servers of any platform pull under the lock, as the workers of dlprof
-                            * train do */
+    bool pulls_under_lock; /* workers hold the lock during pulls on every platform, as in dlprof
+                            * train */
     bool keeps_logs;       /* logs each step's time and staleness; required by steady_after and a
                             * syncer */
     bool each_ends;        /* every worker does all its steps; only for modes in which nobody waits
@@ -229,7 +229,7 @@ typedef struct dl_team_config {
     dl_absences absences; /* only with a syncer or mode average; borrowed until dl_team_free */
     bool comm_threads;
     int server_threads; /* number of server threads, for the mode; 1 to workers */
-    bool average_state; /* average_state to reduces_inside: for the mode */
+    bool average_state; /* this and the next two members are for the mode */
     bool outer_update, reduces_inside;
     bool gathers;         /* allreduce: each worker gathers all parameters after its update */
     int fragments;        /* parts into which the parameters are divided, >= 1 */
@@ -251,7 +251,7 @@ static inline double dl_team_exchanges(const dl_team_config *config)
     return (double)config->steps * config->fragments / (double)config->interval;
 }
 
-/* One per worker, 192 bytes: three cache lines, of which the first two hold the data of every step.
+/* One per agent, 192 bytes: three cache lines, of which the first two hold the data of every step.
  * Data that only some runs need is elsewhere. */
 typedef struct dl_worker {
     int16_t stage;            /* stage of the step, for the mode */
@@ -345,8 +345,8 @@ struct dl_team {
                                     * warm-up */
     int64_t version;               /* number of updates that the server has applied */
     int64_t gradients;             /* gradients contributed since the last update */
-    dl_waiting *waiting;           /* [agents] agents that wait for a condition, in the order of
-                                    * starting */
+    dl_waiting *waiting;           /* [agents] agents that wait for a condition, in the order in
+                                    * which they began to wait */
     int waiting_count;
     int *arrived; /* [workers] workers at the barrier, in the order of arrival */
     int arrived_count;

@@ -14,8 +14,8 @@ static bool is_known_trace(const dl_cost_trace *trace)
     return trace->ranks > 0 && trace->step_ns.known && trace->step_ns.value > 0;
 }
 
-/* Whether exchange and compute agree with the traced program, on the same kind of GPUs or the same
- * number of cores. The exchange of a single rank is ignored. */
+/* Whether the variant computes and exchanges as the traced program did, on the same kind of GPUs or
+ * the same number of cores. The exchange of a single rank is ignored. */
 static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
 {
     const dl_scenario *s = &variant->scenario;
@@ -24,7 +24,7 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
     if (s->without != 0 || s->slow_count > 0 || s->parameter_bytes > 0 ||
         s->compression.kind != DL_COMPRESS_NONE || costs->device == NULL)
         return false;
-    /* Costs of a program without loaders have no time to take a batch from them. */
+    /* Costs measured without loaders do not include the time to fetch a batch from a loader. */
     if (gpu == NULL)
         return costs->cores > 0 && (s->input.loaders == 0 || costs->input_copy_ns.known);
     if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;

@@ -163,7 +163,7 @@ void dl_costs_draw_free(dl_costs *drawn);
 void dl_costs_draw_processes(dl_costs *drawn, int workers);
 
 /* The exchange of that kind measured with the number of processes nearest to `workers`, on one
- * machine, borrowed; NULL if `workers` itself, or no number, was measured. */
+ * machine, borrowed; NULL if it was measured with `workers` processes, or not at all. */
 const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, int workers);
 
 /* Adds to drawn costs the exchanges of `workers` processes that were measured only for other

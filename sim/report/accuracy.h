@@ -42,8 +42,8 @@ typedef struct dl_accuracy {
     double repeats_half_width_frac; /* 1.96 standard deviations of the runs over their median; mean
                                      * over points */
 
-    int compared;         /* repeated points with DL_MEASURED_REPEATED_MIN simulated runs, whose
-                   * distribution is compared with that of the measured runs */
+    int compared;         /* repeated points with at least DL_MEASURED_REPEATED_MIN simulated runs;
+                           * their measured and simulated distributions are compared */
     double distance_frac; /* Kolmogorov-Smirnov distance (dl_ks_distance); median over points */
     double equals_distance_frac; /* distance expected for equal distributions, mean over points */
 } dl_accuracy;
@@ -92,7 +92,8 @@ double dl_error_mean(const dl_error_sum *sum);
 
 typedef enum dl_verdict {
     DL_VERDICT_PREDICTED,      /* at least two unseen points */
-    DL_VERDICT_TOO_FEW_ROWS,   /* one unseen point, or no unseen but contradictory points */
+    DL_VERDICT_TOO_FEW_ROWS,   /* fewer than two unseen points, and at least one unseen or
+                                * contradictory point */
     DL_VERDICT_REPRODUCED,     /* costs were fitted to all points */
     DL_VERDICT_NO_MEASUREMENT, /* no point but the traced step of the costs */
     DL_VERDICT_COUNT

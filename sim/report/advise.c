@@ -125,7 +125,8 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
     }
 }
 
-/* Takes ownership of the row, except for the parts that are never read here. */
+/* Copies the row and takes ownership of its rates and error. Its other arrays stay with *row; the
+ * copy's pointers to them are NULL. */
 static void take_row(dl_advised *point, dl_row *row)
 {
     free(point->row.rates);

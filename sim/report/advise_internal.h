@@ -39,7 +39,7 @@ typedef struct dl_advice_search {
     int64_t events;
 } dl_advice_search;
 
-/* Sets the config's open limits from the scenario, and creates the axes. */
+/* Sets limits that the config leaves open from the scenario, and creates the axes. */
 void dl_advice_make_space(dl_advice_search *search);
 
 /* Returns the index of the value on the axis; adds the value if it is absent. */

@@ -107,7 +107,7 @@ static bool is_stale(const dl_point *point)
     return point->mode->staleness == DL_MODE_STALENESS_SOME || point->option[DL_SYNC_LAG] > 0;
 }
 
-/* Sets the config's open limits from the scenario. */
+/* Sets limits that the config leaves open from the scenario. */
 static void set_limits(dl_advice_search *s)
 {
     dl_advice_config *config = &s->advice->config;
@@ -329,7 +329,8 @@ const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at)
     return found >= 0 ? dl_modes[found] : &dl_mode_none;
 }
 
-/* Averages can be all-reduced; gradients that are summed or applied on arrival need a server. */
+/* Whether the mode can exchange at that place: averages can be all-reduced, but gradients that are
+ * summed or applied on arrival need a server. */
 static bool can_be_at(const dl_mode *mode, const char *where)
 {
     return strcmp(where, "allreduce") != 0 || mode->through & DL_THROUGH_COLLECTIVE;
@@ -509,8 +510,8 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
-/* Returns the settings from axis ACCUMULATE on, "overlap yes, bucket_bytes 25 MB", without those
- * before FIXED, except `where`, that equal the default; the caller frees them. */
+/* Returns the settings from axis ACCUMULATE on, "overlap yes, bucket_bytes 25 MB"; the caller frees
+ * them. Settings before FIXED, except `where`, are left out if they equal the default. */
 static char *settings_text(const dl_advice *advice, const size_t *at)
 {
     char *text = NULL;

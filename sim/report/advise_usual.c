@@ -45,7 +45,7 @@ static void set_terms(dl_variant *variant)
     take_no_time(&variant->costs, "bucket");
 }
 
-/* Score of a short run of the point on these terms; NaN if it fails. */
+/* Score of a short run of the point on equal terms (set_terms); NaN if it fails. */
 static double score_of(const dl_advice_search *s, dl_advised *point)
 {
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};

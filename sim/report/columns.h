@@ -17,7 +17,8 @@ typedef struct dl_result {
     int64_t tokens;    /* tokens per sample of the variant's network; 0: none */
     double model_flop; /* FLOP of a sample's forward and backward pass; NaN without tokens */
     char marks[DL_MARKS_BYTES];
-    bool says_fit; /* the cell of a row that does not fit into memory shows settings that would */
+    bool says_fit; /* the cell of a row that does not fit into memory shows settings that would
+                    * fit */
 } dl_result;
 
 /* Returns the column with this table heading, which must exist. */

@@ -101,7 +101,8 @@ static bool is_storage(int limits)
     return limits == DL_LIMITS_STORAGE || limits == DL_LIMITS_SHARED_STORAGE;
 }
 
-/* Whether the resource limited by the key bounds a row of workers on GPUs through its input. */
+/* Whether a row on GPUs waits for input because of the resource that the key sets (`limits`:
+ * DL_LIMITS_*). */
 static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -112,7 +113,8 @@ static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_ro
     return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES);
 }
 
-/* Whether the resource limited by the key bounds a row of workers on cores through its input. */
+/* Whether a row on cores waits for input because of the resource that the key sets (`limits`:
+ * DL_LIMITS_*). */
 static bool input_limits_cores(int limits, const dl_variant *variant, const dl_row *row)
 {
     const int loaders = variant->scenario.input.loaders;
@@ -263,9 +265,8 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
             const dl_variant *variant = &study->variants[row->variant];
             const char *column = NULL;
             if (variant->scenario.given[k] && !is_of_input(one.key)) continue;
-            if (variant->scenario.generators != NULL)
-                continue; /* with generators these defaults
-                                                                 * belong to the trainer */
+            /* With generators these defaults belong to the trainer. */
+            if (variant->scenario.generators != NULL) continue;
             const double part = part_of(one.key->limits, variant, row, &column);
             if (!isnan(part) && part < DL_DECIDING_FRAC) continue;
             one.column = column;
