@@ -168,8 +168,7 @@ int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double ba
     double fastest_ns = INFINITY, ns = 0, slowest_ns = 0;
     const dl_machine *m = &scenario->gpu->machine;
     const int all = dl_gpu_options_count(scenario->gpu);
-    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* workers use no GPU from this
-                                                                   * number on */
+    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* no worker uses a later GPU */
     for (int g = 0; g < most - most % ranks; g++) {
         const dl_place place = dl_gpu_options_place(scenario->gpu, g);
         const int model = dl_machine_model_number(m, place.node, place.index);

@@ -15,7 +15,7 @@
 #define SECONDS_PER_HOUR 3600.0
 #define HOURS_PER_DAY 24.0
 #define FITS_EXPLAINED 6 /* maximum number of rows with settings that fit: the search is slow */
-#define LOST_FRAC 0.05   /* fraction of work not applied; smaller losses are scatter of steps */
+#define LOST_FRAC 0.05   /* smaller fractions of unapplied work may be scatter of step times */
 #define DIFFERS 1.05     /* smallest ratio of a worker's staleness to the mean that is shown */
 
 /* Groups of columns, in the order of the reference documentation. */

@@ -93,7 +93,8 @@ static bool is_split(const dl_study *study, int generator_gpus)
            trainer % ranks == 0;
 }
 
-/* Returns at most SPLITS evenly spaced values in [low, high], "8, 16, 24"; the caller frees it. */
+/* Returns at most SPLITS possible values of generator_gpus, evenly spaced from low to high, "8, 16,
+ * 24"; the caller frees the text. */
 static char *splits_between(const dl_study *study, int low, int high)
 {
     int count = 0, last = 0;

@@ -7,7 +7,7 @@
 
 #define SECONDS_PER_HOUR 3600.0
 #define NEAR_FRAC 0.1  /* relative error of a predicted ratio */
-#define BUSY_FRAC 0.98 /* a side busy for more than this fraction of time never waits */
+#define BUSY_FRAC 0.98 /* a side busy for more of the time counts as always busy */
 
 static const dl_rollout_result *rollout_of(const void *row)
 {

@@ -80,7 +80,8 @@ static dl_status sum_errors(entry *e, dl_error *err)
     return status;
 }
 
-/* Returns the last line of the text beside a failed study; the caller frees it. */
+/* Returns the last line of NAME.txt, the reason why a study without NAME.csv (`path`) failed; the
+ * caller frees it. */
 static char *last_line(const char *path)
 {
     char *log = dl_format("%.*s.txt", (int)strlen(path) - 4, path), *text = NULL, *line = NULL;
@@ -392,8 +393,7 @@ static dl_datum csv_of(const void *row, const dl_column *column)
     return dl_datum_text("CSV");
 }
 
-/* Returns the link to the study's page, or to the text beside a failed study; the caller frees
- * it. */
+/* Returns the link to the study's page or, for a failed study, to its text; the caller frees it. */
 static char *study_link(const void *row)
 {
     const entry *e = ((const study_row *)row)->of;

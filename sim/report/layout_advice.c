@@ -19,7 +19,7 @@
 #define STEPS_OF_NOISE 20
 #define DRAWS_LEAST 10
 #define DRAWS_MOST 200
-#define DRAWN_EVENTS 4e7    /* total of all runs with draws */
+#define DRAWN_EVENTS 4e7    /* limit on the events of all runs with draws */
 #define EVENTS_OF_A_GPU 100 /* events that take as long as the setup of a GPU */
 
 typedef struct search {

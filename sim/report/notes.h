@@ -7,7 +7,7 @@
 
 /* Returns the notes, each once, as an array of *count owned strings; release with
  * dl_study_notes_free. The first *leading notes are the important ones. Call after
- * dl_study_read_costs and after switching costs off (these need not be known). */
+ * dl_study_read_costs and after costs are switched off, as those need not be known. */
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading);
 void dl_study_notes_free(char **notes, size_t count);
 

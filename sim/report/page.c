@@ -128,7 +128,7 @@ static void put_timeline(const page *p)
     free(m.text);
 }
 
-/* Writes the data of figures.js; its text equals the results file. */
+/* Writes the data of figures.js, which includes `csv`, the text of the results file. */
 static void put_figures(const page *p, const char *csv)
 {
     char of[DL_POINT_TEXT_BYTES] = "";

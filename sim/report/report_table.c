@@ -458,9 +458,8 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
 static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     int points = 0;
-    if (study->variants[0].scenario.generators != NULL)
-        return; /* with generators the stages belong
-                                                                 * to the trainer */
+    /* With generators the stages belong to the trainer. */
+    if (study->variants[0].scenario.generators != NULL) return;
     for (size_t r = 0; r < sweep->row_count; r++)
         points += sweep->rows[r].point.stages > 1;
     if (points > SPLITS_SHOWN) {

@@ -14,9 +14,9 @@
  * are none. Release with free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
-/* Returns a note on the row in which some workers make by far the most steps, over twice as many
- * each as the others' mean, which the mean step does not show. NULL: there is none. Release with
- * free(). */
+/* Returns a note on the row in which some workers make by far the most steps, each over twice as
+ * many as the other workers on average, which the mean step does not show. NULL: there is none.
+ * Release with free(). */
 char *dl_report_unequal_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */

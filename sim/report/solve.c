@@ -372,7 +372,7 @@ static const trial *nearest_end(const search *s, double target)
 }
 
 /* Bisects between a key value that runs and one that fails until the target is bracketed. Returns
- * false if it reaches the last value that runs first. */
+ * false if it reaches the last value that runs without bracketing the target. */
 static bool approach(search *s, double target, double runs, double fails, size_t *low)
 {
     const bool whole = is_whole(s->solution->key);
@@ -489,8 +489,8 @@ static const trial *close_in(search *s, double target, size_t low)
     return try(s, exp(root));
 }
 
-/* Bisects down to neighbouring whole numbers or values; returns the one whose column is not below
- * the target. */
+/* Bisects until no possible whole number is left within the bracket; returns the end at which the
+ * column is not below the target. */
 static const trial *bisect(search *s, double target, size_t low)
 {
     double below = s->trials[low].key, above = s->trials[low + 1].key;

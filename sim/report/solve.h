@@ -46,7 +46,7 @@ typedef struct dl_solved {
                    * no value */
     double at_limit;     /* the nearest end of the range; NaN: the target is reached */
     bool is_last;        /* the point does not run beyond at_limit because it does not fit into
-                          * memory */
+                          * memory, or its column has no value there */
     dl_cell_table table; /* one row: the results at `value` or `at_limit` */
 } dl_solved;
 

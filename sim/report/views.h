@@ -25,7 +25,8 @@ typedef struct dl_view {
  * rows have these. */
 const dl_view *dl_view_main(const dl_results *results);
 
-/* Further tables: merges, uploads to the syncer, failures, absences. */
+/* Further tables: outer steps (from one average to the next), uploads to the syncer, failures,
+ * absences. */
 #define DL_VIEWS_FURTHER 4
 extern const dl_view dl_views_further[DL_VIEWS_FURTHER];
 
