@@ -11,8 +11,8 @@ typedef struct dl_buckets {
                           * equal */
     double *bytes;       /* [count] bytes of each bucket */
     double *bytes_share; /* [count] share of all bytes */
-    double *share;       /* [count + 1] shares of the backward pass between consecutive ready times;
-                          * the last: the rest */
+    double *share;       /* [count + 1] shares of the backward pass between consecutive ready times,
+                          * from its start; the last: after the last bucket is ready */
 } dl_buckets;
 
 /* Creates the buckets for a vector of bytes >= 0. DL_ERR_RANGE: too many. dl_buckets_free accepts a

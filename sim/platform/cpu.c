@@ -343,7 +343,8 @@ static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
     dl_host_compute(host_of(team), agent, ns / config->side_by_side);
 }
 
-/* The server is a separate process, whose update takes equally long while the workers compute. */
+/* The server is a separate process: workers that compute do not slow down its update. The agent's
+ * core does the work, at a speed reduced by them, so the work is divided by their slowdown. */
 static void update_server(dl_team *team, int agent, const dl_exchange *what)
 {
     dl_work work = work_of(team, what, team->config.workload->parameter_bytes);

@@ -56,12 +56,12 @@ typedef struct dl_launch_thread {
     int first, count; /* range of the workers it launches */
     int at;           /* worker being launched, relative to first; -1: serial part */
     int step;         /* step that is launched now or next */
-    int awaited;      /* number of workers that must end a step before that launch */
+    int awaited;      /* number of its workers that must first end an earlier step */
     int waiting;      /* number of workers waiting for its launches */
     int64_t next_ns;  /* end of the current or last piece of work */
     bool busy;        /* false: waiting for its GPUs */
-    bool has_event;   /* an event at next_ns is pending, only if a worker waits; otherwise the
-                       * thread is brought up to date on access */
+    bool has_event;   /* an event at next_ns is pending, only if a worker waits or with tells_all;
+                       * otherwise the thread is brought up to date on access */
 } dl_launch_thread;
 
 /* Numbers of a worker's steps by state: launch started, launch ended, step ended. */

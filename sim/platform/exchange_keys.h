@@ -1,8 +1,8 @@
 /* Keys of [exchange] of workers on GPUs, each with its field: KEY(type, field, "name", use, ...).
- * The fields are members of dl_gpu_options (gpu.h); the rest are rows of dl_scenario_keys, to whose
- * source (sim/scenario/keys.c) the macros and choices belong: a bool field is true for the second
- * of its two choices. `use`: the modes in which the key has an effect (dl_key_use in
- * sim/scenario/keys.h). Each includer defines KEY, so this header has no guard. */
+ * The fields are members of dl_gpu_options (gpu.h). The remaining arguments initialise rows of
+ * dl_scenario_keys in sim/scenario/keys.c, which defines the macros and choices used here. A bool
+ * field is true for the second of its two choices. `use`: the modes in which the key has an effect
+ * (dl_key_use in sim/scenario/keys.h). Each includer defines KEY, so this header has no guard. */
 /* clang-format off */
 KEY(dl_tensors, tensors, "tensors", SERVER, CHOICE(dl_tensors_names), .fallback = "split",
     .help = "placement of tensors (buckets) on shards. split: each over all; round_robin: whole, "

@@ -18,14 +18,15 @@ typedef struct dl_exchange_plan {
     int passes;         /* passes per step, each of which runs all collectives */
     int sharers;        /* number of ranks that share the optimizer state; 1: not sharded */
     bool divides_gradients, divides_parameters;
-    int gathers;            /* gathers of a bucket's parameters per pass, each before a use */
+    int gathers;            /* number of times per pass that a bucket's parameters are gathered for
+                             * use: 0; 1, for the forward pass; or 2, for both passes */
     bool gathers_after;     /* all parameters are gathered after the update */
     dl_collective_kind sum; /* kind of the collective that sums a bucket's gradients, or collects
                              * its messages */
     /* Bytes sent over bytes in fp32, by data type. With divided parameters, gather_frac includes
      * frozen parameters. */
     double sum_frac, gather_frac;
-    int bucket_copies;      /* number of copies of gradients: into buckets, and back */
+    int bucket_copies;      /* number of copies of gradients into buckets and back, 0 to 2 */
     dl_compression message; /* compression of pushed or reduced data */
     bool packs;             /* workers encode and decode messages */
 } dl_exchange_plan;

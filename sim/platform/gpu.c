@@ -260,7 +260,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     if (!has_segments(gpus)) return w->work_ns;
     const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* >= 0 despite rounding */
     const int before = forward_segments(gpus), segment = w->segment - before;
-    /* The host reads data that are ready before the update. */
+    /* The host reads a result of the forward pass, which precedes the update. */
     const double update_ns = before == 1 ? w->update_ns : 0;
     /* A layer's share of the forward pass equals its share of the backward pass. */
     if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
@@ -586,7 +586,7 @@ static int init(dl_team *team)
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     free(input_ns);
     /* Pending events: one for each agent, launching thread and batch being made, two for each flow,
-     * one for shares, and one for the launch of a collective. */
+     * one for the update of rates, and one for the launch of a collective. */
     return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +
            2 * gpus->network->flow_room + 2;
 }

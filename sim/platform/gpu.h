@@ -254,8 +254,9 @@ typedef struct dl_gpu_point {
     const dl_gpu_content *own; /* [workers] needs of each worker; NaN: unknown */
     double served_bytes; /* size of a vector; a server keeps one per worker and the result; 0: no
                           * server */
-    double state_bytes;  /* of the server's optimizer */
-    int more_vectors;    /* that the server keeps, of an outer optimizer */
+    double state_bytes;  /* bytes of the state of the server's optimizer */
+    int more_vectors;    /* number of further vectors that the server keeps for an outer
+                          * optimizer */
 } dl_gpu_point;
 
 /* Needed and available memory of the fullest GPU. NaN if its needs are unknown. */
@@ -273,8 +274,8 @@ dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
                                                const dl_workload *workload, dl_collective_kind kind,
                                                const dl_place *ranks, int count, double bytes);
 
-/* Price per hour of the nodes that contain the first `gpus` GPUs; NaN if the machine file gives
- * none. */
+/* Price per hour of the nodes that contain the first `gpus` GPUs; NaN if neither the scenario nor
+ * the machine file gives it. */
 double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus);
 
 /* The least reliable origin of the machine's figures that affect transfers. */
@@ -331,9 +332,9 @@ typedef struct dl_gpus_config {
     void *user;
 } dl_gpus_config;
 
-/* Records the busiest link over span_s seconds, and the share of that time in which collectives ran
- * that were measured as a whole. Returns the link's number, or -1 if it is a link of the machine,
- * whose name is recorded. */
+/* Records the busiest link over span_s seconds, and the fraction of that time in which collectives
+ * ran whose times were measured as a whole. Returns the link's number, or -1 if it is a link of the
+ * machine, whose name is recorded. */
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s);
 

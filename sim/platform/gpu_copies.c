@@ -199,8 +199,8 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* The link that limits the total traffic of the server's process, with all its shards, on the
- * host's node, by the scenario or otherwise by the machine; -1: none. */
+/* The link that limits the total traffic of the server's process on the host's node, which serves
+ * all shards there; by the scenario's rate or otherwise the machine's; -1: none. */
 static int process_link(dl_gpus *gpus, dl_place host)
 {
     if (gpus->processes == NULL || host.kind != DL_PLACE_HOST) return -1;

@@ -1,6 +1,6 @@
 /* Crowds: groups of workers whose copies to and from a server differ only in unshared links. One
- * flow class per direction serves a crowd (sim/network/network.h). A worker whose links others use
- * keeps separate classes. */
+ * flow class per direction serves a crowd (sim/network/network.h). A worker whose copies cross only
+ * shared links, or only unshared ones, keeps separate classes. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ typedef struct way {
     dl_gpu_copy copy; /* without its flow class */
     dl_route shared;
     double own_rate; /* rate of each worker's slowest unshared link */
-    int own_at;      /* position of the unshared links: before or after the shared ones */
+    int own_at;      /* position of the unshared links: 0: before the shared ones; shared.count:
+                      * after them */
 } way;
 
 /* A crowd: workers whose copies cross equal links. */
@@ -56,7 +57,8 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* Returns NULL if a worker's links may carry other traffic, or two of its copies concurrently. */
+/* Returns NULL if unshared links may carry other traffic, or several copies of a worker
+ * concurrently. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;

@@ -108,7 +108,8 @@ static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange,
     return count;
 }
 
-/* Serves the slices that this worker starts, for an exchange of `bytes`. */
+/* Starts the slices that fall to this worker, every n-th one for n present workers; `bytes` is the
+ * size of the whole exchange. */
 static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
     const int slices = dl_gpus_serving_slices(gpus), rank = dl_members_rank(gpus->team, worker);
@@ -168,7 +169,7 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
                      worker);
 }
 
-/* The server uses the host's threads, whatever the number of slices. Applying more gradients than
+/* The server uses the host's threads, regardless of exchange.slices. Applying more gradients than
  * workers costs the same as one per worker. After a collective, every GPU does the outer update
  * itself. */
 void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)

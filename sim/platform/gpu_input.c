@@ -5,7 +5,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* First random stream of batches, beyond those of the steps of a million workers. */
+/* First random streams of batches: of the first 2^20 workers, whose steps use the streams before
+ * it; and of all further workers. */
 #define FIRST_STREAM (1u << 20)
 #define MORE_STREAMS (1u << 31)
 

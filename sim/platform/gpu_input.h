@@ -35,12 +35,12 @@ typedef struct dl_input_worker {
     double copy_ns;         /* fixed time of a copy, excluding its bytes and the link's latency */
     double make_ns, bytes;  /* time to make a batch, and bytes per batch */
     double stored_bytes;    /* bytes to read before a batch is made */
-    int ready, making;      /* numbers of batches: ready on the GPU; from request until copied */
+    int ready, making;      /* numbers of batches: on the GPU; requested but not yet copied to it */
     int made;               /* with made_at_launch: number of `making` batches that are in host
                              * memory */
     bool wanted;            /* with made_at_launch: the worker waits for a batch */
     int64_t ordered, taken; /* numbers of batches since the start */
-    int64_t allowed;        /* limit on ordered batches, for steps done once */
+    int64_t allowed;        /* limit on ordered batches, with one per step */
     int64_t again;          /* additional batches, for steps that were cut and are repeated */
     dl_noise noise;         /* variation of the time to make its batches */
 } dl_input_worker;
@@ -66,8 +66,8 @@ typedef struct dl_input {
 void dl_input_init(dl_input *input, const dl_input_config *config);
 void dl_input_free(dl_input *input);
 
-/* Largest number of batches made concurrently; that many flows, and that many further events, may
- * exist at a time. */
+/* Largest number of batches of all workers that wait or are being made; that many flows, and that
+ * many further events, may exist at a time. */
 int dl_input_most(const dl_input *input);
 
 /* Starts a run in which each worker takes `steps` batches. */

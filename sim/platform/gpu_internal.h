@@ -29,11 +29,13 @@ typedef struct dl_gpu_worker {
                      * stopped */
     int64_t since_ns;
     int event;   /* event of the segment's end; none at speed 0 */
-    int segment; /* current segment of the work: of the forward pass (if layers wait for their
-                  * parameters), then of the backward pass between ready buckets */
+    int segment; /* index of the current segment of the work: first those of the forward pass
+                  * (forward_segments of gpu.c), then those of the backward pass, each up to the
+                  * next ready bucket */
     int pass;    /* current pass of the step, from 0 */
     int flows;   /* flows in flight of the current piece of exchange */
-    int copies;  /* index of its first push; the pushes to other shards and then its pulls follow */
+    int copies;  /* index in gpus->copies of its first push; the pushes to other shards and then its
+                  * pulls follow */
     int pushes, pulls;             /* numbers of pushes and pulls started, per shard */
     uint8_t phase;                 /* a dl_gpu_phase */
     bool in_exchange;              /* waits for the end of an exchange */
@@ -53,8 +55,9 @@ typedef struct dl_before {
 } dl_before;
 
 /* Collectives of a step, run in sequence: the sums of all buckets, and the gathers of sharded
- * parameters. A worker joins a round, which is all of them; or, if parameters are gathered after
- * the update, first the sums and then the gather. */
+ * parameters. A round consists of all of them; or, if parameters are gathered after the update, of
+ * the sums, and the next round of the gather. A worker joins a round when it starts to wait for its
+ * end. */
 typedef struct dl_reduction {
     dl_collective *collectives; /* [collective_count] one per kind and size */
     int collective_count;
@@ -80,7 +83,8 @@ typedef struct dl_reduction {
                                          * were planned for */
     dl_place *places;                   /* [present] GPUs of the present workers */
     int present;
-    int held, flows; /* transfers: total of all different collectives, and of the largest one */
+    int held, flows; /* numbers of transfers: of all planned collectives, and the largest of those
+                      * that run concurrently */
     int64_t first_use_ns; /* delay before the first collective; 0 after it */
     dl_before *before;    /* [before_count] collectives that precede each step */
     int before_count;
@@ -161,14 +165,14 @@ struct dl_gpus {
                               * sum first */
     dl_gpu_copy *copies;     /* [copy_count] copies between workers and shards */
     size_t copy_count;
-    double crowd_bytes[2]; /* bytes of each push and of each pull of crowds */
+    double crowd_bytes[2]; /* bytes of a push, and of a pull, by each worker of a crowd */
     dl_gpu_copy *up,
         *down; /* [workers] copies from and to host memory, for collectives of the hosts; otherwise
                 * NULL */
     int serving_threads; /* the larger of the numbers of workers and of server threads */
-    /* [DL_SERVER_EXCHANGES x serving_threads x shards] flow class of a server's thread, or of its
-     * GPU, + 1; 0: not yet created. For DL_APPLY, the index is the number of gradients of the
-     * update - 1. */
+    /* [DL_SERVER_EXCHANGES x serving_threads x shards] flow class of a server's thread in host
+     * memory, + 1; 0: not yet created. For DL_APPLY, the second index is the number of gradients of
+     * the update - 1. */
     int *serving_class;
     int *memory_class; /* [all GPUs] class of flows over its memory, + 1; 0: not yet created */
     double slowdown;   /* slowdown of compute while a collective runs, >= 1 */
@@ -263,10 +267,10 @@ void dl_reduction_ready(dl_gpus *gpus, int bucket);
 void dl_reduction_gather(dl_gpus *gpus, int worker);
 
 /* Sharded parameters are used twice per step, bucket by bucket: from the last bucket to the first
- * in the forward pass, back in the backward pass. dl_reduction_has: whether the parameters of a
- * use, 0 to 2 x buckets - 1, have arrived; the listener is called for all workers when they arrive.
- * dl_reduction_uses: one more worker starts a use, or the step (-1), so that the next use may be
- * gathered. */
+ * in the forward pass, in reverse order in the backward pass. dl_reduction_has: whether the
+ * parameters of a use, 0 to 2 x buckets - 1, have arrived; the listener is called for all workers
+ * when they arrive. dl_reduction_uses: one more worker starts a use, or the step (-1), so that the
+ * next use may be gathered. */
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 
@@ -333,7 +337,7 @@ bool dl_server_is_wanted(const dl_gpus *gpus);
 dl_status dl_server_create(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_server_free(dl_gpus *gpus);
 
-/* Largest number of concurrent flows. */
+/* Largest number of concurrent flows of the server; 0 without one. */
 int dl_server_most_flows(const dl_gpus *gpus);
 
 /* dl_server_ready: the worker's gradients of a bucket are ready. dl_server_push, dl_server_pull:

@@ -341,7 +341,8 @@ static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *p
     return bytes;
 }
 
-/* Replaces *most by the content of a GPU if that fills more of it. */
+/* Replaces *most by the content of this GPU if it fills a larger fraction of the GPU's memory, or
+ * if either fraction is unknown. */
 static void fill(const dl_gpu_options *options, dl_place gpu, const dl_gpu_content *content,
                  dl_gpu_memory *most)
 {
@@ -387,8 +388,8 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     return most;
 }
 
-/* Price per hour of those of the first `gpus` GPUs that are in nodes of this kind, or of these
- * nodes; NaN: unknown. */
+/* Price per hour of the nodes of this kind that contain some of the first `gpus` GPUs, or of only
+ * these GPUs if GPUs are priced individually; NaN: unknown. */
 static double usd_of_kind(const dl_gpu_options *options, int gpus, int kind)
 {
     const dl_node_kind *node = &options->machine.kinds[kind];

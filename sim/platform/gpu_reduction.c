@@ -44,7 +44,7 @@ static double staged_bytes(const dl_gpus *gpus)
     return dl_compress_bytes(&gpus->config.plan.message, gpus->config.content_bytes);
 }
 
-/* Decompresses messages, if the plan has any. */
+/* Decompresses the worker's messages, if the plan compresses; then its exchange ends. */
 static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -122,8 +122,8 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* The order of a step's collectives. With sharded parameters it is that of PyTorch's FSDP: gathers
  * of the forward pass; then gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1, as the next
- * layers' parameters are requested before a layer's gradients are ready. If parameters are kept,
- * only the sums. */
+ * layers' parameters are requested before a layer's gradients are ready. If parameters are kept
+ * after the forward pass, only the sums follow its gathers. */
 
 /* Position of a bucket's sum in that order. */
 static int place_of_sum(const dl_gpus *gpus, int bucket)
@@ -150,8 +150,6 @@ static bool is_sum(const dl_gpus *gpus, int place)
     }
 }
 
-/* A worker starts to use parameters, or its step: the parameters of the next use may be
- * gathered. */
 void dl_reduction_uses(dl_gpus *gpus, int use)
 {
     dl_reduction *r = &gpus->reduction;
@@ -475,13 +473,13 @@ typedef struct one_kind {
 } one_kind;
 
 /* Assigns a collective to a position in the step's order: an existing one of the same kind and
- * size, or a new one. kinds[i] is the key of collective i. */
+ * size, or a new one. Sizes are compared exactly: all buckets but the last one are equal. kinds[i]
+ * is the key of collective i. */
 static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kind *kinds,
                                 dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
     int i = r->collective_count - 1;
-    /* Sizes are compared exactly: all buckets but the last one are equal. */
     const double pause_ns = place == 0 ? gpus->config.pause_ns : 0;
     while (i >= 0 && (pause_ns > 0 || kinds[i].bytes != like.bytes || kinds[i].sums != like.sums))
         i--;

@@ -58,7 +58,8 @@ typedef struct message {
     int64_t sums;       /* number of sums since the start */
 } message;
 
-/* Items waiting for a connection or a shard, in the order in which they are sent. */
+/* Items waiting for a connection, a GPU's copy threads or a shard, in the order in which they will
+ * be processed. */
 typedef struct queue {
     int *items;
     int count, room;
@@ -102,8 +103,8 @@ typedef enum sending_kind { PUSH, FETCH, GATHER, SPREAD } sending_kind;
 
 typedef struct sending {
     sending_kind kind;
-    int from; /* PUSH, FETCH: sender; otherwise worker */
-    int what; /* PUSH, FETCH: message; otherwise bucket */
+    int from; /* PUSH, FETCH: index of the sender; otherwise of the worker */
+    int what; /* PUSH, FETCH: index of the message; otherwise of the bucket */
 } sending;
 
 /* --- queues ---------------------------------------------------------------------------------- */
@@ -136,7 +137,8 @@ static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl
     q->items[at] = item;
 }
 
-/* Removes and returns the next item; -1 if there is none or the queue is busy. */
+/* Removes and returns the next item; -1 if the queue is empty or its limit is reached. With order =
+ * together there is no limit. */
 static int take(const dl_gpus *gpus, queue *q)
 {
     const bool waits = gpus->config.options->order != DL_ORDER_TOGETHER;
@@ -179,8 +181,8 @@ static bool is_last_step(const dl_gpus *gpus, int worker)
     return gpus->team->workers[worker].steps_done + 1 == gpus->team->config.steps;
 }
 
-/* Whether the worker's push phase is over, by the option `fetch`. layers: it ends immediately, in
- * the run's last step as with summed. after, next_step: when all tensors are summed. summed,
+/* Whether the worker's push phase is over, by the option `fetch`. layers: it ends immediately, but
+ * in the run's last step as for summed. after, next_step: when all tensors are summed. summed,
  * pushed: when all tensors have been fetched. */
 static bool is_over(const dl_gpus *gpus, int worker)
 {
@@ -217,7 +219,8 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-/* Number of a possible copy of a step: pushes, fetches, then copies within nodes. */
+/* Index of a copy among all possible copies of a step: pushes, fetches, then copies within
+ * nodes. */
 static int sending_number(const dl_server *s, sending one)
 {
     const int pushes = s->group_count * s->count;
@@ -255,7 +258,8 @@ static int sending_urgency(const dl_gpus *gpus, int number)
     return bucket_of(gpus->server, sending_of(gpus->server, number));
 }
 
-/* The worker at the copy's GPU end: the sender's summing one, or for GATHER the worker itself. */
+/* The worker whose GPU is the source (for FETCH, the destination) of the copy: for GATHER the
+ * worker itself, otherwise the one whose GPU sums the bucket. */
 static int worker_of(const dl_server *s, sending one)
 {
     if (one.kind == GATHER) return one.from;
@@ -312,7 +316,8 @@ static void arrive(dl_gpus *gpus, int m);
 static void gather(dl_gpus *gpus, int g, int bucket);
 static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket);
 
-/* Callback: a message of the tensor has arrived at the node's summing GPU. */
+/* Message m has arrived at the GPU that sums its bucket for the sender. When all messages of the
+ * bucket have, it is copied to the node's other GPUs. */
 static void fetched(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
@@ -393,7 +398,8 @@ static bool has_pushed(const dl_server *s, int g, int64_t step)
     return s->groups[g].pushes >= step * s->groups[g].count;
 }
 
-/* The worker has pushed its last tensor; fetches of tensors that are already summed may start. */
+/* Records that the worker has pushed its last tensor. With fetch = pushed, once all workers of the
+ * sender have, fetches the tensors that are already summed. */
 static void pushed_last(dl_gpus *gpus, int worker)
 {
     dl_server *s = gpus->server;
@@ -525,7 +531,7 @@ static void all_ready(void *user, int worker)
     dl_gpus *gpus = user;
     for (int b = 0; b < gpus->server->buckets; b++)
         dl_server_ready(gpus, worker, b);
-    /* With `layers`, nothing waits for the push. */
+    /* With fetch = layers, nothing waits for the push. */
     if (gpus->workers[worker].in_exchange && is_over(gpus, worker)) leave(gpus, worker);
 }
 
@@ -568,7 +574,7 @@ bool dl_server_has(const dl_gpus *gpus, int worker, int bucket)
     return s->has[worker * s->buckets + bucket] >= gpus->workers[worker].rounds;
 }
 
-/* --- where tensors are ----------------------------------------------------------------------- */
+/* --- placement of tensors --------------------------------------------------------------------- */
 
 bool dl_server_is_wanted(const dl_gpus *gpus)
 {

@@ -2,7 +2,7 @@
  * PyTorch's DataLoader), which share the cores with everything else (host.h).
  *
  *   worker   [step 4 ........][step 5 ........]
- *   loader 0 [batch 6: read][make] [batch 8: read][make]     batch k is of loader k mod loaders
+ *   loader 0 [batch 6: read][make] [batch 8: read][make]     batch k: loader k mod loaders
  *   loader 1 [make] [batch 7: read][make]
  *
  * A batch is made sample by sample (a large one in 4096 equal parts): each is read from storage,

@@ -20,8 +20,8 @@ typedef struct dl_usage {
                                            * DL_MEASURED_COLLECTIVES */
     char link[DL_RESOURCE_NAME_BYTES];    /* name of the busiest link; "" on a CPU host */
     double link_frac;
-    double timed_frac;    /* fraction of the time in which collectives ran that were measured as a
-                           * whole */
+    double timed_frac;    /* fraction of the time in which collectives ran whose times were measured
+                           * as a whole */
     double busiest_frac;  /* load of `busiest`; 0: no shared resource */
     double traffic_bytes; /* bytes moved by the exchange */
     double sent_bytes;    /* part of traffic_bytes sent to other sites (or nodes, without sites), by
