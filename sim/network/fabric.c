@@ -93,8 +93,8 @@ static int ports_of_leaf(const dl_machine *m)
     return m->fabric.group_nodes * m->kinds[0].nic_count / leaves_of_group(m);
 }
 
-/* Number of uplinks modelled per leaf: a single one, or as many as carry the ports' rate over the
- * oversubscription. */
+/* Number of uplinks modelled per leaf: 1 with ideal spreading, otherwise as many as carry the
+ * ports' rate over the oversubscription. */
 static int uplinks_of_leaf(const dl_machine *m)
 {
     if (m->fabric.spreading == DL_FABRIC_IDEAL) return 1;
@@ -276,7 +276,7 @@ static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int dep
     return WAYS * (first_uplink(f, of) + uplink) + way;
 }
 
-/* Climbs from both ends until they meet; the downlinks are found in reverse order. */
+/* Climbs from both ends until the paths meet; the downlinks are found in reverse order. */
 static int route_switches(const dl_machine *m, const int ends[4], int *links, int *switches)
 {
     const dl_fabric *f = &m->fabric;

@@ -123,7 +123,6 @@ void dl_links_free_limited(dl_links *limited);
  * without any limit or scaling; free it with dl_links_free_limited. */
 void dl_links_in_file(const dl_links *links, dl_links *nominal);
 
-/* The links of a node. */
 const dl_node_links *dl_links_node(const dl_links *links, int node);
 
 /* The socket that a GPU is connected to. */

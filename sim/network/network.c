@@ -394,7 +394,7 @@ static bool synchronize_lone(dl_network *network)
 }
 
 /* Ends flows and recomputes rates in each component with a changed link. Components that may have
- * split are searched again in a second pass; its stamp already marks the others as done. */
+ * split are searched again in a second pass; those already handled carry the stamp of that pass. */
 static void synchronize_all(dl_network *network)
 {
     bool parted = false;
@@ -501,7 +501,8 @@ static void put_flow(dl_network *network, int flow, double bytes)
     dl_network_advance(network, b);
     mark_dirty(network, f->class);
     b->flows++;
-    const bool stays = c->crowd >= 0 && c->head >= 0; /* its first flow is the same */
+    const bool stays = c->crowd >= 0 && c->head >= 0; /* the class's first flow to end remains the
+                                                       * same */
     if (stays && c->flows == 1 && b->members == 1) count_anew(network, c);
     f->node.key = b->served - c->base + (c->crowd >= 0 ? 0 : bytes);
     if (c->head >= 0 && !stays) dl_network_dequeue(network, f->class);

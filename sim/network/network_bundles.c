@@ -392,7 +392,7 @@ static void become_shared(dl_network *network, int class, int link)
         return;
     }
     int u = use_of(network, class, link);
-    if (network->uses[u].bundle >= 0) return; /* it has just joined its bundle */
+    if (network->uses[u].bundle >= 0) return; /* listed when it joined its bundle */
     list_use(network, u);
     dl_network_close(network, bundle);
 }
@@ -432,7 +432,7 @@ void dl_network_activate(dl_network *network, int class)
     if (dl_network_activate_alone(network, class)) return;
     dl_flow_class *c = &network->classes[class];
     int first = c->first_use, end = first + c->use_count;
-    bool met = false; /* other classes used a link alone */
+    bool met = false; /* some link was used by a single other class */
     for (int u = first; u < end; u++) {
         int link = network->uses[u].link, other = network->user[link];
         if (network->users[link] != 1) continue;

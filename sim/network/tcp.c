@@ -29,15 +29,15 @@
 
 typedef struct piece {
     int node, channel, slice;
-    int left; /* number of packets that have not arrived */
+    int left; /* number of packets that the receiver has not read */
 } piece;
 
 /* A node's traffic to the next one on a channel. */
 typedef struct channel {
     int posted, arrived; /* slices handed to the sockets; slices that have arrived, in order */
     int freed;           /* slices that the sockets' buffers have taken, in order */
-    int *left;       /* [slices] number of pieces that have not arrived; only for posted slices */
-    int *unbuffered; /* [slices] number of pieces not in the sockets' buffers; only for posted
+    int *left;           /* [slices] number of pieces not completely read; only for posted slices */
+    int *unbuffered;     /* [slices] number of pieces not in the sockets' buffers; only for posted
                           * slices */
     int next_socket;
 } channel;
@@ -190,7 +190,7 @@ static double chunk_bytes(bool broadcast)
     return broadcast ? STEP_BYTES : 4 * STEP_BYTES;
 }
 
-/* Chunks per NCCL loop; a node sends one of each in a step. */
+/* Number of chunks per NCCL loop: on each channel one per node, or a single one of a broadcast. */
 static int loop_chunks(const dl_tcp_ring *ring)
 {
     return (ring->broadcast ? 1 : ring->nodes) * ring->tcp->channels;

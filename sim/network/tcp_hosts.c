@@ -523,7 +523,8 @@ static void take_trip(tcp_socket *s, double ns)
     s->backoff = 0;
 }
 
-/* --- its receiver ---------------------------------------------------------------------------- */
+/* --- the receiver
+ * ------------------------------------------------------------------------------ */
 
 static double in_order_bytes(const tcp_socket *s)
 {
@@ -736,7 +737,8 @@ void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
     if (!s->throttled) push_out(hosts, s);
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- all sockets
+ * ------------------------------------------------------------------------------- */
 
 void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
 {

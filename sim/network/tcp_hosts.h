@@ -58,7 +58,7 @@ typedef struct dl_tcp_hosts {
 void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config);
 void dl_tcp_hosts_free(dl_tcp_hosts *hosts);
 
-/* Runs the next event; false if there is none. */
+/* Runs the next event of the engine; false if there is none. */
 bool dl_tcp_hosts_go_on(dl_tcp_hosts *hosts);
 
 /* Number of packets of a piece of `bytes` > 0. */
