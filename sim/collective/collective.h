@@ -116,8 +116,8 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
-    dl_collective_config config; /* only kind and bytes are valid; all members for a folded plan,
-                                  * which may be rebuilt */
+    dl_collective_config config; /* for a folded plan all members, from which it may be rebuilt;
+                                  * otherwise only kind and bytes */
     dl_place *ranks;             /* copy for a folded plan; otherwise NULL */
     const char *protocol;        /* name; NULL = the machine has no protocols */
     int64_t launch_ns;

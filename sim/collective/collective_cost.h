@@ -51,7 +51,7 @@ typedef struct dl_collective_time {
 
 typedef struct dl_collective_cost {
     int kind;                  /* dl_collective_kind, or one of the kinds of processes below 0 */
-    int ranks;                 /* >= 2; for callers >= 1 */
+    int ranks;                 /* number of ranks, >= 2; of callers (DL_ROUNDTRIP), >= 1 */
     int nodes;                 /* 0 = any number of nodes */
     dl_collective_time *times; /* [count >= 2] ascending by bytes */
     size_t count;

@@ -241,8 +241,9 @@ static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node
     free(in_file);
 }
 
-/* Writes the ranks of `nodes`, the first node of each kind (of the first two nodes if all are of
- * one kind) to *some, which the caller frees; returns their number. */
+/* Writes the ranks of `nodes`, the first node of each kind (if all nodes are of one kind, the first
+ * two_nodes ranks, those of the first two nodes) to *some, which the caller frees; returns their
+ * number. */
 static int ranks_of(const one_node *nodes, int count, const dl_place *ranks, int two_nodes,
                     dl_place **some)
 {
@@ -371,7 +372,7 @@ static double nvls_inside(const dl_nccl_group *g)
 }
 
 /* Bandwidth of sums in the switches, over trees between n nodes: up to 2.27 a fraction of the
- * channels' rate, since 2.28 twice the switches' rate, as for a ring's bytes. */
+ * channels' rate; since 2.28 twice the switches' rate as bus bandwidth, converted as for a ring. */
 static double nvls_bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, bool tree)
 {
     const double gpus = (double)g->ranks / g->nodes;

@@ -51,7 +51,7 @@ extern const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS];
 /* The ranks of a communicator, as NCCL sees them. */
 typedef struct dl_nccl_group {
     int ranks, nodes, channels;
-    int minor;      /* of the version 2.minor */
+    int minor;      /* NCCL's version is 2.minor */
     int generation; /* 0 = Volta and before, 1 = Ampere, 2 = Hopper, 3 = Blackwell */
     bool before_volta;
     bool nvlink;               /* GPUs of a node are connected by NVLink */
@@ -59,7 +59,8 @@ typedef struct dl_nccl_group {
     bool amd;                  /* AMD processors */
     bool sums;                 /* the NVSwitch of each node can sum */
     bool simple_tree;          /* a tree's NIC sends to and from the same GPU */
-    double inside_frac;        /* fraction of a node's link rate that NCCL assumes */
+    double inside_frac;        /* rate that NCCL assumes for a node's rings over that of the machine
+                                * file's links */
     double inside_bytes_per_s; /* rate of a node's rings; INFINITY for one rank */
     double ring_bytes_per_s, tree_bytes_per_s; /* total rates of all channels */
 } dl_nccl_group;

@@ -22,7 +22,7 @@ typedef struct dl_nccl_bounds {
 
 /* Constants of a version, and of later versions up to the next entry in the table. */
 typedef struct dl_nccl_constants {
-    int minor;                                  /* of version 2.minor */
+    int minor;                                  /* first version, 2.minor */
     const double (*call_us)[DL_NCCL_PROTOCOLS]; /* [ALGORITHMS] */
     const dl_nccl_by_algorithm *hop_us;         /* [WAYS] */
     const dl_nccl_bounds *most;
@@ -33,8 +33,9 @@ typedef struct dl_nccl_constants {
                                                       * none */
     double ll_inner_factor;               /* factor on LL's hops inside nodes if there
                                                       * are several nodes */
-    double plateau[DL_NCCL_GENERATIONS];  /* factor on the latency of rings by Simple */
-    /* bytes per rank from which the plateau applies; 0: from 64 bytes of its part of a channel. */
+    double plateau[DL_NCCL_GENERATIONS];  /* factor on the latency of rings by Simple, from
+                                           * plateau_bytes on */
+    /* number of bytes per rank from which the plateau applies; 0: 64 bytes per rank and channel */
     double plateau_bytes;
     /* An all-reduce by ring over n nodes has 2 n minus this number of steps between nodes. */
     int outer_steps_less;

@@ -12,7 +12,7 @@
  * link, whatever the others do; otherwise the plan is run on a separate network. A run that finds
  * its links idle claims them (sim/network/network.h) and is one event. When another flow enters one
  * of the links, the run continues transfer by transfer from its current state, with the same result
- * as if it had been simulated so from the start. A plan may be folded (fold.h) as long as its runs
+ * as if it had been simulated in this way from the start. A plan may be folded (fold.h) as long as its runs
  * are such events. */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
@@ -35,7 +35,7 @@ typedef struct dl_after {
 } dl_after;
 
 /* Costs of a call with a protocol and of its hops, within a node and over the network. A hop's time
- * is added to the links' latencies, of which it already includes `held_ns`. */
+ * includes up to `held_ns` of the route's latency; the rest of the latency is added. */
 typedef struct dl_hop_costs {
     double launch_ns;
     double hop_ns, network_hop_ns;
@@ -84,9 +84,10 @@ typedef struct dl_plan {
     int kept, broken;  /* numbers of claims kept to the end of their run, and of broken claims whose
                         * run had to be simulated again */
     int64_t *start_ns; /* [transfer_count] start, or DL_TRANSFER_*; NULL: not recorded */
-    int *classes;      /* [class_count of another network] by class of that network: class in this
-                        * network, + 1; NULL: classes are those of this network */
-    bool is_apart;     /* for tests, set before the first run: always transfer by transfer */
+    int *classes;      /* [class_count of the network that the transfers' classes belong to] class
+                        * in `network`, + 1; NULL: that network is `network` */
+    bool is_apart;     /* always run transfer by transfer; set before the first run, for tests and
+                        * for runs on a separate network */
     dl_event_fn done;
     void *user;
     int index;
@@ -146,7 +147,7 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route);
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
 
 /* Computes the time of a run on idle links now instead of in the first run, so that the memory it
- * needs is free again before others allocate theirs. */
+ * needs is free again before other plans allocate theirs. */
 void dl_plan_prepare(dl_plan *plan);
 
 /* Starts a run of the plan, which must have a transfer and not be running; calls done(user, index)

@@ -89,8 +89,8 @@ typedef struct uses {
 /* Tolerance for rounding of sums of rates. */
 #define RELATIVE_TOLERANCE 1e-12
 
-/* Sums, for each link, the highest rates of the plan's classes with one transfer each at a time: a
- * link with more capacity limits none of them, however many share it. */
+/* Sums for each link the highest rates of the plan's classes that cross it, with one transfer per
+ * class at a time: a link with at least this capacity limits no transfer. */
 static void start_uses(uses *u, const dl_plan *plan)
 {
     const dl_network *network = plan->network;
@@ -192,7 +192,7 @@ static bool walk_alone(dl_plan *plan)
     return possible;
 }
 
-/* --- on a network of its own ----------------------------------------------------------------- */
+/* --- on a separate network ------------------------------------------------------------------- */
 
 /* A copy of the plan on a separate network with only the links that it uses. */
 typedef struct trial {
@@ -351,7 +351,7 @@ static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
         if (*start_ns < 0 || !moves_bytes(of) || *start_ns + of->delay_ns >= passed_ns) continue;
         dl_network_go_on(plan->network, of->class, of->bytes, dl_network_left(&t->network, f),
                          dl_plan_transfer_ended, plan, transfer);
-        *start_ns = DL_TRANSFER_ENDED; /* value in the trial */
+        *start_ns = DL_TRANSFER_ENDED; /* so that the next loop skips it */
     }
     for (int i = 0; i < plan->transfer_count; i++) {
         plan->waiting[i] = t->plan.waiting[i];

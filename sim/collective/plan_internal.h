@@ -15,7 +15,7 @@ void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
 /* Ends a transfer of the plan `user`: starts those that waited only for it. */
 void dl_plan_transfer_ended(void *user, int transfer);
 
-/* Unfolds a folded plan; no effect on others. The known time of a run alone is kept. */
+/* Unfolds a folded plan; no effect on others. The computed time on idle links is kept. */
 void dl_plan_unfold(dl_plan *plan);
 
 /* Runs the plan as one event if its links are idle and its time on them is known; otherwise returns

@@ -382,8 +382,10 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
         own_ns[i] = piece_ns(&edges[i], together, period_ns);
     }
     for (int start = 0; start < starts; start++) {
-        double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge so far */
-        double slowest_piece_ns = 0, left = rounds; /* left: rounds left at that edge */
+        double way_ns = 0, waited_ns = 0; /* waited_ns: time of a piece on the slowest edge so
+                                           * far */
+        double slowest_piece_ns = 0, left = rounds; /* left: number of remaining rounds, spent on
+                                                     * that edge */
         for (int hops = 1, i = start; hops <= rounds; hops++) {
             const edge *e = &edges[i];
             way_ns += e->hop_ns + own_ns[i];
@@ -440,8 +442,8 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
     free(crossings);
 }
 
-/* Adds each round's pieces: the piece over edge i is transfer first + 2 i + 1, preceded by its
- * hop. */
+/* Adds each round's pieces. Each edge has two transfers, the hop and then the piece; those of the
+ * previous round begin with transfer `before`. */
 static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, int join)
 {
     const int size = all->rings->size;
