@@ -12,8 +12,8 @@
  * link, whatever the others do; otherwise the plan is run on a separate network. A run that finds
  * its links idle claims them (sim/network/network.h) and is one event. When another flow enters one
  * of the links, the run continues transfer by transfer from its current state, with the same result
- * as if it had been simulated in this way from the start. A plan may be folded (fold.h) as long as its runs
- * are such events. */
+ * as if it had been simulated in this way from the start. A plan may be folded (fold.h) as long as
+ * its runs are such events. */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
 

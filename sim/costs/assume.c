@@ -325,8 +325,8 @@ static bool gloo_rate(const basis *b, guess *g)
     return true;
 }
 
-/* Geometric mean of the concurrent time over the line above, over the benchmark's sizes and
- * processes: 0.53. */
+/* Geometric mean, over the benchmark's sizes and numbers of processes, of the time concurrent with
+ * compute over that of the line above: 0.53. */
 static bool gloo_beside(const basis *b, guess *g)
 {
     (void)b;

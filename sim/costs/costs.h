@@ -377,8 +377,9 @@ dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *sect
 size_t dl_costs_assume_machine_value(dl_costs *costs, const char *section, const dl_key *key,
                                      const dl_quantity *quantity, unsigned cause);
 
-/* Returns DL_ERR_NAME if the costs set a number of a part that the machine lacks; `machine` NULL:
- * it lacks all parts. */
+/* Returns DL_ERR_NAME if the costs set a number of a part that the machine lacks (`machine` NULL:
+ * it lacks all parts); DL_ERR_UNSUPPORTED if they set one rate or latency for all ports, and the
+ * machine's ports differ. */
 dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine,
                                  dl_error *err) DL_MUST_CHECK;
 

@@ -82,10 +82,10 @@ typedef enum dl_island_task {
     DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
 } dl_island_task;
 
-/* Total of the collectives in a pass, among the GPUs of a rank and around the parts of a
- * sequence. */
+/* Time and bytes of a pass's collectives: among the GPUs that divide a rank's layers, and in the
+ * rings of GPUs with parts of the same sequence. */
 typedef struct dl_island_tensor {
-    double ns, sent_bytes; /* total of all collectives in the pass */
+    double ns, sent_bytes;
 } dl_island_tensor;
 
 typedef struct dl_island_shape {
@@ -97,8 +97,8 @@ typedef struct dl_island_shape {
                                 * `stages` */
     const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready together */
     const dl_island_tensor
-        *tensors;           /* [ranks x chunks x 2 (backward, forward)]; NULL: layers are not
-                             * divided */
+        *tensors;           /* [ranks x chunks x 2 (backward, forward)]; NULL: neither layers nor
+                             * sequences are divided */
     bool exchanges_buckets; /* workers exchange bucket by bucket, not all gradients together */
     bool without_waits;     /* stages do not wait for each other */
     bool free_crossing;     /* crossings take no time */
@@ -124,7 +124,8 @@ typedef struct dl_island_collective {
 typedef struct dl_island_program {
     dl_program program;
     int *rank;              /* [task_count] rank of each task */
-    int *pass;              /* [task_count] pass: its micro-batch; crossing: the task before it */
+    int *pass;              /* [task_count] of a pass: its micro-batch; of a crossing: the task
+                             * whose result crosses */
     double *crossing_bytes; /* [task_count] for a crossing: bytes from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;
@@ -158,8 +159,8 @@ void dl_island_program_free(dl_island_program *made);
 /* --- collectives within layers (island_tensor.c) --------------------------------------------- */
 
 /* Computes the times of the collectives in each rank's passes over these pieces, in the worker
- * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL if layers are
- * not divided. Returns the errors of dl_collective_init. */
+ * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL if neither
+ * layers nor sequences are divided. Returns the errors of dl_collective_init. */
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
                                   const dl_stage *pieces, int workers, dl_island_tensor **made,
@@ -199,11 +200,13 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 bool dl_island_workers_are_alike(const dl_islands_config *config);
 
 /* After the run. bubble_frac: fraction of all GPUs' time spent waiting for other ranks of their
- * worker. busy_frac: [stages] fraction of each stage's time spent computing. Bytes: that crossed
- * between stages; that shards gathered and reduced; that workers exchanged. */
+ * worker. busy_frac: [stages] fraction of each stage's time spent computing. crossed_bytes: sent
+ * between stages; sharded_bytes: gathered and reduced within workers; exchanged_bytes: exchanged
+ * between workers. */
 typedef struct dl_islands_figures {
     double bubble_frac, *busy_frac;
-    double moved_frac, waited_frac; /* of the workers' time: exchange and waiting in their steps */
+    double moved_frac, waited_frac; /* fractions of the workers' time that their steps spend on
+                                     * communication among their GPUs, and on waiting */
     double crossed_bytes, sharded_bytes, exchanged_bytes;
 } dl_islands_figures;
 

@@ -147,9 +147,9 @@ static void mark_links(const dl_islands *is, dl_place a, dl_place b, int part, i
     }
 }
 
-/* Whether no route between two shards shares a link with one between those of other parts, whose
- * GPUs are in the same nodes. If so, the collectives of all parts take equally long and send
- * equally many bytes. */
+/* Whether the routes between shards with one part share no link with those of any other part, and
+ * all parts of a shard are on one node. If so, the collectives of all parts take equally long and
+ * send equally many bytes. */
 static bool parts_are_apart(const dl_islands *is, int worker, int number)
 {
     const dl_split *split = dl_islands_split(is);

@@ -114,7 +114,8 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage)
     return rank;
 }
 
-/* Adds what a server keeps of all ranks' vectors, each of which is a GPU's part of the layers. */
+/* Sets the bytes that a server keeps for all ranks. The costs have those of one of the GPUs that
+ * divide the layers. */
 void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                   dl_gpu_point *gpus)
 {
@@ -128,7 +129,8 @@ void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_p
         gpus->state_bytes = parts * ((double)costs->state_bytes + weights);
 }
 
-/* Memory of the fullest GPU of the rank's stage. All have the same content but for the server's. */
+/* Memory of the fullest GPU of the rank's stage. All have the same content, except for the server's
+ * vectors. */
 static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *point,
                                const dl_memory_rank *rank)
 {
@@ -552,7 +554,8 @@ void dl_run_free_island(dl_run_island *island)
     free(island);
 }
 
-/* Moves exchange and waiting among the GPUs of a worker to its local steps. */
+/* Counts communication and waiting among the GPUs of a worker as part of its local steps, not of
+ * the exchange between workers. */
 static void keep_within(const dl_team *team, const dl_islands_figures *figures,
                         dl_averaging_result *averaging)
 {

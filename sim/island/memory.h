@@ -11,8 +11,8 @@
  *   parameters   4 bytes each; with half_weights of the costs 2, and 4 more in the optimizer;
  *                frozen ones have frozen_bytes of the costs
  *   gradients    4 bytes each, or those of the type in which they are reduced; with 16-bit weights
- *                also those of a block's products, which are added to these (Transformer Engine
- *                keeps that buffer, get_dummy_wgrad)
+ *                also a buffer for the 16-bit gradients of the largest block, which are added to
+ *                these (Transformer Engine's get_dummy_wgrad)
  *   optimizer    from the costs; none if a server updates the parameters, which then keeps it
  *
  * A GPU has its part of all divided content, and with FSDP also

@@ -80,7 +80,8 @@ void dl_program_free(dl_program *program)
 static void on_start(void *user, int task);
 static void on_end(void *user, int task);
 
-/* Ends an event or an owned task, after its consequences have been handled. */
+/* Counts an event or an owned task as no longer pending, after its consequences have been handled;
+ * reports the end of the step if it was the last one. */
 static void settle(dl_program_run *run)
 {
     run->pending--;
@@ -128,7 +129,7 @@ static void end_task(dl_program_run *run, uint32_t task)
     follow_edges(run, task, false);
 }
 
-/* Schedules the end of the current work, as known so far. */
+/* Schedules the end of the lane's current work at the current speed. */
 static void schedule_end(dl_program_run *run, dl_lane_state *lane)
 {
     const dl_task *task = &run->program->tasks[lane->at];

@@ -106,8 +106,8 @@ static void advance_lagging(dl_team *team, int worker, int stage)
     }
 }
 
-/* A local step (with two levels, together with the others of the site), followed by the exchange
- * after the last step of a period. Blockwise model-update filtering (Chen & Huo 2016) is an average
+/* A local step (if sites reduce gradients, together with the other workers of the site), followed
+ * by the exchange if one is due. Blockwise model-update filtering (Chen & Huo 2016) is an average
  * with an outer update: the difference of the average from the previous parameters, with momentum,
  * is added to these, slice by slice, which costs [average]s of three and of two vectors. DiLoCo
  * (Douillard et al. 2023) is the same with Nesterov momentum, and with Adam for local steps. */

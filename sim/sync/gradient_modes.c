@@ -11,7 +11,7 @@
 #include "sim/sync/mode.h"
 
 /* Starts stage `stage` of an exchange; returns false, without starting anything, after the last
- * one. A worker's last stage is its update; communication threads have none. */
+ * one. */
 typedef bool (*exchange_fn)(dl_team *team, int agent, int stage);
 
 /* Advance of a worker whose communication thread exchanges. The update in its step uses the
@@ -65,7 +65,8 @@ const dl_mode dl_mode_none = {
 };
 
 /* All-reduce of gradients: each of n workers averages 1/n of all n vectors, then copies the whole
- * result. */
+ * result. Workers then update their parameters; communication threads do so only if the state is
+ * sharded, before the gather of all parameters. */
 static bool exchange_allreduce(dl_team *team, int agent, int stage)
 {
     switch (stage) {

@@ -151,9 +151,10 @@ static bool is_of_site(const dl_team *team, int worker, int other)
 }
 
 /* Whether the returning worker's site is back. If sites reduce gradients in each step, returned
- * workers wait in their step for the rest of their site, and all other sites may wait for them.
- * Waiting for more would deadlock: an averaging worker would wait for a joining one, which waits
- * for it in a step; and an average of communication threads waits for all members. */
+ * workers wait in their step for the rest of their site, and all other sites may wait for them. If
+ * the rest waited for averages to end, there would be a deadlock: an averaging worker would wait
+ * for a joining one, which waits for it in a step; and an average of communication threads waits
+ * for all members. */
 static bool site_is_back(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -192,9 +193,9 @@ bool dl_members_start(dl_team *team, int comm)
     return true;
 }
 
-/* Position at which a worker joins: that of the member that is least far, in its site if that is
- * back; without other members, the start of an interval. With communication threads it takes part
- * in the first average that has not started, after at least one step. */
+/* Position at which a worker joins: that of the least advanced member, in its site if that is back;
+ * without other members, the start of an interval. With communication threads it takes part in the
+ * first average that has not started, after at least one step. */
 static int64_t position_to_join(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;

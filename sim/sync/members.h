@@ -10,8 +10,8 @@
  * Joining or returning. A worker first waits until no average is in progress, fetches the
  * parameters of the last one over its link (from the server, or from another worker's GPU) while
  * the others continue, waits again if they have reached an average meanwhile, and then takes part:
- * at the interval position of the worker that is least far, so that nobody waits longer for it than
- * for its own steps. If no other worker is present, it fetches nothing. If communication threads
+ * at the interval position of the least advanced worker, so that nobody waits longer for it than
+ * for that worker. If no other worker is present, it fetches nothing. If communication threads
  * average without a pause, the next average starts once it has fetched its parameters; if the
  * others have already handed over theirs, they wait for one step of the new worker.
  *
