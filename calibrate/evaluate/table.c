@@ -15,7 +15,7 @@
 #define STEP_TOLERANCE 1e-8
 #define GRADIENT_TOLERANCE 1e-12
 #define GAMMA_MAX 10.0 /* upper bound of c in Pollux */
-#define SPAN 1e3       /* factor of the starts above and below the middle */
+#define SPAN 1e3       /* ratio of the largest to the smallest start */
 
 static dl_place place_of(const dl_table_row *row, const dl_scenario *scenario, int worker)
 {

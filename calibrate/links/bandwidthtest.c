@@ -20,7 +20,7 @@ typedef struct copy_state {
     char device[128];
     const char *direction; /* "h2d", ...; NULL: none yet */
     bool pageable;
-    double unit; /* bytes per second; 0: outside a table */
+    double unit; /* bytes per second per printed unit; 0: outside a table */
 } copy_state;
 
 static void add_copy(dl_link_data *data, const copy_state *s, const dl_link_log *log,

@@ -24,7 +24,7 @@ typedef struct judged {
     size_t item; /* index into the comparisons */
     int part;
     dl_link_probe probe;
-    dl_collective_config config; /* of the probe; owns its ranks */
+    dl_collective_config config; /* configuration of the probe; owns its ranks */
     double machine_ns;
     bool leaves_node;
 } judged;
@@ -206,9 +206,9 @@ static void explain(state *s)
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-/* Largest known errors at single sizes, compared with nccl-tests (docs/studies/collectives.md).
- * Within one node, by kind: 8 A100, and 4 and 8 H100, small sizes on A100 without the host's time.
- * On several nodes: 16 to 64 H100. For copies: the tolerance of tests/sim/machine_figures.c. For
+/* Largest known errors at single sizes, compared with nccl-tests (docs/studies/collectives.md):
+ * within one node, by kind, of 8 A100 (small sizes without the host's time), 4 H100 and 8 H100; on
+ * several nodes, of 16 to 64 H100. For copies: the tolerance of tests/sim/machine_figures.c. For
  * assumed rates: the errors of all-reduces between T4 (docs/accuracy.md). */
 #define KNOWN_NODES 0.24
 #define KNOWN_COPY 0.1

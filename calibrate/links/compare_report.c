@@ -165,7 +165,7 @@ static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
     const double machine_ns = size != NULL ? size->machine_ns : none;
     const double rate = size != NULL ? bytes / time_ns * DL_NS_PER_S : c->rate_bytes_per_s;
     const double machine = size != NULL ? bytes / machine_ns * DL_NS_PER_S : c->machine_rate;
-    const double alone = isnan(factor) ? 1e-9 : none; /* for tests without busbw */
+    const double alone = isnan(factor) ? 1e-9 : none; /* factor to GB/s for tests without busbw */
     dl_rows_add(
         to,
         "file|=%s name|=%s place|=%s ranks|=%d nodes|=%d bytes|size=%gB measured_ns|measured=%gns "

@@ -17,7 +17,7 @@ static bool is_copy(const dl_link_log *log)
            (strstr(name, "_by_dma") != NULL || strstr(name, "_by_sm") != NULL);
 }
 
-/* Adds the rate of a line: the devices' numbers become the pair, the rest the name. */
+/* Adds the rate of a line. The word is the pair; with N for each number it is the test's name. */
 static dl_status take_copy(dl_link_data *data, const dl_link_log *log, dl_error *err)
 {
     char name[DL_LINK_LINE_BYTES];

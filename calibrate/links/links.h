@@ -49,8 +49,8 @@ typedef struct dl_link_series {
     dl_link_place place;   /* in-place or out-of-place collective */
     dl_link_point *points; /* [count]; sizes strictly ascend after dl_link_data_finish */
     size_t count;
-    /* Factor of each start's times over the points above, in the order of the starts; empty if
-     * there was one start or the log does not identify starts. */
+    /* Factor of each start's times relative to `points`, in the order of the starts; empty if there
+     * was one start or the log does not identify starts. */
     double *starts;
     size_t start_count;
     double start_error_frac; /* relative standard error of the factors' median; 0: no starts */
@@ -77,7 +77,8 @@ typedef struct dl_link_data {
     size_t series_count;
     dl_link_rate *rates; /* [rate_count] */
     size_t rate_count;
-    int peers, peerless; /* pairs of GPUs that can and that cannot access each other's memory */
+    int peers, peerless; /* numbers of pairs of GPUs that can and that cannot access each other's
+                          * memory */
 } dl_link_data;
 
 /* Completes the series: sorts their points by size and merges points of one size into their median,
@@ -288,7 +289,8 @@ void dl_link_results_free(dl_link_results *links);
 /* Prints the tables of regimes and rates, and the notes. */
 void dl_link_results_print(const dl_link_results *links, FILE *out);
 
-/* Prints a line per series: errors at left-out sizes of the fit and of the usual formula. */
+/* Prints a line per series: errors at left-out sizes of the fit and of the usual formula, latency +
+ * bytes / bandwidth. */
 void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out);
 
 /* Writes the content of the printed report as JSON. Returns the errors of dl_output_open and
@@ -297,8 +299,8 @@ dl_status dl_link_results_json_write(const dl_link_results *links, const char *p
                                      dl_error *err) DL_MUST_CHECK;
 
 /* Cost-file sections from link benchmarks: [collective ...] (sim/collective/collective_cost.h) and
- * [copy] pageable_bytes_per_s; from processes that exchange with a server: [copy] (half of a round
- * trip) and [update]. */
+ * [copy] pageable_bytes_per_s; from processes: their exchanges, such as [roundtrip ...] and
+ * [allreduce_pair ...], and [update]. */
 
 /* Writes the curves of all collectives that the simulator supports, in place or out of place as
  * `place` says, or of the other place if the log has only that. Omits other collectives with a

@@ -35,7 +35,7 @@ typedef struct matrix {
     char column[DL_LINK_WORDS_MAX][16];
 } matrix;
 
-/* Opens a matrix if the title has a unit: "(GB/s)", "(ns)", "(us)". */
+/* Opens a matrix with the unit of its title: "(ns)", "(us)", otherwise GB/s. */
 static void open_matrix(matrix *m, const dl_link_log *log)
 {
     m->is_latency = strstr(log->text, "(ns)") != NULL || strstr(log->text, "(us)") != NULL;
@@ -140,7 +140,7 @@ static dl_status take_p2p(dl_link_data *data, matrix *m, const dl_link_log *log,
     if (strstr(log->text, " Access Peer Device=") != NULL)
         *(strstr(log->text, " CANNOT ") != NULL ? &data->peerless : &data->peers) += 1;
     if (take_title(m, log)) return DL_OK;
-    /* The host's times of these calls follow; they are skipped. */
+    /* The host's times of the calls follow the latency matrix; they are skipped. */
     if (m->is_latency && log->word_count > 0 && strcmp(log->words[0], "CPU") == 0) m->unit = 0;
     return m->unit > 0 ? take_matrix_line(data, m, log, err) : DL_OK;
 }

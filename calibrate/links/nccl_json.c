@@ -19,13 +19,13 @@
 #include "common/file.h"
 #include "trace/readers/json_events.h"
 
-#define GPUS_MAX 4096 /* maximum per process */
+#define GPUS_MAX 4096 /* maximum number of threads per process, and of GPUs per thread */
 #define RANKS_MAX 65536
 #define WORD_BYTES 128
 
 typedef struct nccl_json {
     FILE *out;
-    int64_t threads, gpus; /* per process */
+    int64_t threads, gpus; /* threads per process, GPUs per thread */
     int64_t rank;          /* next rank */
     bool has_program;
 } nccl_json;

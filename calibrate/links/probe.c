@@ -1,4 +1,5 @@
-/* Times of probes on a machine, with a changed assumed value, and with one change of its links. */
+/* Times of probes on a machine: as it is, with one assumed value changed, and after one change of
+ * the machine. */
 #include "calibrate/links/probe.h"
 
 #include <math.h>

@@ -308,7 +308,7 @@ static char *rate_text(double value, bool is_latency)
     return is_latency ? dl_strdup(DL_NS_TEXT(value)) : dl_format("%s/s", DL_BYTES_TEXT(value));
 }
 
-/* Adds the lowest, median and highest rate of the test that starts at rate `first`. */
+/* Adds a row with the lowest, median and highest rate of the test that starts at rate `first`. */
 static void put_rates(dl_rows *to, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *rates = data->rates;

@@ -59,7 +59,8 @@ typedef struct dl_external_waits {
     /* range around the longest wait, or operation after it; NULL: unknown. Borrowed from the
      * trace. */
     const char *where;
-    /* for devices: fraction, 0..1, of each stream's time from its first work to its last end */
+    /* for devices: total_ns as a fraction, 0..1, of the streams' total time from first work to last
+     * end */
     double share;
     bool removed; /* omitted in a replay */
 } dl_external_waits;

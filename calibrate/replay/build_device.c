@@ -177,7 +177,7 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 typedef struct sort_key {
     uint32_t call;   /* name of the launching call */
     uint32_t what;   /* kernel: its name; other operations: log2 of the size */
-    uint32_t kinds;  /* its kind, direction and memory, and the kind of the previous operation */
+    uint32_t kinds;  /* kind, direction and memory of the operation, and kind of the previous one */
     uint32_t window; /* >= 1: part of the trace; 0: the whole trace */
 } sort_key;
 

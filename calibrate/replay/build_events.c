@@ -75,7 +75,7 @@ typedef struct thread_state {
 typedef struct event_walk {
     replay_builder *b;
     thread_state *threads; /* [thread_count] */
-    uint8_t *known;        /* [activity_count] both ends of the wait are recorded */
+    uint8_t *known;        /* [activity_count] 1: both ends of this call's wait are recorded */
 } event_walk;
 
 static void add_event(replay_builder *b, uint32_t from, uint32_t to, dl_replay_origin origin)
@@ -205,7 +205,7 @@ void replay_build_events(replay_builder *b, const replay_events *events)
 /* Clocks of host and device differ, and some traces have times in whole microseconds. */
 #define RETURN_SLACK_NS 2000
 
-/* Pass over the calls in order of time. */
+/* State of the pass over the calls in order of time. */
 typedef struct wait_walk {
     replay_builder *b;
     const replay_events *events;

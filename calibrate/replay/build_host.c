@@ -220,7 +220,8 @@ static size_t find_untraced(const replay_untraced *untraced, size_t count, int64
     return next;
 }
 
-/* The other thread's span that ends its burst within `span`, or NULL. */
+/* Returns the other thread's untraced span that follows a burst ending within `span` (see above),
+ * or NULL. */
 static const replay_untraced *burst_end(const replay_untraced *others, size_t count,
                                         const replay_untraced *span, int64_t begin_ns)
 {

@@ -32,7 +32,7 @@ DL_ORDER(by_name_and_start, dl_collective_kernel, DL_BY_TEXT(name), DL_BY(start_
 
 DL_ORDER(by_last_start, dl_instance, DL_BY(last_ns), DL_BY(nodes[0]));
 
-/* Returns the first kernel of `name`, and the number of such kernels in *count. */
+/* Returns the index of the first kernel of `name`, and the number of such kernels in *count. */
 static size_t find_name(const dl_collective_kernels *list, const char *name, size_t *count)
 {
     size_t first;
@@ -43,7 +43,7 @@ static size_t find_name(const dl_collective_kernels *list, const char *name, siz
     return first;
 }
 
-/* Adds an instance of kernels[rank], one for each rank. */
+/* Adds the instance that consists of kernels[rank], one kernel of each rank. */
 static void add(dl_instances *instances, const dl_replay_run *run,
                 const dl_collective_kernel *const *kernels)
 {
@@ -64,7 +64,8 @@ static void add(dl_instances *instances, const dl_replay_run *run,
     instances->instances[instances->count++] = m;
 }
 
-/* Adds the instances of one name, whose `count` kernels on the first rank start at `first`. */
+/* Adds the instances of one name if all ranks have `count` kernels of it; those of the first rank
+ * start at index `first`. */
 static void add_name(dl_instances *instances, const dl_replay_run *run,
                      const dl_collective_kernels *ranks, size_t first, size_t count)
 {

@@ -122,8 +122,8 @@ static double reduced_bytes(const dl_cpu_collective *of)
  * of the gradients; a loss or a counter is reduced too. */
 #define GRADIENTS_DIFFER_MAX 0.05
 
-/* Whether no step reduces gradients during its backward pass, but each all-reduces as many bytes
- * elsewhere as a pass adds: a program's own loop over its parameters. */
+/* Returns whether no step reduces gradients during its backward pass, but each all-reduces as many
+ * bytes elsewhere as a pass adds: a program's own loop over its parameters. */
 static bool reduces_after(const dl_cpu_training *cpu)
 {
     if (!(cpu->gradient_bytes > 0)) return false;
@@ -215,8 +215,9 @@ static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
     }
 }
 
-/* Takes parameter_bytes if no step exchanges gradients: the bytes of the accumulated gradients,
- * else those of the largest all-reduce, which then averages parameters. */
+/* Takes parameter_bytes if no step exchanges gradients: the bytes that the optimizer updates, if
+ * the trace gives them, else those of the accumulated gradients, else those of the largest
+ * all-reduce, which then averages parameters. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                             dl_notes *notes)
 {
@@ -336,8 +337,8 @@ static double mean_waiting_ns(const dl_cpu_training *cpu)
     return dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean + of_loader;
 }
 
-/* Scales the operations to the step time without the profiler, if the trace has it: PyTorch's
- * profiler lengthens every operator by a few microseconds. */
+/* Scales the operations to the step time without the profiler, which lengthens every operator, if
+ * the trace has that time and steps hardly wait; otherwise subtracts the assumed overhead. */
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
                                 const dl_trace *trace, dl_notes *notes)
 {
@@ -371,9 +372,9 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
  * others. */
 #define STEPS_VARY_MIN 1.1
 
-/* Whether the sizes of an operator's inputs show that the work of a step varies, as with sequences
- * of different lengths. If all steps have the same inputs, each size occurs in every step; up to
- * twice as many sizes come from a last, smaller batch or a validation. */
+/* Returns whether the sizes of an operator's inputs show that the work of a step varies, as with
+ * sequences of different lengths. If all steps have the same inputs, each size occurs in every
+ * step; up to twice as many sizes come from a last, smaller batch or a validation. */
 static bool work_varies(const dl_trace *trace, size_t steps)
 {
     const int64_t sizes = dl_trace_meta_int(trace, DL_META_INPUT_SIZES, 0, INT32_MAX, 0);

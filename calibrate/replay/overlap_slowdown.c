@@ -31,7 +31,7 @@ dl_spans dl_collective_spans(const dl_trace *trace)
 
 typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
 
-/* A kernel, copy or fill of a regular step. */
+/* A kernel of a regular step, except collectives. */
 typedef struct work {
     uint32_t name, detail;
     uint32_t occurrence; /* index among equal ones of its step */
@@ -164,7 +164,8 @@ static void take_pace_out(work *works, size_t count, size_t steps)
     free(paces);
 }
 
-/* Absolute relative deviations of equal operations in one situation from their mean. */
+/* Absolute relative deviations of equal operations in one situation from their mean; `means` is the
+ * number of these means. */
 typedef struct scatter {
     double *deviations; /* [count] */
     size_t count, means;

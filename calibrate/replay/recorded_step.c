@@ -25,7 +25,7 @@ typedef struct cut {
                                * DL_REPLAY_NONE */
     uint32_t *stack;          /* nodes whose predecessors are still to be taken */
     size_t stacked;
-    uint32_t *first, *order; /* edges by their target node */
+    uint32_t *first, *order; /* edges to node n: order[first[n]] .. order[first[n + 1] - 1] */
 } cut;
 
 static bool is_before(const cut *c, uint32_t node)

@@ -263,7 +263,7 @@ void dl_replay_report_free(dl_replay_report *report)
     *report = (dl_replay_report){0};
 }
 
-/* Text report of a replay. */
+/* Prints the size of the graph, and its edges by kind and origin. */
 
 static void print_graph(const dl_replay_report *report, FILE *out)
 {
@@ -433,7 +433,7 @@ void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
     fputc('\n', out);
 }
 
-/* JSON report of a replay. */
+/* Writes the number of edges by kind and origin. */
 
 static void write_edges(dl_json *to, const dl_replay_report *report)
 {

@@ -120,8 +120,8 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 /* Gathers of less than this fraction of the parameters have another purpose. */
 #define GATHERED_MIN 0.2
 
-/* Fraction of all gathers among the ranks that precede the first gradient reduce-scatter in a
- * marked step. */
+/* Returns the fraction of the gathers among `ranks` ranks in marked steps that precede their step's
+ * first reduce-scatter. */
 static double gathered_before(const marked *m, const dl_instances *found, uint32_t ranks)
 {
     int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");

@@ -419,8 +419,8 @@ typedef struct addition {
 
 DL_ORDER(by_addition, addition, DL_BY(start_ns));
 
-/* Deviation of a period from `runs` repetitions in all[count]: the absolute logarithm of the ratio
- * of repetitions. */
+/* Deviation of a period from `runs` repetitions in `count` additions: the absolute logarithm of the
+ * ratio of repetitions. */
 static double far_from(size_t period, size_t count, double runs)
 {
     return fabs(log((double)count / (double)period / runs));

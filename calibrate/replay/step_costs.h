@@ -149,7 +149,9 @@ typedef struct dl_step_costs {
     int64_t batch; /* samples per step, given by the caller */
     size_t passes; /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
-    size_t steps; /* number of steps with known times; step_ns and device_ns are their means */
+    size_t steps; /* number of steps with known times, of which step_ns is the mean; device_ns is
+                   * the mean device time of a step (above); on cores, the median step without
+                   * waits */
     double step_ns, device_ns;
     double host_ns; /* median, without recording overhead, including waits_ns; NaN: the trace has no
                      * launches */
@@ -178,7 +180,7 @@ typedef struct dl_step_costs {
     bool by_loaders;          /* data-loader processes make "input"; on cores only */
     double parameter_bytes;   /* used if gradients do not give it; 0: unknown */
     char *file;               /* file name of the trace without its folder; NULL: unknown */
-    int64_t rank, ranks;      /* dl_trace_find_rank */
+    int64_t rank, ranks;      /* as set by dl_trace_find_rank */
     double recording_ns;      /* recording overhead per step, already subtracted from host_ns; on
                                * cores also from step_ns */
     bool allreduces;          /* a step exchanges gradients in mode allreduce */

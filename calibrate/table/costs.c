@@ -281,7 +281,8 @@ static dl_status lacks(const dl_costs *costs, const char *name, const char *why,
     return dl_error_set_at(err, DL_ERR_DATA, path, 0, "lacks %s, which %s", name, why);
 }
 
-/* Adds the missing costs that are not in the list, or fails on them if `complete`. */
+/* Adds the missing costs that are not in the list or, if the list must be `complete`, returns
+ * DL_ERR_DATA for the first of them. */
 static dl_status add_missing(listing *to, const char *missing, bool complete, dl_error *err)
 {
     const dl_costs *costs = &to->part->costs;

@@ -15,10 +15,11 @@
 #include "common/alloc.h"
 #include "sim/scenario/study.h"
 
-/* Effect on the other rows below which they do not determine a cost. */
+/* Minimum effect (root mean square of dr/dx) of a cost on the other rows for them to determine
+ * it. */
 #define DL_TABLE_NO_EFFECT 1e-3
 
-/* Standard deviation over median absolute deviation of a normal distribution. */
+/* Ratio of the standard deviation to the median absolute deviation of a normal distribution. */
 #define MAD_TO_SD 1.4826
 /* Bisquare tuning constant: 95 % efficient for normal errors. */
 #define TUNING 4.685
@@ -45,7 +46,7 @@ double dl_table_sigma(const dl_table_model *model, size_t part)
         size[n++] = fabs(dl_table_model_residual(model, i));
     }
     gsl_sort(size, 1, n);
-    /* With p costs, the fit can make p - 1 more residuals small than the usual one. */
+    /* A fit of p costs can make several residuals almost 0, so the p - 1 smallest are skipped. */
     const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
     const double median = gsl_stats_median_from_sorted_data(size + skipped, 1, n - skipped);
     free(size);
@@ -379,7 +380,7 @@ static void bound_undetermined(dl_table_fit *fit, dl_table_model *model, double 
     if (dl_table_model_costs(model) > 0 && model->status == DL_OK) dl_table_model_descend(model, x);
 }
 
-/* Values and errors at x, the end of the search. */
+/* Sets the values and errors of the costs at x, the end of the search. */
 static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
     dl_collinearity a = {0};
@@ -553,7 +554,7 @@ static void set_values(dl_table_fit *fit)
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
         const dl_value bounded = undetermined_value(fit, j);
-        /* The rows determine this cost's share of a combination. */
+        /* The rows determine this cost itself, not only a combination with other costs. */
         const bool split_known = e->confused == 0 || fit->rank == fit->determined;
         const dl_value value = {
             .known = true,

@@ -21,8 +21,8 @@
 /* Points to simulate as jobs. */
 typedef struct simulated {
     const dl_table_simulation *simulation;
-    size_t *points; /* the wanted points */
-    double *per_s;  /* [all points] */
+    size_t *points; /* indices of the wanted points */
+    double *per_s;  /* [scenario->point_count] throughputs */
 } simulated;
 
 /* Result of a job. The key prevents a search at different costs from using the records of an
@@ -187,7 +187,8 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
         return (double)parameter_bytes / dl_ns_to_s(step_ns / 10);
     }
     if (dl_table_is_rate(cost)) return 1e9;                          /* rate of a slow link */
-    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* small picture; factor */
+    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* bytes of a small picture; a
+                                                                      * factor near 1 */
 }
 
 /* --- simulated results ------------------------------------------------------------------------ */
@@ -197,7 +198,7 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 #define MEMORY_MAX 16384
 
 typedef struct dl_table_memory {
-    size_t width, points;  /* doubles per key; points of the scenario */
+    size_t width, points;  /* number of doubles per key; number of points of the scenario */
     size_t count, slots;   /* slots: a power of 2, more than twice the count */
     size_t *slot;          /* [slots] 1 + entry; 0: empty */
     double *keys, *values; /* [count x width], [count x points]; NaN: not simulated */

@@ -80,7 +80,8 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
     return sqrt(squares / n);
 }
 
-/* Returns whether there is only one part and one of its rows has several GPUs on a node. */
+/* Returns whether a rate can be proposed: the fit has one part and room for one more cost, and
+ * several workers run on a machine whose nodes have several GPUs. */
 static bool shares_nodes(const dl_table_model *model)
 {
     const dl_scenario *scenario = &model->parts->scenario;

@@ -34,7 +34,7 @@ static const char *table_value_text(char text[DL_TABLE_VALUE_BYTES], const char 
     return text;
 }
 
-/* The scenario's name if there are several parts; otherwise "". */
+/* Returns the scenario's name if there are several parts; otherwise "". */
 static const char *label(const dl_table_fit *fit, size_t part)
 {
     return fit->part_count > 1 ? dl_base_name(fit->parts[part].scenario.path) : "";
@@ -133,7 +133,7 @@ static void note_passes(dl_table_fit *fit)
     }
 }
 
-/* Notes "A, B and C cannot be distinguished" for each group. */
+/* Notes each group of costs that the rows do not distinguish. */
 static void note_groups(dl_table_fit *fit)
 {
     for (int group = 1;; group++) {
@@ -248,7 +248,7 @@ static void add_sources(dl_notes *from, const dl_table_rows *rows)
     }
 }
 
-/* Adds "beside b.csv, c.csv: [network] bytes_per_s, ...". */
+/* Adds "  and, with it and b.csv, c.csv together, [network] bytes_per_s, ...". */
 static void add_shared(dl_notes *from, const dl_table_fit *fit, size_t part)
 {
     char *tables = NULL, *costs = NULL;
