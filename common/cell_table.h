@@ -1,5 +1,5 @@
-/* A table of results in memory with typed cells: output of a dl_csv_writer, for JSON and for
- * callers of the library. */
+/* An in-memory table of results with typed cells, filled by a dl_csv_writer: for JSON output and
+ * for callers of the library. */
 #ifndef DL_COMMON_CELL_TABLE_H
 #define DL_COMMON_CELL_TABLE_H
 

@@ -55,7 +55,7 @@ dl_launcher dl_launcher_find(void)
     return (dl_launcher){0};
 }
 
-/* Data that a rank sends about itself. */
+/* A rank's description of itself, sent to all ranks. */
 typedef struct introduction {
     char host[DL_CLUSTER_HOST_BYTES];
     uint64_t mask;    /* hash of its affinity mask */
@@ -168,7 +168,7 @@ static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launche
     return DL_OK;
 }
 
-/* Silences all ranks but rank 0. */
+/* Redirects this rank's standard output to /dev/null; for all ranks except rank 0. */
 static dl_status be_silent(dl_error *err)
 {
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);

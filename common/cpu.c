@@ -23,7 +23,7 @@ static struct {
 static void find_allowed(void)
 {
     allowed.count = dl_system_cores(&allowed.cores);
-    if (allowed.count == 0) { /* a system without affinity: use at least the current core */
+    if (allowed.count == 0) { /* a system without affinity masks: count one core */
         free(allowed.cores);
         allowed.cores = dl_calloc(1, sizeof(int), "cores");
         allowed.count = 1;

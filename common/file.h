@@ -19,7 +19,8 @@ dl_status dl_file_read(const char *path, char **text, size_t *bytes, dl_error *e
 dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, size_t *bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Returns DL_ERR_IO for a folder given instead of a file; the text names the first file in it. */
+/* Returns DL_ERR_IO for a `path` that is a folder where a file is expected; the text names the
+ * first file in the folder as an example. */
 dl_status dl_file_refuse_folder(const char *path, dl_error *err);
 
 /* Like dl_file_read without a limit, for files that start with magic[magic_bytes]. Of any other

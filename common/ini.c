@@ -79,8 +79,7 @@ static const char *take_line(dl_ini *ini, char *text, size_t bytes, int line)
 DL_ORDER_OF_POINTERS(compare_entries, dl_ini_entry, DL_BY_TEXT(section), DL_BY_TEXT(key),
                      DL_BY(line));
 
-/* Fails for the first line that repeats a key. Sorts the entries, so that large files stay
- * cheap. */
+/* Fails for the first line that repeats a key. Sorts pointers to the entries: O(n log n). */
 static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry **sorted = dl_calloc(ini->count, sizeof *sorted, "INI entries");

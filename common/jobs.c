@@ -199,7 +199,7 @@ typedef struct message {
     size_t bytes;
 } message;
 
-/* Receives a message if one has arrived; otherwise *m.data is NULL. */
+/* Receives a message if one has arrived; otherwise m->data is NULL. */
 static dl_status poll_message(const pool *p, message *m, dl_error *err)
 {
     const dl_cluster_calls *calls = p->jobs->cluster->calls;
@@ -227,8 +227,9 @@ static void rest(int *idle)
 
 typedef struct lead {
     pool *p;
-    int *threads;             /* [ranks] */
-    int all_threads, working; /* number of other ranks that have not finished */
+    int *threads;             /* [ranks] number of threads of each rank */
+    int all_threads, working; /* all_threads: sum of `threads`; working: number of other ranks that
+                               * have not finished */
     int64_t limit_sent;
 } lead;
 
@@ -447,7 +448,7 @@ static dl_status follow(follower *f, dl_error *err)
 
 /* --- all ranks ------------------------------------------------------------------------------ */
 
-/* Ends all ranks with rank 0's status. */
+/* Sends rank 0's status to all other ranks, which ends their part. */
 static dl_status send_end(const lead *l, dl_error *err)
 {
     const dl_cluster *cluster = l->p->jobs->cluster;
@@ -458,7 +459,8 @@ static dl_status send_end(const lead *l, dl_error *err)
     return status;
 }
 
-/* Starts this rank's threads in addition to the calling one; returns their number, or the error. */
+/* Starts up to `wanted` threads in addition to the calling one; returns the number started. Notes a
+ * refused start as a failure. */
 static int start_threads(pool *p, pthread_t *handles, int wanted)
 {
     for (int t = 0; t < wanted; t++) {

@@ -143,7 +143,7 @@ static char *aside_path(const char *path, uint64_t key)
  * one. */
 static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
 {
-    free(journal->aside); /* the restored journal has different jobs */
+    free(journal->aside); /* set by an earlier call, if the restored journal was also set aside */
     journal->aside = aside_path(journal->path, key);
     const int reason = rename(journal->path, journal->aside) == 0 ? 0 : errno;
     close(journal->fd);

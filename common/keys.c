@@ -58,7 +58,7 @@ static const dl_key *of_another_section(const dl_keys *keys, const char *name)
     return NULL;
 }
 
-/* Writes the hint for an unknown section or, with `section`, an unknown key in it: the name here
+/* Writes the hint for an unknown section or, with `section`, an unknown key in it: the dlscale name
  * for another program's word, another section that has the key, or the nearest name. */
 static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
                      size_t bytes)
@@ -296,7 +296,10 @@ bool dl_key_holds(const dl_key *key, const char *value)
     if (value == NULL) return false;
     const char *rest = strchr(key->only, ' ');
     if (rest == NULL) return true;
-    if (rest[1] == '>') return strcmp(value, rest + strlen(" > ")) != 0; /* "1": least value */
+    if (rest[1] == '>')
+        return strcmp(value, rest + strlen(" > ")) != 0; /* ">" is used with 1 only,
+                                                                          * the least value of such
+                                                                          * keys */
     const size_t length = strlen(value);
     for (rest += strlen(" = "); rest != NULL; rest = strchr(rest, ',')) {
         rest += strspn(rest, ", ");
@@ -390,7 +393,7 @@ static void print_man(FILE *out, const dl_key *key, const char *value, const cha
     free(text);
 }
 
-/* Prints a key. `lists`: other keys of the table accept lists. */
+/* Prints a key. `lists`: some key of the table accepts lists. */
 static void print_key(FILE *out, const dl_key *key, dl_keys_form form, bool lists,
                       const char *takes)
 {

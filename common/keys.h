@@ -28,15 +28,15 @@ typedef struct dl_key {
     const char *section; /* "op *": section with any name */
     const char *name;    /* "copies_*": followed by a number or a name */
     dl_key_type type;
-    dl_dimension dimension;     /* dimension of a number; times are in ns, also without a unit */
+    dl_dimension dimension;     /* dimension of a number; without a unit, a time is in ns */
     double low, high;           /* range of a number */
     const char *const *choices; /* NULL-terminated */
     const char *form;           /* form of the value, if not given by type and choices */
     const char *fallback;       /* default, in the form of a file; NULL: none */
     bool required;
-    int owner;      /* struct that stores the value: number defined by the table */
+    int owner;      /* struct that stores the value, numbered by the table */
     size_t offset;  /* offset in that struct; for DL_KEY_OWN only if the reader uses it */
-    unsigned group; /* defined by the table: users of the key */
+    unsigned group; /* bit set of the key's users, defined by the table */
     const char *help;
     const char
         *only;  /* condition on another key of the section, without which this key has no effect:
@@ -44,8 +44,8 @@ typedef struct dl_key {
     char sweep; /* separator of a list that makes variants: ',' or '|'; '.': a list makes points; 0:
                  * no lists */
     const char *column;       /* result column if the key is swept; NULL: its name */
-    int limits;               /* defined by the table: parts of a result that its default may
-                               * limit */
+    int limits;               /* part of a result that the key's default may limit, numbered by the
+                               * table */
     bool bounds;              /* a quantity may have bounds: NUMBER (LOW to HIGH) */
     const dl_word *elsewhere; /* other programs' words for its choices; NULL: none */
 } dl_key;
@@ -68,10 +68,10 @@ const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char 
 dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **found,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Reads every key of `owner` except DL_KEY_OWN into *part: the file's value, or the fallback;
- * without both the field is unchanged or, if the key is required, returns DL_ERR_DATA at the line
- * of the section. With `section` reads only rows whose pattern matches it; with NULL, rows whose
- * section is not a pattern. Copies texts. */
+/* Reads every key of `owner` except DL_KEY_OWN into *part: the file's value, else the fallback.
+ * Without either, leaves the field unchanged or, for a required key, returns DL_ERR_DATA at the
+ * line of the section. With `section` reads only rows whose pattern matches it; with NULL, rows
+ * whose section is not a pattern. Copies texts. */
 dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const char *section,
                        void *part, dl_error *err) DL_MUST_CHECK;
 
@@ -102,8 +102,8 @@ typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl
 
 /* Prints one section of the table, or all (NULL); neighbouring sections with the same keys are
  * merged. Returns false if there is no such section. `takes`, unless NULL, writes to text[bytes]
- * the modes that use a key, "" for all. `before` is NULL or a table printed earlier; only the names
- * of sections with the same keys as in it are printed. */
+ * the modes that use a key, "" for all. `before` is NULL or a table printed earlier: of a section
+ * with the same keys in both tables, only the name is printed. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,

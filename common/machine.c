@@ -217,8 +217,8 @@ void dl_machine_free(dl_machine *machine)
     *machine = (dl_machine){0};
 }
 
-/* Reader of machine files: counts and names the parts, then reads their keys (which may refer to a
- * later part), then checks the machine as a whole. */
+/* The reader of machine files counts and names the parts, then reads their keys (which may refer to
+ * a later part), then checks the machine as a whole. */
 
 /* Plausible ranges, wider than those of existing hardware: rates from a modem to a rack's crossbar,
  * arithmetic from a microcontroller to an exascale machine. */

@@ -25,7 +25,7 @@
 #define DL_MACHINE_MAX_PARTS 1024 /* parts of one type in a node */
 #define DL_MACHINE_MAX_DEPTH 6    /* levels of PCIe switches */
 
-/* Pairs of GPUs in a node that copy without host memory, in addition to NVLink. */
+/* Pairs of GPUs in a node that copy without host memory, in addition to pairs joined by NVLink. */
 typedef enum dl_peer {
     DL_PEER_NONE,
     DL_PEER_SWITCH, /* GPUs with a common PCIe switch */
@@ -110,8 +110,9 @@ typedef struct dl_nvlink {
 typedef struct dl_node_kind {
     char *name;                         /* NULL for kind 0, and for a kind that differs only in GPU
                                          * models */
-    uint64_t own;                       /* bit set of the node's values that the kind's own sections
-                                         * determine, in the order of dl_machine_keys */
+    uint64_t own;                       /* bit set over the keys of a node kind, in the order of
+                                         * dl_machine_keys: values that the kind's own sections
+                                         * determine */
     dl_quantity price_usd_per_hour;     /* price per node; excludes gpu_price_usd_per_hour */
     dl_quantity gpu_price_usd_per_hour; /* price per used GPU */
     dl_peer peer;
@@ -409,7 +410,7 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 #define DL_FABRIC_PURE(low_, high_) \
     .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE, .low = low_, .high = high_
 
-/* Source of a section's numbers with bounds. */
+/* The key `source` of a section: where its numbers with bounds come from. */
 typedef struct dl_machine_source {
     char *section, *text;
 } dl_machine_source;

@@ -36,7 +36,8 @@ typedef struct dl_machine_reader {
     const dl_ini *ini;   /* file without the sections of node kinds */
     const dl_ini *whole; /* complete file */
     dl_error *err;
-    struct dl_node_ranges *ranges; /* ranges given a kind by [nodes ..] so far */
+    struct dl_node_ranges *ranges; /* node ranges that the [nodes ..] sections read so far assign to
+                                    * kinds */
 } dl_machine_reader;
 
 /* Finds the index of the key's value among the names of `count` structs of `size` bytes that start
@@ -69,7 +70,8 @@ dl_status dl_machine_read_node(const dl_machine_reader *r);
 dl_status dl_machine_read_kinds(const dl_machine_reader *r);
 void dl_machine_free_kinds(dl_machine *machine);
 
-/* dl_machine_each for a kind: its own quantities are in "host of t4", the others in "host". */
+/* Visits the quantities of a kind for dl_machine_each: in section "host of t4" if the kind's own
+ * sections determine the quantity, else in "host". */
 void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 
 /* Reads the keys of [fabric] other than plain numbers and names, which were read before. */

@@ -183,9 +183,9 @@ void dl_machine_free_kinds(dl_machine *machine)
 /* --- view of the file for one kind ------------------------------------------------------------ */
 
 /* Types of sections about the inside of a node. All kinds share [machine] and [host], except for
- * keys that a kind's section overrides. For each other type, a kind has either its own sections or
- * all common ones; but a kind with its own GPUs uses no common [switch], [nvlinks], [nvswitch],
- * [shm] or [overlap]. */
+ * keys that a kind's section overrides. For each other type, a kind has either only its own
+ * sections or only the common ones; a kind with its own GPUs uses no common [switch], [nvlinks],
+ * [nvswitch], [shm] or [overlap]. */
 static const char *const sorts[] = {"machine", "host",     "switch", "gpus",    "nics",
                                     "nvlinks", "nvswitch", "shm",    "overlap", NULL};
 enum {

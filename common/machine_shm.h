@@ -18,7 +18,7 @@
  * of section names, "" or " of box2". */
 void dl_machine_write_shm(FILE *out, double wire_bytes_per_s, bool seen, const char *of);
 
-/* Writes [overlap]: the slowdown of computation on GPUs during such collectives. */
+/* Writes [overlap]: the slowdown of computation on GPUs during collectives through host memory. */
 void dl_machine_write_overlap(FILE *out, const char *of);
 
 #endif

@@ -309,7 +309,8 @@ static void begin_completion(FILE *out, const char *program)
             program, print_completion, program);
 }
 
-/* Ends the script: without an answer the shell completes file names, unless a value must follow. */
+/* Writes the end of the script: if there are no words to choose from, the shell completes file
+ * names, except where an option's value must follow. */
 static void end_completion(FILE *out, const char *program)
 {
     fprintf(out,

@@ -396,7 +396,7 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
                         option_range(option, range));
 }
 
-/* Whether the argument is a file's name or several. */
+/* Returns whether the option's argument is the name of one or more files, or of a folder. */
 static bool names_file(const dl_option *option)
 {
     static const char *const names[] = {"FILE", "FILES", "FOLDER", "TRACE"};

@@ -25,8 +25,8 @@ dl_listed_option *dl_options_listed(const dl_command *command);
 int dl_subcommand_run(const char *program, const dl_subcommand *command, int argc, char **argv);
 
 /* If the only argument is --print-man or --print-completion, prints the page or script: complete
- * for a program without sub-commands (command->manual), else the command's part. Returns whether it
- * printed. */
+ * for a program without sub-commands (command->manual), else the command's part. Also answers
+ * --complete OPTION TYPED. Returns whether the arguments were handled. */
 bool dl_manual_print_command(const dl_command *command, int argc, char **argv);
 
 /* Prints the page or script of a program with sub-commands, whose parts it collects by running

@@ -10,7 +10,7 @@
 #include "common/output.h"
 #include "common/system.h"
 
-/* State of a text stream to a descriptor. */
+/* State of the filter between a text stream and a file descriptor. */
 typedef struct text_filter {
     int fd;
     int following; /* remaining bytes of a UTF-8 sequence */
