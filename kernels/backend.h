@@ -66,7 +66,7 @@ static inline int dl_window_count(int size, int kernel, int stride, int padding)
  * All other arrays are [channels]. */
 typedef struct dl_norm {
     int rows, channels;
-    int count; /* samples that the rows belong to; rows is a multiple of it */
+    int count; /* number of samples; it divides `rows` */
     const void *x, *scale, *shift;
     void *mean, *inverse_deviation;
     void *running_mean, *running_variance;
@@ -88,7 +88,8 @@ typedef struct dl_softmax {
 typedef struct dl_update {
     void *parameters;
     const void *gradients;
-    void *first, *second; /* the optimizer's moments of these numbers */
+    void *first, *second; /* the optimizer's first and second moments, [count]; NULL if the
+                           * operation does not use them */
     size_t count;
     double rate;                     /* learning rate */
     double decay1, decay2;           /* weights of the old values of first and second */
@@ -106,8 +107,8 @@ typedef struct dl_backend {
     dl_status (*start)(dl_error *err);
     /* Permanently reserves the memory that the backend's library needs for `threads` concurrent
      * threads; may be called repeatedly. Returns DL_ERR_SYSTEM, with the bytes, if the system
-     * refuses the memory (ulimit -v, strict overcommit): the threads would wait for it forever.
-     * NULL: nothing to reserve. */
+     * refuses the memory (ulimit -v, strict overcommit), for which operations would otherwise wait
+     * forever. NULL: nothing to reserve. */
     dl_status (*start_threads)(int threads, dl_error *err);
     /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). NULL for 0
      * bytes, or if the device lacks memory: then `wait` fails. */

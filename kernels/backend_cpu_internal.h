@@ -45,7 +45,8 @@ typedef struct dl_dots {
 #define dl_product_kinds DL_TYPED(dl_product_kinds)
 #define dl_product_outruns_blas DL_TYPED(dl_product_outruns_blas)
 
-/* Use the first of dl_product_kinds that the processor supports. */
+/* dl_product_run and dl_dots_run use the first of dl_product_kinds that the processor supports;
+ * dl_product_outruns_blas returns its `outruns_blas`. */
 void dl_product_run(const dl_product *product);
 void dl_dots_run(const dl_dots *dots);
 bool dl_product_outruns_blas(void);

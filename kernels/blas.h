@@ -1,7 +1,7 @@
-/* OpenBLAS, loaded with a single thread when the first model is made. If linked, it would start a
- * thread per core before main(), also for commands that multiply no matrices; each thread maps 128
- * MiB, and under a lower limit (ulimit -v) retries forever, so that not even `dlprof --version`
- * would finish. */
+/* OpenBLAS, loaded with a single thread when the first model is made. A linked OpenBLAS would start
+ * a thread per core before main(), also for commands that multiply no matrices; each thread maps
+ * 128 MiB and, if a limit (ulimit -v) refuses that, retries forever, so that not even `dlprof
+ * --version` would finish. */
 #ifndef DL_KERNELS_BLAS_H
 #define DL_KERNELS_BLAS_H
 
@@ -25,7 +25,7 @@ dl_status dl_blas_load(dl_error *err);
 
 /* Loads OpenBLAS, and makes it map and keep the buffers for `threads` concurrent products; may be
  * repeated, from any thread. DL_ERR_SYSTEM, with the bytes, if the system refuses them (ulimit -v,
- * strict overcommit): the threads would wait for them forever. */
+ * strict overcommit): products would otherwise wait for them forever. */
 dl_status dl_blas_reserve(int threads, dl_error *err);
 
 /* Returns the loaded functions; they are NULL before dl_blas_load. */

@@ -46,8 +46,8 @@ static uint32_t idx_word(const idx_file *file, size_t index)
     return be32toh(word);
 }
 
-/* Length of the file according to its header, which is in the first piece read; 0 if it has another
- * magic number. `dimensions` (1 or 3): sizes in the header. */
+/* Length of the file according to its header, which is in the first piece read; 0 for another magic
+ * number or too large images. `dimensions` (1 or 3): number of sizes in the header. */
 static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimensions)
 {
     const size_t header = 4 * (1 + dimensions);

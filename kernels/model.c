@@ -84,7 +84,8 @@ static void pass_on(model_link *links, slot *slots, const dl_layer *layers, int 
     slots[own].users++;
 }
 
-/* Assigns a slot to the gradient of the input of a layer that is not in place. */
+/* Assigns a slot to the gradient of the input of a layer that is not in place; if a later layer
+ * reads the same input, this layer adds to the gradient that the later one writes. */
 static void hand_down(model_link *links, slot *slots, int *count, dl_layer *layers, int i)
 {
     model_link *input = &links[links[i].input];
@@ -274,7 +275,8 @@ static void draw_layers(void *user, int thread)
 #define THREADS_FROM ((size_t)1 << 20)
 #define THREADS_MAX 16
 
-/* Number of threads to draw with: the calling thread's allowed cores, one if it is pinned. */
+/* Number of threads that draw: the calling thread's allowed cores (one if it is pinned), at most
+ * THREADS_MAX; one for few parameters. */
 static int drawing_threads(const dl_model *model)
 {
     cpu_set_t allowed;

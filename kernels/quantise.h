@@ -6,20 +6,20 @@
  *          become its largest number. 2 bytes per number, no error feedback.
  *   int8   a block of numbers as whole multiples, -127 to 127, of one scale, the block's largest
  *          magnitude / 127, rounded to the nearest, ties to even. 1 byte per number and 4 per
- *          block, no error feedback. A block that holds a number that is not finite becomes NaN;
- *          one whose largest magnitude is below 2^-100 becomes 0.
+ *          block, no error feedback. A block with a number that is not finite becomes NaN; one
+ *          whose largest magnitude is below 2^-100 becomes 0.
  *   1bit   Seide, Fu, Droppo, Li & Yu 2014 ("1-bit stochastic gradient descent"): a block of
- *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the mean of either
- *          side, which the receiver puts in their place; the loss, v - sent, is the residual that
- *          the next gradient is added to.
+ *          numbers v = gradient + residual is sent as one bit each, v >= 0, and two means, of the
+ *          numbers below 0 and of those >= 0, to which the receiver decodes the bits. The error,
+ *          v - decoded, is the residual that is added to the next gradient.
  *   topk   Aji & Heafield 2017 ("Sparse communication for distributed gradient descent"): of each
  *          range, the `kept_frac` of the numbers v = gradient + residual (at least one) that are
  *          largest in magnitude, with their places; of equal ones the first. The others stay in the
  *          residual, as does the rounding error of doubles sent as float. 8 bytes per number sent.
- *   fp4    a block of numbers as a sign and a power of two, 2^-6 to 1 or nothing, times the block's
- *          largest magnitude: E3M0, as in Streaming DiLoCo (Douillard et al. 2025). To the
- *          nearest, ties away from 0. Half a byte per number and 4 per block, no error feedback.
- *          Blocks that are not finite, or too small, as with int8.
+ *   fp4    each number as a sign and a power of two, 2^-6 to 1, or 0, times the block's largest
+ *          magnitude: E3M0, as in Streaming DiLoCo (Douillard et al. 2025). Rounded to the nearest,
+ *          ties away from 0. Half a byte per number and 4 per block, no error feedback. Blocks
+ *          that are not finite or too small are treated as with int8.
  *
  * Blocks are DL_QUANTISE_BLOCK consecutive numbers or the rest of a range, for topk whole ranges;
  * ranges are the operations' parameters, so that no block mixes layers. Seide et al. use a column

@@ -15,8 +15,9 @@ typedef DL_REAL dl_real;
 #define DL_TYPED(name) DL_TYPED_EXPAND(name, DL_REAL)
 
 /* Hot loops are compiled for several vector widths and chosen when the program is loaded, so that a
- * binary built for any x86-64 uses the widest available. A sanitizer cannot run before that choice.
- * Without DL_AVX512 the program behaves as on a processor that lacks it. */
+ * binary built for any x86-64 uses the widest available. Builds with a sanitizer have no such
+ * choice, since the sanitizer would have to run before it. Without DL_AVX512 the program behaves as
+ * on a processor that lacks it. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #ifdef DL_AVX512

@@ -7,7 +7,7 @@
 
 static const float one = 1, zero = 0;
 
-/* cuBLAS is column-major: it sees each of our matrices transposed. It computes c = op(a) op(b) as
+/* cuBLAS is column-major: it sees each row-major matrix transposed. It computes c = op(a) op(b) as
  * c^T = op(b)^T op(a)^T, so the factors change places and keep their transposition. */
 static void cuda_gemm(const dl_gemm *gemm)
 {
@@ -49,7 +49,8 @@ static bool have_ones(dl_device *device, int count)
     return dl_cuda_works(device);
 }
 
-/* Column-major, the matrix is [columns x rows]; its product with ones is the sum of our rows. */
+/* In column-major order the matrix is [columns x rows]; its product with ones is the sum of the
+ * rows. */
 static void cuda_sum_rows(void *sums, const void *matrix, int rows, int columns)
 {
     dl_device *device = dl_cuda_device();

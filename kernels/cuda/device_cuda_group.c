@@ -2,8 +2,8 @@
  *
  * A member whose GPU fails launches nothing more, so the kernels of the others would wait for it
  * forever. It therefore marks the group as failed; the others see the mark while they wait for
- * their GPUs, and abort their communicators, each in its own thread. Connections are made when the
- * group is: afterwards no NCCL call waits on the host for another member.
+ * their GPUs, and abort their communicators, each in its own thread. NCCL connects the members when
+ * the group is made; afterwards none of its calls waits on the host for another member.
  *
  * Members in other processes cannot set this mark. With several processes NCCL's calls do not block
  * (they are polled until complete); a waiting thread also polls whether a process is lost, and

@@ -153,7 +153,7 @@ static void outlast_request(void)
 }
 
 /* Ends the group, which has failed for the reason `text`. `notifies`: this rank tells the others.
- * `stays`: the failed rank, like all others, waits until all are told. */
+ * `stays`: all ranks, including the failed one, wait until every rank has heard of it. */
 static dl_status end_group(mpi_ranks *g, bool notifies, bool stays, const char *text)
 {
     MPI_Request sent[DL_RANKS_MAX];

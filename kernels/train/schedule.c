@@ -40,7 +40,7 @@ typedef struct reading {
     int64_t *averaged;  /* [fragments] number of averages */
     int64_t *steps;     /* [workers] local steps done */
     bool has_averages;
-    size_t stale; /* gradients of a server, or merged uploads, in staleness_sum */
+    size_t stale; /* number of gradients (of a server) or merged uploads counted in staleness_sum */
     double staleness_sum;
 } reading;
 

@@ -21,7 +21,8 @@ typedef enum dl_schedule_kind {
     DL_SCHEDULE_MERGE,    /* the worker's upload becomes part of version `update`, like
                            * DL_SCHEDULE_GRADIENT */
     DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
-    DL_SCHEDULE_REBASE,   /* the worker takes version `read` and adds its change as in an upload */
+    DL_SCHEDULE_REBASE,   /* the worker takes version `read` and adds its change since its last
+                           * upload or adoption */
     DL_SCHEDULE_SEND,     /* stores the worker's parameters of `fragment` for an average */
     DL_SCHEDULE_RECEIVE   /* the worker merges the last average of `fragment` */
 } dl_schedule_kind;

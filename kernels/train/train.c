@@ -189,8 +189,8 @@ static double *fetch(dl_train_worker *worker)
     return made;
 }
 
-/* Keeps the worker's parameters if a point is due after its step; returns whether that took
- * time. */
+/* Keeps the worker's parameters if a point is due after its step; returns whether the call took
+ * noticeable time. */
 static bool note_point(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -396,7 +396,7 @@ static void worker_free(dl_train_worker *worker)
     if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }
 
-/* The grouped reductions are launched only by this call. */
+/* Launches the grouped reductions, by device->group(false), and records them. */
 static void end_reduction(dl_train_shared *shared)
 {
     const dl_sync_mode *mode = shared->mode;

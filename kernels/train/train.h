@@ -153,7 +153,7 @@ typedef struct dl_train_config {
     dl_precision precision;
     dl_optimizer_config optimizer;
     dl_sync sync;
-    int interval;           /* average, async_average: >= 1 */
+    int interval;           /* average, async_average: local steps between exchanges, >= 1 */
     bool interval_by_speed; /* average on the processor: the fastest worker does `interval` local
                              * steps between two averages, a worker slower by a factor f (from
                              * `slow`) the nearest whole number to interval / f, at least 1; steps
@@ -167,7 +167,7 @@ typedef struct dl_train_config {
                     * level. Over ranks a multiple of the number of ranks, and without lag */
     dl_outer_config outer; /* average (not on a device's server or between devices),
                             * async_average */
-    int server_threads;    /* ps, average: 1..workers */
+    int server_threads;    /* ps, average: workers that each compute a slice, 1..workers */
     int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */
     int64_t bound;         /* softsync, async_average: largest staleness; -1 = none */
     dl_merge_config merge; /* async_average */
@@ -179,14 +179,15 @@ typedef struct dl_train_config {
                     * softsync and async_average the first worker to do them ends the run */
     uint64_t seed;
     const double *slow; /* [workers] factor >= 1 on the time of a worker's forward and backward
-                         * passes, by running them again (on a device whole passes: right on average
-                         * over the steps); NULL = none */
-    dl_train_work work; /* on the processor */
+                         * passes, reached by running them again and spinning for the rest (on a
+                         * device only whole passes, so that the factor holds on average over the
+                         * steps); NULL = none */
+    dl_train_work work; /* distribution of samples per step; on the processor */
     int threads;        /* threads of each worker that divide its loops, on the processor: 1 or
                          * more */
     int first_core;     /* >= 0; thread t of worker w is pinned to allowed core
                            (first_core + w threads + t) mod cores */
-    int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
+    int cores;          /* cores to use, at most all allowed ones; 0 = all */
     dl_wait wait;
     const dl_device_type *device; /* NULL = the processor; precision must be float */
     int first_device; /* worker w runs on device first_device + w mod n; n is the number of devices
@@ -207,8 +208,8 @@ typedef struct dl_train_config {
                             * fractional; 0 = none */
     dl_rank_group
         *ranks; /* processes that share the workers; NULL = this one has them all. The other
-                   settings count all ranks together; cores and devices are taken after those of the
-                   ranks before on the same host */
+                 * settings count all ranks together; this rank's cores and devices follow those of
+                 * the lower ranks on the same host */
     const atomic_bool *stop; /* once true, the run ends when no worker waits for another: after the
                               * step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -295,7 +296,7 @@ bool dl_train_is_collective(const dl_train_config *config);
 /* Returns the number of cores that the configuration uses: `cores`, at most the allowed ones. */
 int dl_train_cores(const dl_train_config *config);
 
-/* Returns how the configuration's threads wait: `wait`, with AUTO resolved to SPIN if every worker
+/* Returns how the configuration's threads wait: `wait`, with AUTO resolved to SPIN if every thread
  * has its own core, else to BLOCK. */
 dl_wait dl_train_wait(const dl_train_config *config);
 
@@ -342,9 +343,9 @@ bool dl_train_diverged(const dl_train_result *result);
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
 
-/* Checks that the mode supports all settings that are not the defaults, with `all` also those
- * without effect in other modes. DL_ERR_UNSUPPORTED names the first unsupported one as dlprof
- * train's option. */
+/* Checks that the mode takes all settings that are not the defaults; without `all`, settings that
+ * have no effect in other modes are allowed there. DL_ERR_UNSUPPORTED names the first refused one
+ * as dlprof train's option. */
 dl_status dl_train_check_modes(const dl_train_config *config, bool all,
                                dl_error *err) DL_MUST_CHECK;
 

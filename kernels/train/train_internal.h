@@ -68,7 +68,7 @@ typedef struct dl_sync_mode {
      * the thread launches for; NULL: none */
     void (*reduced)(dl_train_worker *worker);
     /* Update and exchange of step `worker->step`, with the gradients ready. Afterwards the worker's
-     * parameters are those of its next step. NULL: this worker does nothing. */
+     * parameters are those of its next step. A NULL phase does nothing. */
     int phase_count;
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
@@ -104,7 +104,7 @@ struct dl_train_shared {
     const dl_train_observer *observer; /* or NULL */
     const dl_sync_mode *mode;
     const dl_backend *backend; /* of the workers' models, and of a server on a device */
-    int batch_per_worker;      /* samples per worker and step; with work on average */
+    int batch_per_worker;      /* samples per worker and step; with `work`, their mean */
     dl_wait wait;              /* SPIN or BLOCK */
 
     size_t count, bytes;             /* numbers and bytes of one vector of parameters or
@@ -127,7 +127,7 @@ struct dl_train_shared {
     size_t message_bytes;    /* bytes of a worker's messages: its gradients, or all its fragments */
     void **all_slots;        /* rank 0: [senders of all] decoded messages; NULL elsewhere */
     void *gathered;          /* rank 0: one message of each rank */
-    atomic_llong *sent;      /* [fragments] with lag: sends by all workers of this process */
+    atomic_llong *sent;      /* [fragments] with lag: number of sends by workers of this process */
     atomic_llong *averaged;  /* [fragments] with lag: number of averages */
     void *parameters;        /* the server's; these vectors are in its memory, see
                               * train_exchange.c */
@@ -145,7 +145,8 @@ struct dl_train_shared {
     atomic_bool ended;       /* free_running: a worker has done all its steps */
     atomic_bool failed;      /* a worker's device has failed: all end as when asked to stop */
     atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or failed */
-    atomic_llong last_step;  /* end of the run in config's steps; worker 0 lowers it to stop */
+    atomic_llong last_step;  /* number of steps at which the run ends, as in config.steps; worker 0
+                              * lowers it to stop */
 
     dl_barrier barrier;
     dl_lock lock;
@@ -361,8 +362,9 @@ void dl_train_free_running_end(dl_train_shared *shared);
 /* The mode's phase. */
 void dl_train_exchange_syncer(dl_train_worker *worker);
 
-/* The syncer, if the mode has one; `model` as in dl_train_server_make. Its thread starts before
- * those of the workers (DL_ERR_SYSTEM) and is joined after them. Its counts go to the result. */
+/* The syncer, if the mode has one; `model` as in dl_train_server_make. dl_train_syncer_start starts
+ * its thread, before those of the workers (DL_ERR_SYSTEM); dl_train_syncer_join ends it, after
+ * them; dl_train_syncer_take moves its counts and events to the result. */
 void dl_train_syncer_make(dl_train_shared *shared, dl_model *model);
 void dl_train_syncer_free(dl_train_shared *shared);
 dl_status dl_train_syncer_start(dl_train_shared *shared, dl_error *err) DL_MUST_CHECK;

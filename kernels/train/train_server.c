@@ -8,7 +8,8 @@
 
 #include "kernels/train/train_internal.h"
 
-/* Makes the gradient in the worker's slot part of the next update, which changes this version. */
+/* Adds the gradient in the worker's slot to those of the next update. Its staleness is that of its
+ * parameters at the current version, which this update changes. */
 static void contribute(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -25,8 +26,8 @@ static void contribute(dl_train_worker *worker)
     shared->slots[worker->index] = NULL;
 }
 
-/* Whether an update now keeps the gradient that any worker is computing within the staleness
- * bound. */
+/* Returns whether an update now would leave every gradient that a worker is computing within the
+ * staleness bound. */
 static bool may_update(const dl_train_shared *shared)
 {
     const int64_t bound = shared->config->bound;

@@ -79,7 +79,8 @@ static void mark_reduced(dl_train_worker *worker)
                             .bytes = shared->bytes + shared->state_bytes});
 }
 
-/* ps. The server's parameters are read after the second barrier and written between the two. */
+/* Mode ps. The server's parameters are written between the two barriers and read after the
+ * second. */
 static void push_to_server(dl_train_worker *worker)
 {
     dl_train_push_gradients(worker);
@@ -140,7 +141,7 @@ static const dl_sync_mode lagging_average = {
 
 static const dl_sync_mode in_step = {.phase_count = 2, .phases = {dl_train_update_replica, NULL}};
 
-/* Reductions between devices; on one worker they do nothing. */
+/* Reductions between devices; with one worker they do nothing. */
 static const dl_sync_mode device_allreduce = {.collective = true,
                                               .phase_count = 2,
                                               .phases = {reduce_gradients, dl_train_update_replica},
