@@ -32,7 +32,7 @@ typedef struct bench_options {
     bool quick, snapshot;
 } bench_options;
 
-/* Set-up shared by both forms of the command. */
+/* Set-up shared by dlprof bench and dlprof bench overhead. */
 typedef struct bench_setup {
     dl_train_config train;
     int batches[DL_BATCH_LIST_MAX];
@@ -84,7 +84,8 @@ static dl_status measure_cuda(const bench_options *options, const bench_setup *s
     return status;
 }
 
-/* Writes the traces to a temporary file. `seconds` is the time for all runs. */
+/* Measures the cost of recording training, within `seconds` for all runs. The traces go to a
+ * temporary file in `folder`. */
 static dl_status measure_training(bench_setup *setup, const char *folder, double seconds,
                                   dl_overhead *overhead, dl_error *err)
 {

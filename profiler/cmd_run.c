@@ -36,7 +36,7 @@ typedef struct profiled_run {
     char *torch;             /* folder of the recorder of PyTorch on processors; NULL = unused */
     dl_error no_library;     /* why `library` is NULL */
     bool made_folder;        /* created by dlprof, not by the user */
-    bool has_folder;         /* release it (dl_run_release) */
+    bool has_folder;         /* the folder is claimed: dl_run_release releases it */
     dl_output summary, json; /* {0} = not requested */
     dl_target_end end;
     dl_run_traces traces;

@@ -771,7 +771,7 @@ static dl_status replay_run(train_command *run, dl_error *err)
     dl_status status = check_schedule_options(&set, err);
     if (status == DL_OK) status = dl_schedule_read(&run->schedule, set.schedule, err);
     if (status != DL_OK) return status;
-    /* --evaluate-every counts its steps by the number of workers and the batch. */
+    /* configure_run needs the batch to convert --evaluate-every from epochs to steps. */
     set.batch = run->schedule.batch;
     const train_options *options = run->options;
     run->options = &set;

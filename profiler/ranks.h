@@ -37,7 +37,7 @@ dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl
                         dl_error *err) DL_MUST_CHECK;
 
 /* Sets the ranks of a configuration, and resolves the waiting mode `auto`: spinning if every worker
- * on this host has its own core. The group may be NULL, here and below. */
+ * thread on this host has its own core. The group may be NULL, here and below. */
 void dl_ranks_apply(dl_rank_group *group, dl_train_config *config);
 
 /* Compares the data of all ranks: DL_ERR_DATA if a rank has other data than rank 0. */

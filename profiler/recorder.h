@@ -69,7 +69,8 @@ dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK
 void dl_recorder_free(dl_recorder *recorder);
 
 /* Applies the results of an async_average run's uploads to the steps: the last step of a merged
- * upload gets its staleness; the steps of a lost upload count no samples. */
+ * upload gets its staleness; the steps of an upload that was too stale or superseded count no
+ * samples. */
 void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
                               const dl_train_result *result);
 
@@ -79,13 +80,15 @@ int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 /* Number of steps that worker `worker` has done. May be called during the run. */
 int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker);
 
-/* Statistics of all workers' step times in ns. */
+/* Statistics of all workers' step times after the warm-up, in ns. */
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 
-/* Mean step time in ns: the mean of the workers' means, over the workers that have steps. */
+/* Mean step time after the warm-up in ns: the mean of the workers' means, over the workers that
+ * have such steps. */
 double dl_recorder_mean_step_ns(const dl_recorder *recorder);
 
-/* Samples per second that all workers apply: the sum over the workers of batch / mean step time. */
+/* Samples per second that all workers apply: the sum over the workers of applied samples / time of
+ * the worker's steps, both after the warm-up. */
 double dl_recorder_throughput_per_s(const dl_recorder *recorder);
 
 /* Statistics of the staleness of the applied gradients of one worker, or of all if worker < 0. A

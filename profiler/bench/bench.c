@@ -10,7 +10,7 @@
 #include "profiler/run/run_meta.h"
 
 #define WARM_UP_STEPS 2
-#define STEPS_MIN 8 /* steps of a run, after the warm-up */
+#define STEPS_MIN 8 /* minimum steps of a run, after the warm-up */
 #define STEPS_MAX 5000
 #define PROBE_STEPS 6 /* steps of the run that measures the step time */
 #define ROUNDS_MAX 20

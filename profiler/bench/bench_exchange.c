@@ -204,8 +204,8 @@ static dl_status open_copier(const dl_bench_config *config, dl_device **device, 
     return status;
 }
 
-/* Vector sizes: the real one; 64 KiB; and the size of the parameters times 1/4, 1/2, 1, 2 and 4.
- * The vectors of one round take at most 16 times the parameters (unless there is only one). */
+/* Vector sizes: the real one; 64 KiB; and the size of the parameters times 1/4, 1/2, 1, 2 and 4. In
+ * rounds with several vectors these take at most 16 times the parameters' size together. */
 static dl_status round_shared_init(dl_round_shared *shared, const dl_bench_config *config,
                                    int thread_count, dl_error *err)
 {
@@ -337,7 +337,7 @@ static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared
     }
     for (int i = DL_ROUND_REAL + 1; i < DL_ROUND_SIZES; i++) {
         const dl_round_size *size = &shared->sizes[i];
-        /* A thread needs most vectors in rounds in which it is the last thread. */
+        /* The thread has the most vectors in rounds of index + 1 threads. */
         for (int m = 0; m * (index + 1) + index < size->vectors_max; m++) {
             own->vectors[i][m] = dl_alloc_staggered(size->bytes, "worker's vectors");
         }

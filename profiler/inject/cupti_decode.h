@@ -1,6 +1,6 @@
-/* Decodes CUPTI's activity records into ours. It reads only fields that lie at the same place in
- * every version since CUDA 11.6, and others if the library's version has them; the library itself
- * steps through the records, whose sizes may differ from the headers'.
+/* Decodes CUPTI's activity records into dl_activity. It reads only fields that lie at the same
+ * place in every version since CUDA 11.6, and others if the library's version has them; the library
+ * itself steps through the records, whose sizes may differ from the headers'.
  *
  *   CUPTI's record                    becomes
  *   CONCURRENT_KERNEL                 KERNEL

@@ -14,7 +14,8 @@
 
 typedef enum role { COLLECTIVE, MAKES_COMM } role;
 
-/* The functions by number - 1. The text after "nccl" becomes the name of a COLLECTIVE. */
+/* NCCL's functions; function number n has index n - 1. The text after "nccl" becomes the name of a
+ * COLLECTIVE. */
 static const struct {
     const char *name;
     role role;

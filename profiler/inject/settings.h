@@ -52,12 +52,13 @@ typedef struct dl_capture_settings {
     int64_t steps;      /* recording ends after this many marked steps of a process; 0 = never */
     double duration_s;  /* recording ends this long after its start in a process; 0 = never */
     uint64_t limit_bytes; /* recording ends when a process's trace reaches this size; 0 = never */
-    double end_wait_s;    /* longest delay of the end of the process */
+    double end_wait_s;    /* longest time by which the recording delays the end of the process */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
     bool dump_raw;        /* also save the buffers as CUPTI delivered them */
     const char *cupti;    /* libcupti's file, "" = search for it */
-    const char *cost;     /* the trace's meta value (trace/activity/capture_cost.h) */
+    const char *cost;     /* cost of recording, a meta value of the trace
+                           * (trace/activity/capture_cost.h) */
 } dl_capture_settings;
 
 dl_capture_settings dl_capture_settings_default(void);

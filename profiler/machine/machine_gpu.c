@@ -204,8 +204,8 @@ static dl_peer nearness(const dl_box *box, int a, int b)
                                                                         : DL_PEER_ALL;
 }
 
-/* Finds the widest nearness such that all pairs of it, and of all narrower ones, can copy
- * directly. */
+/* Sets box->peer to the widest class of GPU pairs (dl_peer) such that all pairs of that class, and
+ * of all narrower ones, can copy directly; pairs with an NVLink do not count. */
 static void probe_peers(dl_box *box, const dl_nvml *nvml, void *const *devices)
 {
     int pairs[DL_PEER_ALL + 1] = {0}, good[DL_PEER_ALL + 1] = {0};
