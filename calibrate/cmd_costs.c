@@ -117,7 +117,8 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
                            "of a convolution, embedding or linear layer");
 }
 
-/* Sets the batch, unless `given` by the user, from the shapes in the trace. */
+/* Sets the batch from the shapes in the trace unless it is `given` by the user; notes a given batch
+ * that contradicts the shapes. */
 static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t given, dl_notes *notes)
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);

@@ -20,7 +20,7 @@ typedef struct settings {
 
 /* A part of the table: y = fixed + slope x. */
 typedef struct line {
-    const char *x, *per, *y; /* columns; per: divisor of x, NULL: none */
+    const char *x, *per, *y; /* names of columns; per: divisor of x, NULL: none */
     bool is_rate;            /* y is x / time */
     double *terms, *values;  /* [2 count], [count] */
     size_t count;

@@ -120,9 +120,10 @@ static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint
     return mean;
 }
 
-/* Finds the times of every bench trace, [bench_count]; NULL if none has samples, or a single vector
- * was never averaged. Without the extra time, an average of two vectors takes 1.5 times as long as
- * that of one, as it reads and writes three vectors instead of two. */
+/* Finds the times of every bench trace, [bench_count]; NULL if none has samples, a single vector
+ * was never averaged, or the rate of copies is unknown. Without the extra time, an average of two
+ * vectors takes 1.5 times as long as that of one, as it reads and writes three vectors instead of
+ * two. */
 static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *costs)
 {
     const size_t benches = dataset->bench_count;
@@ -251,7 +252,8 @@ typedef struct line_fit {
     bool latency_assumed, merged;
 } line_fit;
 
-/* Solves for the terms in `which`. A copy has merged read and write: its bytes count once. */
+/* Solves for the line `which`. With `merged`, reading and writing have one coefficient; the bytes
+ * of a copy count once. */
 static dl_status solve(const dl_comm_line *line, const line_data *data, int64_t parameter_bytes,
                        int which, bool merged, line_fit *fit, dl_fit_line *found, dl_error *err)
 {

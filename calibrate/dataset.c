@@ -11,10 +11,10 @@
 #include "trace/dlt/dlt.h"
 #include "trace/training/summary.h"
 
-/* Leaves out traces during which other programs used more than DL_DATASET_DISTURBED of the
- * processors. This applies to each kind (train runs of a batch size, whole benches, snapshots),
- * unless fewer than a quarter of its traces would remain: then other programs belong to the
- * machine's usual state. A note reports both cases. */
+/* dl_dataset_leave_out_disturbed omits traces during which other programs used more than
+ * DL_DATASET_DISTURBED of the processors. This applies to each kind (train runs of a batch size,
+ * whole benches, snapshots), unless fewer than a quarter of its traces would remain: then other
+ * programs belong to the machine's usual state. A note reports both cases. */
 #define DL_DATASET_DISTURBED 100 /* thousandths */
 
 /* Returns the thousandths of the processors used by other programs and by the host of a virtual
@@ -191,8 +191,9 @@ static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps 
 
 #define PHASES (DL_PHASE_PULL + 1)
 
-/* Looks up an operation once for each (name, phase) of records: table[string_count x PHASES] holds
- * the indices; op_count: other operation, op_count + 1: not looked up yet. */
+/* Returns the index of the record's operation, which is looked up once for each (name, phase):
+ * table[string_count x PHASES] holds the indices; op_count: not an operation of the data set,
+ * op_count + 1: not looked up yet. */
 static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *trace,
                     const dl_record *record)
 {

@@ -87,7 +87,7 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_LAUNCH,
     DL_SAMPLE_H2D_PAGEABLE,
     DL_SAMPLE_D2H_PAGEABLE,
-    DL_SAMPLE_QUANTISE, /* one value per dl_compress kind except the first; encoding */
+    DL_SAMPLE_QUANTISE, /* encoding; one value per dl_compress kind except the first */
     DL_SAMPLE_DEQUANTISE = DL_SAMPLE_QUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_LEARNED = DL_SAMPLE_DEQUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_SHARED_WRITE,

@@ -1,4 +1,5 @@
-/* Operations that include the GPU's wait for their launch. */
+/* Finds out whether the times of operations include waits of the GPU for launches, and fits the
+ * time to launch a step. */
 #include "calibrate/calibration.h"
 
 #include <math.h>

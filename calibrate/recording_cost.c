@@ -98,7 +98,7 @@ char *dl_recording_process(const dl_trace *trace)
     return host != NULL && pid != NULL ? dl_format("%s:%s", host, pid) : NULL;
 }
 
-/* Sums over the devices, as one thread may serve them all. */
+/* Sets the cost per step to the sum over the devices, as one thread may launch on all of them. */
 static dl_status estimate(dl_captured_process *made, const dl_capture_figures *figures,
                           const dl_trace *trace, dl_error *err)
 {

@@ -240,7 +240,8 @@ static bool is_spread(const dl_shapes *shapes, const dl_shape_product *product)
     return false;
 }
 
-/* Errors of the fit at the network's products, of all passes or of one pass. */
+/* Returns the errors of the fit at the network's products other than spread shapes, of one pass or
+ * of all passes (pass -1). */
 static dl_shape_errors judge(const dl_shapes *shapes, int pass)
 {
     error_list list = {0};

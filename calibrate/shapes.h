@@ -36,7 +36,7 @@ typedef struct dl_shape_number {
 typedef struct dl_shape_errors {
     size_t count;
     double mean, median, max;
-    size_t worst;    /* index of the worst time */
+    size_t worst;    /* index in dl_shapes.times of the shape with the largest error */
     double sum_frac; /* sum over a step: predicted / measured - 1 */
 } dl_shape_errors;
 

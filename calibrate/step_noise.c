@@ -17,7 +17,7 @@ typedef struct gathered {
     size_t train_runs; /* number of train runs, which come first */
 } gathered;
 
-/* Adds an empty series for one more run. */
+/* Adds the empty series of one more run, one for each copy; returns the first. */
 static dl_noise_series *add_run(gathered *all)
 {
     dl_noise_set *set = &all->set;
