@@ -6,8 +6,8 @@
  * each with its own results. Numbers are read and written with a decimal point, independently of
  * the caller's locale.
  *
- * Machines named in a scenario are searched in the installation's share/dlscale, or in the folder
- * named by the environment variable DLSCALE_SHARE. */
+ * Machines named in a scenario are searched for in the installation's share/dlscale, or in the
+ * folder named by the environment variable DLSCALE_SHARE. */
 #ifndef DLSCALE_H
 #define DLSCALE_H
 
@@ -41,9 +41,9 @@ typedef struct dlscale_error {
 /* A table of results. Release it with dlscale_free. */
 typedef struct dlscale_result dlscale_result;
 
-/* Reads the scenario in the file `path` and simulates it on `threads` threads (0: one per core; the
- * results do not depend on it). The caller owns *result. On failure *result is NULL and *error
- * (`error` may be NULL) gives the reason. */
+/* Reads the scenario in the file `path` and simulates it on `threads` threads (0 to 1024; 0: one
+ * per core; the results do not depend on it). The caller owns *result. On failure *result is NULL
+ * and *error (`error` may be NULL) gives the reason. */
 dlscale_status dlscale_simulate_file(const char *path, int threads, dlscale_result **result,
                                      dlscale_error *error);
 

@@ -91,8 +91,8 @@ static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const 
     rollout->decode.b_s = dl_ns_to_s(costs->generator.request_token_ns.value);
 }
 
-/* Splits the measured update into generation, whose time scales the curve, and the trainer's
- * part. */
+/* Splits the measured update into generation, whose time gives the scale of the replica's curve,
+ * and the trainer's part. */
 static dl_status split_on_policy(const dl_run_config *config, const dl_costs *costs, int gpus,
                                  double *fixed_s, double *token_s, double *log_scale, dl_error *err)
 {
@@ -134,7 +134,7 @@ static dl_status split_on_policy(const dl_run_config *config, const dl_costs *co
  * as no measurement is known; hence the wide interval. */
 #define MEMORY_FRAC 0.6
 #define FLOP_FRAC 0.5
-#define ESTIMATE_FACTOR 2.0 /* up or down; ignores launches, imbalance and scheduling */
+#define ESTIMATE_FACTOR 2.0 /* in either direction; covers launches, imbalance, scheduling */
 #define CACHE_FRAC 0.9      /* fraction of the memory for weights and cache (vLLM's default) */
 #define NUMBER_BYTES 2.0    /* bf16 */
 #define CAUSE_GENERATOR 1000u

@@ -32,7 +32,8 @@ char *dl_generate_remedy(const dl_scenario *scenario);
  * must be split and the fraction is unknown. */
 void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_assumptions *made);
 
-/* Time in s of a trainer's update on `gpus` GPUs: *fixed_s, and *token_s per token. */
+/* Time in s of a trainer's update on `gpus` GPUs: *fixed_s, and *token_s per token. Returns the
+ * errors of dl_run. */
 dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs, int gpus,
                               double *fixed_s, double *token_s, dl_error *err) DL_MUST_CHECK;
 

@@ -26,13 +26,13 @@ typedef struct dl_generators {
     int prompts, answers, copy_every;
     int rule; /* a dl_rule */
     double bound;
-    int64_t in_flight, in_flight_of_replica, buffer; /* in groups */
+    int64_t in_flight, in_flight_of_replica, buffer; /* numbers of groups */
     double age_max;
     bool requeue;
     int taking; /* a dl_taking */
     double length_mean, length_cv, length_cap, prompt_tokens, group_share, growth;
     char *lengths_path;
-    double *lengths; /* [length_count] lengths from the file */
+    double *lengths; /* [length_count] lengths of answers, in tokens, from lengths_path */
     size_t length_count;
     double token_s, request_token_s; /* a and b of dl_decode */
     double *requests, *request_s;    /* [rate_count] table of rates that replaces a and b */

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#define MU_ROUNDS 60   /* bisection to the last bits */
+#define MU_ROUNDS 60   /* steps of the bisection: to the last bits of a double */
 #define MEAN_MAX 0.999 /* fraction of the cap */
 
 double dl_lengths_sigma(double cv)

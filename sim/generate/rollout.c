@@ -5,7 +5,8 @@
 
 #include "common/alloc.h"
 
-/* First random stream of tool waits, above those of lengths. */
+/* Added to the replicate for the random streams of tool waits, so that they differ from those of
+ * lengths. */
 #define TOOL_REPLICATE (1u << 20)
 
 const char *const dl_rollout_state_names[DL_ROLLOUT_STATES] = {"working", "waiting", "draining",
@@ -60,7 +61,8 @@ typedef struct replica {
     double answer_s;        /* time when the next answer ends; INFINITY: none */
     double stalled_until_s; /* > now_s: paused */
     bool validates;         /* paused for validation */
-    double pause_s, install_s; /* times of the next copy; INFINITY: none */
+    double pause_s, install_s; /* next copy: start of the pause, and installation of the weights;
+                                * INFINITY: none */
     double shown_s;            /* start of the reported state */
     dl_rollout_state shown;
 } replica;
@@ -585,7 +587,7 @@ static void install(rollout *s, int index)
     r->validates = false;
 }
 
-/* Copies the weights; nothing has to end first. */
+/* Starts a copy of the weights; requests that must end before it have ended. */
 static void copy(rollout *s)
 {
     const dl_rollout_config *c = s->config;

@@ -28,8 +28,8 @@
 /* Rules for when a group may begin; B = prompts, U = copy_every. */
 typedef enum dl_rule {
     DL_RULE_AHEAD,     /* number begun minus number discarded < (updates + bound + 1) B */
-    DL_RULE_WINDOW,    /* number begun since the last copy, or outstanding at that time, < (1 +
-                        * bound) U B */
+    DL_RULE_WINDOW,    /* number begun since the last copy plus number outstanding at that copy < (1
+                        * + bound) U B */
     DL_RULE_INSTALLED, /* like ahead, with the updates up to the last copied one */
     DL_RULE_WORKERS    /* fewer than `workers` groups are in flight, and fewer than `buffer`
                         * complete ones in the queue */

@@ -161,8 +161,8 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
     return DL_OK;
 }
 
-/* Whether all layers of the type have sliding_window's window: others ignore it, unless
- * use_sliding_window is true, for some of the layers. */
+/* Whether all layers of this type of model use sliding_window. Other types ignore it or, with
+ * use_sliding_window, use it in some of their layers. */
 static bool has_window(const config *c)
 {
     return c->type == NULL || strcmp(c->type, "mistral") == 0 || strcmp(c->type, "phi3") == 0;

@@ -154,8 +154,8 @@ static bool is_hopper(const char *gpu)
     return strchr("hHbB", gpu[joined ? 1 : 0]) != NULL;
 }
 
-/* Fraction of the peak in fp16 and in tf32 reached by products on tensor cores that load single
- * numbers: 123 Tflop/s on an H200 (a trace of GPT-2 in PyTorch 2.11), 470 flop per cycle and
+/* Fraction of fp16's peak reached, in fp16 and in tf32, by products on tensor cores that load
+ * single numbers: 123 Tflop/s on an H200 (a trace of GPT-2 in PyTorch 2.11), 470 flop per cycle and
  * multiprocessor. An A100's fraction, with the same flop per cycle, is assumed for all GPUs before
  * Hopper. */
 static double odd_part(const char *gpu)

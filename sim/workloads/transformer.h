@@ -29,7 +29,7 @@ enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS }
  * `tokens`, or with sequence parallelism `own_tokens`. */
 typedef struct dl_transformer {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
-    double positions, segments; /* learned embeddings; 0 positions: rotary embedding */
+    double positions, segments; /* numbers of learned embeddings; 0 positions: rotary embedding */
     double context;             /* number of GPUs with `tokens` each */
     double seen;                /* part of the scores that fused attention computes */
     double norm_parameters;

@@ -325,10 +325,9 @@ static void add_plain_scores(dl_architecture_layer *layer, const dl_transformer 
  * mask: in each of `context` steps they attend to the keys and values of another GPU, of which half
  * is masked or half is computed. The results of a step are added to the previous ones, and in the
  * backward pass so are the gradients of queries, and of keys and values, which circulate with
- * these: three numbers moved for each (TransformerEngine,
- * transformer_engine/pytorch/attention/dot_product_attention/ context_parallel.py,
- * AttnFuncWithCPAndKVP2P). Counted for the GPU with the last piece, which attends with all queries
- * in each step. */
+ * these: three numbers moved for each (TransformerEngine, AttnFuncWithCPAndKVP2P in
+ * transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py). Counted for the
+ * GPU with the last piece, which attends with all queries in each step. */
 static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double query = s->tokens * s->query_width, both = 2 * s->tokens * s->kv_width;

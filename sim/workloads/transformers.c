@@ -141,7 +141,8 @@ static dl_status not_divided(dl_error *err, const char *by, int64_t number, cons
                         (long long)number, what, (long long)all);
 }
 
-/* Part of the scores of all pairs of tokens that are not masked, by the masked triangles. */
+/* Fraction of the scores of all pairs of tokens that is not masked, from the areas of the masked
+ * triangles. */
 static double seen_part(const int64_t *values)
 {
     const double window = (double)values[WINDOW] / (double)values[SEQUENCE];
