@@ -20,7 +20,7 @@
 
 #define FIRST_FACTOR 4.0 /* growth of the factor in the bracket search: 4, 16, 64, ... */
 #define SHOWN_DIGITS 4   /* digits of a printed value (dl_amount_text) */
-#define STAIR_KEY 1e-3   /* relative distance of neighbouring values at a jump of the column */
+#define STAIR_KEY 1e-3   /* values nearer than this, relatively, may be the two sides of a jump */
 #define STAIR_FRAC 1e-3  /* smallest difference of the column at a jump, relative to the target */
 #define ROUNDS_MAX 200   /* maximum number of rounds of Brent's method */
 #define ROUNDS_USUAL 8.0 /* usual number of rounds */

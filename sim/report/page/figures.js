@@ -105,8 +105,8 @@ function tellingKeys(rows, keys) {
         distinct(rows, key) > 1 && apart.length > 0 && !varies(key)))];
 }
 
-// Returns {apart, lines}: the settings of keysOfLines, and the lines as {label, named, rows}, in the order of the rows; null
-// if rows with equal x differ in no setting.
+// Returns {apart, lines}: the settings of keysOfLines, and the lines as {label, named, rows}, in the order of the rows;
+// null if rows with equal x differ in no setting.
 function linesOf(rows, keys, x) {
     const apart = keysOfLines(rows, keys, x);
     if (apart === null) return null;
@@ -173,7 +173,8 @@ function hover(target, text) {
     target.addEventListener("pointerleave", hide);
 }
 
-// Returns {near, x, y}: the spot nearest to the pointer, null if none is within 30 units of the drawing; the pointer's position.
+// Returns {near, x, y}: the spot nearest to the pointer, null if none is within 30 units of the drawing; and the pointer's
+// position.
 function nearest(svg, event, spots) {
     const area = svg.getBoundingClientRect(), scale = width / area.width, x = (event.clientX - area.left) * scale, y = (event.clientY - area.top) * scale;
     const far = spot => (spot.x - x) ** 2 + (spot.y - y) ** 2;
@@ -355,7 +356,7 @@ function lineFigure(figure, all, keys) {
 
 // Maximum number of bars in a figure.
 const BARS_MOST = 24;
-// If there are too many rows, selects the fastest for each number of workers, or the fastest overall; `said` tells the reader.
+// If there are too many rows, selects the fastest for each number of workers, or the fastest overall; `said` says so.
 function barRows(all) {
     if (all.length <= BARS_MOST) return { rows: all, said: "" };
     const sorted = [...all].sort((a, b) => b.throughput_per_s - a.throughput_per_s), counts = distinct(all, "workers");
