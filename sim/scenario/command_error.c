@@ -1,5 +1,5 @@
-/* Errors of scenarios that a command line gives: options are named instead of keys, and the kind of
- * a file that is not a scenario. */
+/* Improves errors of scenarios that involve the command line: names the option instead of the key
+ * and, for a file that is not a scenario, its kind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,9 @@ static bool gives_key(const dl_scenario_command *command, const char *section, c
         const char *name = dot != NULL ? dot + 1 : set;
         const size_t bytes = strcspn(name, "=");
         if (strlen(key) != bytes || strncmp(name, key, bytes) != 0) continue;
-        if (dot == NULL) return true; /* only one section has it */
+        if (dot == NULL)
+            return true; /* --set KEY=VALUE without a section: only one section has the
+                                       * key */
         if (strlen(section) == (size_t)(dot - set) && strncmp(set, section, strlen(section)) == 0)
             return true;
     }

@@ -78,7 +78,7 @@ static dl_status take_absence(void *user, char *item, dl_error *err)
     return DL_OK;
 }
 
-/* Checks the keys of drawn absences, and that the scenario allows them. */
+/* Checks the keys of random absences, and that the scenario allows them. */
 static dl_status check_drawn(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const dl_absences *absences = &scenario->absences;

@@ -234,8 +234,8 @@ static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl
     return status;
 }
 
-/* Sets the workers from [pipeline] gpus instead of [machine] workers: gpus / GPUs per worker, if
- * whole. */
+/* Sets the workers from [pipeline] gpus instead of [machine] workers: gpus over the GPUs per
+ * worker. Numbers of GPUs that are not a multiple of a worker's are dropped. */
 static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *ini,
                                     dl_sweep_lists *lists, dl_error *err)
 {
@@ -289,7 +289,7 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
         in, name, .only = name " = " values, .help = why \
     }
 
-/* Keys with a single simulated value if a worker has several GPUs, and the reason. */
+/* Keys of which only some values are simulated if a worker has several GPUs, and the reason. */
 static const struct {
     dl_key key;
     int stages, chunks, shards; /* applies only with at least these numbers */

@@ -37,8 +37,8 @@ typedef struct dl_machine_bus {
 #define DL_MACHINE_BUSES 5
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
-/* NVLink-C2C between a Grace and its GPUs: the prefix of their bus, which then serves their ports
- * only, and the text of its link. */
+/* DL_MACHINE_C2C: prefix of the bus of GPUs that NVLink-C2C joins to a Grace; the bus then serves
+ * their ports only. dl_machine_c2c_link: text of the C2C link. */
 #define DL_MACHINE_C2C "c2c+"
 extern const char dl_machine_c2c_link[];
 
@@ -64,7 +64,7 @@ typedef struct dl_wanted_nodes {
     long ports;                /* network ports of each of a box's nodes; 0: none */
     double network_gbit_per_s; /* rate of each port */
     bool infiniband;
-    bool bridges; /* NVLink between each pair of a part's GPUs */
+    bool bridges; /* NVLink bridges between GPUs 0 and 1, 2 and 3, ... of each part */
 } dl_wanted_nodes;
 
 /* Meaning of a machine's name. */

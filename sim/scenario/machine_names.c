@@ -455,9 +455,8 @@ static dl_status understand_network(const char *name, const char *network, dl_wa
     const long ports = count_before(network, &rate);
     w->ports = rate != network ? ports : 1;
     w->network_gbit_per_s = isdigit((unsigned char)rate[0]) ? strtod(rate, &end) : 0;
-    if (end != rate + strspn(rate, "0123456789."))
-        end = NULL; /* reject hexadecimal numbers and
-                                                                * exponents */
+    /* Reject hexadecimal numbers and exponents. */
+    if (end != rate + strspn(rate, "0123456789.")) end = NULL;
     w->infiniband = end != NULL && same_name(end, "ib");
     const bool known = w->infiniband || (end != NULL && same_name(end, "gbe"));
     if (known && w->ports >= 1 && w->ports <= PORTS_MAX && w->network_gbit_per_s >= 0.1 &&

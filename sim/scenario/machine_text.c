@@ -57,7 +57,8 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
-/* Returns two processors for more than four GPUs, one for each two GPUs of a rack, else one. */
+/* Returns the number of processors: two for more than four GPUs, one for each two GPUs of a rack,
+ * else one. */
 static int sockets_of(const dl_wanted_nodes *kind)
 {
     if (kind->gpus > GPUS_OF_A_BOX) return (int)(kind->gpus / GPUS_OF_A_GRACE);
@@ -408,7 +409,8 @@ static void write_models(const writer *to)
     if (c2c) fprintf(to->out, "\n%s", dl_machine_c2c_link);
 }
 
-/* Writes the kinds of copies that bypass host memory in the kind's nodes. */
+/* Writes whether copies between GPUs, and between GPUs and ports, bypass host memory in the kind's
+ * nodes. */
 static void write_copies(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;

@@ -18,7 +18,7 @@ static void add_key(char **model, const char *key, const char *value)
     *model = grown;
 }
 
-/* Returns the file's model with the adapters of [workload], freed by the caller; NULL: none is
+/* Returns the file's model with the adapters of [workload], freed by the caller; NULL: no model is
  * given. */
 static char *adapted(const dl_ini *ini)
 {
@@ -86,7 +86,7 @@ static char *divided(const dl_scenario *scenario)
     return text;
 }
 
-/* Refuses what only transformers have. */
+/* Refuses recomputation, tp and cp for a model that is not a transformer. */
 static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
 {
     const dl_scenario_pipeline *p = scenario->pipeline;

@@ -251,8 +251,8 @@ static bool is_among(const dl_point *points, size_t count, const dl_point *point
     return false;
 }
 
-/* Returns the entry of a key of [exchange] unless its value equals the default; NULL if the value
- * is the default or not given. */
+/* Returns the entry of a key of [exchange]; NULL if the key is not given or has its default
+ * value. */
 static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "exchange", name);
@@ -262,8 +262,8 @@ static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
     return is_fallback ? NULL : entry;
 }
 
-/* Rejects combinations of settings that a server summing gradients tensor by tensor does not
- * support. */
+/* Rejects settings that a server of gradients does not support. Such a server sums the gradients
+ * tensor by tensor. */
 static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
                               dl_error *err)
@@ -324,8 +324,9 @@ static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks that the batch divides into micro-batches of the workers, and interleaved micro-batches
- * into multiples of the stages; rejects shares by speed for workers with several GPUs. */
+/* Checks that the batch divides evenly into the micro-batches of all workers and, for interleaved
+ * stages, that the number of micro-batches is a multiple of the stages. Rejects shares by speed for
+ * workers with several GPUs. */
 static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                              const dl_sweep_lists *lists, const dl_point *point, const char *text,
                              dl_error *err)

@@ -170,9 +170,8 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
     for (size_t i = 0; i < ini->count; i++) {
         const dl_ini_entry *entry = &ini->entries[i];
         const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
-        if (strcmp(key->section, "fabric") == 0)
-            continue; /* depends also on the machine file's
-                                                            * topology */
+        /* Keys of [fabric] also depend on the topology of the machine file. */
+        if (strcmp(key->section, "fabric") == 0) continue;
         if (!dl_key_depends(key, on, sizeof on) || dl_key_holds(key, depends_on(ini, key, on))) {
             continue;
         }

@@ -157,8 +157,8 @@ typedef struct dl_scenario {
     size_t slow_count;
     dl_gpu_options *gpu;              /* NULL: workers are threads on cores */
     dl_scenario_pipeline *pipeline;   /* NULL: models are not split */
-    dl_generators *generators;        /* NULL: samples are given; else the points are those of the
-                                     * trainer */
+    dl_generators *generators;        /* NULL: the scenario generates no samples; else the points
+                                       * describe the trainer */
     bool given[DL_SCENARIO_KEYS_MAX]; /* rows of dl_scenario_keys that the file sets */
     dl_point *points; /* [point_count] sorted by cores, workers, batch, mode, options */
     size_t point_count;

@@ -87,13 +87,13 @@ dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry,
 /* Returns the number of GPUs per worker. */
 int dl_layout_ranks(const dl_scenario_pipeline *split);
 
-/* Reads [machine] layout and [pipeline]: workers with several GPUs, which may reduce the number of
- * workers. */
+/* Reads [machine] layout and [pipeline]: workers with several GPUs. Sets the list of workers if
+ * [pipeline] gpus or the layout determines their number. */
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* Returns an explanation of another program's word for a key without a counterpart here; NULL:
- * none. */
+/* Explains a word of other programs for which no key exists here; NULL: the word is unknown or
+ * names a key. */
 const char *dl_scenario_word_says(const char *word);
 
 /* Another program's word for a mode together with the value of a key, allowed in [sync] mode; NULL:
@@ -108,7 +108,7 @@ const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
 
-/* Returns the key that sets absences, listed or drawn; NULL: none. */
+/* Returns the key that sets absences, either their list or a random rate; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 
 /* Returns the reason why the point's vectors cannot be sharded this way; NULL: they can. Only

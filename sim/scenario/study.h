@@ -45,7 +45,7 @@ typedef struct dl_variant {
 
 typedef struct dl_study {
     char *path;
-    char *text;         /* text of the file, changed by the command line */
+    char *text;         /* text of the file, with the changes by the command line */
     dl_swept_key *keys; /* [key_count] */
     size_t key_count;
     char **parts; /* [part_count] parts of the list of modes: each word for a mode with a key is one
@@ -108,8 +108,8 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Reads one variant's costs without assuming values: the costs contain only what their sources
- * give. Open settings of the scenario (overlap, sharding, ...) are taken from the program of the
- * costs. */
+ * give. Takes settings that the scenario leaves open (overlap, sharding, ...) from the program of
+ * the costs. */
 dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant,
                                 dl_error *err) DL_MUST_CHECK;
 

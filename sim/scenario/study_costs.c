@@ -164,7 +164,8 @@ static bool same_workload(const dl_scenario *a, const dl_scenario *b)
            a->samples_per_s == b->samples_per_s;
 }
 
-/* Returns the first variant of the study with this variant's value of the key. */
+/* Returns the first variant of the study with the same measured step or calibration factor as this
+ * one. */
 static const dl_variant *first_calibrated(const dl_study *study, const dl_variant *variant)
 {
     const dl_calibrate *own = &variant->scenario.calibrate, *of = NULL;
@@ -213,8 +214,8 @@ static void keep_factor(dl_study *study)
                     dl_format_double(number, calibrated->factor));
 }
 
-/* Assumes open settings of the scenario, defaults of costs that points need and the costs lack, and
- * bounds of the machine's values. */
+/* Assumes settings that the scenario leaves open, defaults of costs that points need and the costs
+ * lack, and bounds of the machine's values. */
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -1,5 +1,5 @@
-/* Open settings of a scenario: taken from the program of the costs, else assumed to be the usual
- * ones. */
+/* Settings that a scenario leaves open: taken from the program of the costs, else assumed to be the
+ * usual ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +73,8 @@ static void take_place(dl_variant *variant)
         scenario->gpu->where = DL_WHERE_CPU;
 }
 
-/* Runs the parts of a step in sequence if the program of the costs does and the scenario leaves
- * this open. */
+/* Runs the parts of a step in sequence if the program of the costs does, the scenario leaves this
+ * open, and no point has a lag or a layout. */
 static void take_turns(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -283,7 +283,8 @@ static bool shares_parameters(const dl_scenario *scenario, const dl_point *point
                                     : exchanges_gradients(scenario, point);
 }
 
-/* Notes as an assumption that an estimate's buckets are the units that FSDP gathers and reduces. */
+/* Notes as an assumption that the buckets of estimated costs are the units that FSDP gathers and
+ * reduces. */
 static void assume_units(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -8,7 +8,8 @@
  *   sharing    slowdown of workers by each other    memory   limit of memory bandwidth
  *   overlap    slowdown of compute by concurrent collectives
  *   noise      variation of steps, and of exchange from run to run
- *   slow       slow workers                         lock, barrier, wakeup
+ *   slow       slow workers                         wakeup   start of a blocked thread after a post
+ *   lock       hand-over of a spinning lock         barrier  from the last arrival to the release
  *
  *   of models split over GPUs (sim/island/island.h):
  *   activations    transfers between stages         micro_batches  fixed costs of each micro-batch
