@@ -185,9 +185,8 @@ static void prefer(const dl_study *study, dl_baseline *best, double *best_ns, dl
 dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point)
 {
     const dl_variant *own = &study->variants[number];
-    if (own->scenario.generators != NULL)
-        return (dl_baseline){.variant = number, .point = *point}; /* the same point, generating and
-                                                                   * training in turn */
+    /* The baseline with [generators] is the same point, generating and training in turn. */
+    if (own->scenario.generators != NULL) return (dl_baseline){.variant = number, .point = *point};
     const int64_t batch =
         own->scenario.batch_per_worker ? point->batch / point->workers : point->batch;
     dl_baseline best = {.variant = number, .point = one_worker(own, point, batch)};

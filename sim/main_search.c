@@ -178,8 +178,8 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                  {"html", set->html != NULL},
                  {"json", set->json != NULL}};
     const bool layout = set->advise == ADVISE_LAYOUT;
-    const bool cheapest = set->goal == DL_GOAL_COST; /* all layouts use all GPUs, so the cheapest is
-                                                      * the fastest */
+    /* All layouts use all GPUs, so the cheapest is the fastest. */
+    const bool cheapest = set->goal == DL_GOAL_COST;
     enum { NEVER_OF_LAYOUTS = 6 }; /* options of never[] refused for layouts too */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;

@@ -231,8 +231,8 @@ static int64_t steps_for(const dl_variant *variant, const dl_row *row, double ru
     const dl_scenario *scenario = &variant->scenario;
     const int64_t most = scenario->steps < STEPS_MOST ? scenario->steps : STEPS_MOST;
     const bool varies = dl_run_varies(scenario, &variant->costs);
-    const double counted = varies ? (double)scenario->replicates : 1; /* number of runs that
-                                                                       * mean.events covers */
+    /* Number of runs that mean.events covers. */
+    const double counted = varies ? (double)scenario->replicates : 1;
     const double each =
         (double)row->mean.events / counted / (double)dl_run_steps(scenario, &row->point);
     dl_scenario shorter = *scenario;
