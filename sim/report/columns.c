@@ -717,8 +717,8 @@ static dl_datum key_text_of(const void *row, const dl_column *column)
 static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_sweep *sweep,
                           const dl_measured *measured, bool explained)
 {
-    const dl_scenario *first = &study->variants[0].scenario; /* either all variants have GPUs, or
-                                                              * none */
+    /* Either all variants have GPUs, or none. */
+    const dl_scenario *first = &study->variants[0].scenario;
     has[ALL] = true;
     has[BY_WORKER] = first->per_worker;
     has[ON_GPUS] = first->gpu != NULL;

@@ -770,8 +770,8 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
         all[p].left_out_frac = (double)NAN;
     }
     dl_status status = DL_OK;
-    const char *path = study->variants[0].scenario.measured_path; /* equal in all variants, as it
-                                                                   * cannot be swept */
+    /* The path is equal in all variants, as it cannot be swept. */
+    const char *path = study->variants[0].scenario.measured_path;
     if (path != NULL) status = read_table(all, study, path, err);
     for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {
         size_t at = 0;

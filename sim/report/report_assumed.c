@@ -278,8 +278,8 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* the assumption's own note describes its
-                                                  * effect */
+    if (most->kind == DL_INFLUENCE_ASSUMPTION) {
+        /* The assumption's own note describes its effect. */
         const dl_assumption *a = most->assumption;
         if (a->of == DL_ASSUMED_SETTING) {
             fprintf(out, "find out first %s\n", a->measure);

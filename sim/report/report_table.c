@@ -187,8 +187,8 @@ static void print_view(FILE *out, const dl_results *all, const dl_view *of)
 {
     dl_results some;
     dl_view_rows(&some, all, of);
-    view v = {.folds = some.count == all->count}; /* only the first table states the settings common
-                                                   * to all rows */
+    /* Only the first table states the settings common to all rows. */
+    view v = {.folds = some.count == all->count};
     if (some.count > 0) {
         char *left_out = NULL;
         fprintf(out, "%s:\n", of->title);

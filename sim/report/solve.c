@@ -494,8 +494,8 @@ static const trial *close_in(search *s, double target, size_t low)
 static const trial *bisect(search *s, double target, size_t low)
 {
     double below = s->trials[low].key, above = s->trials[low + 1].key;
-    const double sign = s->trials[low].found <= target ? 1 : -1; /* sign of found - target at the
-                                                                  * upper end */
+    /* Sign of found - target at the upper end. */
+    const double sign = s->trials[low].found <= target ? 1 : -1;
     for (;;) {
         const double middle = nearest(s, floor((below + above) / 2), below, above);
         if (isnan(middle)) break;
