@@ -83,8 +83,8 @@ static const struct {
 };
 
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
-static const double parameter_type_bytes[] = {4, 4, 2, 2}; /* indexed by
-                                                            * dl_scenario_command.parameter_type */
+/* Indexed by dl_scenario_command.parameter_type. */
+static const double parameter_type_bytes[] = {4, 4, 2, 2};
 
 /* Writes "Steps of a worker ([scenario] steps; default 200)." Omits the default of --mode, as a new
  * scenario has another one. */
@@ -580,8 +580,8 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     const char *layout = dl_scenario_command_value(command, "layout");
     const bool alone = command->for_layouts && (layout == NULL || !names_workers(layout));
     if (alone && layout == NULL) {
-        dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE); /* a layout of one GPU, so that
-                                                                      * schedules are allowed */
+        /* Schedules are allowed only with a layout: one GPU is the smallest. */
+        dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE);
     } else if (machines != NULL && dl_scenario_command_value(command, "workers") == NULL &&
                layout == NULL) {
         status =

@@ -744,8 +744,8 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, d
     for (size_t i = 0; i < count; i++) {
         dl_point point = scenario->points[i];
         if (point.cores == DL_CORES_MEASURED) point.cores = (int)cores;
-        const bool is_mixed = measured > 0 && measured < count; /* otherwise no points can become
-                                                                 * equal */
+        /* Points can become equal only if some of them, but not all, have measured cores. */
+        const bool is_mixed = measured > 0 && measured < count;
         if (is_mixed && is_among(scenario->points, kept, &point)) continue;
         scenario->points[kept++] = point;
     }
