@@ -580,7 +580,7 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     const char *layout = dl_scenario_command_value(command, "layout");
     const bool alone = command->for_layouts && (layout == NULL || !names_workers(layout));
     if (alone && layout == NULL) {
-        /* Schedules are allowed only with a layout: one GPU is the smallest. */
+        /* With this layout, keys of schedules are allowed; --advise layout replaces it. */
         dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE);
     } else if (machines != NULL && dl_scenario_command_value(command, "workers") == NULL &&
                layout == NULL) {
