@@ -268,7 +268,7 @@ dl_link_vertex dl_link_scaling_at(const dl_link_scaling *scaling, size_t size, i
 const char *dl_link_law_name(int law);
 void dl_link_scaling_free(dl_link_scaling *scaling);
 
-/* Fits to all of the data. Owns its members except *data; zero before use. */
+/* Fits to all series and rates of the data. Owns its members except *data; zero before use. */
 typedef struct dl_link_results {
     const dl_link_data *data; /* finished; borrowed */
     dl_link_result *results;  /* [count] series with two sizes or more, in the order of the data */

@@ -188,7 +188,7 @@ typedef struct sample {
 } sample;
 
 typedef struct samples {
-    sample *items; /* [count], finally sorted by key and value */
+    sample *items; /* [count]; sorted by key and value once all are added */
     size_t count;
 } samples;
 
@@ -284,7 +284,7 @@ int64_t replay_work_end(const replay_builder *b, uint32_t node)
     return work->start_ns + work->duration_ns;
 }
 
-/* Adds a sample of the latency or of the spacing of one work, whichever determined its start. */
+/* Adds a sample of an operation's latency or spacing, whichever determined its start. */
 static void sample_work(const replay_builder *b, uint32_t before, uint32_t node, samples *latency,
                         samples *spacing)
 {

@@ -131,9 +131,9 @@ typedef struct dl_multi_rank {
     int64_t worst_end_ns; /* largest absolute value over all instances */
 } dl_multi_rank;
 
-/* Makes the instances groups of the run's graph, replays it, and compares; `multi` must be zeroed.
- * The graph keeps the groups. Requires at least two ranks on a common clock. Returns DL_ERR_DATA if
- * the ranks have no collective in common, or if the graph has a cycle. */
+/* Gives the instances to the run's graph as groups, which it keeps, replays it, and compares;
+ * `multi` must be zeroed. Requires at least two ranks on a common clock. Returns DL_ERR_DATA if the
+ * ranks have no collective in common, or if the graph has a cycle. */
 dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
                                const dl_instances *instances, dl_error *err) DL_MUST_CHECK;
 void dl_multi_rank_free(dl_multi_rank *multi);

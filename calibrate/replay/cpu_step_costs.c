@@ -368,8 +368,8 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
-/* Ratio of the mean step to the median step above which a few steps must be longer than the
- * others. */
+/* Ratio of the mean step to the median step from which a note says that some steps are much longer
+ * than the others. */
 #define STEPS_VARY_MIN 1.1
 
 /* Returns whether the sizes of an operator's inputs show that the work of a step varies, as with

@@ -34,10 +34,10 @@ typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
 /* A kernel of a regular step, except collectives. */
 typedef struct work {
     uint32_t name, detail;
-    uint32_t occurrence; /* index among equal ones of its step */
+    uint32_t occurrence; /* index among the equal kernels of its step */
     uint32_t step;       /* index among the regular steps */
     situation situation;
-    double ns; /* finally divided by the step's pace */
+    double ns; /* duration; take_pace_out divides it by the step's pace */
 } work;
 
 DL_ORDER(by_kernel, work, DL_BY(name), DL_BY(detail));

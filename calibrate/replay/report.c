@@ -281,7 +281,7 @@ static void print_graph(const dl_replay_report *report, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* Adds the rows of steps; `most` has the meaning of dl_rows_end. */
+/* Adds the rows of steps; `most` as in dl_rows_end. */
 static void put_steps(dl_rows *to, const dl_replay_report *report, size_t most)
 {
     dl_rows_begin(to, "steps", "");

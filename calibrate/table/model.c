@@ -186,7 +186,7 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
     if (dl_table_is_rate(cost) && parameter_bytes > 0) {
         return (double)parameter_bytes / dl_ns_to_s(step_ns / 10);
     }
-    if (dl_table_is_rate(cost)) return 1e9;                          /* rate of a slow link */
+    if (dl_table_is_rate(cost)) return 1e9; /* bytes per second of a slow link */
     return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* bytes of a small picture; a
                                                                       * factor near 1 */
 }

@@ -29,7 +29,7 @@ typedef struct dl_table_model {
     /* Index of each part's first point; [part_count]: number of all points. */
     size_t first_point[DL_TABLE_PARTS_MAX + 1];
     double guess[DL_TABLE_COSTS_MAX]; /* > 0 */
-    bool active[DL_TABLE_COSTS_MAX];  /* costs changed by the search; all at first */
+    bool active[DL_TABLE_COSTS_MAX];  /* costs changed by the search; initially all */
     bool *use;      /* [row_count] rows used in the fit; initially all but failed ones */
     double *weight; /* [row_count] weight of r^2 in the sum, 0..1, including scale^2; initially 1 */
     double scale[DL_TABLE_PARTS_MAX]; /* factor of r: the least sigma over the part's; initially

@@ -267,8 +267,8 @@ DL_ORDER(by_kind, update_kind, DL_BY(kind), DL_BY(update));
 #define EQUAL_MIN 0.8
 #define SPANNED_MIN 0.6
 
-/* Returns the most frequent distance between successive places[count] if it spans most of `all`;
- * else 1. */
+/* Returns the median distance between successive places[count] if enough of the distances equal it
+ * and the places span enough of the `all` updates; else 1. */
 static size_t usual_distance(const update_kind *places, size_t count, size_t all)
 {
     if (count < 2) return 1;

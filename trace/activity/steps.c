@@ -343,7 +343,7 @@ static int64_t launch_of(const step_search *search, const dl_activity *work, int
     return guess_ns == INT64_MIN ? work->start_ns : guess_ns;
 }
 
-/* Makes parts of the runs of work launched inside each mark, and between marks. */
+/* Makes one part of each run of work launched inside a mark, and of each run outside the marks. */
 static void cut_at_marks(dl_step_line *line, const step_search *search)
 {
     const dl_step_marks *marks = &search->marks;
@@ -419,7 +419,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     return taken;
 }
 
-/* Makes all work of the device one step. */
+/* Takes all work of the device as one step. */
 static void take_one_step(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols)
 {
@@ -543,7 +543,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     free(cuts);
 }
 
-/* Makes all operators of a process without a device one step. */
+/* Takes all operators of a process without a device as one step. */
 static void take_one_host_step(dl_step_line *line, const step_search *search)
 {
     const dl_cpu_operators *operators = &search->operators;
@@ -554,7 +554,7 @@ static void take_one_host_step(dl_step_line *line, const step_search *search)
     if (end_ns > start_ns) take_host_steps(line, search, DL_STEPS_GIVEN_ONE, &start_ns, &end_ns, 1);
 }
 
-/* Makes each line one step. */
+/* Takes all of each line as one step. */
 static void take_one_step_each(dl_activity_steps *steps, const step_search *search,
                                const dl_symbols *symbols)
 {

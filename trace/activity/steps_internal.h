@@ -170,8 +170,7 @@ void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given
  * is the share of the symbols from that start. */
 void dl_period_find_late(dl_period *period, const dl_sequence *sequence, size_t given);
 
-/* Makes a period of the ascending cuts[cut_count], which it copies; sets only content and
- * explained. */
+/* Sets the cuts of `period` to a copy of the ascending cuts[cut_count], and measures it. */
 void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,
                        size_t cut_count);
 
