@@ -20,8 +20,8 @@ static double ready_share(const dl_workload *w, double bytes, double all)
     }
     if (high.bytes <= low.bytes) return high.share;
     const double part = (bytes - low.bytes) / (high.bytes - low.bytes);
-    /* By rounding, a segment may end above its point; the next tensor would then be ready
-     * earlier. */
+    /* Rounding may raise the share above that of the segment's end; the next tensor would then be
+     * ready earlier. */
     return fmin(high.share, low.share + (high.share - low.share) * part);
 }
 

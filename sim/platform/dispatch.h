@@ -52,7 +52,7 @@ typedef struct dl_dispatch_config {
 } dl_dispatch_config;
 
 typedef struct dl_launch_thread {
-    double serial_ns; /* serial time for all its workers */
+    double serial_ns; /* time of the serial part of a step for all its workers */
     int first, count; /* range of the workers it launches */
     int at;           /* worker being launched, relative to first; -1: serial part */
     int step;         /* step that is launched now or next */

@@ -1,5 +1,5 @@
 /* The exchange of a step as data: created once from the settings of [exchange] and [sync], and read
- * by all code that runs the exchange, computes its cost, or computes its memory. */
+ * by all code that runs the exchange or computes its cost or memory. */
 #ifndef DL_SIM_EXCHANGE_PLAN_H
 #define DL_SIM_EXCHANGE_PLAN_H
 
@@ -11,10 +11,9 @@ struct dl_gpu_options;
 typedef struct dl_exchange_plan {
     bool is_collective; /* true: collectives among the workers; false: through a server, if there is
                          * one */
-    bool as_ready;      /* each bucket is exchanged during the backward pass; otherwise all of them
-                         * after it */
-    int late;           /* lag: number of steps that an exchange overlaps before the parameters
-                         * include it */
+    bool as_ready;      /* each bucket is exchanged as soon as it is ready, during the backward
+                         * pass; otherwise all of them after it */
+    int late;           /* lag of the parameters: number of steps that an exchange overlaps */
     int passes;         /* passes per step, each of which runs all collectives */
     int sharers;        /* number of ranks that share the optimizer state; 1: not sharded */
     bool divides_gradients, divides_parameters;
@@ -23,8 +22,8 @@ typedef struct dl_exchange_plan {
     bool gathers_after;     /* all parameters are gathered after the update */
     dl_collective_kind sum; /* kind of the collective that sums a bucket's gradients, or collects
                              * its messages */
-    /* Bytes sent over bytes in fp32, by data type. With divided parameters, gather_frac includes
-     * frozen parameters. */
+    /* Bytes sent per byte of the vector in fp32, which depend on the data type: by sums, and by
+     * gathers. With divided parameters, gather_frac includes frozen parameters. */
     double sum_frac, gather_frac;
     int bucket_copies;      /* number of copies of gradients into buckets and back, 0 to 2 */
     dl_compression message; /* compression of pushed or reduced data */

@@ -260,7 +260,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     if (!has_segments(gpus)) return w->work_ns;
     const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* >= 0 despite rounding */
     const int before = forward_segments(gpus), segment = w->segment - before;
-    /* The host reads a result of the forward pass, which precedes the update. */
+    /* With reads = forward, the host reads a result that precedes the update. */
     const double update_ns = before == 1 ? w->update_ns : 0;
     /* A layer's share of the forward pass equals its share of the backward pass. */
     if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
@@ -650,7 +650,7 @@ static int domain(const dl_team *team, int worker)
     return dl_gpus_domain(dl_gpus_of(team), worker);
 }
 
-/* GPUs have no time slices. */
+/* Continues immediately: GPUs have no time slices. */
 static void take_core(dl_team *team, int worker)
 {
     dl_team_done(team, worker);

@@ -133,7 +133,8 @@ typedef enum dl_reads {
 
 extern const char *const dl_reads_names[]; /* "nothing", "forward", "batch", NULL */
 
-/* Data type of sent numbers, by default fp32: param_dtype and reduce_dtype of MixedPrecision. */
+/* Data type in which parameters or gradients are sent: param_dtype and reduce_dtype of PyTorch's
+ * MixedPrecision. */
 typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
 
 extern const char *const dl_dtype_names[]; /* "auto", "fp32", "bf16", NULL */
@@ -143,9 +144,11 @@ typedef struct dl_gpu_options {
     dl_machine machine; /* owned, like links */
     dl_links links;
     dl_links own_links; /* links at a point whose costs replace machine figures; otherwise zeroed */
-    bool copies_scaled; /* dl_gpu_options_scale_copies was called, with copies_factor */
+    bool copies_scaled; /* dl_gpu_options_scale_copies was called; copies_factor is the product of
+                         * its factors */
     double copies_factor;
-    int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL: GPUs from 0 on */
+    int *gpus; /* [gpu_count] numbers of the usable GPUs over all nodes, ascending; NULL: all
+                * GPUs */
     int gpu_count;
     dl_dispatch_kind dispatch;
     int ahead; /* number of steps the host may launch ahead */
@@ -160,14 +163,14 @@ typedef struct dl_gpu_options {
 #define KEY(type, member, ...) type member;
 #include "sim/platform/exchange_keys.h"
 #undef KEY
-    const char *algorithm;      /* algorithm of collectives */
-    bool own_buckets;           /* uses the costs' buckets, if given; bucket_bytes is then 0 */
-    dl_compression compression; /* from the scenario */
-    int input_cores;            /* cores per node that make batches */
-    int prefetch;               /* batches per worker made ahead */
-    bool made_at_launch;        /* replaces prefetch: a batch is made in host memory when its step's
+    const char *algorithm; /* name of the collectives' algorithm, or "auto" */
+    bool own_buckets;      /* uses the costs' buckets, if given; bucket_bytes is then 0 */
+    dl_compression compression;
+    int input_cores;     /* cores per node that make batches */
+    int prefetch;        /* batches per worker made ahead */
+    bool made_at_launch; /* replaces prefetch: a batch is made in host memory when its step's
                                  * launch starts, and copied when the GPU reaches the step */
-    bool input_varies;          /* the time to make a batch is exponentially distributed */
+    bool input_varies;   /* the time to make a batch is exponentially distributed */
     dl_quantity storage_bytes_per_s;        /* rate per node; unknown: no limit */
     dl_quantity shared_storage_bytes_per_s; /* total rate of all nodes; unknown: no limit */
     double cached_frac;                     /* fraction of the samples that are not read from
@@ -177,7 +180,8 @@ typedef struct dl_gpu_options {
                                              * machine */
     dl_quantity site_bytes_per_s;           /* rate of each link between sites; unknown: the
                                              * machine's */
-    double message_ns;       /* from the point's costs; added to the latency of links */
+    double message_ns;       /* host's time per message of exchange, from the point's costs; added
+                              * to the latency of links */
     double frozen_frac;      /* from the costs: bytes of frozen parameters over bytes of trained
                               * ones */
     bool without_contention; /* each flow has links and memories to itself */
@@ -186,8 +190,8 @@ typedef struct dl_gpu_options {
 /* Frees what the options own; accepts a zeroed object. */
 void dl_gpu_options_free(dl_gpu_options *options);
 
-/* Changes the rates of all links, their TCP and the GPU memories so that copies take `factor` >= 0
- * times as long. */
+/* Changes the rates and latencies of all links, the times of their TCP, and the rates of the GPU
+ * memories so that copies take `factor` >= 0 times as long. */
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
 /* Sets *at to the options of one point: with the network and machine figures given by `costs`, the
@@ -233,7 +237,7 @@ typedef struct dl_gpu_content {
     double parameters, gradients, optimizer;
     double gathered;    /* parameters of other ranks, and gradients not yet reduced */
     double activations; /* kept for backward passes */
-    double working;     /* of the current layer: gradients, recomputed activations */
+    double working;     /* gradients and recomputed activations of the current layer */
     double logits;      /* activations and gradients of the model's last layer */
     double workspace;   /* driver context, libraries, communicators */
     double others;      /* a server's vectors, and workers that share the GPU */
@@ -251,11 +255,11 @@ static inline double dl_gpu_content_bytes(const dl_gpu_content *content)
 typedef struct dl_gpu_point {
     int workers;
     int first, stride;         /* worker w uses GPU first + w x stride of the options' GPUs */
-    const dl_gpu_content *own; /* [workers] needs of each worker; NaN: unknown */
-    double served_bytes; /* size of a vector; a server keeps one per worker and the result; 0: no
-                          * server */
-    double state_bytes;  /* bytes of the state of the server's optimizer */
-    int more_vectors;    /* number of further vectors that the server keeps for an outer
+    const dl_gpu_content *own; /* [workers] memory content of each worker; NaN: unknown */
+    double served_bytes;       /* size of a vector on the server, which keeps one per worker and the
+                          * result; 0: no server */
+    double state_bytes;        /* bytes of the state of the server's optimizer */
+    int more_vectors;          /* number of further vectors that the server keeps for an outer
                           * optimizer */
 } dl_gpu_point;
 
@@ -315,7 +319,7 @@ typedef struct dl_gpus_config {
     int workers;
     int server_threads; /* threads per shard in host memory, >= 1 */
     dl_exchange_plan plan;
-    double content_bytes; /* bytes reduced by collectives */
+    double content_bytes; /* bytes of the exchanged vector */
     double inside_bytes;  /* > 0: bytes of gradients reduced within each site (or node) after each
                            * step */
     const dl_step_collective *before; /* [before_count] collectives that precede each step */
@@ -360,8 +364,8 @@ int dl_gpus_domain(const dl_gpus *gpus, int worker);
  * classes of the nodes' storage, [nodes of the machine], owned by `gpus`; NULL: no limit. */
 const int *dl_gpus_add_storage(dl_gpus *gpus);
 
-/* If buckets are exchanged as they become ready. dl_gpus_bucket_ready: the worker's gradients of
- * this bucket are ready. dl_gpus_buckets: number of buckets. */
+/* For buckets that are exchanged as they become ready. dl_gpus_bucket_ready: records that the
+ * worker's gradients of this bucket are ready. dl_gpus_buckets: number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);
 

@@ -345,7 +345,8 @@ static void hold(dl_gpus *gpus, int gpu, int change)
     held->stops += change;
     if (gpus->config.stopped != NULL) {
         gpus->config.stopped(gpus->config.user, gpu, change);
-    } else if (held->worker >= 0 && held->stops == (change > 0)) { /* first stop, or last end */
+    } else if (held->worker >= 0 && held->stops == (change > 0)) { /* the first stop has begun, or
+                                                                    * the last one has ended */
         gpus->listener->speed_changed(gpus, held->worker);
     }
 }

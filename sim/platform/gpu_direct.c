@@ -35,7 +35,7 @@ typedef struct direct {
     bool launches; /* launches take time; false: no launchers */
     int slots;     /* ahead + 1, or the number of steps if that is less */
     int64_t launch_ns;
-    /* To compute clocks; NULL for one worker. first_start_ns[steps + 1]: by step, when the first
+    /* For find_clock_lag; NULL for one worker. first_start_ns[steps + 1]: by step, when the first
      * worker starts it after the warm-up. all_done_ns[steps + 1]: by number of steps, when the last
      * worker has done them. */
     int64_t *first_start_ns, *all_done_ns;
@@ -246,7 +246,7 @@ static int64_t reduce(direct *d, int64_t start_ns)
     dl_engine *engine = &d->team->engine;
     dl_engine_after(engine, start_ns - engine->now_ns, dl_gpus_reduce_all, d->gpus, 0);
     dl_engine_run(engine);
-    engine->handled--; /* the last worker's arrival is counted as another event */
+    engine->handled--; /* it is the last worker's arrival, which run_coupled counts */
     return d->gpus->reduction.ended_ns;
 }
 
@@ -263,7 +263,9 @@ static int64_t exchange(direct *d, int64_t last_ns)
         worker->spent_ns[DL_SPENT_WAITING] += start_ns - worker->state_start_ns + barrier_ns;
         worker->spent_ns[DL_SPENT_COPIES] += reduced_ns - start_ns;
     }
-    if (workers > 1) team->engine.handled += 2 * (int64_t)workers; /* releases from the barriers */
+    if (workers > 1)
+        team->engine.handled += 2 * (int64_t)workers; /* events: releases from both
+                                                                    * barriers */
     team->version++;
     return end_ns;
 }

@@ -39,7 +39,7 @@ typedef struct dl_input_worker {
     int made;               /* with made_at_launch: number of `making` batches that are in host
                              * memory */
     bool wanted;            /* with made_at_launch: the worker waits for a batch */
-    int64_t ordered, taken; /* numbers of batches since the start */
+    int64_t ordered, taken; /* numbers of batches ordered and taken since the start */
     int64_t allowed;        /* limit on ordered batches, with one per step */
     int64_t again;          /* additional batches, for steps that were cut and are repeated */
     dl_noise noise;         /* variation of the time to make its batches */

@@ -33,10 +33,11 @@ typedef struct dl_gpu_worker {
                   * (forward_segments of gpu.c), then those of the backward pass, each up to the
                   * next ready bucket */
     int pass;    /* current pass of the step, from 0 */
-    int flows;   /* flows in flight of the current piece of exchange */
+    int flows;   /* number of flows in flight of its current exchange operation */
     int copies;  /* index in gpus->copies of its first push; the pushes to other shards and then its
                   * pulls follow */
-    int pushes, pulls;             /* numbers of pushes and pulls started, per shard */
+    int pushes, pulls;             /* numbers of pushes and of pulls started, each to or from all
+                                    * shards */
     uint8_t phase;                 /* a dl_gpu_phase */
     bool in_exchange;              /* waits for the end of an exchange */
     bool fetches;                  /* the worker itself fetches, not its communication thread */
@@ -88,9 +89,9 @@ typedef struct dl_reduction {
     int64_t first_use_ns; /* delay before the first collective; 0 after it */
     dl_before *before;    /* [before_count] collectives that precede each step */
     int before_count;
-    int before_at;      /* index of the running one */
-    int64_t calls_left; /* calls of the running one that have not ended */
-    int groups_left;    /* groups that have not ended the current call */
+    int before_at;      /* index in `before` of the running collective */
+    int64_t calls_left; /* number of its calls that have not ended */
+    int groups_left;    /* number of groups that have not ended its current call */
 } dl_reduction;
 
 /* Number of exchange kinds that a server performs; DL_BLEND is the last of them. */
@@ -200,8 +201,8 @@ static inline dl_gpus *dl_gpus_of(const dl_team *team)
     return team->machine;
 }
 
-/* Slowdown of an operation of this worker (-1: of no worker) by the others that compute on this
- * GPU. */
+/* Factor >= 1 on the time of an operation of this worker (-1: of no worker) on the GPU, due to
+ * other workers that compute there. */
 double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu);
 
 /* Number of the worker's GPU over all nodes, the index in dl_gpus.computing and .held. */
@@ -365,8 +366,8 @@ static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
     return gpus->config.options->reads == DL_READS_FORWARD && gpus->config.options->ahead > 0;
 }
 
-/* Event handler: all workers have reached a collective of all buckets, which starts now. Its end is
- * stored in gpus->reduction.ended_ns. */
+/* Event handler: all workers have reached the all-reduce of all buckets, which starts now. Its end
+ * is stored in gpus->reduction.ended_ns. */
 void dl_gpus_reduce_all(void *gpus, int unused);
 
 /* The worker has reached the first collective that precedes its step. */

@@ -360,7 +360,7 @@ static bool computes(const dl_gpu_options *options, const dl_gpu_point *point, d
     return false;
 }
 
-/* Considers the server's GPUs that have no worker. */
+/* Updates *most for the server's GPUs that have no worker. */
 static void fill_servers(const dl_gpu_options *options, const dl_gpu_point *point,
                          dl_gpu_memory *most)
 {

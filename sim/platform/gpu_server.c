@@ -10,15 +10,15 @@
  *               take turns over the tensors and sum in their memory: n reads and a write
  *   push        on each connection of a sender (a worker, or a node) to a shard, messages are sent
  *               in sequence in `order`, or all concurrently. With copies = gpu, at most
- *               copy_threads messages at a time of all that a GPU sends to any receiver, or
- *               exchanges with host memory (MXNet's engine has two copy threads for each GPU:
+ *               copy_threads of the messages that a GPU sends to any receiver, or exchanges with
+ *               host memory, are in flight (MXNet's engine has two copy threads for each GPU:
  *               threaded_engine_perdevice.cc)
  *   sum         on the shard, one message after another. at_once: the update starts when those of
  *               all n senders have arrived, at n reads and a write. on_arrival: each is added when
  *               it arrives (a read and a write for the first one, two reads and a write for the
  *               others), and after the last one the update reads the sum and writes the parameters
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
- *               to the others of the node. Its start and the work that waits for it: dl_fetch
+ *               to the others of the node. dl_fetch: when it starts, and which work waits for it
  *
  * If layers wait for their parameters, the forward pass has a segment for each tensor, with the
  * same share of the pass as the tensor's segment of the backward pass.
@@ -79,10 +79,10 @@ struct dl_server {
     int buckets, shards, workers;
     message *messages; /* [count] those of a bucket are consecutive */
     int count;
-    int *first;         /* [buckets + 1] first message of each bucket */
-    int64_t summed;     /* messages summed since the start */
-    group *groups;      /* [group_count] senders */
-    int group_count;    /* number of senders */
+    int *first;     /* [buckets + 1] first message of each bucket */
+    int64_t summed; /* messages summed since the start */
+    group *groups;  /* [group_count] senders */
+    int group_count;
     int *group_of;      /* [workers] sender of each worker */
     int *gathered;      /* [groups x buckets] number of workers whose gradients have arrived */
     int *fetched;       /* [groups x buckets] number of this step's messages that have arrived */
@@ -98,7 +98,8 @@ struct dl_server {
     int local_room;
 };
 
-/* PUSH, FETCH; GATHER, SPREAD: copy within a node to, or from, the summing GPU. */
+/* PUSH, FETCH: between a sender and a shard; GATHER, SPREAD: within a node, to or from the summing
+ * GPU. */
 typedef enum sending_kind { PUSH, FETCH, GATHER, SPREAD } sending_kind;
 
 typedef struct sending {

@@ -40,8 +40,8 @@ typedef struct dl_loaders_config {
     const bool *stopping;        /* set: no more batches are begun */
     /* Factor on the time to make a batch in the worker's step. */
     double (*effort)(void *user, int worker);
-    /* The batch that the worker waits for has been made and taken; also called at the end of work
-     * of its thread. */
+    /* The batch that the worker waits for has been made and taken. May be called from the host's
+     * done callback of the worker's thread. */
     void (*came)(void *user, int worker);
     void *user;
 } dl_loaders_config;

@@ -34,8 +34,8 @@ typedef struct dl_platform {
      * the parameters themselves, under the lock (as with pulls_under_lock of dl_team_config). */
     bool serves_while_pulled;
     bool on_gpus;
-    /* Initialises team->machine, before the engine; returns its largest number of pending
-     * events. */
+    /* Initialises team->machine, before the engine is initialised; returns the largest number of
+     * its pending events. */
     int (*init)(dl_team *team);
     /* Frees team->machine; NULL: the creator of config.machine frees it. */
     void (*free)(dl_team *team);
