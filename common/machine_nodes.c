@@ -377,7 +377,8 @@ static void *copy_of(const void *parts, int count, size_t size)
     return copy;
 }
 
-/* Adds a kind like kind 0 with GPUs of the model; returns its index. */
+/* Returns the index of the kind that differs from kind 0 in having GPUs of the model; adds it if
+ * needed. */
 static int add_kind_of_model(dl_machine *m, int model)
 {
     for (int k = 1; k < m->kind_count; k++)

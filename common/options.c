@@ -426,8 +426,8 @@ static const char **long_names(const dl_command *command, size_t *count)
     return names;
 }
 
-/* Finds the index of the name that equals `given`, is the only one with this prefix, or is its
- * equivalent in another program. */
+/* Finds the index of the name that equals `given`, is the equivalent of another program's option
+ * `given`, or is the only one that starts with `given`. */
 static dl_status find_long(const dl_command *command, const char *const *names, size_t count,
                            const char *given, size_t *found, dl_error *err)
 {

@@ -81,7 +81,7 @@ typedef struct dl_softmax {
     const int32_t *labels;
     void *probabilities; /* [batch x classes] */
     double *losses;      /* [batch] -log(probability of the label), always double */
-    int32_t *correct; /* [batch] 1 where the label has the largest score, the first of equal ones */
+    int32_t *correct; /* [batch] 1 if the label is the first class with the largest score, else 0 */
 } dl_softmax;
 
 /* One optimizer update of `count` numbers. Each operation uses only some of the fields. */

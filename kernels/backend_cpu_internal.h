@@ -8,7 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/real.h"
 
-/* Width of a panel, the columns of a product that are computed together, in numbers: 256 bytes. */
+/* Width in numbers of a panel, the columns of a product that are computed together: 256 bytes. */
 enum { DL_PANEL = 256 / sizeof(dl_real) };
 
 /* c[m x n] = a b, or c += a b, n a multiple of DL_PANEL. Unlike dl_gemm it copies nothing first, so

@@ -400,7 +400,7 @@ static void few_window_gradients(const dl_windows *conv, int pixels, const dl_re
     dl_divide(few_window_gradients_part, &loop, (size_t)window_size(conv), DL_PANEL);
 }
 
-/* Copies of the weights in panels: a loop over the filters. */
+/* Operands of a loop over the filters that copies the weights into panels. */
 typedef struct panels_loop {
     const dl_real *weights;
     dl_real *panels;

@@ -283,7 +283,7 @@ static void print_end(void)
     printf("\n");
 }
 
-/* Prints one number, or one per worker in modes where the first worker ends the run. */
+/* Prints the number of steps done: one number if all workers did the same, else one per worker. */
 static void print_steps(const train_command *run)
 {
     const int workers = run->config.workers;

@@ -78,7 +78,7 @@ bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what)
 bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what);
 
 /* Returns memory for one operation's intermediate results, which the next operation may overwrite;
- * NULL if there is none. */
+ * NULL if the device lacks memory. */
 void *dl_cuda_scratch(dl_device *device, size_t bytes);
 
 /* The backend's `wait`: returns when all work of the thread's slot is done or another member of its

@@ -49,7 +49,8 @@ typedef struct dl_layer {
     size_t parameter_count;
     size_t state_bytes;   /* own memory, kept from forward to backward and to the next step */
     size_t scratch_bytes; /* scratch memory, lost between calls; layers may share it */
-    double flops;         /* of one sample's matrix products, forward and backward */
+    double flops;         /* floating-point operations of one sample's matrix products, forward and
+                           * backward */
 
     /* The model's memory. Arrays of samples hold max_batch of them; an in-place layer has output =
      * input and input_gradient = output_gradient. */

@@ -90,7 +90,8 @@ typedef struct mpi_ranks {
     size_t buffer_bytes;
     atomic_int abandoned; /* this process has failed; NOW: `reason` is set */
     dl_error reason;
-    atomic_bool failed; /* from then on MPI is not called: its buffers may be gone */
+    atomic_bool failed; /* once true, MPI is no longer called, since the buffers of its requests may
+                         * be gone */
     dl_error failure;   /* the reason; set before `failed` */
 } mpi_ranks;
 
@@ -297,7 +298,7 @@ static dl_status end(mpi_ranks *g, dl_status status, dl_error *err)
     return status;
 }
 
-/* Status of an operation that MPI was asked to start. */
+/* Converts MPI's result of starting an operation to a status. */
 static dl_status started(mpi_ranks *g, int code)
 {
     return code == MPI_SUCCESS ? DL_OK : mpi_failed(g, code);
@@ -331,7 +332,7 @@ static dl_status broadcast(dl_rank_group *group, void *data, size_t bytes, dl_er
     return end(g, status, err);
 }
 
-/* Gathers bytes first ... first + size - 1 of every rank. */
+/* Gathers bytes first ... first + size - 1 of every rank's data at rank 0. */
 static dl_status gather_slice(mpi_ranks *g, const char *data, char *all, size_t bytes, size_t first,
                               size_t size)
 {

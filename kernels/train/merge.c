@@ -107,7 +107,8 @@ static bool is_too_stale(const dl_merger *m, const dl_upload *u)
     return m->bound >= 0 && m->version - u->base > m->bound;
 }
 
-/* Lists the eligible uploads in chosen, marking them as seen; returns their number. */
+/* Lists in `chosen` the workers whose upload waits and is not too stale, the earliest upload first,
+ * and marks these uploads as seen; returns their number. */
 static int list_eligible(dl_merger *m, int64_t now_ns)
 {
     int count = 0;

@@ -1,12 +1,13 @@
 /* Rules by which the syncer of asynchronous local SGD (sync mode async_average) merges uploads:
- * when it merges, which uploads, and what becomes of the remaining ones. dlsim's mode of that name
- * has the same rules (`[syncer]`, docs/simulating.md). Threads, clocks and arithmetic are in
+ * when it merges, which uploads it merges, and what happens to the others. dlsim's mode of the same
+ * name has the same rules (`[syncer]`, docs/simulating.md). Threads, clocks and arithmetic are in
  * train_syncer.c.
  *
  * After each interval a learner uploads its parameter change, based on the version that it took
- * last. One upload per learner waits: a newer one supersedes it. An upload staler than the bound
- * when a version is published is lost. The syncer looks at each upload, or every `scan_s`; if a
- * quorum of uploads waits, it waits the grace time for more, then merges. */
+ * last. At most one upload per learner waits: a newer one supersedes it. An upload staler than the
+ * bound when a version is published is lost. The syncer looks at the waiting uploads whenever one
+ * arrives or, with scan_s > 0, every scan_s seconds; once a quorum waits, it waits the grace time
+ * for more, then merges. */
 #ifndef DL_KERNELS_MERGE_H
 #define DL_KERNELS_MERGE_H
 

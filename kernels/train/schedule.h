@@ -28,7 +28,7 @@ typedef enum dl_schedule_kind {
 } dl_schedule_kind;
 
 typedef struct dl_schedule_event {
-    double time_s; /* simulated, since the start */
+    double time_s; /* simulated time since the start of the run */
     int64_t update;
     int64_t read;  /* gradient: update that made its parameters, 0 = initial; merge: base version of
                     * the upload; replace, rebase: version that the worker takes */

@@ -297,7 +297,7 @@ static dl_status make_worker(dl_train_worker *worker)
 }
 
 /* Makes the worker's model and its other data; on a device, runs the model once, so that algorithms
- * are chosen and memory is allocated before the start. The result also goes to worker->status. */
+ * are chosen and memory is allocated before the start. The result goes to worker->status. */
 static void worker_set_up(dl_train_worker *worker)
 {
     worker->status = make_worker(worker);

@@ -114,7 +114,8 @@ typedef enum dl_sync {
 extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
 typedef enum dl_dispatch {
     DL_DISPATCH_THREADS, /* a thread per worker */
-    DL_DISPATCH_SINGLE   /* one thread for all workers; on a device, not in async, softsync */
+    DL_DISPATCH_SINGLE   /* one thread for all workers; only on a device, not in async and
+                          * softsync */
 } dl_dispatch;
 
 /* Where vectors are exchanged. AUTO: between the devices in allreduce, else on the host. */
@@ -175,8 +176,9 @@ typedef struct dl_train_config {
                               staleness, if above 1 (Zhang et al. 2016); sgd only */
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
     int batch;             /* samples per step of all workers; a multiple of workers */
-    int64_t steps; /* of a worker, with interval_by_speed of the fastest: 1..2^32-1; in none, async,
-                    * softsync and async_average the first worker to do them ends the run */
+    int64_t steps; /* steps of each worker, with interval_by_speed of the fastest: 1..2^32-1; in
+                    * none, async, softsync and async_average the first worker to do them ends the
+                    * run */
     uint64_t seed;
     const double *slow; /* [workers] factor >= 1 on the time of a worker's forward and backward
                          * passes, reached by running them again and spinning for the rest (on a
@@ -192,7 +194,7 @@ typedef struct dl_train_config {
     const dl_device_type *device; /* NULL = the processor; precision must be float */
     int first_device; /* worker w runs on device first_device + w mod n; n is the number of devices
                        * from first_device on, at most `devices`. Several workers may share one */
-    int devices;      /* 0 = all */
+    int devices;      /* maximum number of devices; 0 = all */
     bool in_step;     /* none: the workers end each step together, so that they share a device
                        * during the whole step */
     dl_device_settings device_settings;
@@ -260,7 +262,8 @@ typedef struct dl_train_result {
                            * softsync, async_average, and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds; with work, those drawn */
-    double first_loss, last_loss; /* of the first and last step, mean over workers */
+    double first_loss, last_loss; /* loss of the first and of the last step, mean over the
+                                   * workers */
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
                            ps, async and softsync; async_average: the last version), as double */
     size_t parameter_count;

@@ -200,7 +200,8 @@ static void end_average(dl_train_worker *worker, size_t first, size_t count, int
     dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_PARAMETERS, 3, parts, recorded);
 }
 
-/* Averages slice `index` of `parts` of the fragment. */
+/* Averages slice `index` (of `parts`) of the fragment, and the same slice of the optimizers' states
+ * if these are averaged. */
 static void average_slice(dl_train_worker *worker, const dl_fragment *fragment, int index,
                           int parts)
 {
@@ -355,7 +356,8 @@ static void wait_until(dl_train_worker *worker, const atomic_llong *counter, int
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
-/* Sends the fragment that is due; the last worker to send averages it. */
+/* Sends the fragment that is due; without ranks the last worker to send averages it (over ranks
+ * merge_next does). */
 static void send_fragment(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

@@ -531,7 +531,7 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* Checks the settings of merges. */
+/* Checks the settings of async_average. */
 static dl_status check_merge(const dl_train_config *config, dl_error *err)
 {
     if (config->sync != DL_SYNC_ASYNC_AVERAGE) return DL_OK;

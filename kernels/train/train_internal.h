@@ -50,7 +50,7 @@ typedef struct dl_train_points {
     int count;
     double due; /* number of steps after which the next point is due; 0: not yet known */
     double loss_sum;
-    int64_t loss_count; /* losses since the last point */
+    int64_t loss_count; /* number of losses in loss_sum */
 } dl_train_points;
 
 /* One sync mode; its name is in dl_sync_names. */
@@ -64,8 +64,8 @@ typedef struct dl_sync_mode {
     bool free_running; /* no worker waits for the others' steps; the first to finish ends the run */
     bool collective;   /* the first phase is the devices' reduction, after which workers need not
                           meet */
-    /* collective: writes the record of the first phase's reduction, after those of all workers that
-     * the thread launches for; NULL: none */
+    /* collective: records the reduction of the first phase for the worker, after it was launched
+     * for all workers of the calling thread; NULL: no record */
     void (*reduced)(dl_train_worker *worker);
     /* Update and exchange of step `worker->step`, with the gradients ready. Afterwards the worker's
      * parameters are those of its next step. A NULL phase does nothing. */
@@ -89,7 +89,8 @@ void dl_train_reader_init(dl_train_reader *reader, const dl_data_set *data, uint
                           int share);
 void dl_train_reader_free(dl_train_reader *reader);
 
-/* Fills in positions first ... first + count - 1 of the sequence; count is at most the share. */
+/* Fills the model's inputs with positions first ... first + count - 1 of the sequence; count is at
+ * most the share. */
 void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first, int count);
 
 /* State shared by all workers. Everything is set before the threads start; afterwards the barrier
@@ -125,12 +126,13 @@ struct dl_train_shared {
                               * `parameters` */
     dl_quantise_plan *plans; /* [fragments] plans for messages of parameter changes; NULL: none */
     size_t message_bytes;    /* bytes of a worker's messages: its gradients, or all its fragments */
-    void **all_slots;        /* rank 0: [senders of all] decoded messages; NULL elsewhere */
+    void **all_slots;        /* rank 0: [senders of all ranks] vectors of decoded messages; NULL on
+                              * other ranks */
     void *gathered;          /* rank 0: one message of each rank */
     atomic_llong *sent;      /* [fragments] with lag: number of sends by workers of this process */
     atomic_llong *averaged;  /* [fragments] with lag: number of averages */
-    void *parameters;        /* the server's; these vectors are in its memory, see
-                              * train_exchange.c */
+    void *parameters;        /* the server's parameters; like the vectors above in the server's
+                              * memory, see train_exchange.c */
     dl_quantise_plan plan;   /* plan for messages of gradients */
     void **messages;         /* messages at the server: [workers] or in average [senders]; NULL:
                               * uncompressed */
@@ -153,7 +155,7 @@ struct dl_train_shared {
 
     dl_model *initial;        /* has the common initial parameters; freed after the set-up */
     pthread_barrier_t set_up; /* for all threads, before the start */
-    dl_status status;         /* whether all workers could be set up */
+    dl_status status;         /* result of the set-up of all workers */
     dl_error err;
 
     /* For threads that wait for an update (softsync with a bound), and for the syncer. Timed by
@@ -206,13 +208,15 @@ struct dl_train_worker {
     dl_optimizer *optimizer; /* NULL where the server updates */
     dl_train_reader reader;
 
-    int interval; /* local steps between two averages: by speed, else config's */
+    int interval; /* local steps between two averages: config.interval or, by speed, the worker's
+                   * own number */
     int64_t step;
     int samples;          /* samples in the current step */
     int64_t samples_done; /* samples in all earlier steps */
     int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync, async_average) */
-    bool computes;        /* it has pulled, and not contributed since; guarded by the lock */
+    bool computes;        /* the worker has pulled and not yet contributed its gradient; guarded by
+                           * the lock */
     int64_t staleness;    /* staleness of the last gradient applied, or DL_NO_STALENESS */
     int64_t *step_ns;     /* [step_capacity] durations of steps; the first `step` are done */
     int64_t step_capacity;
@@ -374,7 +378,7 @@ void dl_train_syncer_take(dl_train_shared *shared, dl_train_result *result);
 
 /* --- mode average (train_average.c) --- */
 
-/* The mode's phases, and its only phase with a lag. */
+/* The mode's three phases; with a lag dl_average_lagging is the only phase. */
 void dl_average_push(dl_train_worker *worker);
 void dl_average_combine(dl_train_worker *worker);
 void dl_average_pull(dl_train_worker *worker);
@@ -385,8 +389,8 @@ void dl_average_lagging(dl_train_worker *worker);
 void dl_average_make(dl_train_shared *shared, const dl_model *model);
 void dl_average_free(dl_train_shared *shared);
 
-/* The last step of a run that is asked to stop when worker 0 has done `done` steps: far enough
- * ahead that every worker reads it before that step. */
+/* Returns the last step of a run that was asked to stop when worker 0 had done `done` steps: far
+ * enough ahead that every worker reads the new end before it reaches that step. */
 int64_t dl_average_stop(const dl_train_config *config, int64_t done);
 
 /* Returns the number of gradients per update (async, softsync: workers / n). */
@@ -421,8 +425,8 @@ void dl_train_scale(void *vector, size_t count, dl_precision precision, double f
 /* Returns the factor on the learning rate of a gradient that is `staleness` updates stale. */
 double dl_train_staleness_rate(int64_t staleness);
 
-/* Begins an update, before which gradients of `samples` samples have been applied, of a set of
- * data_count: sets the learning rate (config.drop_epochs) and counts the optimizer's step. */
+/* Begins an update: sets the learning rate (config.drop_epochs), given that gradients of `samples`
+ * samples of a set of data_count have been applied, and counts the optimizer's step. */
 void dl_train_begin_update(dl_optimizer *optimizer, const dl_train_config *config,
                            size_t data_count, int64_t samples);
 

@@ -220,7 +220,7 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 
 /* Context of one communicator. */
 typedef struct comm_context {
-    uint64_t comm; /* 0: each event has it */
+    uint64_t comm; /* 0: each event contains the communicator */
 } comm_context;
 
 /* Work planned by NCCL, in any version. */

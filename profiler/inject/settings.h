@@ -54,7 +54,8 @@ typedef struct dl_capture_settings {
     uint64_t limit_bytes; /* recording ends when a process's trace reaches this size; 0 = never */
     double end_wait_s;    /* longest time by which the recording delays the end of the process */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
-    bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
+    bool latency;         /* also record when kernels are queued and submitted (costs more), for
+                           * dump_raw */
     bool dump_raw;        /* also save the buffers as CUPTI delivered them */
     const char *cupti;    /* libcupti's file, "" = search for it */
     const char *cost;     /* cost of recording, a meta value of the trace

@@ -66,7 +66,7 @@ static bool same_link(const dl_pci_link *a, const dl_pci_link *b)
     return strcmp(name_a, name_b) == 0;
 }
 
-/* Takes the rates of the first device's link, also for all GPUs with an equal link. */
+/* Takes the rates measured on the link of `gpu`, for all GPUs with an equal link. */
 static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t device)
 {
     const double to = rate_of(trace, (kind){"h2d", device, .threads = 1});
