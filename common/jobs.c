@@ -55,7 +55,7 @@ typedef struct pool {
     bool *done; /* [count] finished jobs */
     int64_t next, done_count;
     bool recording;
-    double busy_s; /* total time of all jobs on other ranks */
+    double busy_s; /* total run time of the busy_jobs jobs done on other ranks */
     int64_t busy_jobs;
     /* Members for the other ranks: */
     range *queue;
@@ -83,7 +83,8 @@ static void record(pool *p, int64_t job)
     free(result.data);
 }
 
-/* Records a job. Short runs record nothing; longer ones first record all earlier jobs. */
+/* Adds a finished job to the journal, unless the run is still short; the first time, adds all jobs
+ * finished so far. Flushes the journal if a flush is due. */
 static void keep_journal(pool *p, int64_t job)
 {
     if (p->recording) {

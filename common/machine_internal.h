@@ -12,7 +12,7 @@
 
 #define DL_MACHINE_MAX_NODES 10000000
 
-/* Owner of a key: the struct of its offset. */
+/* Struct that stores a key's value: dl_key.owner of the rows of dl_machine_keys. */
 enum {
     OF_MACHINE,
     OF_KIND,

@@ -27,8 +27,7 @@ static void force(int number)
     (void)number;
     static const char words[] = "still not stopped: ended by force\n";
     if (write(STDERR_FILENO, words, strlen(words)) < 0)
-        errno = 0; /* there is no other way to
-                                                                    * report it */
+        errno = 0; /* a failure cannot be reported */
     _exit(EXIT_CODE_BASE + atomic_load(&caught_number));
 }
 
@@ -42,8 +41,7 @@ static void handle(int number)
         if (taken[i]) sigaction(numbers[i], &before[i], NULL);
     alarm(atomic_load(&limit_s));
     if (write(STDERR_FILENO, words, strlen(words)) < 0)
-        errno = 0; /* there is no other way to
-                                                                    * report it */
+        errno = 0; /* a failure cannot be reported */
     errno = kept;
 }
 

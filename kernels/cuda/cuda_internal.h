@@ -34,7 +34,7 @@ struct dl_device {
     cublasHandle_t blas;
     cudnnHandle_t dnn;
     dl_cuda_group *group;    /* NULL: no group */
-    ncclComm_t communicator; /* of the group; NULL: no group, or aborted */
+    ncclComm_t communicator; /* this slot's communicator in the group; NULL: no group, or aborted */
 
     /* Descriptors; each operation sets them before use. */
     cudnnTensorDescriptor_t tensor, channels;

@@ -226,8 +226,9 @@ static dl_status look(mpi_ranks *g)
     return fail(g, "rank %d on %s has gone: its process has ended", ended, g->members[ended].host);
 }
 
-/* Returns the ranks that do not answer as "rank 2 on node1, rank 3 on node2"; free() it. Every rank
- * has posted a receive for each other one, which MPI completes as long as the rank calls MPI. */
+/* Returns a list of the ranks that do not answer, as "rank 2 on node1, rank 3 on node2"; free() it.
+ * Every rank has posted a receive from each other rank, which MPI completes as long as the
+ * receiving rank calls MPI. */
 static char *names_of_silent(mpi_ranks *g)
 {
     MPI_Request calls[DL_RANKS_MAX];
@@ -499,7 +500,7 @@ static size_t numbers_at_once(size_t count)
     return share < BLOCK_NUMBERS ? share : BLOCK_NUMBERS;
 }
 
-/* Several vectors per rank: state of the sum in progress. */
+/* State of a sum of several vectors per rank. */
 typedef struct chain {
     mpi_ranks *group;
     char *result;
@@ -548,7 +549,8 @@ static dl_status forward(chain *c, size_t first)
                                        next, TAG_RESULT, c->group->exchange, room));
 }
 
-/* Waits for the piece that has been in flight longest, and forwards it. */
+/* Waits for the piece that has been in flight longest, and forwards it; *room becomes its request,
+ * which is free again. */
 static dl_status finish_oldest(chain *c, MPI_Request **room)
 {
     const int slot = c->received.next;

@@ -18,8 +18,8 @@ typedef enum dl_schedule_kind {
                            * with sends, the parameters sent */
     DL_SCHEDULE_UPLOAD,   /* stores the worker's change since its last upload or adoption, in place
                              of its previous upload */
-    DL_SCHEDULE_MERGE,    /* the worker's upload becomes part of version `update`, like
-                           * DL_SCHEDULE_GRADIENT */
+    DL_SCHEDULE_MERGE,    /* the worker's upload becomes part of version `update`, with those of all
+                           * other merges of that number */
     DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
     DL_SCHEDULE_REBASE,   /* the worker takes version `read` and adds its change since its last
                            * upload or adoption */

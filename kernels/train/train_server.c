@@ -96,8 +96,9 @@ static void acquire(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
 }
 
-/* Called under the lock. There is a spare vector for every worker, except for those that waited for
- * an update until the run ended, which need none. */
+/* Pulls the server's parameters, under the lock, and gives the worker a vector for its slot. There
+ * is a spare vector for every worker, except for those that waited for an update until the run
+ * ended, which need none. */
 static void pull(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

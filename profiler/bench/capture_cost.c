@@ -218,9 +218,10 @@ typedef struct child_result {
     char why[DL_ERROR_TEXT_BYTES]; /* reason why nothing was measured; "" = success */
     char device[DL_DEVICE_NAME_BYTES];
     double call_ns[CALL_KINDS];
-    double background_ns;         /* processor time of all threads but the launching one, until the
-                                   * end */
-    double process_ns, thread_ns; /* processor clocks at the start of that time */
+    double background_ns;         /* CPU time of all threads except the launching one, from the
+                                   * first timed call to the end of the process */
+    double process_ns, thread_ns; /* CPU time of the process and of the launching thread before the
+                                   * first timed call */
 } child_result;
 
 /* Parameters of a child. */

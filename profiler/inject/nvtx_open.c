@@ -23,7 +23,8 @@ typedef struct text_slot {
 } text_slot;
 
 typedef struct thread_state {
-    /* Taken by the thread itself, without contention until the recording ends, and by the end. */
+    /* Held by the thread itself during a push or pop, and by the end of the recording; not
+     * contended before that end. */
     atomic_flag lock;
     size_t depth, capacity;
     size_t lost; /* number of ranges pushed above the stack that were not kept */
