@@ -52,7 +52,7 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose)
     return block;
 }
 
-/* Header of a staggered block: the start of its memory. */
+/* Header before a staggered block: the address to pass to free(). */
 typedef struct stagger_head {
     _Alignas(64) void *memory;
 } stagger_head;

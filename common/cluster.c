@@ -153,7 +153,7 @@ dl_status dl_launcher_check(const dl_launcher *launcher, int size, dl_error *err
                         launcher->size > 0 ? launcher->size : launcher->rank + 1, size);
 }
 
-/* Loads the library's table. */
+/* Loads the library and checks that its table of calls is of this version. */
 static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
 {
     dl_cluster_entry_function entry = NULL;

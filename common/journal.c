@@ -47,7 +47,7 @@ struct dl_journal {
     char *aside; /* new name of another run's journal; NULL: none */
     int fd;      /* -1: no file yet */
     head head;
-    off_t end;    /* end of the valid part of the file; 0: no head */
+    off_t end;    /* end of the valid part of the file; 0: the file has no valid head */
     char *text;   /* content left by the earlier run */
     found *found; /* [found_count] records of the earlier run, by job */
     size_t found_count;

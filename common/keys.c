@@ -451,8 +451,8 @@ static size_t alike_length(const dl_keys *keys, size_t from)
     return to - from - length;
 }
 
-/* Returns whether one or more keys have the same non-empty answer of `takes`, which is written to
- * text[bytes]. */
+/* Returns whether `takes` gives the same non-empty text for all `count` >= 1 rows; text[bytes]
+ * becomes that text. */
 static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes, char *text,
                          size_t bytes)
 {

@@ -26,7 +26,7 @@ struct dl_output_file {
     int fd;
     int error;                   /* errno of the first failed write */
     struct dl_output_file *next; /* next held file */
-    bool was_there;              /* it replaced an existing file */
+    bool was_there;              /* the target existed before this file was moved to it */
     bool exchanged;              /* the replaced file now has the name `partial` */
 };
 
@@ -308,7 +308,7 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
     while (held != NULL) {
         struct dl_output_file *file = held;
         held = file->next;
-        unlink(file->partial); /* files not moved to their targets, and replaced ones */
+        unlink(file->partial); /* a file not moved to its target, or the file that it replaced */
         free_file(file);
     }
     holding = false;

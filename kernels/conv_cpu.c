@@ -239,7 +239,7 @@ static void zero_images(dl_real *images, const dl_windows *conv, int first, int 
     memset(images + (size_t)begin * size, 0, (size_t)(end - begin) * size * sizeof(dl_real));
 }
 
-/* Tile of output lines first .. first + lines - 1, for the three operations. */
+/* The tile of output lines first .. first + lines - 1. */
 typedef struct tile {
     int rows;      /* number of pixels */
     size_t output; /* start of its part of y or dy */

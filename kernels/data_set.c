@@ -288,7 +288,7 @@ static void interleave(uint8_t *to, const uint8_t *from)
     }
 }
 
-/* Reads the records of a file into `first` and the following samples. */
+/* Reads the records of a file into the samples `first`, first + 1, ... */
 static dl_status read_cifar_file(const char *folder, const char *name, dl_data_set *set,
                                  size_t first, dl_error *err)
 {

@@ -47,7 +47,7 @@ static void *member_main(void *user)
     return NULL;
 }
 
-/* Starts the threads and waits until all are at the gate; returns how many there are. */
+/* Starts the threads and waits until all are at the gate; returns the number started. */
 static int start_members(team_state *team, member *members, int count, const int *cores)
 {
     int started = 0;

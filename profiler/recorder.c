@@ -457,7 +457,7 @@ static int64_t most_steps_done(const dl_recorder *recorder)
     return most;
 }
 
-/* Writes the settings of the run other than the keys of a point. */
+/* Writes the columns from model to host_memory of a measured row. */
 static void write_settings(dl_csv_writer *writer, const dl_train_config *config)
 {
     const bool exchanges = config->sync != DL_SYNC_NONE;

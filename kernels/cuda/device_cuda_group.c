@@ -38,7 +38,8 @@ struct dl_cuda_group {
     bool launched_together; /* one thread is between its two calls of dl_cuda_group_calls */
 };
 
-/* A wait for members of other processes. */
+/* State of a wait for members of other processes: its start, and the last check for a lost
+ * process. */
 typedef struct watch {
     int64_t since_ns, asked_ns;
 } watch;

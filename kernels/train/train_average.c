@@ -21,7 +21,7 @@
 #include "kernels/ranks/rank_group.h"
 #include "kernels/train/train_internal.h"
 
-/* Bytes of one broadcast. */
+/* Maximum bytes of one broadcast. */
 #define BROADCAST_BYTES ((size_t)1 << 30)
 
 /* Local steps from one average to the next, of all parameters or of the next fragment. */
@@ -373,7 +373,7 @@ static void send_fragment(dl_train_worker *worker)
     wake_all(shared);
 }
 
-/* Merges the worker's next round; over ranks, worker 0 averages it before. */
+/* Merges the worker's next round; over ranks, worker 0 first averages it. */
 static void merge_next(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

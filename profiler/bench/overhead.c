@@ -28,7 +28,7 @@ char *dl_overhead_file_default(void)
     return NULL;
 }
 
-/* Reads the preset's text from the file, without checking that it is of this host. */
+/* Reads the preset's text from the file, without checking that it was measured on this host. */
 static dl_status read_text(const char *path, int preset, char **text, dl_error *err)
 {
     dl_trace trace = {0};
@@ -53,7 +53,8 @@ static char *unknown(const char *path, const char *why)
     return dl_format(DL_CAPTURE_COST_UNKNOWN " (%s: %s)", path, why);
 }
 
-/* Replaces a text that cannot be read or is of another host by the reason; takes over `text`. */
+/* Replaces a text that cannot be parsed, or was measured on another host, by the reason; takes over
+ * `text`. */
 static char *check_host(const char *path, char *text)
 {
     char host[HOST_NAME_MAX + 1] = "";

@@ -603,7 +603,7 @@ static void join_thread(void)
     if (ended) pthread_join(capture.thread, NULL);
 }
 
-/* Ends the recording. */
+/* Exit handler: ends the recording, except in a forked child. */
 static void at_exit(void)
 {
     if (getpid() != capture.owner) return;

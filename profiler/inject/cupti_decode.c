@@ -357,7 +357,8 @@ static bool append_timed(dl_cupti_decoder *decoder, dl_activity *activity, uint6
     return true;
 }
 
-/* The node's id in its graph is the lower half of CUPTI's. */
+/* Combines a graph's id (upper half) and the node's id in that graph, which is the lower half of
+ * CUPTI's node id. */
 static uint64_t graph_object(uint32_t graph, uint64_t node)
 {
     return (uint64_t)graph << 32 | (uint32_t)node;

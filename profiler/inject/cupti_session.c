@@ -164,7 +164,7 @@ void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t recor
 
 /* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
 #define BUFFER_BYTES (4u << 20)
-#define BUFFERS_MAX 64 /* 256 MiB; more are filled only if the disk is too slow */
+#define BUFFERS_MAX 64 /* 256 MiB; reached only if the disk is too slow */
 
 /* Flushes of CUPTI at the end of the session, for unfinished records. */
 #define END_FLUSHES 3
