@@ -1,4 +1,4 @@
-/* The processor of this machine: allowed cores, pinning, name. */
+/* The processor of this machine: allowed cores, pinning, model name, subnormal numbers, usage. */
 #ifndef DL_COMMON_CPU_H
 #define DL_COMMON_CPU_H
 
