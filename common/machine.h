@@ -226,8 +226,8 @@ typedef struct dl_net_switch {
     dl_quantity oversubscription;      /* >= 1; unknown: 1 */
     dl_quantity background_frac;       /* background load of its uplinks; unknown: that of
                                         * [fabric] */
-    int uplinks;                       /* number of uplinks; 0 while reading: as many as ports with
-                                        * their rate */
+    int uplinks;                       /* number of uplinks; 0 while reading the file: becomes
+                                        * uplink_ports, rounded */
     int first_uplink;                  /* index of its first uplink among those of all switches */
     double uplink_ports, uplink_fixed; /* derived from the members above */
 } dl_net_switch;

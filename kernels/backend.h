@@ -88,8 +88,8 @@ typedef struct dl_softmax {
 typedef struct dl_update {
     void *parameters;
     const void *gradients;
-    void *first, *second; /* the optimizer's first and second moments, [count]; NULL if the
-                           * operation does not use them */
+    void *first, *second; /* the optimizer's state vectors, [count], as the operations below use
+                           * them; else NULL */
     size_t count;
     double rate;                     /* learning rate */
     double decay1, decay2;           /* weights of the old values of first and second */

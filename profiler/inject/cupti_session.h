@@ -26,7 +26,7 @@ bool dl_cupti_session_start(void);
 
 /* Header of a buffer. */
 typedef struct dl_buffer {
-    struct dl_buffer *next; /* link for a list of the buffer's holder */
+    struct dl_buffer *next; /* next buffer in a list of the buffer's current holder */
     size_t used;            /* bytes of records */
 } dl_buffer;
 
