@@ -26,7 +26,7 @@ typedef enum dlscale_status {
     DLSCALE_ERR_RANGE,       /* a value outside its range */
     DLSCALE_ERR_FORMAT,      /* a file of the wrong kind */
     DLSCALE_ERR_DATA,        /* missing costs, contradictory data, or other unusable data */
-    DLSCALE_ERR_UNSUPPORTED, /* not in this build */
+    DLSCALE_ERR_UNSUPPORTED, /* a combination of settings that is not supported */
     DLSCALE_ERR_SYSTEM,      /* a thread cannot be created */
     DLSCALE_ERR_UNFIT        /* no point fits into the memory of its GPUs */
 } dlscale_status;

@@ -9,7 +9,7 @@ enum { DL_NCCL_NVLINK, DL_NCCL_PCI, DL_NCCL_NET, DL_NCCL_WAYS };
 #define DL_NCCL_CORRECTED_SIZES 23
 
 typedef double dl_nccl_by_algorithm[DL_NCCL_ALGORITHMS][DL_NCCL_PROTOCOLS];
-typedef double dl_nccl_by_nodes[3]; /* for 1, 2 and more nodes */
+typedef double dl_nccl_by_nodes[3]; /* values for 1, 2 and more nodes. */
 /* Correction factors of trees, by powers of two from 64 bytes. */
 typedef double dl_nccl_by_size[DL_NCCL_CORRECTED_SIZES];
 
@@ -23,10 +23,12 @@ typedef struct dl_nccl_bounds {
 /* Constants of a version, and of later versions up to the next entry in the table. */
 typedef struct dl_nccl_constants {
     int minor;                                  /* first version, 2.minor */
-    const double (*call_us)[DL_NCCL_PROTOCOLS]; /* [ALGORITHMS] */
-    const dl_nccl_by_algorithm *hop_us;         /* [WAYS] */
+    const double (*call_us)[DL_NCCL_PROTOCOLS]; /* [ALGORITHMS] time of a call by algorithm and
+                                                 * protocol */
+    const dl_nccl_by_algorithm *hop_us;         /* [WAYS] time of a hop by its way and algorithm */
     const dl_nccl_bounds *most;
-    const dl_nccl_by_size *correction;               /* [PROTOCOLS] */
+    const dl_nccl_by_size *correction;               /* [PROTOCOLS] correction of trees' bandwidth
+                                                      * by size */
     double tree_frac, tree_ll_frac, tree_ll128_frac; /* tree_ll128_frac: only between nodes */
     double simple_tree_frac;              /* fraction for trees whose NIC serves one GPU */
     double bus_most[DL_NCCL_GENERATIONS]; /* limit for all channels together; INFINITY =

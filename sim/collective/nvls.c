@@ -215,7 +215,7 @@ static void load_links(const dl_plan *plan, const node_trees *all, int first, in
     }
 }
 
-/* Time in ns of a piece from the deepest leaf of a tree to its root while all trees send up. */
+/* Time in ns of a piece from the farthest leaf of a tree to its root while all trees send up. */
 static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_ns)
 {
     double *edge_ns = dl_calloc((size_t)t->size, sizeof *edge_ns, "edges of a tree");

@@ -67,7 +67,7 @@ static bool comes_after(const dl_plan *plan, int transfer, int earlier)
 /* The latest transfer of a class, or over a link, during a walk. */
 typedef struct last_use {
     int64_t end_ns;
-    int transfer;    /* + 1; 0 = none */
+    int transfer;    /* number of the transfer, + 1; 0: none */
     bool is_counted; /* for a class: it is included in most_per_s of its links */
 } last_use;
 
@@ -128,8 +128,8 @@ static void free_uses(uses *u, const dl_network *network)
     free(u->links);
 }
 
-/* Whether the link's latest transfer has ended when this one starts to move bytes. A transfer that
- * ends in the same ns has ended only if this one waited for it. */
+/* Whether the latest transfer of the link or class has ended when this one starts to move bytes. A
+ * transfer that ends in the same ns has ended only if this one waited for it. */
 static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
 {
     if (last->transfer == 0 || join_ns > last->end_ns) return true;
@@ -432,8 +432,8 @@ static void count_bytes(dl_plan *plan, const dl_transfer *t)
     }
 }
 
-/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end at that
- * very time end by an event on the network. */
+/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end at exactly
+ * that time end by an event on the network. */
 static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
 {
     walk w;

@@ -16,9 +16,9 @@
 /* Search for Hamiltonian cycles that use disjoint lanes. */
 typedef struct search {
     int size, goal, steps;
-    int lanes[SEARCH_MAX][SEARCH_MAX]; /* free lanes */
+    int lanes[SEARCH_MAX][SEARCH_MAX]; /* number of free lanes from one rank to another */
     int found, best;
-    int cycle[CYCLES_MAX][SEARCH_MAX]; /* the current set */
+    int cycle[CYCLES_MAX][SEARCH_MAX]; /* the current set of cycles */
     int best_cycle[CYCLES_MAX][SEARCH_MAX];
 } search;
 

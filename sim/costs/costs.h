@@ -121,10 +121,11 @@ typedef enum dl_cost_need {
     DL_NEED_DISPATCH = 1 << 13, /* [dispatch], of GPUs */
     DL_NEED_PAGEABLE = 1 << 14,
     DL_NEED_OVERLAP = 1 << 15,
-    DL_NEED_INPUT = 1 << 17, /* [input], if there is an [op input] */
-    DL_NEED_GLOO = 1 << 18,  /* [gloo], like [rpc]: processes whose exchange was not measured */
-    DL_NEED_RPC = 1 << 19,
-    DL_NEED_GPU_MEMORY = 1 << 16, /* not needed by any run: unknown values are not checked */
+    DL_NEED_INPUT = 1 << 17,      /* [input], if there is an [op input] */
+    DL_NEED_GLOO = 1 << 18,       /* [gloo], for processes whose exchange was not measured */
+    DL_NEED_RPC = 1 << 19,        /* [rpc], likewise */
+    DL_NEED_GPU_MEMORY = 1 << 16, /* [gpu_memory], which no run needs: without it, fitting into
+                                   * memory is not checked */
     DL_NEED_QUANTISE = 1 << 19, /* base bit of [quantise KIND]: shifted left by a dl_compress other
                                  * than none */
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,

@@ -32,7 +32,8 @@ double dl_decode_token_s(const dl_decode *decode, double requests)
 
 typedef struct group {
     int64_t number;
-    int64_t draw;          /* number whose lengths it has: its own, or that of a requeued prompt */
+    int64_t draw;          /* number of the group whose lengths it has: the group itself, or the
+                            * discarded group whose prompt it repeats */
     int64_t first, newest; /* updates in the weights at its first and newest token; -1: none yet */
     int64_t done;          /* rank in the order of completion */
     double began_s, done_s;
@@ -79,7 +80,7 @@ typedef struct rollout {
     const dl_rollout_config *config;
     const dl_rollout_observer *observer;
     replica *replicas;
-    double *next_s; /* [replicas] time of each one's next event */
+    double *next_s; /* [replicas] time of each replica's next event */
     group *groups;  /* [group_count] slots of groups */
     size_t group_count;
     int64_t *free_slots;
@@ -108,7 +109,7 @@ typedef struct rollout {
     double trainer_since_s;
     bool trainer_is_copying_last;
     double batch_age, batch_tokens;
-    bool counts; /* past the warm-up */
+    bool counts; /* the warm-up is over */
     double counted_from_s, update_from_s;
     totals sum;
     dl_rollout_count tokens, group_counts;

@@ -54,14 +54,14 @@ typedef struct dl_decode {
 
 double dl_decode_token_s(const dl_decode *decode, double requests);
 
-/* All times >= 0. */
+/* Settings of a run. All times are >= 0. */
 typedef struct dl_rollout_config {
     int replicas;
     int in_flight_max; /* largest number of requests per replica; others wait */
     dl_decode decode;
-    double prefill_token_s; /* per token of context that a replica recomputes after a copy */
+    double prefill_token_s; /* time per token of context that a replica recomputes after a copy */
     dl_lengths lengths;
-    double prompt_tokens;   /* per answer; the trainer computes them too */
+    double prompt_tokens;   /* tokens of a prompt, per answer; the trainer computes them too */
     int answers;            /* answers per group */
     double tool_s, tool_cv; /* wait of a group after its last token, log-normal; cv 0: constant */
     double growth_frac;     /* relative growth of the mean length per 100 updates */
@@ -131,8 +131,8 @@ typedef struct dl_rollout_result {
     double generator_frac[DL_ROLLOUT_STATES]; /* fractions of the replicas' time; they sum to 1 */
     double at_max_frac;                       /* fraction of the replicas' time with in_flight_max
                                                * requests */
-    double requests_mean;                     /* mean number in flight per replica */
-    double in_flight_mean, queue_mean;        /* in groups */
+    double requests_mean;                     /* mean number of requests in flight per replica */
+    double in_flight_mean, queue_mean;        /* mean numbers of groups */
     double group_s, queue_s;                  /* mean time of a group in flight, and in the queue */
     double groups_per_s, taken_per_s;         /* groups completed; groups used or discarded */
     double tokens_per_s, useful_tokens_per_s; /* tokens generated; tokens of used groups */

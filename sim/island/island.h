@@ -142,7 +142,7 @@ enum {
     DL_ISLAND_UPDATES,
     DL_ISLAND_LOADS,
     DL_ISLAND_COMMUNICATES,
-    DL_ISLAND_SENDS, /* backward; forward: + 1 */
+    DL_ISLAND_SENDS, /* crossings backward; + 1: crossings forward */
     DL_ISLAND_LANES = DL_ISLAND_SENDS + 2
 };
 

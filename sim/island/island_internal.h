@@ -33,12 +33,13 @@ typedef struct dl_island {
     dl_noise *noise;                  /* [GPUs] noise */
     double *factor;                   /* [ranks] noise factor of the slowest GPU in this step */
     int64_t *free_ns;                 /* [ranks] end of the last computation */
-    int *stops;    /* [ranks] number of servers at work on its GPUs; above 0 the rank is stopped */
+    int *stops;    /* [ranks] number of servers working on the rank's GPUs; above 0 the rank is
+                    * stopped */
     double *speed; /* [ranks] speed when not stopped */
     int weight;    /* number of ranks that each simulated rank represents */
     int64_t spent_ns[DL_SPENT_COUNT]; /* total over all ranks in this step so far */
     int64_t bubble_ns;
-    int64_t began_ns; /* start of its step; -1: not started */
+    int64_t began_ns; /* start of the current step; -1: not started */
     bool works;       /* a step is running */
     bool waits;       /* waits for the rest of an aborted step to end */
 } dl_island;

@@ -463,7 +463,7 @@ typedef struct least_passes {
     double all_ns, first_ns[2]; /* backward, forward */
 } least_passes;
 
-/* Computes these times. `slow`: factors of the worker's GPUs; NULL: 1. */
+/* Computes these times of a stage. `slow`: factors of the worker's GPUs; NULL: 1. */
 static least_passes passes_of(const dl_run_island *island, const dl_split *split, int stage,
                               const double *slow)
 {

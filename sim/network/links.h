@@ -66,7 +66,7 @@ typedef struct dl_links {
     const dl_machine *machine; /* borrowed */
     int count;                 /* number of links of all nodes and the network */
     int per_node;              /* link numbers per node */
-    int core;                  /* link number; -1: not limited */
+    int core;                  /* number of the link of the network's core; -1: not limited */
     int sites;                 /* first link of the sites; -1: no sites */
     double site_capacity;      /* capacity of each link of the sites; NAN: as in the machine file */
     int fabric;                /* first link between switches; -1: no fabric */
@@ -74,7 +74,7 @@ typedef struct dl_links {
     double pair_capacity; /* capacity of a pair's link, for both directions together */
     double slice_ns;      /* time per slice sent to another node, at the sender */
     dl_node_links *kinds; /* [node kinds of the machine] */
-    int *slots;           /* [nodes] slots of the nodes in the fabric; NULL without one */
+    int *slots;           /* [nodes] slots of the nodes in the fabric; NULL without a fabric */
 } dl_links;
 
 typedef enum dl_place_kind { DL_PLACE_GPU, DL_PLACE_HOST } dl_place_kind;
@@ -109,7 +109,7 @@ typedef struct dl_network_limits {
     double pair_bytes_per_s; /* rate between two nodes, both directions together; NAN: no limit */
     double latency_ns;       /* total latency of both ports */
     double site_bytes_per_s; /* rate of each link of the sites; NAN: as in the machine file */
-    double slice_ns;         /* see dl_links */
+    double slice_ns;         /* time per slice sent to another node, at the sender */
 } dl_network_limits;
 
 /* Sets *limited to a copy of the links with other limits between nodes. It borrows everything
@@ -151,7 +151,7 @@ bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to);
 /* Whether a collective's transfer between the two GPUs goes through host memory with [shm]. */
 bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to);
 
-/* The NIC for copies between `place` and other nodes; the machine must have one. */
+/* The number of the NIC for copies between `place` and other nodes; the machine must have one. */
 int dl_links_nic(const dl_links *links, dl_place place);
 
 /* Rate of a single flow on the route, in bytes per second; INFINITY if the route is empty. */

@@ -69,16 +69,16 @@ typedef struct dl_flow_class {
     int flows;      /* number of flows that move bytes now */
     int head;       /* root of the heap of flows by mark, -1 = empty */
     double base;    /* served bytes of the bundle minus those of the class */
-    int bundle;     /* -1: not active */
+    int bundle;     /* number of the class's bundle; -1: the class is not active */
     int next, prev; /* neighbours in the list of the bundle's classes, -1 = end */
-    int crowd;      /* number of the crowd that the class is, -1 = none */
+    int crowd;      /* index in `crowds`; -1: the class is not a crowd */
 } dl_flow_class;
 
 /* A class whose flows differ only in one unshared link each. A single link represents all of these:
  * its capacity is that of each. The flows, all of equal size, end in the order of their start, so a
  * list replaces the heap. A flow's key is the number of bytes served when it started. */
 typedef struct dl_flow_crowd {
-    int own;  /* unshared link */
+    int own;  /* number of the unshared link */
     int last; /* last flow of the list */
 } dl_flow_crowd;
 
@@ -91,7 +91,8 @@ typedef struct dl_flow_bundle {
     double rate;        /* rate of each flow */
     double cap;       /* upper limit of rate; never above the limit of any class's unshared links */
     int64_t since_ns; /* time at which `served` was valid */
-    int event;        /* id of the component's pending event, -1 = another bundle has it */
+    int event;        /* id of the component's pending event; -1: another bundle of the component
+                       * holds it */
     int64_t stamp;    /* number of the search that found it last */
     uint64_t hash;    /* hash of the shared links */
     int next;         /* next bundle in the chain of equal hashes, or in the free list */
@@ -125,7 +126,8 @@ typedef struct dl_network {
     double *bytes;       /* [links] bytes of ended flows that have crossed the link */
     int *first_use;      /* [links] first use in the list of uses by bundles */
     int *users;          /* [links] number of active classes on the link */
-    int *user;           /* [links] XOR of these classes' numbers: with one class, its number */
+    int *user;           /* [links] XOR of the numbers of these classes; with one class, its
+                          * number */
     double *left;        /* [links] capacity minus that used by bundles with final rates; used while
                           * solving */
     int64_t *open;       /* [links] crossings by flows of bundles without final rates */

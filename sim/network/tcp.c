@@ -10,11 +10,11 @@
 #include "common/units.h"
 #include "sim/network/tcp_hosts.h"
 
-#define STEP_BYTES 524288.0     /* NCCL_BUFFSIZE / NCCL_STEPS */
-#define PIECE_MIN_BYTES 65536.0 /* net_socket.cc: MIN_CHUNKSIZE */
+#define STEP_BYTES 524288.0     /* step of NCCL's buffer: NCCL_BUFFSIZE / NCCL_STEPS */
+#define PIECE_MIN_BYTES 65536.0 /* smallest piece of a slice: MIN_CHUNKSIZE in net_socket.cc */
 
-#define SEGMENT_BYTES 1048576.0 /* gloo/allreduce.h: kMaxSegmentSize */
-#define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
+#define SEGMENT_BYTES 1048576.0 /* largest segment of gloo: kMaxSegmentSize in gloo/allreduce.h */
+#define SEGMENTS_POSTED 2       /* segments of gloo in flight: gloo/allreduce.cc */
 
 /* Largest difference between the nodes' start times of a collective, so that equal nodes are not in
  * lockstep: assumed, as kernel launches vary. A collective's time is measured from the last
@@ -121,7 +121,7 @@ static void post(ring_run *r, int node, int number)
     }
 }
 
-/* Callback: NCCL takes slices in sequence. */
+/* Callback: whether the receiver reads packets of this piece; NCCL reads slices in sequence. */
 static bool takes(void *user, int number)
 {
     ring_run *r = user;

@@ -63,7 +63,7 @@ typedef struct dl_tcp_ring {
     int nodes;                /* number of nodes, >= 2 */
     bool broadcast;           /* broadcast from node 0 along the ring; false: all-reduce */
     double bytes;             /* size of each node's vector, > 0 */
-    bool gloo;                /* gloo instead of NCCL: one socket, whatever tcp says */
+    bool gloo;                /* gloo instead of NCCL: one socket, regardless of `tcp` */
     double pause_ns;          /* pause since the previous collective */
 } dl_tcp_ring;
 

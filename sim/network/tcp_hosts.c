@@ -12,19 +12,19 @@
 #define INITIAL_WINDOW 10.0   /* packets: RFC 6928 */
 #define LEAST_WINDOW 2.0      /* packets, after a loss */
 #define MOST_WINDOW 1e6       /* packets, without a limit: more than any socket here sends */
-#define TIMEOUT_FIRST_NS 1e9  /* before a round trip is measured: TCP_TIMEOUT_INIT */
-#define TIMEOUT_MAX_NS 120e9  /* TCP_RTO_MAX */
-#define PROBE_SLACK_NS 2e6    /* TCP_TIMEOUT_MIN_US */
-#define TICK_NS 4e6           /* HZ = 250, the default of kernel/Kconfig.hz */
-#define ACK_DELAY_NS 40e6     /* TCP_DELACK_MIN */
-#define QUICK_ACKS 16         /* TCP_MAX_QUICKACKS */
+#define TIMEOUT_FIRST_NS 1e9  /* timeout before a round trip is measured: TCP_TIMEOUT_INIT */
+#define TIMEOUT_MAX_NS 120e9  /* longest timeout: TCP_RTO_MAX */
+#define PROBE_SLACK_NS 2e6    /* slack of a tail loss probe: TCP_TIMEOUT_MIN_US */
+#define TICK_NS 4e6           /* tick of the timers: HZ = 250, the default of kernel/Kconfig.hz */
+#define ACK_DELAY_NS 40e6     /* delay of an acknowledgement: TCP_DELACK_MIN */
+#define QUICK_ACKS 16         /* immediate acknowledgements after a pause: TCP_MAX_QUICKACKS */
 #define RETRY_NS 500e6        /* after a refusal by the host's queue: TCP_RESOURCE_PROBE_INTERVAL */
 #define BURST_PACKETS 7       /* packets of a 64 KiB message, which is sent as a unit */
 #define SEND_BUFFER 4194304.0 /* largest buffer of a socket: tcp_wmem */
 #define RECEIVED_MOST 6291456.0 /* largest window of a receiver: tcp_rmem */
-#define BUFFER_HEADERS 640.0 /* per packet in the buffer; the sum is rounded up to a power of two */
-#define CUBIC_SHRINK 0.7     /* RFC 9438 */
-#define CUBIC_GROWTH 0.4     /* packets / s^3; RFC 9438 */
+#define BUFFER_HEADERS 640.0 /* bytes per buffered packet; the sum is rounded to a power of two */
+#define CUBIC_SHRINK 0.7     /* factor on the window after a loss: RFC 9438 */
+#define CUBIC_GROWTH 0.4     /* CUBIC's constant C, in packets / s^3: RFC 9438 */
 
 /* --- packets and sockets --------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ typedef struct dl_tcp_socket {
     double window, threshold;     /* in packets */
     double most_window;           /* largest window so far; sets the buffer's size */
     double window_max;            /* window before the last loss */
-    double reno_window;           /* window of an additive increase (Reno) */
+    double reno_window;           /* window that Reno's additive increase would have */
     int64_t loss_ns;              /* time of the last loss; -1 = none */
     int64_t epoch_ns;             /* start of CUBIC's growth, adjusted for pauses; -1 = no growth
                                    * since a loss */
@@ -82,8 +82,8 @@ typedef struct dl_tcp_socket {
                                    * program */
     int unacknowledged;           /* number of packets not acknowledged */
     int quick_acks;               /* number of acknowledgements still to be sent immediately */
-    int64_t came_ns;              /* arrival of the last packet; -1 = none */
-    double window_bytes;          /* size of its window */
+    int64_t came_ns;              /* arrival time of the last packet; -1 = none */
+    double window_bytes;          /* size of the receiver's window */
     double told_edge, told_bytes; /* end and size of the window last sent to the sender */
     double space_bytes;           /* most bytes read in a round trip */
     double read_bytes;            /* bytes read until read_ns */

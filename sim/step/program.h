@@ -30,9 +30,9 @@
 #define DL_TASK_NONE UINT32_MAX
 
 typedef struct dl_task {
-    double work_ns;              /* >= 0, at speed 1 and factor 1 */
-    int64_t spacing_ns;          /* >= 0 */
-    int64_t issue_ns, issued_ns; /* >= 0 */
+    double work_ns;              /* work at speed 1 and factor 1, >= 0 */
+    int64_t spacing_ns;          /* least time since the previous task on the lane ended, >= 0 */
+    int64_t issue_ns, issued_ns; /* launch's start and end after the lane's beginning, >= 0 */
     uint32_t lane;
     uint32_t group; /* group number, or DL_TASK_NONE */
     int32_t slot;   /* free for the owner's use, like kind */
@@ -43,12 +43,12 @@ typedef struct dl_task {
 
 typedef struct dl_task_edge {
     uint32_t from, to; /* task numbers */
-    int64_t lag_ns;    /* >= 0 */
-    bool from_start;   /* counted from the start of `from` instead of its end */
+    int64_t lag_ns;    /* lag after the end or the start of `from`, >= 0 */
+    bool from_start;   /* the lag counts from the start of `from` instead of its end */
 } dl_task_edge;
 
 typedef struct dl_task_lane {
-    uint32_t first, last; /* DL_TASK_NONE: no tasks */
+    uint32_t first, last; /* first and last task; DL_TASK_NONE: no tasks */
 } dl_task_lane;
 
 typedef struct dl_task_group {
@@ -94,7 +94,7 @@ typedef struct dl_task_state {
 } dl_task_state;
 
 typedef struct dl_lane_state {
-    double factor;     /* multiplies the work of its tasks */
+    double factor;     /* factor on the work of the lane's tasks */
     double speed;      /* >= 0 */
     double left_ns;    /* remaining work at speed 1 of the current task, at since_ns */
     int64_t since_ns;  /* time for which left_ns is valid */

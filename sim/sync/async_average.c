@@ -30,7 +30,7 @@ typedef struct learner {
     int64_t cycle_start_ns; /* start of the current interval */
     int64_t push_ns;        /* end of the current interval */
     bool anchored;          /* will rebase onto the next version */
-    int64_t deadline_ns;    /* end of its wait for a version */
+    int64_t deadline_ns;    /* end of the learner's wait for a version */
     int timer;              /* event of that deadline, or NOT_YET */
 
     int64_t first_step; /* first step of the current interval */

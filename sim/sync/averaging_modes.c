@@ -124,7 +124,7 @@ static void advance_average(dl_team *team, int agent)
     }
     const bool inside = team->config.reduces_inside;
     const int first = inside ? 3 : 1; /* stage that follows the local step */
-    /* The other workers of its site need it for their step. */
+    /* The other workers of the worker's site need it for their step. */
     const bool is_needed = inside && stage > 0 && stage < first;
     if (dl_members_advance(team, agent, stage, is_needed || stage > first)) return;
     const int64_t done = done_of_interval(team, agent);

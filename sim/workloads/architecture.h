@@ -69,7 +69,8 @@ typedef struct dl_eight_bits {
     int kernels; /* number of conversion kernels */
 } dl_eight_bits;
 
-/* Kinds of fused attention: FlashAttention-2, and kernels for Hopper and later. */
+/* Kind of a part's fused attention: none, FlashAttention-2, or cuDNN's kernels for Hopper and
+ * later. */
 typedef enum dl_attention { DL_ATTENTION_NOT, DL_ATTENTION_FUSED, DL_ATTENTION_CUDNN } dl_attention;
 
 /* Products with a layer's weights: `rows` vectors per sample of `inputs` numbers are multiplied to

@@ -7,8 +7,8 @@
 #include "common/units.h"
 #include "sim/workloads/workloads_internal.h"
 
-/* Largest default number of tokens per sample, which is the number of positions: models often have
- * 131,072 positions. */
+/* Upper limit on the default number of tokens per sample, which otherwise is the model's number of
+ * positions, often 131,072. */
 #define SAMPLE_TOKENS_MAX 8192
 
 /* Callback for a member of the outermost object: its name and its value as text, strings without

@@ -31,7 +31,7 @@ typedef struct dl_transformer {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double positions, segments; /* numbers of learned embeddings; 0 positions: rotary embedding */
     double context;             /* number of GPUs with `tokens` each */
-    double seen;                /* part of the scores that fused attention computes */
+    double seen;                /* fraction of the scores that fused attention computes */
     double norm_parameters;
     double tensor;
     double rank;        /* rank of adapters; 0: all weights are trained */
