@@ -270,15 +270,17 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
 /* The key `source`: source of a section's numbers with bounds. */
-#define SOURCE(section) OWN(section, "source", "text", false, "of its numbers with bounds")
+#define SOURCE(section) \
+    OWN(section, "source", "text", false, "source of the numbers with bounds in this section")
 /* The three numbers for the products of one pass. */
 #define PRODUCTS(pass, index, words)                                                            \
     QUANTITY("kernels *", pass "_flop_per_s", OF_KERNELS, dl_gpu_kernels,                       \
              products[index].flop_per_s, FLOPS, true, words),                                   \
         QUANTITY("kernels *", pass "_bytes_per_s", OF_KERNELS, dl_gpu_kernels,                  \
-                 products[index].bytes_per_s, RATES, true, "of their operands and results"),    \
+                 products[index].bytes_per_s, RATES, true,                                      \
+                 "rate of these products' operands and results"),                               \
         QUANTITY("kernels *", pass "_ns", OF_KERNELS, dl_gpu_kernels, products[index].fixed_ns, \
-                 TIMES, true, "of each of them, besides")
+                 TIMES, true, "fixed time of each of these products")
 /* A key that the reader of its section looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
@@ -289,179 +291,196 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
 static const dl_key rows[] = {
     OWN("machine", "schema", "1", true, "version of this format"),
     {"machine", "name", DL_KEY_TEXT, .required = true, .owner = OF_MACHINE,
-     .offset = offsetof(dl_machine, name), .form = "text", .help = "as results call it"},
+     .offset = offsetof(dl_machine, name), .form = "text",
+     .help = "name of the machine in results"},
     WHOLE("machine", "nodes", OF_MACHINE, dl_machine, nodes, 1, DL_MACHINE_MAX_NODES, "1", false,
-          "alike but for those of [nodes ..]"),
+          "number of nodes, all equal except those of [nodes ..]"),
     QUANTITY("machine", "price_usd_per_hour", OF_KIND, dl_node_kind, price_usd_per_hour, PRICE,
-             false, "of a node"),
+             false, "price of a node"),
     QUANTITY("machine", "gpu_price_usd_per_hour", OF_KIND, dl_node_kind, gpu_price_usd_per_hour,
-             PRICE, false, "of each GPU in use, in place of the node's"),
+             PRICE, false, "price of each GPU in use, in place of a price for the node"),
     {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, peer),
-     .help = "GPUs of a node between which copies need not go through host memory"},
+     .help = "pairs of GPUs in a node that copy to each other directly: none, those below one "
+             "PCIe switch, those of one socket, or all. Other copies go through host memory"},
     TIMED("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES, false,
-          "of one copy between GPUs through host memory, at most; default: what its links let "
-          "through"),
+          "maximum rate of one copy between GPUs through host memory; default: limited by the "
+          "links only"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
-     .offset = offsetof(dl_node_kind, gpudirect), .help = "NICs and GPUs copy without host memory"},
+     .offset = offsetof(dl_node_kind, gpudirect),
+     .help = "NICs read and write GPU memory "
+             "directly (GPUDirect RDMA)"},
     {"machine", "collectives", DL_KEY_CHOICE, .choices = libraries, .fallback = "other",
      .owner = OF_MACHINE, .offset = offsetof(dl_machine, library),
-     .help = "nccl: `algorithm = auto` is what NCCL's tuning model chooses, with its constants for "
-             "[protocol]s that are not given; other: the fastest by the [protocol]s"},
+     .help = "how `algorithm = auto` chooses. nccl: as NCCL's tuning model, whose constants "
+             "replace [protocol]s that are not given; other: the fastest of the [protocol]s"},
     {"machine", "nccl", DL_KEY_CHOICE, .choices = dl_nccl_versions, .fallback = "default",
      .form = "default, 2.4 to 2.29", .owner = OF_MACHINE, .offset = offsetof(dl_machine, nccl),
-     .help = "version of NCCL; a number means collectives = nccl. default: 2.26. PyTorch before "
-             "1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 2.18, 2.3 2.20, 2.5 "
-             "2.21, 2.7 2.26"},
+     .help = "version of NCCL; a number implies collectives = nccl. Default: 2.26. PyTorch "
+             "before 1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 2.18, 2.3 "
+             "2.20, 2.5 2.21, 2.7 2.26"},
     SOURCE("machine"),
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
-             "of the GPU"),
+             "memory of the GPU"),
     TIMED("gpu_model *", "memory_bytes_per_s", OF_MODEL, dl_gpu_model, memory_bytes_per_s, RATES,
-          true, "of that memory, reads and writes together"),
+          true, "memory bandwidth, reads and writes together"),
     QUANTITY("gpu_model *", "fp32_flop_per_s", OF_MODEL, dl_gpu_model, fp32_flop_per_s, FLOPS, true,
-             "peak rate"),
+             "peak rate in fp32"),
     QUANTITY("gpu_model *", "tf32_flop_per_s", OF_MODEL, dl_gpu_model, tf32_flop_per_s, FLOPS,
-             false, "peak rate"),
+             false, "peak rate in tf32"),
     QUANTITY("gpu_model *", "fp16_flop_per_s", OF_MODEL, dl_gpu_model, fp16_flop_per_s, FLOPS,
-             false, "peak rate"),
+             false, "peak rate in fp16"),
     QUANTITY("gpu_model *", "bf16_flop_per_s", OF_MODEL, dl_gpu_model, bf16_flop_per_s, FLOPS,
-             false, "peak rate; default: that of fp16, where tf32 has one"),
+             false, "peak rate in bf16; default: the fp16 rate if the GPU has tf32"),
     QUANTITY("gpu_model *", "fp8_flop_per_s", OF_MODEL, dl_gpu_model, fp8_flop_per_s, FLOPS, false,
-             "peak rate"),
+             "peak rate in fp8"),
     QUANTITY("gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability,
-             CAPABILITY, false, "by which NCCL takes its constants and protocols"),
+             CAPABILITY, false,
+             "compute capability, from which NCCL selects constants and "
+             "protocols"),
     TIMED("gpu_model *", "clock_frac", OF_MODEL, dl_gpu_model, clock_frac, SHARE, false,
-          "clock under load over that of the peak rates; only for estimated times; default: 1"),
+          "ratio of the clock under load to the clock of the peak rates, for estimated times "
+          "only; default: 1"),
     SOURCE("gpu_model *"),
-    PRODUCTS("forward", DL_PRODUCT_FORWARD, "of products for results of layers"),
-    PRODUCTS("data", DL_PRODUCT_DATA, "of products for gradients of inputs"),
-    PRODUCTS("weight", DL_PRODUCT_WEIGHT, "of products for gradients of weights"),
+    PRODUCTS("forward", DL_PRODUCT_FORWARD, "rate of the forward pass's matrix products"),
+    PRODUCTS("data", DL_PRODUCT_DATA, "rate of the products for input gradients"),
+    PRODUCTS("weight", DL_PRODUCT_WEIGHT, "rate of the products for weight gradients"),
     QUANTITY("kernels *", "move_bytes_per_s", OF_KERNELS, dl_gpu_kernels, move_bytes_per_s, RATES,
-             true, "of kernels that only move data, reads and writes together"),
+             true, "rate of kernels that only move data, reads and writes together"),
     QUANTITY("kernels *", "move_ns", OF_KERNELS, dl_gpu_kernels, move_ns, TIMES, true,
-             "of each of these kernels, besides"),
+             "fixed time of each kernel that only moves data"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
-          "each direction, as programs get it"),
+          "achievable rate in each direction"),
     TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,
-          "both directions together; without it there is no such limit"),
-    TIMED("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true, "of a message"),
+          "maximum rate of both directions together; default: no limit"),
+    TIMED("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true,
+          "latency of a message"),
     SOURCE("link *"),
-    WHOLE("host", "sockets", OF_KIND, dl_node_kind, sockets, 1, 64, "1", false, "of a node"),
+    WHOLE("host", "sockets", OF_KIND, dl_node_kind, sockets, 1, 64, "1", false,
+          "number of sockets in a node"),
     {"host", "amd", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, amd),
-     .help = "processors, for which NCCL has other constants"},
-    WHOLE("host", "cores", OF_KIND, dl_node_kind, cores, 1, 4096, NULL, false, "of a node"),
+     .help = "the processors are AMD's, for which NCCL has other constants"},
+    WHOLE("host", "cores", OF_KIND, dl_node_kind, cores, 1, 4096, NULL, false,
+          "number of cores in a node"),
     QUANTITY("host", "memory_bytes", OF_KIND, dl_node_kind, memory_bytes, SIZES, false,
-             "of a node"),
+             "memory of a node"),
     TIMED("host", "memory_bytes_per_s", OF_KIND, dl_node_kind, memory_bytes_per_s, RATES, true,
-          "of a socket, reads and writes together"),
+          "memory bandwidth of a socket, reads and writes together"),
     TIMED("host", "root_bytes_per_s", OF_KIND, dl_node_kind, root_bytes_per_s, RATES, false,
-          "all devices of a socket, each direction; without it there is no such limit"),
+          "maximum rate of all devices of a socket together, in each direction; default: no limit"),
     TIMED("host", "server_bytes_per_s", OF_KIND, dl_node_kind, server_bytes_per_s, RATES, false,
-          "of a process that serves workers on several nodes, sent and received together; without "
-          "it there is no such limit"),
+          "maximum rate of a server process that serves workers on several nodes, both "
+          "directions together; default: no limit"),
     OWN("host", "socket_link", "name of a [link]", false,
-        "between sockets; needed where there are several"),
+        "link between the sockets; required if there are several"),
     SOURCE("host"),
-    OWN("switch *", "parent", "socketN, or name of a [switch]", true, "above this PCIe switch"),
-    OWN("switch *", "link", "name of a [link]", true, "the uplink"),
+    OWN("switch *", "parent", "socketN, or name of a [switch]", true, "parent of this PCIe switch"),
+    OWN("switch *", "link", "name of a [link]", true, "link of the switch to its parent"),
     OWN("gpus *", "model", "name of a [gpu_model]", true,
-        "of the GPUs that the section numbers ([gpus 0-3])"),
-    OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "above them"),
-    OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
+        "model of the GPUs that the section numbers ([gpus 0-3])"),
+    OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "parent of these GPUs"),
+    OWN("gpus *", "link", "name of a [link]", true, "link of each GPU to the parent"),
     OWN("nodes *", "kind", "name", false,
-        "of these nodes ([nodes 0, 2-3], from 0), described by sections such as [gpus 0-3 of "
-        "NAME]; or give model"),
+        "kind of these nodes ([nodes 0, 2-3], numbered from 0), described by sections such as "
+        "[gpus 0-3 of NAME]; this or model is required"),
     OWN("nodes *", "model", "name of a [gpu_model]", false,
-        "of all their GPUs, where nothing else is different about these nodes"),
-    OWN("nics *", "parent", "socketN, or name of a [switch]", true, "above the NICs"),
-    OWN("nics *", "link", "name of a [link]", true, "to the parent"),
-    OWN("nics *", "port", "name of a [link]", true, "to the network"),
-    OWN("nvlinks *", "link", "name of a [link]", true, "one lane"),
+        "model of all GPUs in these nodes, if nothing else differs"),
+    OWN("nics *", "parent", "socketN, or name of a [switch]", true, "parent of the NICs"),
+    OWN("nics *", "link", "name of a [link]", true, "link of each NIC to the parent"),
+    OWN("nics *", "port", "name of a [link]", true, "link of each NIC to the network"),
+    OWN("nvlinks *", "link", "name of a [link]", true, "link class of one lane"),
     {"nvlinks *", "lanes", DL_KEY_INT, .low = 1, .high = 64, .fallback = "1", .owner = OF_NVLINKS,
-     .offset = offsetof(dl_nvlink, lanes), .help = "in parallel"},
-    OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "GPUs that the lanes join"),
-    OWN("nvswitch", "link", "name of a [link]", true, "of each GPU to the crossbar"),
-    TIMED(
-        "nvswitch", "sum_frac", OF_KIND, dl_node_kind, nvswitch_sum_frac, SHARE, false,
-        "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
+     .offset = offsetof(dl_nvlink, lanes),
+     .help = "number of lanes between the two GPUs of a "
+             "pair"},
+    OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "pairs of GPUs that the lanes connect"),
+    OWN("nvswitch", "link", "name of a [link]", true, "link of each GPU to the crossbar"),
+    TIMED("nvswitch", "sum_frac", OF_KIND, dl_node_kind, nvswitch_sum_frac, SHARE, false,
+          "fraction of the link's rate at which the crossbar reduces (NVLink SHARP); default: it "
+          "does not reduce"),
     SOURCE("nvswitch"),
     TIMED("shm", "bytes_per_s", OF_KIND, dl_node_kind, shm_bytes_per_s, RATES, false,
-          "of a GPU, both directions together, in collectives through host memory (NCCL without "
-          "NVLink, PCIe switch or peer access); default: by `peer` and the links"),
+          "rate of a GPU in collectives through host memory, both directions together (NCCL "
+          "without NVLink, PCIe switch or peer access); default: from `peer` and the links"),
     SOURCE("shm"),
     TIMED("overlap", "inside_slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
-          "of computing beside collectives inside the node, where more than the costs'"),
+          "minimum slowdown of computing during collectives inside a node; a larger [overlap] "
+          "slowdown of the costs replaces it"),
     SOURCE("overlap"),
     TIMED("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
-          "of the core that joins the nodes; without it, it never limits"),
+          "maximum rate of the core that joins the nodes; default: no limit"),
     TIMED("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,
-          "of the first average of a run, or before the first step of allreduce: the library "
-          "connects"),
+          "setup time of the library's connections: before the first step of allreduce, or at "
+          "the first average of a run"),
     SOURCE("network"),
     DL_FABRIC_ROWS(FABRIC, 0),
     OWN("netswitch *", "parent", "name of a [netswitch]", false,
-        "above this switch between nodes ([fabric] topology = switches); only the root has none"),
-    OWN("netswitch *", "nodes", "a, b-c, ...", false, "slots whose ports are at it, from 0"),
+        "parent of this switch between nodes ([fabric] topology = switches); only the root has "
+        "none"),
+    OWN("netswitch *", "nodes", "a, b-c, ...", false,
+        "slots whose ports are connected to this "
+        "switch, from 0"),
     QUANTITY(
         "netswitch *", "bytes_per_s", OF_NET_SWITCH, dl_net_switch, uplink_bytes_per_s, RATES,
         false,
-        "of its uplinks together, each direction; default: what is below it over oversubscription"),
+        "total rate of the uplinks, in each direction; default: the rate below the switch over "
+        "oversubscription"),
     QUANTITY("netswitch *", "oversubscription", OF_NET_SWITCH, dl_net_switch, oversubscription,
              OVERSUBSCRIPTION, false,
-             "rate of what is below it over that of its uplinks; default: 1"),
+             "ratio of the rate below the switch to the rate of its uplinks; default: 1"),
     {"netswitch *", "uplinks", DL_FABRIC_WHOLE(1, 4096), .owner = OF_NET_SWITCH,
      .offset = offsetof(dl_net_switch, uplinks),
-     .help = "that spreading = ecmp tells apart; default: as many as carry their rate at a "
-             "port's, 1 with bytes_per_s"},
+     .help = "number of uplinks among which spreading = ecmp selects; default: the number whose "
+             "rates at a port's rate add up to the total, 1 with bytes_per_s"},
     QUANTITY("netswitch *", "background_frac", OF_NET_SWITCH, dl_net_switch, background_frac, TAKEN,
-             false, "of its uplinks that other jobs take; default: that of [fabric]"),
+             false, "fraction of the uplinks that other jobs use; default: that of [fabric]"),
     OWN("traffic *", "from", "a, b-c, ...", true,
-        "nodes of another job: GPU i of each sends to GPU i of its counterpart in `to`"),
-    OWN("traffic *", "to", "a, b-c, ...", true, "as many nodes"),
+        "sending nodes of another job: GPU i of each sends to GPU i of its counterpart in `to`"),
+    OWN("traffic *", "to", "a, b-c, ...", true, "receiving nodes, as many as in `from`"),
     QUANTITY("traffic *", "bytes", OF_TRAFFIC, dl_traffic, bytes, SENT, true,
-             "that a node sends each time"),
+             "size that a node sends each time"),
     QUANTITY("traffic *", "every_ns", OF_TRAFFIC, dl_traffic, every_ns, PERIODS, true,
-             "from one start to the next, or to the end of one that takes longer"),
+             "interval between two starts; a transfer that takes longer delays the next start"),
     QUANTITY("traffic *", "start_ns", OF_TRAFFIC, dl_traffic, start_ns, LONG_TIMES, false,
-             "of the first time; default: 0"),
+             "time of the first start; default: 0"),
     QUANTITY(
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
-        "to the other sites, each direction; default: no limit. Sites share the nodes in equal "
-        "parts, in their order"),
+        "maximum rate to the other sites, in each direction; default: no limit. Sites divide the "
+        "nodes into equal parts, in the order of the sections"),
     QUANTITY("site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
-             "of that way; default: 0"),
+             "latency between the site and the network of sites; default: 0"),
     QUANTITY("between *", "bytes_per_s", OF_SITE_PAIR, dl_site_pair, bytes_per_s, RATES, false,
-             "of the two sites that the section names ([between paris tokyo]), each direction, "
-             "beside the sites' own limits; default: no limit"),
+             "maximum rate between the two sites that the section names ([between paris tokyo]), "
+             "in each direction, in addition to the sites' own limits; default: no limit"),
     QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
-             "one way; default: 0"),
+             "additional latency between the two sites, one way; default: 0"),
     WHOLE("tcp", "sockets", OF_NETWORK, dl_machine, tcp.sockets, 1, 64, "1", false,
-          "of a channel, in parallel; with this section nodes exchange over TCP, and port rates "
-          "are those of the wire"),
+          "number of parallel sockets of a channel; with this section nodes exchange over TCP, "
+          "and port rates are those of the wire"),
     WHOLE("tcp", "channels", OF_NETWORK, dl_machine, tcp.channels, 1, 32, "1", false,
-          "that share the bytes of a collective, each with its sockets"),
+          "number of channels that share the bytes of a collective, each with its own sockets"),
     QUANTITY("tcp", "mtu_bytes", OF_NETWORK, dl_machine, tcp.mtu_bytes, PACKET, false,
-             "largest packet from its IP header on; default: 1500"),
+             "maximum packet size, IP header included; default: 1500"),
     QUANTITY("tcp", "window_bytes", OF_NETWORK, dl_machine, tcp.window_bytes, WINDOW, false,
-             "that a socket may have in flight; default: no limit"),
+             "maximum number of bytes in flight on a socket; default: no limit"),
     TIMED("tcp", "socket_bytes_per_s", OF_NETWORK, dl_machine, tcp.socket_bytes_per_s, RATES, false,
-          "of a socket at most (5 Gb/s between EC2 instances outside a placement group); default: "
-          "no limit"),
+          "maximum rate of a socket (5 Gb/s between EC2 instances outside a placement group); "
+          "default: no limit"),
     TIMED("tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
-          "capacity of the queue before a port, as time at its rate (latency of tc's token "
-          "bucket); without this and queue_bytes no limit"),
+          "capacity of the queue before a port, as time at the port's rate (latency of tc's "
+          "token bucket); default without queue_bytes: no limit"),
     QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
-             "added to that (burst of tc's token bucket)"),
+             "capacity added to queue_ns (burst of tc's token bucket)"),
     SOURCE("tcp"),
     TIMED("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
-          "of a call of the collectives library"),
+          "time to launch a collective"),
     TIMED("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,
-          "of each hop inside a node, beyond the links'"),
+          "latency of each hop inside a node, in addition to the links'"),
     TIMED("protocol *", "network_hop_ns", OF_PROTOCOL, dl_protocol, network_hop_ns, TIMES, true,
-          "of each hop between nodes, beyond the links'"),
+          "latency of each hop between nodes, in addition to the links'"),
     TIMED("protocol *", "bandwidth_frac", OF_PROTOCOL, dl_protocol, bandwidth_frac, SHARE, true,
-          "part of the links' rates that it reaches"),
+          "fraction of the links' rates that the protocol reaches"),
     SOURCE("protocol *"),
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL};

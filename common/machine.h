@@ -275,136 +275,141 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
 /* Rows of [fabric] in machine files and scenarios; values of the scenario override those of the
  * machine file. FIELD(member) gives a row's owner and offset. */
-#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                             \
-    {"fabric",                                                                                   \
-     "topology",                                                                                 \
-     DL_KEY_CHOICE,                                                                              \
-     .choices = dl_fabric_kind_names,                                                            \
-     FIELD(kind),                                                                                \
-     .sweep = SWEEP,                                                                             \
-     .help = "switches between the nodes' ports; none, the default: only [network] bytes_per_s " \
-             "limits"},                                                                          \
-        {"fabric",                                                                               \
-         "group_nodes",                                                                          \
-         DL_FABRIC_WHOLE(1, 4096),                                                               \
-         FIELD(group_nodes),                                                                     \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail, dragonfly",                                         \
-         .help = "nodes under a leaf (fat_tree), or of a group; required"},                      \
-        {"fabric",                                                                               \
-         "oversubscription",                                                                     \
-         DL_FABRIC_PURE(1, 1e3),                                                                 \
-         FIELD(oversubscription),                                                                \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail",                                                    \
-         .help = "rate of a leaf's ports over that of its uplinks; default: 1"},                 \
-        {"fabric",                                                                               \
-         "pod_groups",                                                                           \
-         DL_FABRIC_WHOLE(0, 4096),                                                               \
-         FIELD(pod_groups),                                                                      \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail",                                                    \
-         .help = "groups of a pod, for a third level; default: 0, none"},                        \
-        {"fabric",                                                                               \
-         "pod_oversubscription",                                                                 \
-         DL_FABRIC_PURE(1, 1e3),                                                                 \
-         FIELD(pod_oversubscription),                                                            \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail",                                                    \
-         .help = "rate of the uplinks of a pod's leaves over that of its own; default: 1"},      \
-        {"fabric",                                                                               \
-         "spreading",                                                                            \
-         DL_KEY_CHOICE,                                                                          \
-         .choices = dl_fabric_spreadings,                                                        \
-         FIELD(spreading),                                                                       \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail, switches",                                          \
-         .help = "of flows over uplinks: ideal, the default, as over one link "                  \
-                 "of their sum; ecmp, each over one by a hash"},                                 \
-        {"fabric",                                                                               \
-         "placement",                                                                            \
-         DL_KEY_CHOICE,                                                                          \
-         .choices = dl_fabric_placements,                                                        \
-         FIELD(placement),                                                                       \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
-         .help = "of the nodes: packed, the default, group by group; scattered, over "           \
-                 "all groups (switches: with nodes) in turn"},                                   \
-        {"fabric",                                                                               \
-         "slots",                                                                                \
-         DL_KEY_OWN,                                                                             \
-         FIELD(slots),                                                                           \
-         .form = "a, b-c, ...",                                                                  \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
-         .help = "of the nodes, as a scheduler gave them, in place of placement; from "          \
-                 "0, group by group"},                                                           \
-        {"fabric",                                                                               \
-         "rank_order",                                                                           \
-         DL_KEY_CHOICE,                                                                          \
-         .choices = dl_fabric_orders,                                                            \
-         FIELD(rank_order),                                                                      \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
-         .help = "of the nodes: nodes, the default, by number; switches, by slot"},              \
-        {"fabric",                                                                               \
-         "router_nodes",                                                                         \
-         DL_FABRIC_WHOLE(1, 4096),                                                               \
-         FIELD(router_nodes),                                                                    \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = dragonfly",                                                         \
-         .help = "nodes at a router; default: 1"},                                               \
-        {"fabric",                                                                               \
-         "global_links",                                                                         \
-         DL_FABRIC_WHOLE(1, 4096),                                                               \
-         FIELD(global_links),                                                                    \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = dragonfly",                                                         \
-         .help = "between every two groups, each direction; default: 1"},                        \
-        {"fabric",                                                                               \
-         "size_x",                                                                               \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
-         FIELD(size[0]),                                                                         \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = torus",                                                             \
-         .help = "a node at each switch; required"},                                             \
-        {"fabric",                                                                               \
-         "size_y",                                                                               \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
-         FIELD(size[1]),                                                                         \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = torus",                                                             \
-         .help = "default: 1"},                                                                  \
-        {"fabric",                                                                               \
-         "size_z",                                                                               \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
-         FIELD(size[2]),                                                                         \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = torus",                                                             \
-         .help = "default: 1"},                                                                  \
-        {"fabric",                                                                               \
-         "link_bytes_per_s",                                                                     \
-         .type = DL_KEY_QUANTITY,                                                                \
-         .dimension = DL_DIMENSION_BYTES_PER_S,                                                  \
-         .low = 1e3,                                                                             \
-         .high = 1e15,                                                                           \
-         FIELD(link_bytes_per_s),                                                                \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = torus, dragonfly",                                                  \
-         .help = "of a link between switches; default: the ports' rate"},                        \
-        {"fabric",                                                                               \
-         "hop_ns",                                                                               \
-         .type = DL_KEY_QUANTITY,                                                                \
-         .dimension = DL_DIMENSION_NS,                                                           \
-         .low = 0,                                                                               \
-         .high = 1e9,                                                                            \
-         FIELD(hop_ns),                                                                          \
-         .sweep = SWEEP,                                                                         \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
-         .help = "of each switch beyond the first on the way; default: 0"},                      \
-    {                                                                                            \
-        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),            \
-            .sweep = SWEEP, .only = "topology = fat_tree, rail, dragonfly, torus, switches",     \
-            .help = "of every link between switches that other jobs take; default: 0"            \
+#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                            \
+    {"fabric",                                                                                  \
+     "topology",                                                                                \
+     DL_KEY_CHOICE,                                                                             \
+     .choices = dl_fabric_kind_names,                                                           \
+     FIELD(kind),                                                                               \
+     .sweep = SWEEP,                                                                            \
+     .help = "topology of the switches between the nodes' ports. Default: none, where only "    \
+             "[network] bytes_per_s limits"},                                                   \
+        {"fabric",                                                                              \
+         "group_nodes",                                                                         \
+         DL_FABRIC_WHOLE(1, 4096),                                                              \
+         FIELD(group_nodes),                                                                    \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail, dragonfly",                                        \
+         .help = "number of nodes under a leaf switch (fat_tree) or in a group; required"},     \
+        {"fabric",                                                                              \
+         "oversubscription",                                                                    \
+         DL_FABRIC_PURE(1, 1e3),                                                                \
+         FIELD(oversubscription),                                                               \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail",                                                   \
+         .help = "ratio of the rate of a leaf's ports to the rate of its uplinks; default: 1"}, \
+        {"fabric",                                                                              \
+         "pod_groups",                                                                          \
+         DL_FABRIC_WHOLE(0, 4096),                                                              \
+         FIELD(pod_groups),                                                                     \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail",                                                   \
+         .help = "number of groups in a pod, which adds a third level of switches; default: "   \
+                 "0, no pods"},                                                                 \
+        {"fabric",                                                                              \
+         "pod_oversubscription",                                                                \
+         DL_FABRIC_PURE(1, 1e3),                                                                \
+         FIELD(pod_oversubscription),                                                           \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail",                                                   \
+         .help = "ratio of the rate of all uplinks of a pod's leaves to the rate of the "       \
+                 "pod's own uplinks; default: 1"},                                              \
+        {"fabric",                                                                              \
+         "spreading",                                                                           \
+         DL_KEY_CHOICE,                                                                         \
+         .choices = dl_fabric_spreadings,                                                       \
+         FIELD(spreading),                                                                      \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail, switches",                                         \
+         .help = "how flows spread over uplinks. ideal (default): evenly, as over one link "    \
+                 "of their total rate; ecmp: a hash assigns each flow to one uplink"},          \
+        {"fabric",                                                                              \
+         "placement",                                                                           \
+         DL_KEY_CHOICE,                                                                         \
+         .choices = dl_fabric_placements,                                                       \
+         FIELD(placement),                                                                      \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
+         .help = "assignment of nodes to slots. packed (default): group by group; scattered: "  \
+                 "round-robin over all groups (topology = switches: over all switches with "    \
+                 "nodes)"},                                                                     \
+        {"fabric",                                                                              \
+         "slots",                                                                               \
+         DL_KEY_OWN,                                                                            \
+         FIELD(slots),                                                                          \
+         .form = "a, b-c, ...",                                                                 \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
+         .help = "slot of each node, as a scheduler assigned them, in place of placement; "     \
+                 "slots are numbered from 0, group by group"},                                  \
+        {"fabric",                                                                              \
+         "rank_order",                                                                          \
+         DL_KEY_CHOICE,                                                                         \
+         .choices = dl_fabric_orders,                                                           \
+         FIELD(rank_order),                                                                     \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
+         .help = "order of the ranks: by node number (nodes, the default) or by slot "          \
+                 "(switches)"},                                                                 \
+        {"fabric",                                                                              \
+         "router_nodes",                                                                        \
+         DL_FABRIC_WHOLE(1, 4096),                                                              \
+         FIELD(router_nodes),                                                                   \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = dragonfly",                                                        \
+         .help = "number of nodes at a router; default: 1"},                                    \
+        {"fabric",                                                                              \
+         "global_links",                                                                        \
+         DL_FABRIC_WHOLE(1, 4096),                                                              \
+         FIELD(global_links),                                                                   \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = dragonfly",                                                        \
+         .help = "number of links between every two groups, in each direction; default: 1"},    \
+        {"fabric",                                                                              \
+         "size_x",                                                                              \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                \
+         FIELD(size[0]),                                                                        \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = torus",                                                            \
+         .help = "number of switches in the first dimension, one node at each switch; "         \
+                 "required"},                                                                   \
+        {"fabric",                                                                              \
+         "size_y",                                                                              \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                \
+         FIELD(size[1]),                                                                        \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = torus",                                                            \
+         .help = "number of switches in the second dimension; default: 1"},                     \
+        {"fabric",                                                                              \
+         "size_z",                                                                              \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                \
+         FIELD(size[2]),                                                                        \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = torus",                                                            \
+         .help = "number of switches in the third dimension; default: 1"},                      \
+        {"fabric",                                                                              \
+         "link_bytes_per_s",                                                                    \
+         .type = DL_KEY_QUANTITY,                                                               \
+         .dimension = DL_DIMENSION_BYTES_PER_S,                                                 \
+         .low = 1e3,                                                                            \
+         .high = 1e15,                                                                          \
+         FIELD(link_bytes_per_s),                                                               \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = torus, dragonfly",                                                 \
+         .help = "rate of a link between switches; default: the ports' rate"},                  \
+        {"fabric",                                                                              \
+         "hop_ns",                                                                              \
+         .type = DL_KEY_QUANTITY,                                                               \
+         .dimension = DL_DIMENSION_NS,                                                          \
+         .low = 0,                                                                              \
+         .high = 1e9,                                                                           \
+         FIELD(hop_ns),                                                                         \
+         .sweep = SWEEP,                                                                        \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
+         .help = "latency of each switch after the first on a route; default: 0"},              \
+    {                                                                                           \
+        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),           \
+            .sweep = SWEEP, .only = "topology = fat_tree, rail, dragonfly, torus, switches",    \
+            .help = "fraction of every link between switches that other jobs use; default: 0"   \
     }
 #define DL_FABRIC_WHOLE(low_, high_) .type = DL_KEY_INT, .low = low_, .high = high_
 #define DL_FABRIC_PURE(low_, high_) \

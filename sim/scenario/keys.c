@@ -80,66 +80,70 @@ static const dl_key rows[] = {
                                                       "name"},
     {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
      .sweep = ',',
-     .help = "of a worker, rounded up to whole intervals. With [generators]: updates, 60 by "
-             "default. With a lag of averages, uncounted intervals come before them"},
+     .help = "steps of each worker, rounded up to whole intervals. With [generators]: updates, "
+             "60 by default. With a lag of averages, the run starts with additional intervals "
+             "that are not counted"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
-     .help = "first steps of the fastest worker, not counted; steps is then not rounded up. With "
-             "[generators]: 10 by default"},
+     .help = "steps of the fastest worker before the counted ones; steps is then not rounded up. "
+             "With [generators]: 10 by default"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
-     .help = "of all random numbers"},
+     .help = "seed of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
      .sweep = ',', .help = "runs of each point, for its 95 % interval"},
 
     {"scenario", "per_worker", FLAG, .fallback = "no", SCENARIO(per_worker),
-     .help = "also write each worker's mean step and staleness"},
+     .help = "also write the mean step and the staleness of each worker"},
 
     {"machine", "cores", OWN, .form = "integer from 1, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
-     .help = "required without file. workers: one each; measured: the cost file's"},
+     .help = "number of cores; required without file. workers: one for each worker; measured: "
+             "the number in the cost file"},
     {"machine", "workers", OWN, .form = "integer from 1, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
-     .help = "required without placement, layout and [pipeline] gpus. all: the machine's GPUs"},
+     .help = "number of workers; required without placement, layout and [pipeline] gpus. all: "
+             "the machine's GPUs"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
      .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "workers are processes, which exchange by the cost file's [collective ...]s, not "
-             "threads; auto: if it has an allreduce, or is not of dlprof train"},
+     .help = "workers are processes, which exchange in the times of [collective ...] in the cost "
+             "file, not threads; auto: yes if the cost file has an allreduce or is not of dlprof "
+             "train"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
-     .help = "machine file: workers are its GPUs"},
+     .help = "machine file, whose GPUs are the workers"},
     {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
-     .sweep = ',', .help = "of the machine, in place of the machine file's"},
+     .sweep = ',', .help = "number of nodes, in place of the machine file's"},
     {"machine", "price_usd_per_hour", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE,
      .high = 1e5, GPU(price_usd_per_hour),
-     .help = "of a node, in place of the machine file's"},
+     .help = "price of a node, in place of the machine file's"},
     {"machine", "port_bytes_per_s", RATE, GPU(port_bytes_per_s), .sweep = ',',
-     .help = "of each NIC, each direction, in place of the machine file's"},
+     .help = "rate of each NIC in each direction, in place of the machine file's"},
     {"machine", "site_bytes_per_s", RATE, GPU(site_bytes_per_s), .sweep = ',',
-     .help = "between sites, each direction, in place of the machine file's rates"},
+     .help = "rate between sites in each direction, in place of the machine file's"},
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share "
-             "them in turn. Default: worker w has GPU w"},
+     .help = "GPUs of workers 0, 1, ..., ascending, numbered over all nodes; further workers "
+             "share them in turn. Default: GPU w for worker w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
+     .help = "number of workers on each node (431: 4, 3, 1), in place of gpus and workers"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of a worker (one replica), neighbours first: tp=COUNT divide each layer, "
-             "cp=COUNT each sequence, pp=COUNT are stages of its layers, fsdp=COUNT share "
-             "parameters, gradients and optimizer state; dp=COUNT, last: the workers. Default: one "
-             "GPU"},
+     .help = "GPUs of a worker, which hold one replica of the model, innermost axis first: "
+             "tp=COUNT divides each layer, cp=COUNT each sequence, pp=COUNT the layers into "
+             "stages, fsdp=COUNT parameters, gradients and optimizer state; dp=COUNT, last, is "
+             "the number of workers. Default: one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
-     .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one each"},
+     .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one for each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
-     .help = "steps that the host may be ahead of the GPUs"},
+     .help = "number of steps by which the host may be ahead of the GPUs"},
     {"machine", "reads", CHOICE(dl_reads_names), .fallback = "nothing", GPU(reads), .sweep = ',',
-     .help = "results that the host waits for. forward: one of the forward pass, as a loss, before "
-             "it launches the next step; batch: one before each micro-batch (with stages each "
-             "pass), as Megatron-LM does to read a batch's sizes"},
+     .help = "results for which the host waits. forward: one of the forward pass, such as the "
+             "loss, before it launches the next step; batch: one before each micro-batch (with "
+             "stages: each pass), as Megatron-LM does to read the size of a batch"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
-     .help = "host memory of copies is not pinned"},
+     .help = "copies use host memory that is not pinned"},
 
     {"exchange", "shards", OWN, .form = "integer from 1 to 64, workers or nodes",
      .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", USED(SERVER), .sweep = ',',
-     .help = "of the server; workers, nodes: one for each"},
+     .help = "number of shards of the server; workers, nodes: one for each"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", USED(COLLECTIVES),
      .sweep = ',', .help = "of collectives"},
     {"exchange", "nccl", CHOICE(dl_nccl_versions), OF_GPU(machine.nccl), USED(COLLECTIVES),
@@ -148,215 +152,228 @@ static const dl_key rows[] = {
 #include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
-     .help = "of pushed or reduced messages; on cores only with a server"},
+     .help = "compression of pushed or reduced messages; on cores only with a server"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
      SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk",
-     .help = "of the parameters; required there"},
+     .help = "fraction of the parameters that is sent; required"},
 
     {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
      .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,
-     .help = "of a node, to make batches if the cost file has [op input]"},
+     .help = "cores of a node that make batches, if the cost file has [op input]"},
     {"input", "loaders", WHOLE(0, DL_LOADERS_MAX), .fallback = "0", SCENARIO(input.loaders),
      .group = DL_TAKE_CORES, .sweep = ',', .limits = DL_LIMITS_LOADERS,
-     .help = "processes of a worker that make its batches, on the same cores (num_workers of "
-             "PyTorch's DataLoader); 0: it makes them itself"},
+     .help = "processes of a worker that make its batches on the same cores (num_workers of "
+             "PyTorch's DataLoader); 0: the worker makes them itself"},
     {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", SCENARIO(input.prefetch),
      .sweep = ',', .limits = DL_LIMITS_PREFETCH,
-     .help = "batches of a worker made ahead. Default on cores: 2 for each of its loaders"},
+     .help = "batches that are made ahead for each worker. Default on cores: 2 for each of its "
+             "loaders"},
     {"input", "made", EITHER(makings), .fallback = "ahead", GPU(made_at_launch), .sweep = ',',
-     .help = "as prefetch says; at_launch: in host memory when the step is launched, copied when "
-             "it begins"},
+     .help = "when batches are copied to the GPU. ahead: as early as prefetch allows; at_launch: "
+             "a batch is in host memory when the step is launched, and copied when the step "
+             "begins"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
-     .help = "of the time to make a batch"},
+     .help = "distribution of the time to make a batch"},
     {"input", "storage_bytes_per_s", RATE, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
      .limits = DL_LIMITS_STORAGE,
-     .help = "of a node's storage, for [input] stored_bytes_per_sample of the costs. Default: no "
-             "limit"},
+     .help = "rate of a node's storage, for [input] stored_bytes_per_sample of the cost file. "
+             "Default: no limit"},
     {"input", "shared_storage_bytes_per_s", RATE,
      GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
-     .help = "of a file server for all nodes, beside their own storage; its share of the network "
-             "is not simulated"},
+     .help = "rate of a file server for all nodes, in addition to their own storage; its network "
+             "traffic is not simulated"},
     {"input", "storage_ahead_bytes", BYTES(0),
      .fallback = "0", SCENARIO(input.storage_ahead_bytes), .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "that storage reads ahead while idle, or the burst of a disk with a limited rate"},
+     .help = "size that the storage reads ahead while idle, or the burst of a disk with a "
+             "limited rate"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
      SCENARIO(input.cached_frac), .sweep = ',',
-     .help = "share of the samples that need not be read"},
+     .help = "fraction of the samples that are cached and not read"},
 
     {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .fallback = "1", PIPELINE(stages),
      .sweep = ',',
-     .help = "GPUs that share the model's layers: pp of [machine] layout"},
+     .help = "number of pipeline stages, one GPU each: pp of [machine] layout"},
     {"pipeline", "micro_batches", WHOLE(1, DL_MICRO_BATCHES_MAX), .fallback = "1",
      PIPELINE(micro_batches), .sweep = ',',
-     .help = "of a worker's batch. With stages = 1: [sync] accumulate"},
+     .help = "number of micro-batches in a worker's batch. With stages = 1: [sync] accumulate"},
     {"pipeline", "micro_batch", WHOLE(0, INT32_MAX), .fallback = "0", PIPELINE(micro_batch),
      .sweep = ',',
-     .help = "samples of a rank's micro-batch, in place of their number; 0: as micro_batches says"},
+     .help = "samples of a micro-batch on a rank, in place of micro_batches; 0: as micro_batches "
+             "says"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "1f1b", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1",
-     .help = "order of micro-batches; gpipe keeps the activations of all, 1f1b (the default of "
-             "Megatron-LM, DeepSpeed, nanotron and torchtitan) of as many as stages; without a "
-             "flush: pipedream (micro_batches = 1), 2bw (as many as stages, or more)"},
+     .help = "order of micro-batches. gpipe keeps the activations of all micro-batches, 1f1b "
+             "(default of Megatron-LM, DeepSpeed, nanotron and torchtitan) of at most as many as "
+             "there are stages. Without a flush: pipedream (micro_batches = 1), 2bw (at least as "
+             "many micro-batches as stages)"},
     {"pipeline", "chunks", WHOLE(1, DL_STAGE_CHUNKS_MAX), .fallback = "1", PIPELINE(chunks),
      .sweep = ',', .only = "stages > 1",
-     .help = "runs of layers of a stage (virtual stages), with schedule = interleaved"},
+     .help = "groups of layers on each stage (virtual stages), with schedule = interleaved"},
     {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
      .group = DL_TAKE_GPUS, .sweep = '|', .only = "stages > 1",
-     .help = "first layers of stages 1, 2, ...; balanced: by compute time"},
+     .help = "first layers of stages 1, 2, ...; balanced: equal compute times"},
     {"pipeline", "cut_bytes_per_sample", OWN, .form = "one number, or one for each cut",
      .dimension = DL_DIMENSION_BYTES, .low = 0, .high = 1e15, .group = DL_TAKE_GPUS, .sweep = '|',
-     .only = "stages > 1", .help = "that cross each cut; default: of the cost file"},
+     .only = "stages > 1", .help = "bytes per sample that cross each cut; default: from the cost "
+                                   "file"},
     {"pipeline", "gpus", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = '.',
-     .help = "of all workers, in place of [machine] workers"},
+     .help = "GPUs of all workers together, in place of [machine] workers"},
 
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
-     .help = "cost file; this, model or samples_per_s is required. Beside one of these it may have "
-             "costs of exchange only, which take the place of assumed or simulated ones"},
+     .help = "cost file; this, model or samples_per_s is required. Together with one of these it "
+             "may hold costs of exchange only, which replace assumed or simulated ones"},
     {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "cost files of some GPU models of the machine: their operations and memory. Default: "
-             "costs, scaled by data sheets"},
+     .help = "cost files of some GPU models of the machine, for their operations and memory. "
+             "Default: costs, scaled by data sheets"},
     {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
      .sweep = '|',
-     .help = "a network of dlsim --workloads, estimated from its operations "
-             "and the GPU's data sheet"},
+     .help = "a network of dlsim --workloads, estimated from its operations and the GPU's data "
+             "sheet"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
-     .help = "of products; with fp16, bf16 of activations too (autocast); fp8: of linear layers in "
-             "a transformer's blocks, the rest in bf16 (Transformer Engine); auto: bf16 for "
-             "transformers, tf32 for convolutions, where all GPUs have it, else fp32. Exchange is "
-             "in fp32 unless sharded"},
+     .help = "arithmetic of matrix products. fp16, bf16: also the type of activations "
+             "(autocast); fp8: linear layers of a transformer's blocks in fp8, the rest in bf16 "
+             "(Transformer Engine); auto: bf16 for transformers, tf32 for convolutions, if all "
+             "GPUs have it, else fp32. Exchange is in fp32 unless sharded"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
-     .sweep = ',', .only = "model", .help = "auto: momentum for images, adam for transformers"},
+     .sweep = ',', .only = "model", .help = "optimizer. auto: momentum for images, adam for "
+                                            "transformers"},
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
      .sweep = ',', .only = "model",
-     .help = "activations of a transformer computed again in the backward pass: selective: the "
-             "core of attention (Megatron-LM's); full: all but the inputs of blocks; products: all "
-             "but attention and every second product (torchtitan's selective, op); auto: the "
-             "model's own key recompute"},
+     .help = "activations of a transformer that the backward pass computes again. selective: the "
+             "core of attention (Megatron-LM's); full: all but the inputs of blocks; products: "
+             "all but attention and every second product (torchtitan's selective, op); auto: "
+             "from the model's key recompute"},
     {"workload", "lora", WHOLE(0, 65536), .owner = DL_OF_NOBODY, .sweep = ',', .only = "model",
      .help = "rank of adapters that are trained in place of a transformer's weights; 0: none"},
     {"workload", "lora_targets", OWN, .form = "NAME, ...", .only = "lora",
-     .help = "matrices of a block that have them, by PEFT's names, or linear_qkv, linear_fc1, "
-             "all-linear; default: q_proj, v_proj"},
+     .help = "matrices of a block that have adapters, by PEFT's names, or linear_qkv, "
+             "linear_fc1, all-linear; default: q_proj, v_proj"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
      SCENARIO(samples_per_s), .sweep = ',',
-     .help = "throughput of one worker, in place of a cost file: a third of its step is forward, "
-             "two thirds backward, all else assumed"},
+     .help = "throughput of one worker, in place of a cost file: a third of the step is the "
+             "forward pass, two thirds the backward pass, and all other costs are assumed"},
     {"workload", "device", .type = DL_KEY_TEXT, SCENARIO(device), .form = "text",
      .only = "samples_per_s",
-     .help = "GPU that it was measured on; default: the machine's"},
+     .help = "GPU on which the throughput was measured; default: the machine's"},
     {"workload", "batch", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
-     .help = "all workers together; this or batch_per_worker is required"},
+     .help = "samples of a step of all workers together; this or batch_per_worker is required"},
     {"workload", "batch_per_worker", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
-     .help = "for weak scaling"},
+     .help = "samples of a step of one worker, for weak scaling"},
     {"workload", "shares", CHOICE(shares), .fallback = "equal", SCENARIO(shares),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "of a batch over unlike GPUs: equal, or so that all compute for the same time"},
+     .help = "division of a batch among unequal GPUs: equal, or by speed, so that all compute "
+             "for the same time"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
-     .help = "for the time and, on GPUs, the price of an epoch"},
+     .help = "samples of an epoch, for its time and, on GPUs, its price"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
-     SCENARIO(parameter_bytes), .sweep = ',', .help = "of the model, in place of the cost file's"},
+     SCENARIO(parameter_bytes), .sweep = ',', .help = "size of the model, in place of the cost "
+                                                      "file's"},
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES or FACTOR",
      .sweep = ',',
-     .help = "a measured step, to which all compute is scaled: 212ms@8x32 is of 8 workers with 32 "
-             "samples each. Default: of the fewest workers. A number without unit is the factor. "
-             "Of several variants the first was measured"},
+     .help = "a measured step, to which all compute times are scaled: 212ms@8x32 was measured "
+             "with 8 workers and 32 samples each. Default: with the fewest workers. A number "
+             "without unit is the scale factor. Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "
              "of the costs' times; batch_per_worker is the recorded one"},
     {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
-     .help = "costs that the cost file lacks: assume defaults, named with interval and source, or "
-             "refuse to run"},
+     .help = "what to do about costs missing in the cost file: assume defaults, which are named "
+             "with interval and source, or refuse to run"},
     {"workload", "scale", CHOICE(scales), .fallback = "auto", SCENARIO(scale),
      .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "costs of another GPU: auto scales them by data sheets, or as scale_compute says"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "machine file of the GPU that the costs are of"},
+     .help = "machine file of the GPU on which the costs were measured"},
     {"workload", "scale_arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
-     SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = "arithmetic whose "
-                                                                                "peak rates are "
-                                                                                "compared"},
+     SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = 
+             "arithmetic whose peak rates are compared"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
-     .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, dp, ... stand for "
-                                        "a mode and a key"},
+     .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, "
+                                       "dp, ... are names for a mode with a key"},
     DL_SYNC_SWEPT_ROWS(OPTION)
     {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
      .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',',
-     .help = "the optimizer's state too"},
+     .help = "also average the optimizer's state"},
     {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
-     .help = "nesterov: an outer optimizer, whose gradient is the average's movement (DiLoCo); the "
-             "workers keep their state"},
+     .help = "outer optimizer. nesterov: it takes the difference between the average and the "
+             "last one as its gradient (DiLoCo); the workers keep their own optimizer state"},
     {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
      .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
-     .help = "allreduce: the workers of a site, or of a node, average their gradients in each "
-             "step; on GPUs"},
+     .help = "exchange inside a site, or a node. allreduce: its workers average their gradients "
+             "in each step; on GPUs"},
     {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
      .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
-     .help = "of the parameters, averaged in turn, each every interval steps (Streaming DiLoCo)"},
+     .help = "number of fragments of the parameters, which are averaged in turn, each every "
+             "interval steps (Streaming DiLoCo)"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
      .help = "of each shard"},
     {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
-     .help = "of the server: cpu, or GPU K of all; of averages also allreduce. auto: allreduce "
-             "for average and bmuf unless workers share a GPU, server_threads or [exchange] "
-             "shards are given, or the costs have [average]; else cpu"},
+     .help = "place of the server: cpu, or gpu:K, counted over all GPUs; averages also "
+             "allreduce. auto: allreduce for average and bmuf unless workers share a GPU, "
+             "server_threads or [exchange] shards are given, or the costs have [average]; else "
+             "cpu"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
-     .help = "the fastest worker does interval local steps, the others as many as fit into that "
-             "time"},
+     .help = "the fastest worker does interval local steps, and the others as many as fit into "
+             "that time"},
 
     {"syncer", "quorum", SYNCER(quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
-     .help = "uploads that a merge needs"},
+     .help = "number of uploads that a merge needs"},
     {"syncer", "quorum_max", SYNCER(quorum_max), WHOLE(1, DL_WORKERS_MAX),
-     .help = "most uploads in one merge; default: the number of workers"},
+     .help = "maximum number of uploads in one merge; default: the number of workers"},
     {"syncer", "grace_s", SYNCER(grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds to wait for more uploads once there is a quorum"},
     {"syncer", "grace", SYNCER(adaptive), CHOICE(dl_grace_names), .fallback = "fixed",
-     .help = "fixed: all of grace_s; adaptive: until a learner of the quorum is expected to "
-             "upload again"},
+     .help = "end of that wait. fixed: after grace_s; adaptive: earlier, when a learner of the "
+             "quorum is expected to upload again"},
     {"syncer", "scan_s", SYNCER(scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
-     .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen at once"},
+     .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen when it arrives"},
     {"syncer", "weight_power", SYNCER(weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
      .fallback = "0",
-     .help = "an upload that is s versions stale weighs (1 + s)^-weight_power"},
+     .help = "exponent of the weights of uploads: one that is s versions stale has weight (1 + "
+             "s)^-weight_power"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
      .help = "seconds to read, merge and publish, on a machine of its own. Default: [update] of "
-             "the cost file; on cores the work of a thread beside the workers"},
+             "the cost file; on cores the work of a thread that competes with the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
-     .help = "when a learner takes a new version: next: after an upload; replace: after a local "
-             "step too, losing those since the upload; rebase: keeping them; predict: as rebase, "
-             "and it uploads only then"},
+     .help = "when a learner adopts a new version. next: after an upload; replace: also after a "
+             "local step, which loses the steps since the upload; rebase: the same, but keeps "
+             "these steps; predict: as rebase, and it uploads only then"},
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
-     .help = "first: the run ends with the fastest learner's last step; each: with the last "
-             "learner's, and after one more grace time a last merge"},
+     .help = "end of the run. first: at the fastest learner's last step; each: at the last "
+             "learner's, followed by one more grace time and a last merge"},
     {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
-     .fallback = "0", .help = "longest wait of a learner for a new version after an upload, in "
-                              "seconds"},
+     .fallback = "0", .help = "maximum seconds for which a learner waits for a new version after "
+                              "an upload"},
 
     {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
-     .help = "seconds in which a worker is absent while others go on, as 3:100-160; 5:200-: for "
-             "good. Not with inside, which takes worker_mtbf_s of whole sites"},
+     .help = "seconds in which a worker is absent while the others continue: 3:100-160; 5:200- "
+             "is for good. Not with inside, where worker_mtbf_s makes whole sites fail"},
     {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "in place of away: mean seconds from a worker's start or return to its next failure "
-             "(exponential); the others go on"},
+     .help = "mean seconds from a worker's start or return to its next failure (exponential), in "
+             "place of away; the others continue"},
     {"failures", "worker_away_s", ABSENCES(away_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = SECONDS_MAX,
      .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
-     .help = "fails at once: a worker, or all of a site (a node, where the machine has no sites)"},
+     .help = "unit that fails as a whole: a worker, or all workers of a site (a node, if the "
+             "machine has no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "mean seconds between failures of one GPU, or worker on cores, each of which stops all: "
-             "results have goodput and the best checkpoint_steps"},
+     .help = "mean seconds between failures of one GPU, or of one worker on cores; each failure "
+             "stops all workers. Results have the goodput and the best checkpoint_steps"},
     {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = 1e12,
-     .help = "the same of one node (one failure a day: 86400); beside mtbf_s both fail"},
+     .help = "mean seconds between failures of one node (one failure a day: 86400), in addition "
+             "to those of mtbf_s"},
     {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
-     .help = "in place of mtbf_s: times of the failures of one job, from its start"},
+     .help = "times of the failures of one job, from its start, in place of mtbf_s"},
     {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,
      .high = SECONDS_MAX, .fallback = "0",
      .help = "seconds from a failure until the job resumes from its checkpoint"},
@@ -368,136 +385,145 @@ static const dl_key rows[] = {
      .help = "steps of the job; default: those for [target] samples, else [scenario] steps"},
 
     {"target", "samples", WHOLE64(1, 1e18), SCENARIO(target.samples), .sweep = ',',
-     .help = "of synchronous training with this batch until its target: results have its time and "
-             "price"},
+     .help = "samples that synchronous training with this batch needs to reach its target; "
+             "results then have the time and price to the target"},
     {"target", "factor", OWN, .form = "WHERE:FACTOR, ...", .low = DL_TARGET_FACTOR_MIN,
      .high = DL_TARGET_FACTOR_MAX, .sweep = '|', .only = "samples",
-     .help = "on these samples; WHERE is interval NUMBER, staleness NUMBER or a mode, in place of "
-             "the others. Between numbers it is interpolated (logarithm of the interval), beyond "
-             "the largest a row has no time"},
+     .help = "factors on these samples; WHERE is interval NUMBER, staleness NUMBER or, "
+             "overriding both, a mode. Values between two numbers are interpolated (interval: by "
+             "its logarithm); rows beyond the largest number have no time"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE,
-     .help = "how steps vary; trace: as profiled; work: by [work] or [spread] work_frac of the "
-             "costs; none: these count as expected"},
+     .help = "how steps vary. trace: as profiled; work: by [work] or [spread] work_frac of the "
+             "costs; none: not at all, with the expected effect of [work] or work_frac"},
     {"noise", "sigma", .type = DL_KEY_REAL, .low = 1e-6, .high = 100, SCENARIO(sigma), .sweep = ',',
-     .only = "kind = lognormal, gamma", .help = "coefficient of variation; required there"},
+     .only = "kind = lognormal, gamma", .help = "coefficient of variation; required"},
     {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',
-     .help = "factors on forward and backward"},
+     .help = "factors on the forward and backward passes of some workers"},
 
     {"generators", "gpus", GENERATORS(gpus), WHOLE(1, DL_WORKERS_MAX), .column = "gpus_of_both",
-     .help = "of trainer and generators together; default: all of the machine file"},
+     .help = "GPUs of trainer and generators together; default: all of the machine file"},
     {"generators", "generator_gpus", GENERATORS(generator_gpus), WHOLE(1, DL_WORKERS_MAX),
-     .help = "of these that generate; the others train. Default: half"},
+     .help = "GPUs of the generators; the other GPUs train. Default: half of them"},
     {"generators", "replica_gpus", GENERATORS(replica_gpus), WHOLE(1, DL_WORKERS_MAX),
-     .fallback = "1", .help = "GPUs of a replica of the generator"},
+     .fallback = "1", .help = "GPUs of one replica of the generator"},
     {"generators", "place", GENERATORS(colocated), EITHER(places), .fallback = "apart",
-     .help = "apart: trainer and generators each have their GPUs; colocated: they take turns on all of them, "
-             "on policy"},
+     .help = "apart: trainer and generators have their own GPUs; colocated: they take turns on "
+             "all GPUs, on policy"},
     {"generators", "prompts", GENERATORS(prompts), WHOLE(1, 10000000), .required = true,
-     .help = "groups of answers that an update takes"},
+     .help = "groups of answers, one for each prompt, that an update consumes"},
     {"generators", "answers", GENERATORS(answers), WHOLE(1, 100000), .fallback = "8",
-     .help = "to a prompt, which count together: a group"},
+     .help = "answers to a prompt, which form a group"},
     {"generators", "copy_every", GENERATORS(copy_every), WHOLE(1, 1000000), .fallback = "1",
      .help = "updates from one copy of the weights to the next"},
     {"generators", "rule", GENERATORS(rule), CHOICE(dl_rule_names), .fallback = "ahead",
-     .help = "which groups may begin. ahead: begun, less discarded, < (updates + bound + 1) x "
-             "prompts; installed: the same, from the update copied last; window: begun since the "
-             "last copy, and outstanding at it, < (1 + bound) x copy_every x prompts; workers: "
-             "in_flight groups"},
+     .help = "rule by which a group may begin. ahead: if fewer than (updates + bound + 1) x "
+             "prompts have begun, without the discarded ones; installed: the same, with the "
+             "updates up to the last copy; window: if fewer than (1 + bound) x copy_every x "
+             "prompts have begun since the last copy or were outstanding at it; workers: if "
+             "fewer than in_flight groups are in flight"},
     {"generators", "bound", GENERATORS(bound), REAL(0, 1e6), .fallback = "1",
      .column = "staleness_bound",
-     .help = "on staleness, in updates (in windows for rule = window)"},
+     .help = "bound on staleness in updates (rule = window: in windows)"},
     {"generators", "in_flight", GENERATORS(in_flight), WHOLE64(1, 1e9),
-     .help = "groups at most, of all replicas; default: no limit but the rule's"},
+     .help = "maximum number of groups in flight, over all replicas; default: limited by the "
+             "rule only"},
     {"generators", "in_flight_of_replica", GENERATORS(in_flight_of_replica), WHOLE64(1, 1e9),
-     .help = "groups at most, times the replicas (verl: 16)"},
+     .help = "maximum number of groups in flight for each replica (verl: 16); the limit is on "
+             "their sum"},
     {"generators", "buffer", GENERATORS(buffer), WHOLE64(1, 1e9), .only = "rule = workers",
-     .help = "complete groups with which no more begin; default: no limit"},
+     .help = "number of complete groups at which no more begin; default: no limit"},
     {"generators", "age_max", GENERATORS(age_max), REAL(0, 1e6),
-     .help = "groups older than this, in updates, are discarded. Default: none is, generators "
-             "wait by the rule"},
+     .help = "age in updates beyond which groups are discarded. Default: none is discarded, and "
+             "generators wait as the rule says"},
     {"generators", "requeue", GENERATORS(requeue), FLAG, .fallback = "no",
      .help = "prompts of discarded groups are answered again, before new ones"},
     {"generators", "order", GENERATORS(taking), CHOICE(dl_taking_names), .fallback = "completion",
-     .help = "of the groups that the trainer takes: as completed; oldest: of the complete ones the "
-             "first begun; in_order: as begun, waiting for the complete ones"},
+     .help = "order in which the trainer takes groups. completion: as they complete; oldest: the "
+             "complete group that began first; in_order: as they began, waiting for each to "
+             "complete"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
-     .help = "tokens of an answer, cut off at length_cap; this or lengths is required"},
+     .help = "mean tokens of an answer before the cap; this or lengths is required"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
-     .help = "standard deviation over mean, before the cap; log-normal"},
+     .help = "ratio of the standard deviation of lengths to their mean, before the cap; "
+             "log-normal"},
     {"generators", "length_cap", GENERATORS(length_cap), REAL(1, 1e9),
-     .help = "most tokens of an answer; default: no cap"},
+     .help = "maximum tokens of an answer; default: no cap"},
     {"generators", "group_share", GENERATORS(group_share), REAL(0, 1), .fallback = "0.5",
-     .help = "of the variance of the logarithm of lengths, the share that answers to one prompt "
-             "have in common"},
+     .help = "fraction of the variance of the logarithm of lengths that answers to one prompt "
+             "share"},
     {"generators", "lengths", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY, .form = "file", .sweep = ',',
-     .help = "CSV file with a column tokens: lengths that groups take in turn, in place of "
+     .help = "CSV file with a column tokens, whose lengths the groups take in turn, in place of "
              "length_mean"},
     {"generators", "growth", GENERATORS(growth), REAL(-1, 100), .fallback = "0",
-     .help = "of the mean length in 100 updates, as a fraction of the first"},
+     .help = "change of the mean length in 100 updates, as a fraction of the mean at the start"},
     {"generators", "prompt_tokens", GENERATORS(prompt_tokens), REAL(0, 1e9), .fallback = "100",
-     .help = "of a prompt, which the trainer computes with each answer"},
+     .help = "tokens of a prompt, which the trainer processes with each answer"},
     {"generators", "token_s", GENERATORS(token_s), REAL(1e-12, 1e6),
-     .help = "a of a replica's curve: with c requests each gets 1 / (a + b c) tokens a second. "
-             "Default: [generator] of the cost file, else estimated for [workload] model"},
+     .help = "coefficient a of a replica's speed: with c requests, each gets 1 / (a + b c) "
+             "tokens per second. Default: [generator] of the cost file, else estimated for "
+             "[workload] model"},
     {"generators", "request_token_s", GENERATORS(request_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "b of that"},
+     .help = "coefficient b of a replica's speed"},
     {"generators", "rates", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY,
      .form = "REQUESTS:TOKENS, ...", .sweep = '|',
-     .help = "in place of token_s: tokens a second of a replica by its requests in flight"},
+     .help = "tokens per second of a replica by its number of requests in flight, in place of "
+             "token_s"},
     {"generators", "requests_max", GENERATORS(requests_max), WHOLE(1, 10000000),
-     .help = "requests in flight on a replica at most. Default: 256, or what fits into its memory"},
+     .help = "maximum number of requests in flight on a replica. Default: 256, or the number "
+             "that fits into its memory"},
     {"generators", "train_fixed_s", GENERATORS(train_fixed_s), REAL(0, 1e9), .fallback = "0",
-     .help = "seconds of an update, whatever its tokens and GPUs"},
+     .help = "seconds of an update that depend neither on its tokens nor on the GPUs"},
     {"generators", "train_token_gpu_s", GENERATORS(train_token_gpu_s), REAL(0, 1e6),
-     .help = "GPU seconds of an update for each of its tokens. Default: [trainer] of the cost "
-             "file, else the scenario's step is simulated"},
+     .help = "GPU seconds of an update per token. Default: [trainer] of the cost file, else the "
+             "scenario's step is simulated"},
     {"generators", "on_policy_s", GENERATORS(on_policy_s), REAL(1e-9, 1e9),
      .help = "measured seconds of an update on policy, in place of the trainer's keys"},
     {"generators", "on_policy_generation_frac", GENERATORS(on_policy_generation_frac), REAL(0.001, 0.999),
-     .help = "generation's share of that update without switch_s. Default: by the replica's curve"},
+     .help = "fraction of that update, without switch_s, that is generation. Default: from the "
+             "replica's speed"},
     {"generators", "on_policy_gpus", GENERATORS(on_policy_gpus), WHOLE(1, 10000000),
-     .help = "of that update. Default: gpus"},
+     .help = "GPUs of that update. Default: gpus"},
     {"generators", "on_policy_length", GENERATORS(on_policy_length), REAL(1, 1e9),
-     .help = "tokens of an answer in that update. Default: length_mean"},
+     .help = "mean tokens of an answer in that update. Default: length_mean"},
     {"generators", "train_fixed_frac", GENERATORS(train_fixed_frac), REAL(0, 1),
-     .help = "of the trainer's part of on_policy_s, the share that its GPUs do not divide. "
+     .help = "fraction of the trainer's part of on_policy_s that does not shrink with more GPUs. "
              "Default: 0.5 (0.25 to 1)"},
     {"generators", "log_probs", GENERATORS(log_probs), CHOICE(dl_log_probs_names),
      .fallback = "never",
      .help = "when the trainer computes log-probabilities again"},
     {"generators", "log_prob_frac", GENERATORS(log_prob_frac), REAL(0, 100), .fallback = "0.3333",
-     .help = "added by that to a token of an update: a forward pass is a third of it"},
+     .help = "time of that per token, as a fraction of the update's; a forward pass is a third"},
     {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9), .fallback = "0",
-     .help = "seconds of a copy of the weights, which stops the trainer"},
+     .help = "seconds of a copy of the weights, during which the trainer stops"},
     {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
-     .help = "for which a replica stops at the end of its copy. Default: copy_s, 0 with copies = "
-             "in_turn"},
+     .help = "seconds for which a replica stops at the end of its copy. Default: copy_s; with "
+             "copies = in_turn: 0"},
     {"generators", "copies", GENERATORS(in_turn), EITHER(copyings), .fallback = "at_once",
-     .help = "to all replicas together, or one after another"},
+     .help = "copy the weights to all replicas at once, or to one after another"},
     {"generators", "partial", GENERATORS(drains), EITHER(partials), .fallback = "yes",
-     .help = "answers in flight go on with the new weights (partial rollouts); no: they end "
-             "before the copy"},
+     .help = "yes: answers in flight continue with the new weights (partial rollouts); no: they "
+             "end before the copy"},
     {"generators", "prefill_token_s", GENERATORS(prefill_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "stop of a replica after a copy, for each token in flight, whose cache it makes "
-             "again"},
+     .help = "seconds for which a replica stops after a copy, per token in flight, to compute "
+             "its KV cache again"},
     {"generators", "switch_s", GENERATORS(switch_s), REAL(0, 1e9), .fallback = "0",
-     .help = "for both changes of sides of a colocated step"},
+     .help = "seconds of a colocated step to switch to generation and back"},
     {"generators", "tool_s", GENERATORS(tool_s), REAL(0, 1e9), .fallback = "0",
-     .help = "mean wait of a group for tools or rewards, after its answers"},
+     .help = "mean seconds for which a group waits for tools or rewards, after its answers"},
     {"generators", "tool_cv", GENERATORS(tool_cv), REAL(0, 10), .fallback = "1",
-     .help = "its standard deviation over mean; log-normal; 0: all alike"},
+     .help = "ratio of the standard deviation of that wait to its mean; log-normal; 0: constant"},
     {"generators", "validation_s", GENERATORS(validation_s), REAL(0, 1e9), .fallback = "0",
      .help = "seconds of a validation"},
     {"generators", "validation_every", GENERATORS(validation_every), WHOLE64(1, 1e9),
-     .help = "updates; default: there is none"},
+     .help = "updates between validations; default: no validation"},
     {"generators", "validation_stops", GENERATORS(validation_stops), CHOICE(stops),
-     .fallback = "both", .help = "the sides that wait for it"},
+     .fallback = "both", .help = "which side waits for the validation"},
     {"generators", "micro_batch", GENERATORS(micro_batch), WHOLE(1, 100000), .fallback = "1",
-     .help = "samples of a worker's pass, where the scenario's own step is simulated"},
+     .help = "samples of a worker's pass, if the scenario's own step is simulated"},
     {"generators", "usd_per_gpu_hour", GENERATORS(usd_per_gpu_hour), REAL(0, 1e6),
-     .help = "price of one of gpus. Default: by [machine] price_usd_per_hour"},
+     .help = "price of one GPU. Default: from [machine] price_usd_per_hour"},
 
     {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
 };
