@@ -164,6 +164,35 @@ int dl_machine_site(const dl_machine *machine, int node)
     return (int)((int64_t)node * machine->site_count / machine->nodes);
 }
 
+static void free_sites(dl_machine *machine)
+{
+    for (int i = 0; i < machine->site_count; i++)
+        free(machine->sites[i].name);
+    free(machine->sites);
+    free(machine->site_pairs);
+    machine->sites = NULL;
+    machine->site_pairs = NULL;
+    machine->site_count = machine->site_pair_count = 0;
+}
+
+void dl_machine_set_sites(dl_machine *machine, int count)
+{
+    free_sites(machine);
+    machine->sites = dl_calloc((size_t)count, sizeof *machine->sites, "sites");
+    while (machine->site_count < count) {
+        dl_site *site = &machine->sites[machine->site_count++];
+        site->name = dl_format("%d", machine->site_count);
+    }
+}
+
+void dl_machine_set_site_latency(dl_machine *machine, double ns)
+{
+    for (int i = 0; i < machine->site_count; i++)
+        machine->sites[i].latency_ns = (dl_quantity){.value = ns / 2, .known = true};
+    for (int i = 0; i < machine->site_pair_count; i++)
+        machine->site_pairs[i].latency_ns = (dl_quantity){0};
+}
+
 int dl_machine_domains(const dl_machine *machine)
 {
     return machine->site_count > 0 ? machine->site_count : machine->nodes;
@@ -196,10 +225,7 @@ void dl_machine_free(dl_machine *machine)
         free(machine->sources[i].text);
     }
     free(machine->sources);
-    for (int i = 0; i < machine->site_count; i++)
-        free(machine->sites[i].name);
-    free(machine->sites);
-    free(machine->site_pairs);
+    free_sites(machine);
     free(machine->protocols);
     for (int i = 0; i < machine->fabric.switch_count; i++)
         free(machine->fabric.switches[i].name);
@@ -227,8 +253,6 @@ void dl_machine_free(dl_machine *machine)
 #define SIZES DL_DIMENSION_BYTES, 1e6, 1e15
 #define TIMES DL_DIMENSION_NS, 0, 1e9
 #define LONG_TIMES DL_DIMENSION_NS, 0, 1e12
-#define PACKET DL_DIMENSION_BYTES, 576, 65535
-#define WINDOW DL_DIMENSION_BYTES, 1, 1e10
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
 #define SLOWDOWN DL_DIMENSION_PURE, 1, 1e3
 #define CAPABILITY DL_DIMENSION_PURE, 1, 99
@@ -269,6 +293,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
             owner, offsetof(type, member), 0, .help = words                                      \
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
+#define NETWORK(member) .owner = OF_NETWORK, .offset = offsetof(dl_machine, member)
 /* The key `source`: source of a section's numbers with bounds. */
 #define SOURCE(section) \
     OWN(section, "source", "text", false, "source of the numbers with bounds in this section")
@@ -408,11 +433,7 @@ static const dl_key rows[] = {
           "minimum slowdown of computing during collectives inside a node; a larger [overlap] "
           "slowdown of the costs replaces it"),
     SOURCE("overlap"),
-    TIMED("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
-          "maximum rate of the core that joins the nodes; default: no limit"),
-    TIMED("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,
-          "setup time of the library's connections: before the first step of allreduce, or at "
-          "the first average of a run"),
+    DL_NETWORK_ROWS(NETWORK, 0, "1"),
     SOURCE("network"),
     DL_FABRIC_ROWS(FABRIC, 0),
     OWN("netswitch *", "parent", "name of a [netswitch]", false,
@@ -455,23 +476,6 @@ static const dl_key rows[] = {
              "in each direction, in addition to the sites' own limits; default: no limit"),
     QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
              "additional latency between the two sites, one way; default: 0"),
-    WHOLE("tcp", "sockets", OF_NETWORK, dl_machine, tcp.sockets, 1, 64, "1", false,
-          "number of parallel sockets of a channel; with this section nodes exchange over TCP, "
-          "and port rates are those of the wire"),
-    WHOLE("tcp", "channels", OF_NETWORK, dl_machine, tcp.channels, 1, 32, "1", false,
-          "number of channels that share the bytes of a collective, each with its own sockets"),
-    QUANTITY("tcp", "mtu_bytes", OF_NETWORK, dl_machine, tcp.mtu_bytes, PACKET, false,
-             "maximum packet size, IP header included; default: 1500"),
-    QUANTITY("tcp", "window_bytes", OF_NETWORK, dl_machine, tcp.window_bytes, WINDOW, false,
-             "maximum number of bytes in flight on a socket; default: no limit"),
-    TIMED("tcp", "socket_bytes_per_s", OF_NETWORK, dl_machine, tcp.socket_bytes_per_s, RATES, false,
-          "maximum rate of a socket (5 Gb/s between EC2 instances outside a placement group); "
-          "default: no limit"),
-    TIMED("tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
-          "capacity of the queue before a port, as time at the port's rate (latency of tc's "
-          "token bucket); default without queue_bytes: no limit"),
-    QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
-             "capacity added to queue_ns (burst of tc's token bucket)"),
     SOURCE("tcp"),
     TIMED("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
           "time to launch a collective"),
@@ -766,16 +770,20 @@ dl_status dl_machine_read_node(const dl_machine_reader *r)
     return check_node(r);
 }
 
+void dl_machine_take_tcp(dl_machine *machine)
+{
+    dl_tcp *tcp = &machine->tcp;
+    tcp->given = true;
+    if (tcp->mtu_bytes.known) return;
+    tcp->mtu_bytes = (dl_quantity){.value = MTU_BYTES, .known = true, .origin = DL_ORIGIN_ASSUMED};
+}
+
 static dl_status read_network(const dl_machine_reader *r)
 {
     dl_machine *m = r->machine;
     const dl_status status = dl_keys_read(&dl_machine_keys, OF_NETWORK, r->ini, NULL, m, r->err);
-    m->tcp.given = dl_ini_section_line(r->ini, "tcp") > 0;
     m->tcp.time_factor = 1;
-    if (m->tcp.given && !m->tcp.mtu_bytes.known) {
-        m->tcp.mtu_bytes =
-            (dl_quantity){.value = MTU_BYTES, .known = true, .origin = DL_ORIGIN_ASSUMED};
-    }
+    if (dl_ini_section_line(r->ini, "tcp") > 0) dl_machine_take_tcp(m);
     return status;
 }
 

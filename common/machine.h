@@ -273,6 +273,73 @@ extern const char *const dl_fabric_spreadings[]; /* "ideal", "ecmp", NULL */
 extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL */
 extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
+/* Rows of [network] and [tcp] in machine files and scenarios; values of the scenario override those
+ * of the machine file. FIELD(member) gives a row's owner and offset; ONE is the default of counts:
+ * "1", or NULL where the value stays as it is. */
+#define DL_NETWORK_ROWS(FIELD, SWEEP, ONE)                                                       \
+    {"network",                                                                                  \
+     "bytes_per_s",                                                                              \
+     DL_NETWORK_NUMBER(BYTES_PER_S, 1e3, 1e15, true),                                            \
+     FIELD(network_bytes_per_s),                                                                 \
+     .sweep = SWEEP,                                                                             \
+     .help = "maximum rate of the core that joins the nodes; default: no limit"},                \
+        {"network",                                                                              \
+         "first_use_ns",                                                                         \
+         DL_NETWORK_NUMBER(NS, 0, 1e12, true),                                                   \
+         FIELD(first_use_ns),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .help = "setup time of the library's connections: before the first step of allreduce, " \
+                 "or at the first average of a run"},                                            \
+        {"tcp",                                                                                  \
+         "sockets",                                                                              \
+         DL_FABRIC_WHOLE(1, 64),                                                                 \
+         .fallback = ONE,                                                                        \
+         FIELD(tcp.sockets),                                                                     \
+         .sweep = SWEEP,                                                                         \
+         .help = "number of parallel sockets of a channel (default 1); with this section nodes " \
+                 "exchange over TCP, and port rates are those of the wire"},                     \
+        {"tcp",                                                                                  \
+         "channels",                                                                             \
+         DL_FABRIC_WHOLE(1, 32),                                                                 \
+         .fallback = ONE,                                                                        \
+         FIELD(tcp.channels),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .help = "number of channels that share the bytes of a collective (default 1), each "    \
+                 "with its own sockets"},                                                        \
+        {"tcp",                                                                                  \
+         "mtu_bytes",                                                                            \
+         DL_NETWORK_NUMBER(BYTES, 576, 65535, false),                                            \
+         FIELD(tcp.mtu_bytes),                                                                   \
+         .sweep = SWEEP,                                                                         \
+         .help = "maximum packet size, IP header included; default: 1500"},                      \
+        {"tcp",                                                                                  \
+         "window_bytes",                                                                         \
+         DL_NETWORK_NUMBER(BYTES, 1, 1e10, false),                                               \
+         FIELD(tcp.window_bytes),                                                                \
+         .sweep = SWEEP,                                                                         \
+         .help = "maximum number of bytes in flight on a socket; default: no limit"},            \
+        {"tcp",                                                                                  \
+         "socket_bytes_per_s",                                                                   \
+         DL_NETWORK_NUMBER(BYTES_PER_S, 1e3, 1e15, true),                                        \
+         FIELD(tcp.socket_bytes_per_s),                                                          \
+         .sweep = SWEEP,                                                                         \
+         .help = "maximum rate of a socket (5 Gb/s between EC2 instances outside a placement "   \
+                 "group); default: no limit"},                                                   \
+        {"tcp",                                                                                  \
+         "queue_ns",                                                                             \
+         DL_NETWORK_NUMBER(NS, 0, 1e9, true),                                                    \
+         FIELD(tcp.queue_ns),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .help = "capacity of the queue before a port, as time at the port's rate (latency of "  \
+                 "tc's token bucket); default without queue_bytes: no limit"},                   \
+    {                                                                                            \
+        "tcp", "queue_bytes", DL_NETWORK_NUMBER(BYTES, 1, 1e10, false), FIELD(tcp.queue_bytes),  \
+            .sweep = SWEEP, .help = "capacity added to queue_ns (burst of tc's token bucket)"    \
+    }
+#define DL_NETWORK_NUMBER(dimension_, low_, high_, bounds_)                                      \
+    .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_##dimension_, .low = low_, .high = high_, \
+    .bounds = bounds_
+
 /* Rows of [fabric] in machine files and scenarios; values of the scenario override those of the
  * machine file. FIELD(member) gives a row's owner and offset. */
 #define DL_FABRIC_ROWS(FIELD, SWEEP)                                                            \
@@ -466,6 +533,13 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
  * to rounding. */
 int dl_machine_site(const dl_machine *machine, int node);
 
+/* Divides the nodes among `count` >= 1 sites, named 1, 2, ..., in place of those of the file,
+ * without limits and latencies. */
+void dl_machine_set_sites(dl_machine *machine, int count);
+
+/* Sets the time of a message from any site to any other, one way, in place of the file's. */
+void dl_machine_set_site_latency(dl_machine *machine, double ns);
+
 /* Network domains: the sites, or the nodes if the machine has no sites. Return their number, and
  * the domain of a node. */
 int dl_machine_domains(const dl_machine *machine);
@@ -478,6 +552,9 @@ dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_M
 /* Checks that an int can hold the number of GPUs, after the caller may have changed the number of
  * nodes. Returns DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
+
+/* Makes the nodes exchange over TCP, with packets of Ethernet unless the machine has others. */
+void dl_machine_take_tcp(dl_machine *machine);
 
 /* Reads [fabric] slots of a machine file or a scenario into the machine, if given. Returns
  * DL_ERR_RANGE. */

@@ -556,6 +556,27 @@ static void add_slots(note_list *list, const dl_variant *variant)
     free(own);
 }
 
+/* Notes the keys of the scenario that replace parts of the machine's network. */
+static void add_network(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    char *names = NULL;
+    for (size_t k = 0; k < dl_scenario_keys.count; k++) {
+        const dl_key *key = &dl_scenario_keys.rows[k];
+        if (!scenario->given[k] ||
+            (strcmp(key->section, "network") != 0 && strcmp(key->section, "tcp") != 0))
+            continue;
+        char *name = dl_format("[%s] %s", key->section, key->name);
+        dl_join(&names, ", ", name);
+        free(name);
+    }
+    if (names == NULL) return;
+    add(list, dl_format("the scenario sets %s in place of the values of %s, whose network it keeps "
+                        "otherwise",
+                        names, dl_base_name(scenario->gpu->machine.path)));
+    free(names);
+}
+
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
 {
     note_list list = {0};
@@ -579,6 +600,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_host(&list, variant);
         add_external(&list, variant);
         add_slots(&list, variant);
+        add_network(&list, variant);
     }
     if (leading != NULL) *leading = list.count;
     for (size_t v = 0; v < study->variant_count; v++) {

@@ -19,6 +19,7 @@
 #define KEY(type, member, key, use, ...) \
     {"exchange", key, OF_GPU(member), USED(use), .sweep = ',', __VA_ARGS__},
 #define FABRIC(member) GPU(machine.fabric.member)
+#define NETWORK(member) GPU(machine.member)
 #define PIPELINE(member) \
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
 #define GENERATORS(member) \
@@ -119,6 +120,13 @@ static const dl_key rows[] = {
      .help = "rate of each NIC in each direction, in place of the machine file's"},
     {"machine", "site_bytes_per_s", RATE, GPU(site_bytes_per_s), .sweep = ',',
      .help = "rate between sites in each direction, in place of the machine file's"},
+    {"network", "sites", WHOLE(1, DL_WORKERS_MAX), GPU(sites), .sweep = ',',
+     .help = "number of sites with equal parts of the nodes, in place of the machine file's; their "
+             "rate is [machine] site_bytes_per_s"},
+    {"network", "site_latency_ns", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_NS,
+     .high = 1e9, GPU(site_latency_ns), .sweep = ',',
+     .help = "latency between two sites, one way, in place of the machine file's"},
+    DL_NETWORK_ROWS(NETWORK, ',', NULL),
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, numbered over all nodes; further workers "

@@ -22,7 +22,7 @@
 #include "sim/target.h"
 
 #define DL_WORKERS_MAX 10000000 /* each worker takes about 1.5 KB of memory */
-#define DL_SCENARIO_KEYS_MAX 200
+#define DL_SCENARIO_KEYS_MAX 216
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
 #define DL_CORES_GPU 0 /* workers are GPUs */

@@ -22,6 +22,10 @@ static const char no_experts[] = "mixtures of experts and expert parallelism are
 static const char split[] = "write --layout pp=COUNT, which splits the model";
 static const char of_ports[] = "write it after the machine's name, as 2x2xrtx4090@1gbe, or --set "
                                "machine.port_bytes_per_s=1Gb/s; the machine file has it too";
+static const char of_delays[] = "between sites it is [network] site_latency_ns; the machine file "
+                                "has that of each link, as --save-machine FILE writes it";
+static const char of_sites[] = "write [network] sites, site_latency_ns and [machine] "
+                               "site_bytes_per_s; unlike sites are in the machine file";
 static const char of_machine[] = "the machine file has it, which --save-machine FILE writes";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 
@@ -62,6 +66,9 @@ const dl_word dl_scenario_words[] = {
     {"host", NULL, of_machine},
     {"network", NULL, of_ports},
     {"bandwidth", NULL, of_ports},
+    {"latency", NULL, of_delays},
+    {"site", NULL, of_sites},
+    {"between", NULL, of_sites},
     {"servers", "exchange.shards", NULL},
     {"bound", "sync.bound", NULL},
     {"seq_len", NULL, tokens},

@@ -197,6 +197,46 @@ static dl_status check_fabric(const dl_machine *machine, const dl_ini *ini, dl_e
                            why.text);
 }
 
+/* Whether some link between sites has a rate, which [machine] site_bytes_per_s then replaces. */
+static bool limits_sites(const dl_machine *machine)
+{
+    bool limits = false;
+    for (int i = 0; i < machine->site_count; i++)
+        limits |= machine->sites[i].bytes_per_s.known;
+    for (int i = 0; i < machine->site_pair_count; i++)
+        limits |= machine->site_pairs[i].bytes_per_s.known;
+    return limits;
+}
+
+/* Takes the scenario's sites, and [tcp]. The keys of [network] and [tcp] that a machine file has
+ * too are in the machine already. */
+static dl_status take_network(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err)
+{
+    static const char *const of_sites[][2] = {{"network", "site_latency_ns"},
+                                              {"machine", "site_bytes_per_s"}};
+    dl_machine *machine = &gpu->machine;
+    if (dl_ini_section_line(ini, "tcp") > 0) dl_machine_take_tcp(machine);
+    if (gpu->sites > machine->nodes) {
+        return dl_ini_error(ini, dl_ini_find(ini, "network", "sites"), DL_ERR_RANGE, err,
+                            "%d sites, but %s has %d nodes: [machine] nodes adds nodes", gpu->sites,
+                            machine->path, machine->nodes);
+    }
+    if (gpu->sites > 0) dl_machine_set_sites(machine, gpu->sites);
+    for (size_t i = 0; i < DL_LENGTH(of_sites); i++) {
+        const dl_ini_entry *entry = dl_ini_find(ini, of_sites[i][0], of_sites[i][1]);
+        if (entry == NULL || machine->site_count > 0) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "%s has no sites: this needs [network] sites (--set network.sites=2)",
+                            machine->path);
+    }
+    if (gpu->site_bytes_per_s.known && !limits_sites(machine))
+        for (int i = 0; i < machine->site_count; i++)
+            machine->sites[i].bytes_per_s = gpu->site_bytes_per_s;
+    if (gpu->site_latency_ns.known)
+        dl_machine_set_site_latency(machine, gpu->site_latency_ns.value);
+    return DL_OK;
+}
+
 static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
                                   const dl_ini_entry *file, dl_sweep_lists *lists, dl_error *err)
 {
@@ -209,6 +249,7 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     if ((status = read_gpus(gpu, ini, err)) ||
         (status = read_placement(gpu, ini, &lists->workers, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, gpu, err)) ||
+        (status = take_network(gpu, ini, err)) ||
         (status = dl_machine_read_slots(&gpu->machine, ini, err)) ||
         (status = check_fabric(&gpu->machine, ini, err)) || (status = read_shards(gpu, ini, err)) ||
         (status = read_algorithm(gpu, ini, err))) {

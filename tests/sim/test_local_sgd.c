@@ -451,6 +451,32 @@ static void sites_are_as_far_as_the_file_says(void **state)
     assert_near(step_ms_of(8, far, "", "steps = 4\n", "", rest), STEP_MS + 2 * bytes_ms + 20, 1e-3);
 }
 
+/* The same two sites, given by the scenario for a machine without sites; then in place of those of
+ * the file: no other rate, no pair, another delay. */
+static void the_scenario_divides_a_machine_into_sites(void **state)
+{
+    (void)state;
+    const char *rest = "[network]\nsites = 2\nsite_latency_ns = 20ms\n"
+                       "[sync]\nmode = average\nwhere = allreduce\n" RING;
+    const char *late = "[network]\nsite_latency_ns = 10ms\n"
+                       "[sync]\nmode = average\nwhere = allreduce\n" RING;
+    const char *core = "[network]\nsites = 2\nbytes_per_s = 100MB/s\n"
+                       "[sync]\nmode = average\nwhere = allreduce\n" RING;
+    const char *own = "[site a]\nbytes_per_s = 10MB/s\n[site b]\n[site c]\n"
+                      "[between a b]\nbytes_per_s = 50MB/s\nlatency_ns = 70ms\n";
+    const char *rates[] = {"site_bytes_per_s = 100MB/s\n", "site_bytes_per_s = 50MB/s\n"};
+    const double bytes_ms = 2 * 7.0 / 8 * 8 / 0.1;
+    for (int r = 0; r < 2; r++) {
+        const double expected_ms = STEP_MS + bytes_ms * (r + 1) + 20;
+        assert_near(step_ms_of(8, "", "", "steps = 4\n", rates[r], rest), expected_ms, 1e-3);
+        assert_near(step_ms_of(8, own, "", "steps = 4\n", rates[r], rest), expected_ms, 1e-3);
+    }
+    own = "[site a]\nbytes_per_s = 100MB/s\n[site b]\n[between a b]\nlatency_ns = 70ms\n";
+    assert_near(step_ms_of(8, own, "", "steps = 4\n", "", late), STEP_MS + bytes_ms + 10, 1e-3);
+    /* All eight edges of the ring pass through the core, a rate that has nothing to do with sites. */
+    assert_near(step_ms_of(8, "", "", "steps = 4\n", "", core), STEP_MS + 8 * bytes_ms, 1e-3);
+}
+
 /* Two sites of two nodes: after each step 8 MB between two nodes, 8 ms, and then the update; after
  * every eighth step an average of all nodes. Each node averages one half with its counterpart, so
  * that 8 MB leave each site at 500 MB/s, 16 ms, and the nodes of a site exchange their halves, 4
@@ -558,6 +584,7 @@ int main(void)
         cmocka_unit_test(averages_at_the_end_are_abandoned),
         cmocka_unit_test(impossible_lags_and_fragments_are_refused),
         cmocka_unit_test(sites_are_as_far_as_the_file_says),
+        cmocka_unit_test(the_scenario_divides_a_machine_into_sites),
         cmocka_unit_test(two_levels_exchange_inside_and_between),
         cmocka_unit_test(buffers_are_sent_before_each_step),
         cmocka_unit_test(over_tcp_headers_and_acknowledgements_count),
