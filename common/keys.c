@@ -510,6 +510,15 @@ static bool any_takes_lists(const dl_keys *keys)
     return i < keys->count;
 }
 
+/* Whether `section` is the name "op", the pattern "op *", or a section "op conv" of it. */
+static bool is_asked(const char *pattern, const char *section)
+{
+    const size_t bytes = strlen(section);
+    const bool is_name = strncmp(pattern, section, bytes) == 0 &&
+                         (pattern[bytes] == '\0' || strcmp(pattern + bytes, " *") == 0);
+    return is_name || admits(pattern, section);
+}
+
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
                    dl_key_takes_fn takes, const dl_keys *before)
 {
@@ -519,10 +528,7 @@ bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_
         const dl_key *rows = &keys->rows[i];
         length = section_length(keys, i);
         alike = section == NULL ? alike_length(keys, i) : 0;
-        if (section != NULL && !admits(rows->section, section) &&
-            strcmp(rows->section, section) != 0) {
-            continue;
-        }
+        if (section != NULL && !is_asked(rows->section, section)) continue;
         char of_all[200];
         const bool shared = all_taken_by(rows, length, takes, of_all, sizeof of_all);
         const bool known = before != NULL && is_like(before, rows, length);

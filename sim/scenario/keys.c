@@ -569,6 +569,8 @@ void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes)
     }
 }
 
+#define SECTIONS_MAX 200 /* of the three files */
+
 dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_error *err)
 {
     const struct {
@@ -611,12 +613,16 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     }
     if (found) return DL_OK;
     char hint[300];
-    const char *names[DL_SCENARIO_KEYS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
-        const char *name = dl_scenario_keys.rows[i].section;
-        if (dl_names_find(name, names, count) < 0) names[count++] = name;
+    const char *names[SECTIONS_MAX];
+    size_t count = 0, of_scenario = 0;
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        for (size_t i = 0; i < files[f].keys->count && count < SECTIONS_MAX; i++) {
+            const char *name = files[f].keys->rows[i].section;
+            if (dl_names_find(name, names, count) < 0) names[count++] = name;
+        }
+        if (f == 0) of_scenario = count;
     }
+    if (dl_names_nearest(section, names, count) < 0) count = of_scenario;
     dl_names_hint(hint, sizeof hint, section, names, count);
     return dl_error_set(err, DL_ERR_USAGE, "no file has a section [%s]%s", section, hint);
 }

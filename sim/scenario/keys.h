@@ -81,9 +81,10 @@ int dl_key_option(const dl_key *key);
  * text[bytes]. */
 void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
 
-/* Prints the reference of the keys of scenarios, machines and costs: of one section, or of all if
- * `section` is NULL. `markdown`: in the format of docs/keys.md. DL_ERR_USAGE, with the nearest
- * name, for an unknown section. */
+/* Prints the reference of the keys of scenarios, machines and costs: of all if `section` is NULL,
+ * else of one section ("sync") or one sort of them ("gpu_model"). `markdown`: in the format of
+ * docs/keys.md. DL_ERR_USAGE for an unknown section, with the nearest name or, if none is near,
+ * those of a scenario. */
 dl_status dl_keys_reference(FILE *out, const char *section, bool markdown,
                             dl_error *err) DL_MUST_CHECK;
 

@@ -155,6 +155,8 @@ cmp -s r.csv old.csv && cmp -s t.json old.json || { echo "FAIL: a failed run tou
 # Notes report values decided by a default, and given values only for input, which may be set too low.
 expect 0 "  cores" --keys input
 expect 2 "did you mean 'input'?" --keys inptu
+expect 2 "did you mean 'host'?" --keys hos
+expect 0 "  fp32_flop_per_s" --keys gpu_model
 t4=$(cd "$(dirname "$0")/../.." && pwd)/scenarios/t4
 mkdir -p t4
 sed -e "/^cores/d" -e "s|= *\.\./|= $t4/../|" "$t4/allreduce.ini" >t4/slow_input.ini
