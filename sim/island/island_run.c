@@ -148,8 +148,7 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
         const int of = dl_split_rank(split, rank->stage, n / split->tensor);
         gpus.first = dl_split_gpu(split, of, n % split->tensor);
         const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpus);
-        if (!(memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes))
-            most = memory;
+        dl_gpu_memory_most(&most, &memory);
     }
     free(own);
     return most;
@@ -165,8 +164,7 @@ static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *co
     for (int s = first; s <= last && status == DL_OK; s++) {
         const dl_memory_rank rank = dl_run_rank(&ranks, s);
         const dl_gpu_memory memory = memory_of(scenario, point, &rank);
-        if (memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes) continue;
-        most = memory;
+        dl_gpu_memory_most(&most, &memory);
     }
     dl_run_ranks_close(&ranks);
     return most;

@@ -265,11 +265,15 @@ typedef struct dl_gpu_point {
                           * optimizer */
 } dl_gpu_point;
 
-/* Needed and available memory of the fullest GPU. NaN if its needs are unknown. */
+/* Needed and available memory of the fullest GPU. needs_bytes is NaN if any GPU's needs are unknown;
+ * has_bytes is NaN if there is no GPU yet. */
 typedef struct dl_gpu_memory {
     double needs_bytes, has_bytes;
     dl_gpu_content content; /* content of needs_bytes */
 } dl_gpu_memory;
+
+/* Replaces *most if the other memory is fuller, or if its needs are unknown. */
+void dl_gpu_memory_most(dl_gpu_memory *most, const dl_gpu_memory *other);
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
 

@@ -341,15 +341,24 @@ static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *p
     return bytes;
 }
 
-/* Replaces *most by the content of this GPU if it fills a larger fraction of the GPU's memory, or
- * if either fraction is unknown. */
+void dl_gpu_memory_most(dl_gpu_memory *most, const dl_gpu_memory *other)
+{
+    const bool is_known = !isnan(most->has_bytes);
+    if (is_known && isnan(most->needs_bytes)) return;
+    if (is_known && other->needs_bytes / other->has_bytes <= most->needs_bytes / most->has_bytes)
+        return;
+    *most = *other;
+}
+
+/* Updates *most with the content of this GPU. */
 static void fill(const dl_gpu_options *options, dl_place gpu, const dl_gpu_content *content,
                  dl_gpu_memory *most)
 {
-    const double needs = dl_gpu_content_bytes(content);
-    const double has = dl_machine_model(&options->machine, gpu.node, gpu.index)->memory_bytes.value;
-    if (!(needs / has <= most->needs_bytes / most->has_bytes))
-        *most = (dl_gpu_memory){needs, has, *content};
+    const dl_gpu_memory filled = {
+        .needs_bytes = dl_gpu_content_bytes(content),
+        .has_bytes = dl_machine_model(&options->machine, gpu.node, gpu.index)->memory_bytes.value,
+        .content = *content};
+    dl_gpu_memory_most(most, &filled);
 }
 
 /* Whether a worker of the point computes on the GPU, with any of its ranks. */
@@ -365,7 +374,7 @@ static void fill_servers(const dl_gpu_options *options, const dl_gpu_point *poin
                          dl_gpu_memory *most)
 {
     const int shards = shards_among(options, point->workers, point->first, point->stride);
-    if (options->where != DL_WHERE_GPU || isnan(most->needs_bytes)) return;
+    if (options->where != DL_WHERE_GPU) return;
     for (int s = 0; s < shards; s++) {
         const dl_place gpu = dl_gpu_options_server(options, s);
         dl_gpu_content content = {0};

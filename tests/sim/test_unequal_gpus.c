@@ -322,6 +322,22 @@ static void memory_is_that_of_each_gpu(void **state)
     }
 }
 
+/* A GPU with unknown needs may be the fullest, so what the others need does not matter. */
+static void memory_of_an_unknown_gpu_is_unknown(void **state)
+{
+    (void)state;
+    const dl_gpu_memory half = {.needs_bytes = 1e9, .has_bytes = 2e9},
+                        full = {.needs_bytes = 4e9, .has_bytes = 4e9},
+                        unknown = {.needs_bytes = (double)NAN, .has_bytes = 2e9};
+    dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
+    dl_gpu_memory_most(&most, &full);
+    dl_gpu_memory_most(&most, &half);
+    assert_near(most.needs_bytes, 4e9, 0);
+    dl_gpu_memory_most(&most, &unknown);
+    dl_gpu_memory_most(&most, &full);
+    assert_true(isnan(most.needs_bytes));
+}
+
 /* Two GPUs of model a on node 0, of b on nodes 1 and 2: of 120 samples by speed 12 and 24 each. */
 static void nodes_may_have_other_gpus(void **state)
 {
@@ -484,6 +500,7 @@ int main(void)
         cmocka_unit_test(other_models_are_scaled),
         cmocka_unit_test(the_baseline_is_the_fastest_gpu),
         cmocka_unit_test(memory_is_that_of_each_gpu),
+        cmocka_unit_test(memory_of_an_unknown_gpu_is_unknown),
         cmocka_unit_test(nodes_may_have_other_gpus),
         cmocka_unit_test(stages_are_as_fast_as_their_gpus),
         cmocka_unit_test(costs_of_the_second_model_stay_there),
