@@ -39,7 +39,6 @@ typedef struct dl_layout_advice {
     char *given;                    /* the scenario's layout; NULL: none */
     size_t given_count;             /* number of layouts that `given` allows */
     char **options;                 /* [row_count] command-line options that produce the row */
-    char *text;                     /* the scenario of the first row */
     char *refused;                  /* reason why a layout was rejected; NULL: none was */
     bool varies;                    /* some noise or cost is drawn at random */
     bool stopped;                   /* max_points ended the search */

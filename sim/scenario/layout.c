@@ -180,6 +180,7 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
 static bool allows(const layout *of, const dl_point *point, const dl_axis *order)
 {
     const int sizes[AXES] = {[DL_AXIS_TP] = point->tensor,
+                             [DL_AXIS_CP] = point->context,
                              [DL_AXIS_PP] = point->stages,
                              [DL_AXIS_FSDP] = point->shards,
                              [AXIS_DP] = point->workers};
