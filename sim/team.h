@@ -87,7 +87,7 @@ typedef enum dl_exchange_kind {
 
 typedef struct dl_exchange {
     dl_exchange_kind kind;
-    bool with_state;   /* push, pull, average: includes the optimizer state */
+    bool with_state;   /* push, pull, average, fetch: includes the optimizer state */
     bool as_learned;   /* push, average: messages carry the parameters' difference from the last
                         * average */
     bool as_upload;    /* push: sends the change since the last upload to a syncer; the worker

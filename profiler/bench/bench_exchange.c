@@ -463,7 +463,8 @@ static dl_span lap(dl_stopwatch *watch)
     return span;
 }
 
-/* Times the change of the parameters, formed as training does, its encoding and its decoding. */
+/* Times three operations as in training: computing the change of the parameters, encoding it and
+ * decoding it. */
 static void quantise_timed(dl_round_shared *shared, dl_round_own *own, dl_quantise kind)
 {
     const dl_precision precision = shared->config->train.precision;
