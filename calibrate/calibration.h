@@ -53,9 +53,9 @@ typedef struct dl_operations {
 /* Returns the residual of a point: observed / fitted - 1. */
 double dl_op_residual_frac(const dl_op_point *point);
 
-/* Fits all operations of the data set (at least one run) into costs->ops, batch_min and batch_max;
- * notes values that are assumed, constrained to 0, or deviate. `operations` must be zeroed; release
- * it with dl_operations_free. */
+/* Fits all operations of the data set (at least one run) into costs->ops, batch_min and batch_max,
+ * and with three or more batch sizes into costs->linearity; notes values that are assumed,
+ * constrained to 0, or deviate. `operations` must be zeroed; release it with dl_operations_free. */
 dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_operations_free(dl_operations *operations);
@@ -68,7 +68,10 @@ void dl_operations_free(dl_operations *operations);
  *   wakeup           median of wake-ups on another core (2 threads)
  *   slice            median
  *   pageable copies  median of their rates, at the size nearest to the parameters
- *   quantise         medians of the rates of encoding and decoding each kind of message
+ *   quantise         medians of the rates of encoding and decoding each kind of message, and of
+ *                    "learned" samples
+ *
+ * Without samples of these numbers of threads, barrier, lock and wakeup use all their samples.
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
  * The lines are used for the model's exchange, so the allowed deviation of a point from its line
@@ -78,9 +81,10 @@ void dl_operations_free(dl_operations *operations);
  *
  * where ratio is the point's bytes over the model's parameter bytes, or the inverse if that is
  * greater, and the usual number of vectors is 2 for averages, 1 for updates (asynchronous modes
- * apply one gradient at a time). A different cache regime at distant sizes thus does not bend the
- * line where it is used. If all points have one size, latency is assumed 0; if they have one number
- * of vectors, read = write. A note reports either. */
+ * apply one gradient at a time); copies have no second factor. A different cache regime at distant
+ * sizes thus does not bend the line where it is used. If all points have one size, latency is
+ * assumed 0; if they have one number of vectors, or cannot tell reading from writing, read = write.
+ * A note reports either. */
 
 #define DL_COMM_VECTORS_AVERAGE 2
 #define DL_COMM_VECTORS_UPDATE 1
@@ -108,15 +112,16 @@ typedef struct dl_comm_fit {
     dl_comm_line lines[DL_COMM_LINES];
 } dl_comm_fit;
 
-/* Fills costs->copy, average, update, the rates of quantisation and the four numbers of [sync]
- * (barrier, lock, wakeup, slice) from the bench traces; costs without samples stay unknown. Uses
- * costs->parameter_bytes and cores. `fit` must be zeroed; release it with dl_comm_fit_free. */
+/* Fills costs->copy, average, update, shared, quantise, learned_bytes_per_s and the four numbers of
+ * [sync] (barrier, lock, wakeup, slice) from the bench traces; costs without samples stay unknown.
+ * Uses costs->parameter_bytes and cores. `fit` must be zeroed; release it with dl_comm_fit_free. */
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 /* Fits [dispatch] from traces of training on a GPU: per_worker_ns is the launch time measured by
- * dlprof bench times the number of operations of a step. serial_ns is 0, since the host's time that
- * does not overlap with the GPU's, the operation "dispatch", is charged separately. Has no effect
- * for traces of a processor. */
+ * dlprof bench (launch_ns) times the number of operations of a step; without launch samples both
+ * stay unknown, with a note. serial_ns is 0, since the host's time that does not overlap with
+ * the GPU's, the operation "dispatch", is charged separately. Has no effect for traces of a
+ * processor. */
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 void dl_comm_fit_free(dl_comm_fit *fit);
@@ -127,39 +132,39 @@ void dl_comm_fit_free(dl_comm_fit *fit);
  * more slowly than the GPU computes, an operation therefore takes as long as its launch. dlprof
  * bench times passes without such gaps ("pass"). If a pass takes over 5 % less than in training,
  * launching a step takes longer than the sum of its single launches, and at most as long as the
- * shortest pass of all trained batch sizes. That time becomes [dispatch] per_worker_ns and overlaps
- * with the operations. Operations and [sharing] stay as measured, with their gaps: gaps lie between
- * short operations, and the GPU does not regain the lost time during long ones. A note reports the
- * gaps, or that there are none. Without "pass" samples nothing changes. */
+ * shortest pass of all trained batch sizes. That time becomes [dispatch] per_worker_ns, unless the
+ * sum of the launches is longer, and overlaps with the operations. Operations and [sharing] stay as
+ * measured, with their gaps: gaps lie between short operations, and the GPU does not regain the
+ * lost time during long ones. A note reports the gaps, or their upper bound. Without "pass" samples
+ * nothing changes. */
 dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
                              dl_error *err) DL_MUST_CHECK;
 
 /* Variation of the exchange between runs: times of each bench trace's copies, averages and updates,
- * relative to the lines fitted to all traces.
+ * relative to the location estimates over all traces.
  *
  * Data written by one core and read by another cost several times more if the two are far apart,
  * and a host may move threads every few seconds. A robust line through all runs describes the usual
  * state; these factors preserve the less usual ones. They use one-thread samples of the model's
  * size: copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE. A
- * factor is the mean over cases of each case's trimmed mean (without a tenth of the samples at each
- * end, which removes preemptions).
+ * factor is the mean over cases of the trace's trimmed mean (without a tenth of the samples at each
+ * end, which removes preemptions) divided by the case's location estimate.
  *
  * If traces have copies of vectors in another core's cache ("shared_write", "shared_read"),
  * costs->shared holds the extra time of such copies, and the time of averaging two vectors beyond
- * 1.5 times that of averaging one: means over the traces, and a factor for each trace. The line of
- * averages then excludes this time. */
+ * 1.5 times that of averaging one, as rates: means over the traces, and a factor for each trace.
+ * The line of averages then excludes this time, and the traces' factors of averages are 1. */
 
-/* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. The factor of a
- * kind is 1 for a trace without such samples of this kind. Has no effect with fewer than two bench
- * traces. */
+/* Fills costs->exchange_runs from the bench traces and the points `comm`. The factor of a kind is 1
+ * for a trace without such samples of this kind. Has no effect with fewer than two bench traces. */
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
 
 /* Peak memory traffic of this machine: bytes per second read and written by all cores together, the
  * highest total of k >= 2 threads in the bench at the size nearest to the model's parameters (2
  * bytes per byte copied, vectors + 1 per byte averaged).
  *
- * If k threads moved about k times as much as one, the limit was not reached: the value is then a
- * lower bound with origin "assumed" and a note. */
+ * If these k threads moved about k times as much as one, or one alone was not measured, the limit
+ * was not visibly reached: the value is then a lower bound with origin "assumed" and a note. */
 
 /* Total traffic of k concurrent threads in one case. */
 typedef struct dl_memory_point {
@@ -212,16 +217,16 @@ typedef struct dl_copies_run {
     size_t count;
 } dl_copies_run;
 
-/* Returns the runs of a bench trace in order; a new run starts where k or the batch changes, or
- * where a copy's step count restarts. The caller frees the array; the samples are borrowed from
- * `bench`. */
+/* Returns the runs of a bench trace in order; a new run starts where k or the batch changes, where
+ * a copy's step count restarts, or after samples of another kind. The caller frees the array; the
+ * samples are borrowed from `bench`. */
 dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
 /* Fills costs->sharing from the bench traces, combining batch sizes by their errors and their
  * additional scatter. The reference is the bench's single copy in the same round; on a GPU it is
- * training, at trained batch sizes. Has no effect without "step" samples. `fit` must be zeroed;
- * release it with dl_contention_fit_free. Returns DL_ERR_DATA if k copies were measured, but never
- * a single one. */
+ * training, at trained batch sizes. Has no effect without "step" samples of several copies. `fit`
+ * must be zeroed; release it with dl_contention_fit_free. Returns DL_ERR_DATA if k copies were
+ * measured at a batch size without any reference. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_contention_fit_free(dl_contention_fit *fit);
@@ -233,13 +238,13 @@ void dl_contention_fit_free(dl_contention_fit *fit);
  *              if their mean factor deviates from the train runs' by more than
  *              DL_STEP_NOISE_AGREE_FRAC, as they then measure something else
  *   k copies   step time / (fitted step time x sharing): the bench's steps of k concurrent copies,
- *              2 <= k <= cores, for each batch size. Cores differ from one another for whole runs,
- *              and interfere with each other. A bench trace is one run. For k copies on a GPU: the
- *              time of their operations there / (fitted time x k x sharing); some streams get a
- *              larger share than others for many steps
+ *              2 <= k <= cores, for each trained batch size. Cores differ from one another for
+ *              whole runs, and interfere with each other. A bench trace is one run. For copies on
+ *              a GPU, with any k: the time of their operations there / (fitted time x k x
+ *              sharing); some streams get a larger share than others for many steps
  *
- * Resampling requires intact runs and neighbours, so the same number of consecutive steps is kept
- * for each copy of each run, from its middle if there are too many. */
+ * Resampling requires intact runs and neighbours, so consecutive steps are kept for each copy of
+ * each run; if there are too many in all, at most an equal number of each, from its middle. */
 
 #define DL_STEP_NOISE_AGREE_FRAC 0.02
 
@@ -268,9 +273,10 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
 void dl_step_noise_free(dl_step_noise *fit);
 
 /* If the traces' steps drew their sample counts (dlprof train --work), sets costs->work_steps to
- * the step times of these counts, relative to their mean. The times follow from the fitted lines,
- * so disturbances of those steps do not affect them. Adds a note. costs->ops and linearity must be
- * fitted as far as there are data for them. */
+ * the ascending means of up to 64 groups of their step times, relative to the mean over all. The
+ * times follow from the fitted lines, so disturbances of those steps do not affect them; without
+ * lines, the sample counts replace them. Adds a note. costs->ops and linearity must be fitted as
+ * far as there are data for them. */
 void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 /* Owns all its memory; zero before use, release with dl_calibration_free. */
@@ -286,12 +292,13 @@ typedef struct dl_calibration {
 } dl_calibration;
 
 /* Reads the traces paths[count], count >= 1, and fits all costs that they determine; the others
- * stay unknown, with a note. Returns the errors of dl_dataset_add and of the fits. */
+ * stay unknown. Returns the errors of dl_dataset_add and of the fits, and DL_ERR_DATA without a
+ * train or bench trace. */
 dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *paths, size_t count,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Writes the cost file. Its first lines hold its origin (program, date, names of the traces without
- * their folders) and all notes. */
+/* Writes the cost file. Its first lines hold its origin (program, date, names of the train and
+ * bench traces without their folders) and all notes. */
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 void dl_calibration_free(dl_calibration *calibration);

@@ -188,7 +188,8 @@ static dl_status check_updates(const dl_step_costs *costs, const char *path, dl_
         costs->updated_steps, costs->known_steps);
 }
 
-/* Checks that a step has a forward pass, a backward pass and an update, as in training. */
+/* Checks that a step has a forward pass, a backward pass and an update, as in training, none of
+ * which takes more than PASS_FRAC_MAX of their time. */
 static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     static const char *const names[] = {"forward pass", "backward pass", "update"};
@@ -303,8 +304,8 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     return status;
 }
 
-/* Takes the slowdown of kernels that overlap collectives from another trace, which must be of the
- * same device model. */
+/* Takes the slowdown of kernels that overlap collectives from another trace; the user must give one
+ * of the same device model. */
 static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
@@ -386,7 +387,8 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
 }
 
 /* Sets parameter_bytes, if given, and `overlap`; if no trace shows when gradients are exchanged,
- * assumes the times. */
+ * assumes the times unless --gradients is none or parameter_bytes is unknown. Notes an unknown
+ * GPU. */
 static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
                          const settings *set, dl_notes *notes)
 {

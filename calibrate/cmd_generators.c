@@ -18,11 +18,11 @@ typedef struct settings {
     const char *output;
 } settings;
 
-/* A part of the table: y = fixed + slope x. */
+/* A part of the table: time = fixed + slope x / per. */
 typedef struct line {
-    const char *x, *per, *y; /* names of columns; per: divisor of x, NULL: none */
-    bool is_rate;            /* y is x / time */
-    double *terms, *values;  /* [2 count], [count] */
+    const char *x, *per, *y; /* names of columns; per: NULL: no divisor */
+    bool is_rate;            /* y is x / time; otherwise it is the time */
+    double *terms, *values;  /* [2 count] 1 and x / per, [count] times */
     size_t count;
     dl_fit_line fit;
 } line;
@@ -59,7 +59,8 @@ static dl_status read_part(line *part, const dl_csv *csv, dl_error *err)
     return DL_OK;
 }
 
-/* Fits the line by relative deviations; one row does not determine the fixed part. */
+/* Fits the line by least squares of relative residuals. Returns DL_ERR_DATA if all rows have the
+ * same x, as they do not determine the fixed part. */
 static dl_status fit_part(line *part, const char *path, dl_error *err)
 {
     bool differs = false;

@@ -42,7 +42,7 @@ static void put_prediction(dl_rows *to, const dl_trace *trace, const dl_step_lin
                 missed(s->predicted_ns, s));
 }
 
-/* Sum and maximum of the errors of all lines, for the last row. */
+/* Sum and maximum of the absolute errors of all lines, for the summary. */
 typedef struct tally {
     size_t lines;
     double sum, largest;
@@ -68,7 +68,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_ro
         dl_prediction prediction;
         status = dl_predict_steps(&prediction, &run, &instances, &transfer, &steps.lines[i], err);
         if (status == DL_ERR_DATA) {
-            /* Continue with the other ranks. */
+            /* Continue with the other devices and traces. */
             dl_error_print(err, PROGRAM, stderr);
             status = DL_OK;
             continue;

@@ -16,7 +16,7 @@
 
 typedef struct settings {
     bool json, brief, together;
-    int64_t steps; /* number of rows to print */
+    int64_t steps; /* maximum number of steps to print */
     dl_text_list without, scale;
     int external; /* dl_external */
     const char *timeline, *step;

@@ -13,7 +13,8 @@
 #include "sim/scenario/command.h"
 
 typedef struct settings {
-    dl_text_list scenarios, outputs, rows, costs, predict; /* one item per scenario, in order */
+    dl_text_list scenarios, outputs, rows, costs, predict; /* one item per scenario, in order;
+                                                            * `costs` may have one for all */
     const char *json, *share, *use;
     bool near;
     int64_t threads;

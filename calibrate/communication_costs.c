@@ -120,10 +120,10 @@ static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint
     return mean;
 }
 
-/* Finds the times of every bench trace, [bench_count]; NULL if none has samples, a single vector
- * was never averaged, or the rate of copies is unknown. Without the extra time, an average of two
- * vectors takes 1.5 times as long as that of one, as it reads and writes three vectors instead of
- * two. */
+/* Finds the times of every bench trace, [bench_count]; NULL if none has all three kinds of samples,
+ * a single vector was never averaged, or the rate of copies is unknown. Without the extra time, an
+ * average of two vectors takes 1.5 times as long as that of one, as it reads and writes three
+ * vectors instead of two. */
 static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *costs)
 {
     const size_t benches = dataset->bench_count;
@@ -242,7 +242,7 @@ static double distance(const dl_comm_point *point, int which, int64_t parameter_
     return ratio * ratio * (1 + steps);
 }
 
-/* Terms of the lines, in this order; any term may be omitted. */
+/* Terms of the lines, in this order; LATENCY or WRITE may be omitted. */
 enum { LATENCY, READ, WRITE, TERMS };
 
 /* Coefficients in ns and ns per byte, with standard errors. merged: read and write are one

@@ -6,8 +6,8 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* Minimum relative difference of a factor between batch sizes for a note, if it also exceeds 3
- * standard errors. */
+/* Minimum difference of the factors at the smallest and largest batch size for a note, if it also
+ * exceeds 3 standard errors. */
 #define CONTENTION_AGREE 0.05
 
 /* Returns whether `next` starts a new run after `previous`. Within a run the samples come copy by
@@ -61,7 +61,8 @@ static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, 
     return status;
 }
 
-/* Returns run number `round` of k copies among the runs of one trace; NULL if there is none. */
+/* Returns run number `round` of k copies at a batch size among the runs of one trace; NULL if there
+ * is none. */
 static const dl_copies_run *find_round(const dl_copies_run *runs, size_t count, int copies,
                                        int64_t batch, size_t round)
 {
@@ -139,7 +140,7 @@ static dl_status fit_point(const dl_dataset *dataset, const dl_costs *costs,
 
 DL_ORDER(by_copies_and_batch, dl_contention_point, DL_BY(copies), DL_BY(batch));
 
-/* Lists a point for every measured k >= 2 and batch. */
+/* Lists a point for every measured k, 2 <= k <= DL_SHARING_MAX, and batch. */
 static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
 {
     for (size_t b = 0; b < dataset->bench_count; b++) {

@@ -11,10 +11,10 @@
 #include "trace/dlt/dlt.h"
 #include "trace/training/summary.h"
 
-/* dl_dataset_leave_out_disturbed omits traces during which other programs used more than
- * DL_DATASET_DISTURBED of the processors. This applies to each kind (train runs of a batch size,
- * whole benches, snapshots), unless fewer than a quarter of its traces would remain: then other
- * programs belong to the machine's usual state. A note reports both cases. */
+/* dl_dataset_leave_out_disturbed omits traces during which other programs and the host of a virtual
+ * machine used more than DL_DATASET_DISTURBED of the processors. This applies to each kind (train
+ * runs of a batch size, whole benches, snapshots), unless fewer than a quarter of its traces would
+ * remain: then other programs belong to the machine's usual state. A note reports both cases. */
 #define DL_DATASET_DISTURBED 100 /* thousandths */
 
 /* Returns the thousandths of the processors used by other programs and by the host of a virtual
@@ -174,7 +174,7 @@ static size_t find_op(const dl_dataset *dataset, const char *name)
     return found >= 0 ? (size_t)found : dataset->op_count;
 }
 
-/* Lists the operations of the first step of the first train trace, in order. */
+/* Lists the operations of the first step after the warm-up of the first train trace, in order. */
 static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                      const dl_step *step)
 {
@@ -211,7 +211,8 @@ static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *tr
 }
 
 /* Sums the time of each operation of a step into op_ns[op_count]; *step_ns excludes exchange.
- * Returns false if an operation is missing; *unknown is a record of an unlisted operation. */
+ * Returns false if an operation is missing, or at the first record of an unlisted operation, to
+ * which it sets *unknown. */
 static bool sum_ops(const dl_dataset *dataset, size_t *table, const dl_trace *trace,
                     const dl_steps *steps, const dl_step *step, double *op_ns, double *step_ns,
                     const dl_record **unknown)
@@ -420,7 +421,7 @@ static dl_status differ(const dl_dataset *dataset, const dl_trace *trace, const 
                            there, dataset->path);
 }
 
-/* Checks the properties that all traces must share. */
+/* Checks the properties that all train and bench traces must share; the first trace sets them. */
 static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error *err)
 {
     const char *model = dl_trace_meta(trace, "model");
@@ -516,8 +517,8 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
     return DL_OK;
 }
 
-/* Takes the machine's number of cores for training from bench traces; a train trace of one worker
- * may have been restricted to one core. */
+/* Takes the machine's number of cores for training from bench traces, before one is added from a
+ * train trace: a train trace of one worker may have been restricted to one core. */
 static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool bench, dl_error *err)
 {
     int64_t cores;

@@ -112,7 +112,8 @@ typedef struct dl_bench_trace {
 typedef struct dl_dataset {
     char *workload, *device;
     char *precision;                      /* NULL: unknown */
-    char *path;                           /* trace that set these members */
+    char *path;                           /* trace that set the members above, parameter_bytes and
+                                           * state_bytes */
     int64_t parameter_bytes, state_bytes; /* -1: unknown */
     int64_t cores;                        /* from bench traces, else from the first trace; 0:
                                            * unknown */
@@ -127,18 +128,20 @@ typedef struct dl_dataset {
     dl_gpu_facts gpu;
     dl_bench_trace *benches;
     size_t bench_count;
-    double record_ns, record_error_ns; /* time that writing a record adds to a step; 0: unknown */
+    double record_ns, record_error_ns; /* time that writing a record adds to a step, with its
+                                        * standard error; 0: unknown */
     int64_t record_pairs;              /* number of pairs of runs behind record_ns; 0: none */
     dl_captured_process *captures;     /* [capture_count] from traces of dlprof run */
     size_t capture_count;
 } dl_dataset;
 
 /* Reads the trace `path` and adds it, without the steps of the warm-up (trace/training/summary.h).
- * Notes report omissions, and an incomplete trace. Returns DL_ERR_DATA if it is not a train, bench,
- * overhead or run trace, has no samples or more than one worker, or differs in workload, device,
- * size or list of operations from the earlier traces (the message names both files); DL_ERR_NAME
- * for an unknown micro-benchmark; and the errors of dl_trace_read. On failure the data set may only
- * be passed to dl_dataset_free. */
+ * Notes report omissions, and a failed or incomplete run. Returns DL_ERR_DATA if it is not a train,
+ * bench, overhead or run trace, names no model, has no samples, more than one worker or workers of
+ * several threads, or differs in workload, device, precision, size, list of operations or (bench)
+ * cores from the earlier traces (the message names both files); DL_ERR_NAME for an unknown
+ * micro-benchmark; DL_ERR_PARSE for a meta key that is not a number; and the errors of
+ * dl_trace_read. On failure the data set may only be passed to dl_dataset_free. */
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
                          dl_error *err) DL_MUST_CHECK;
 void dl_dataset_free(dl_dataset *dataset);
@@ -151,12 +154,12 @@ int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 
 /* Adds the steps of a train trace after its warm-up as a run, and the data of its GPU; the first
  * run defines the operations of the data set. Omits steps with a different batch size from the
- * first step's, or without some operation, with a note. If the trace's meta key `work` marks its
- * sample counts as drawn, adds no run, but the counts to `drawn`.
+ * first step's, or without some operation, with a note. If the trace has the meta key `work`, its
+ * steps drew their sample counts: adds no run, but the counts to `drawn`.
  *
  * Returns DL_ERR_DATA for more than one worker, no step, no sample count, an operation missing in
- * the data set, or more omitted than added steps; DL_ERR_PARSE for a meta key that is not a number.
- * On failure the data set may only be passed to dl_dataset_free. */
+ * the data set, or no fewer omitted than added steps; DL_ERR_PARSE for a meta key that is not a
+ * number. On failure the data set may only be passed to dl_dataset_free. */
 dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
                           dl_error *err) DL_MUST_CHECK;
 
@@ -169,9 +172,9 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
  *
  * If dlprof run recorded the training process too, it delayed each launch. */
 
-/* Takes the time per record from a trace of kind overhead. Returns DL_ERR_PARSE if a value is not a
- * number; DL_ERR_DATA if it is missing, from a device other than the data set's, or already
- * present. */
+/* Takes the time per record, its standard error and the number of pairs from a trace of kind
+ * overhead. Returns DL_ERR_PARSE if a value is not a number; DL_ERR_DATA if it is missing, from a
+ * device other than the data set's, or already present. */
 dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
                                  dl_error *err) DL_MUST_CHECK;
 
@@ -186,11 +189,11 @@ dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 
 /* Subtracts the recording costs from all steps of all runs, after all traces are added; skips a
- * cost that is unknown or whose interval contains 0. Notes report the subtraction, and name runs
- * that dlprof run recorded at an unknown cost.
+ * cost that is unknown or whose interval reaches down to 0. Notes report the subtraction, and name
+ * runs that dlprof run recorded at an unknown cost.
  *
- * Recording CUDA calls delays the launching thread. This cost is subtracted from dispatch only, and
- * at most down to 0, since the device works meanwhile. */
+ * Recording CUDA calls delays the launching thread. The cost of that is subtracted from dispatch
+ * only, and at most down to 0, since the device works meanwhile. */
 void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes);
 
 #endif

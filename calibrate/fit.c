@@ -10,9 +10,9 @@
 
 #include "common/alloc.h"
 
-#define DL_FIT_BLOCK_MIN 8 /* minimum block length; shorter samples have blocks of one value */
+#define DL_FIT_BLOCK_MIN 8 /* minimum block length, in samples of 128 values or more */
 
-#define BISQUARE_MIN 5 /* minimum blocks for a robust scale */
+#define BISQUARE_MIN 5 /* minimum number of blocks for the robust estimate */
 #define TAU_MIN 1e-9   /* lower bound of tau; keeps the weight of points with error 0 finite */
 #define TAU_STEPS 60   /* number of bisections of log tau */
 
@@ -230,7 +230,7 @@ static int solve_for_tau(solver *s, double *tau)
 }
 
 /* Removes the most significantly negative coefficient from `active`; returns false if there is
- * none. */
+ * none, or if it is the only active one. */
 static bool hold_negative(const solver *s, bool *active)
 {
     double worst = 0;

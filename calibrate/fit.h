@@ -6,9 +6,11 @@
  * Timings have a long upper tail (preemption) and drift, so the mean alone does not describe a
  * sample:
  *
- *   location   the sample, in the order of time, is divided into at most DL_FIT_BLOCKS blocks; a
- *              bisquare M-estimator combines the blocks' midmeans (means of the middle half).
- *              Blocks make the standard error correct if neighbouring values are correlated
+ *   location   the sample, in the order of time, is divided into at most DL_FIT_BLOCKS blocks, or
+ *              into its single values if there are fewer than 128; a bisquare M-estimator combines
+ *              the blocks' midmeans (means of the middle half). With fewer than 5 blocks, or if at
+ *              least half of the midmeans are equal, it is their mean. Blocks make the standard
+ *              error correct if neighbouring values are correlated
  *   median     with a standard error from the order statistics around it, for tiny samples of
  *              irregular shape (latencies)
  *   mean       where every part of the distribution counts (threads that share a core)
@@ -24,7 +26,7 @@
 
 #include "common/status.h"
 
-#define DL_FIT_BLOCKS 32 /* maximum number of blocks of a sample */
+#define DL_FIT_BLOCKS 32 /* maximum number of blocks of a sample of 128 values or more */
 #define DL_FIT_TERMS_MAX 3
 
 /* Standard error, in ns, of a time read from a clock with a resolution of 1 ns: 1 / sqrt(12). */
@@ -64,8 +66,8 @@ dl_fit_shape dl_fit_shape_of(const double *values, size_t n);
  * of points around the line (another run, another cache regime). tau makes chi^2 equal its degrees
  * of freedom, and is 0 if chi^2 is below them without it (Mandel & Paule 1970, Analytical Chemistry
  * 42, 1194). With error = 0 and scale = 1 this is ordinary least squares; with scale = y all points
- * have equal relative weight. A coefficient that would be negative in an unconstrained fit is fixed
- * at 0, and the others are refitted. */
+ * have equal relative weight. While a fit has negative coefficients, the most significant one is
+ * fixed at 0, and the others are refitted. */
 typedef struct dl_fit_problem {
     size_t n, p;         /* n >= p, 1 <= p <= DL_FIT_TERMS_MAX */
     const double *terms; /* [n x p], row-major */

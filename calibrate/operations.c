@@ -7,7 +7,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-/* Minimum residual that causes a warning. */
+/* Minimum relative residual of a step that a note reports. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02
 
 /* Location estimates of one operation, one per run. */
@@ -200,7 +200,7 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
 }
 
 /* Sets the deviation from the lines: the time of all operations at each batch size divided by that
- * of their lines. With two batch sizes there is no deviation. */
+ * of their lines. Does nothing with two batch sizes, through which the lines pass. */
 static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *notes)
 {
     if (all->batch_count < 3) return;

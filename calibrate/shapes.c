@@ -196,7 +196,7 @@ static void set_number(dl_shape_number *number, const double (*logs)[NUMBERS], s
 typedef struct error_list {
     double *values;
     size_t count;
-    double predicted, measured; /* sums over a step */
+    double predicted, measured; /* sums over a step's products, or over all spread shapes */
     dl_shape_errors errors;
 } error_list;
 
@@ -299,7 +299,8 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
 
 /* --- moves ----------------------------------------------------------------------------------- */
 
-/* Fits a line to the moves by relative deviations. */
+/* Fits time = move_ns + bytes / move_bytes_per_s to the data-movement samples ("move"), by least
+ * squares of the relative residuals. */
 static dl_status fit_moves(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
 {
     double *terms = NULL, *values = NULL;
@@ -504,7 +505,7 @@ static char *kernels_text(const dl_shapes *shapes, const char *model)
     return whole;
 }
 
-/* Returns the text of a machine whose only device consists of all cores. */
+/* Returns the text of a machine whose only device consists of the cores that the bench used. */
 static char *cores_text(const dl_shapes *shapes)
 {
     const double rate = shapes->move_bytes_per_s.value;

@@ -29,22 +29,25 @@ typedef struct dl_shape_time {
 /* A number of a fit. */
 typedef struct dl_shape_number {
     double value, error_frac; /* relative standard error */
-    bool at_limit;            /* undetermined by the shapes: at the end of its range */
+    bool at_limit;            /* undetermined by the shapes: at the end of its range; move_ns: held
+                               * at 0 */
 } dl_shape_number;
 
-/* Absolute relative errors of times. */
+/* Errors of times: absolute relative errors, except sum_frac. */
 typedef struct dl_shape_errors {
     size_t count;
     double mean, median, max;
     size_t worst;    /* index in dl_shapes.times of the shape with the largest error */
-    double sum_frac; /* sum over a step: predicted / measured - 1 */
+    double sum_frac; /* signed error of the sum of the times, predicted / measured - 1: of a step's
+                      * products, or (inside) of all shapes */
 } dl_shape_errors;
 
 typedef struct dl_shape_fit {
     dl_shape_number flop_per_s, bytes_per_s, fixed_ns;
     size_t shapes;
     dl_shape_errors inside;   /* errors at each spread shape of the fit without it */
-    dl_shape_errors left_out; /* errors at the network's products */
+    dl_shape_errors left_out; /* errors at the network's products of the pass other than spread
+                               * shapes */
 } dl_shape_fit;
 
 typedef struct dl_shapes {
@@ -56,22 +59,25 @@ typedef struct dl_shapes {
     dl_shape_time *times; /* [count], in the order of the trace */
     size_t count;
     dl_shape_fit passes[DL_PRODUCT_PASSES];
-    dl_shape_errors all; /* errors at the network's products of all passes */
+    dl_shape_errors all; /* errors at the network's products of all passes other than spread
+                          * shapes */
     dl_shape_number move_bytes_per_s, move_ns;
-    double drift; /* median over spread shapes of last time / first time */
+    double drift; /* median over spread shapes of last time / first time; 1 without any */
 } dl_shapes;
 
 /* Fits `shapes`, which must be zeroed, to the trace, which must outlive it. Returns DL_ERR_DATA if
- * it is not such a trace, lacks a pass, or has fewer than four spread shapes of a pass. Release
- * with dl_shapes_free. */
+ * it is not such a trace, has fewer than four spread shapes of a pass, or gives no rate of data
+ * movement. Release with dl_shapes_free. */
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err) DL_MUST_CHECK;
 void dl_shapes_free(dl_shapes *shapes);
 
 void dl_shapes_print(const dl_shapes *shapes, FILE *out);
 
 /* Sets *text to a machine file, which the caller frees: `base`, the text of a machine file,
- * followed by the kernels of its only [gpu_model]; if `base` is NULL, a machine whose device is its
- * cores. Returns DL_ERR_DATA or DL_ERR_USAGE if that is impossible. */
+ * followed by the kernels of its only [gpu_model]; if `base` is NULL, a machine whose device is
+ * its cores. Returns DL_ERR_USAGE if `base` is NULL but the trace is of a GPU; DL_ERR_DATA if
+ * `base` has not exactly one model, or has these kernels already; and the errors of
+ * dl_machine_read_text. */
 dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const char *base_name,
                             char **text, dl_error *err) DL_MUST_CHECK;
 

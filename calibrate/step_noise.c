@@ -55,8 +55,8 @@ static bool is_whole(const dl_copies_run *run)
     return seen == (size_t)run->copies;
 }
 
-/* Adds one run per bench trace, regardless of its number of rounds, so that a noise run and a run
- * of dl_exchange_runs_fit that were measured together have the same index. */
+/* Adds one run per bench trace with such runs, regardless of its number of rounds, so that a noise
+ * run and a run of dl_exchange_runs_fit that were measured together have the same index. */
 static void add_bench(gathered *all, const dl_bench_trace *bench, double expected_ns)
 {
     size_t count;
@@ -195,7 +195,8 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
     free(batches);
 }
 
-/* Maximum number of values in [work]; each is the mean of equally many drawn steps. */
+/* Maximum number of values in [work]; each is the mean of a group of drawn steps. Groups have
+ * equally many steps, or differ by one. */
 #define WORK_GROUPS_MAX 64
 
 /* Data-dependent time of a step by the fitted lines, in ns; without lines, the number of
@@ -230,8 +231,8 @@ void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
         costs->work_steps[g] = (float)(group_ns / mean_ns);
         sum += (double)costs->work_steps[g];
     }
-    for (size_t g = 0; g < groups; g++) /* group sizes differ by one step if the count is not a
-                                         * multiple */
+    for (size_t g = 0; g < groups; g++) /* makes the mean exactly 1, as groups may differ by one
+                                         * step */
         costs->work_steps[g] *= (float)((double)groups / sum);
     free(times_ns);
     dl_notes_add(notes,

@@ -13,14 +13,15 @@
 typedef struct dl_trace_inputs {
     dl_read_traces *files; /* [file_count] */
     size_t file_count;
-    dl_trace **traces; /* [count] traces with device work, borrowed from the files */
+    dl_trace **traces; /* [count] the processes' traces to use, borrowed from the files */
     size_t count;
     bool cores; /* set by the caller: also take processes that trained only on cores */
 } dl_trace_inputs;
 
-/* Adds the processes of a file. Skips a process without device work, with a message of `program` on
- * stderr; with `cores`, returns DL_ERR_DATA for a process that used a device whose work was not
- * recorded (dl_cpu_lost_device). Also returns the errors of dl_read. */
+/* Adds the processes of a file that have device work or, with `cores`, trained only on cores. Skips
+ * the others, with a message of `program` on stderr; with `cores`, returns DL_ERR_DATA for a
+ * process that used a device whose work was not recorded (dl_cpu_lost_device). Also returns the
+ * errors of dl_read. */
 dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_read_options *read,
                                const char *program, dl_error *err) DL_MUST_CHECK;
 void dl_trace_inputs_free(dl_trace_inputs *in);
