@@ -93,7 +93,7 @@ typedef struct dl_route {
     int count;
     int links[DL_ROUTE_MAX];          /* link numbers, each once */
     unsigned char uses[DL_ROUTE_MAX]; /* number of times that a byte crosses the link */
-    double latency_ns;                /* sum of the latencies of the links */
+    double latency_ns;                /* sum of the latencies of links and switches */
     bool staged;                      /* GPU to GPU through host memory */
     bool leaves_node;
     double slice_ns; /* sender's time per slice of a collective, in addition to that of its bytes */
@@ -119,8 +119,9 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
                             dl_links *limited);
 void dl_links_free_limited(dl_links *limited);
 
-/* Sets *nominal to a copy of the links with the capacities and latencies of the machine file,
- * without any limit or scaling; free it with dl_links_free_limited. */
+/* Sets *nominal to a copy of the links in which the links of nodes have the capacities and
+ * latencies of the machine file, without scaling, and the network has no limits but the machine's;
+ * free it with dl_links_free_limited. */
 void dl_links_in_file(const dl_links *links, dl_links *nominal);
 
 const dl_node_links *dl_links_node(const dl_links *links, int node);
@@ -140,12 +141,13 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route);
 
 /* Finds the route of a collective's transfer, which between GPUs may differ from that of a copy.
- * `one_way`: no GPU sends and receives simultaneously, so limits on both directions together do not
- * apply. */
+ * `one_way`: no GPU sends and receives simultaneously, so the links of [shm], which limit both
+ * directions together, are not crossed. */
 void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
                                dl_route *route);
 
-/* Whether two GPUs of a node have neither NVLink nor a common PCIe switch with peer access. */
+/* Whether the places are two GPUs of one node with neither NVLink, NVSwitch nor a common PCIe
+ * switch with peer access. */
 bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to);
 
 /* Whether a collective's transfer between the two GPUs goes through host memory with [shm]. */

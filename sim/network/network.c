@@ -143,7 +143,7 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
 
 /* heap_push inserts a flow, with its mark set, into the class's heap or the crowd's list, O(1);
  * heap_pop removes the flow with the smallest mark (there must be one), O(log n) amortised. The
- * class must not be in its bundle's heap. */
+ * class must not be in its bundle's heap, except when a crowd with flows gets another one. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
     dl_flow *flows = network->flows;
@@ -440,7 +440,8 @@ static bool is_alone(const dl_network *network, const dl_flow_bundle *b)
     return true;
 }
 
-/* Ends the last flow of a class that shares no link with others; false if there is no such flow. */
+/* Ends the last flow of a class that shares no link with others; false if there is no such flow, or
+ * if changes of other flows have to be handled too. */
 static bool end_alone(dl_network *network, int bundle)
 {
     dl_flow_bundle *b = &network->bundles[bundle];

@@ -190,7 +190,7 @@ int dl_network_add_link(dl_network *network, double capacity);
 void dl_network_add_links(dl_network *network, const dl_links *links);
 
 /* Returns the class of flows over links[count] (each once; may be empty), which each byte crosses
- * times[i] >= 1 times. The same links in the same order give the same class. */
+ * times[i] >= 1 times. The same links and times in the same order give the same class. */
 int dl_network_class(dl_network *network, const int *links, const unsigned char *times, int count);
 int dl_network_route_class(dl_network *network, const dl_route *route);
 

@@ -76,8 +76,8 @@ static inline void dl_network_advance(const dl_network *network, dl_flow_bundle 
 /* dl_network_activate puts a class, which has no flows, into a bundle; dl_network_deactivate
  * removes it. If another class thereby stops or starts being the only user of a link, its bundle,
  * or the bundle's set of shared links, changes too. dl_network_deactivate returns whether the
- * component may have split: no other class has the same shared links, and more than one of the
- * class's links is still in use. */
+ * component may have split: the class was the only one of its bundle, and more than one of its
+ * links is still in use. */
 void dl_network_activate(dl_network *network, int class);
 bool dl_network_deactivate(dl_network *network, int class);
 

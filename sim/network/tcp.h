@@ -32,7 +32,8 @@
  *
  * Modelled of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an
  * all-reduce in segments of at most 1 MiB, at least two per node's part, two of them in flight; any
- * other message as a whole, after the receiver's ready notice, which takes one one-way delay.
+ * other message as a whole. Both follow the receiver's ready notice, which takes the longest one-way
+ * delay of the ring.
  *
  * After a pause, a socket that has sent nothing for a timeout restarts from 10 packets
  * (tcp_slow_start_after_idle), which costs a round trip for each doubling of its window: negligible
@@ -60,7 +61,7 @@ typedef struct dl_tcp_edge {
 typedef struct dl_tcp_ring {
     const dl_tcp *tcp;
     const dl_tcp_edge *edges; /* [nodes] from each node to the next one */
-    int nodes;                /* number of nodes, >= 2 */
+    int nodes;                /* number of nodes, 2 to DL_TCP_NODES_MAX */
     bool broadcast;           /* broadcast from node 0 along the ring; false: all-reduce */
     double bytes;             /* size of each node's vector, > 0 */
     bool gloo;                /* gloo instead of NCCL: one socket, regardless of `tcp` */

@@ -523,8 +523,7 @@ static void take_trip(tcp_socket *s, double ns)
     s->backoff = 0;
 }
 
-/* --- the receiver
- * ------------------------------------------------------------------------------ */
+/* --- the receiver --------------------------------------------------------------------------- */
 
 static double in_order_bytes(const tcp_socket *s)
 {
@@ -737,8 +736,7 @@ void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
     if (!s->throttled) push_out(hosts, s);
 }
 
-/* --- all sockets
- * ------------------------------------------------------------------------------- */
+/* --- all sockets ---------------------------------------------------------------------------- */
 
 void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
 {

@@ -1,5 +1,5 @@
 /* Buckets of a gradient vector: the bytes exchanged together, and the times in the backward pass
- * when they are ready, given by [gradients] of the costs, otherwise evenly spread over the pass. */
+ * when they are ready, given by [gradients] of the costs, otherwise in proportion to the bytes. */
 #ifndef DL_SIM_BUCKETS_H
 #define DL_SIM_BUCKETS_H
 
@@ -15,8 +15,8 @@ typedef struct dl_buckets {
                           * from its start; the last: after the last bucket is ready */
 } dl_buckets;
 
-/* Creates the buckets for a vector of bytes >= 0. DL_ERR_RANGE: too many. dl_buckets_free accepts a
- * zeroed object. */
+/* Creates the buckets for a vector of bytes >= 0. DL_ERR_RANGE: bucket_bytes makes more than 65536.
+ * dl_buckets_free accepts a zeroed object. */
 dl_status dl_buckets_init(dl_buckets *buckets, const dl_gpu_options *options,
                           const dl_workload *workload, double bytes, dl_error *err) DL_MUST_CHECK;
 void dl_buckets_free(dl_buckets *buckets);

@@ -35,8 +35,8 @@ typedef enum dl_dispatch_kind { DL_DISPATCH_SINGLE, DL_DISPATCH_PER_GPU } dl_dis
 extern const char *const dl_dispatch_names[3];
 
 typedef struct dl_dispatch_config {
-    dl_engine *engine; /* borrowed until dl_dispatch_free; at time 0, with room for one event per
-                        * thread */
+    dl_engine *engine; /* borrowed until dl_dispatch_free, not used before dl_dispatch_start; needs
+                        * room for one event per thread */
     dl_dispatch_kind kind;
     int workers;
     int ahead;                       /* number of steps that a thread may launch ahead, >= 0 */
@@ -77,11 +77,12 @@ typedef struct dl_dispatch {
     dl_launches *launches;     /* [workers] */
 } dl_dispatch;
 
-/* Initialises the threads at the engine's time 0. dl_dispatch_free accepts a zeroed object. */
+/* Initialises the threads, which have not launched any step. dl_dispatch_free accepts a zeroed
+ * object. */
 void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config);
 void dl_dispatch_free(dl_dispatch *dispatch);
 
-/* Starts the launches of step 0 at the current time. */
+/* Starts the launches of step 0 at the engine's time 0. */
 void dl_dispatch_start(dl_dispatch *dispatch);
 
 /* Whether the launch of the worker's step (counted from 0) has started, or ended. If not, progress
@@ -92,8 +93,9 @@ bool dl_dispatch_has_launched(dl_dispatch *dispatch, int worker, int64_t step);
 /* Records that the worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
 
-/* Call this when the engine has handled all events: the threads do the remaining launches (in a
- * stopped run, those before its end), and the engine's time advances to the end of the last one. */
+/* Call this when the engine has handled all events, or has stopped. In the first case the threads
+ * do the remaining launches, and the engine's time advances to the end of the last one; otherwise
+ * they do the launches up to the engine's time. */
 void dl_dispatch_end(dl_dispatch *dispatch);
 
 #endif

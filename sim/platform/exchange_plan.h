@@ -30,8 +30,9 @@ typedef struct dl_exchange_plan {
     bool packs;             /* workers encode and decode messages */
 } dl_exchange_plan;
 
-/* The plan, without compression, for `sharers` ranks that divide the parameters or, if
- * divides_parameters is false, the vectors that [exchange] sharded names. */
+/* The plan of an exchange by collectives, without the compression of messages, for `sharers` ranks
+ * that divide the parameters or, if divides_parameters is false, the vectors that [exchange]
+ * sharded names. */
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 

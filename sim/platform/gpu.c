@@ -252,8 +252,9 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* Time in ns of the worker's current segment: the whole step if undivided; in the backward pass, up
- * to the next ready bucket (the last layers' first); then the rest. */
+/* Time in ns of the worker's current segment: the whole pass if undivided; otherwise a part of the
+ * forward pass (forward_segments), then the backward pass up to the next ready bucket (the last
+ * layers' first), then the rest. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;

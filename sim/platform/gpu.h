@@ -14,8 +14,9 @@
  *               cost file's rates, with (n + 1) x bytes of traffic through the socket's memory,
  *               which it shares with all copies; on a GPU: (n + 1) x bytes over the bandwidth of
  *               its memory
- *   sum, apply  like average: the server sums and applies all n gradients, or applies one, and
- *               continues with the next one while the workers it has served pull
+ *   sum, apply  like average, plus the optimizer's reads and writes: the server sums and applies
+ *               all n gradients, or applies those that have arrived (one or more) and continues with
+ *               the next ones while the workers it has served pull
  *               With `overlap`, ps works bucket by bucket, in sequence on each worker's links and
  *               on the server: a bucket is pushed when its gradients are ready, summed when all
  *               workers have pushed it, and then pulled; a step ends with its last pull. Messages
@@ -43,7 +44,7 @@
  *
  * With sharded vectors (dl_sharded), the collectives of a step, on one stream, are reduce-scatters
  * of the buckets, and all-gathers of all parameters after the update, or of each bucket's
- * parameters before either pass or before the forward pass only. A bucket's all-gather is launched
+ * parameters before both passes or before the forward pass only. A bucket's all-gather is launched
  * when the previous bucket's pass starts, so that at most two buckets are gathered at a time
  * (FSDP's limit on gathers in flight, backward prefetch). Each accumulated micro-batch runs all
  * these collectives, and the next one starts when they have ended, like FSDP without no_sync. A
@@ -57,9 +58,10 @@
  * GPUs may differ: each worker has the times of its GPU's model and, if the scenario sets it, a
  * different share of the batch (sim/shares.h); waiting for all means waiting for the slowest.
  *
- * Not modelled: the slowdown of kernels by copies and servers except with `overlap`; copies within
- * a GPU to and from a server on it (a framework whose worker reads the server's vectors makes
- * none); shards of unequal size in the check of GPU memory. */
+ * Not modelled: the slowdown of kernels by copies and servers (only collectives that overlap slow
+ * them down, and only staged copies and servers on their GPU stop them); copies within a GPU to and
+ * from a server on it (a framework whose worker reads the server's vectors makes none); shards of
+ * unequal size in the check of GPU memory. */
 #ifndef DL_SIM_GPU_H
 #define DL_SIM_GPU_H
 
@@ -95,8 +97,8 @@ typedef enum dl_fetch {
     DL_FETCH_AFTER,     /* when all are summed; the end of the step waits */
     DL_FETCH_LAYERS,    /* when it is summed; its layer's next forward pass waits */
     DL_FETCH_NEXT_STEP, /* when all are summed and the next step starts; its layer waits */
-    DL_FETCH_PUSHED     /* when it is summed and the sender has pushed its last tensor; the end of
-                         * the step waits */
+    DL_FETCH_PUSHED     /* when it is summed and the sender has reached the push of its last tensor;
+                         * the end of the step waits */
 } dl_fetch;
 
 /* Choice of the next message among those that wait for a connection. */
@@ -192,8 +194,10 @@ typedef struct dl_gpu_options {
 /* Frees what the options own; accepts a zeroed object. */
 void dl_gpu_options_free(dl_gpu_options *options);
 
-/* Changes the rates and latencies of all links, the times of their TCP, and the rates of the GPU
- * memories so that copies take `factor` >= 0 times as long. */
+/* Changes the rates and latencies of all links, including those between sites, the times of TCP,
+ * and the rates of GPU memories, server processes and copies staged by the driver, so that
+ * copies take `factor` >= 0 times as long; 0 also turns TCP off. Storage and message_ns keep
+ * their values. */
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
 /* Sets *at to the options of one point: with the network and machine figures given by `costs`, the
@@ -210,7 +214,8 @@ void dl_gpu_options_free_at_point(dl_gpu_options *at);
  * average. */
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 
-/* Multiplies slow[w] by [spread] board_slowdown for workers that share their PCIe switch. */
+/* Multiplies slow[w] by [spread] board_slowdown for workers whose PCIe switch also connects the GPU
+ * of another worker. */
 void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
                     double *slow);
 
@@ -277,18 +282,22 @@ void dl_gpu_memory_most(dl_gpu_memory *most, const dl_gpu_memory *other);
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
 
-/* Configuration of a collective among ranks[count]: by the options' algorithm if it supports this
- * kind, otherwise by a ring; between GPUs, by measured times if the workload has them. The caller
- * sets the remaining members (equal ranks, pause, transfer limit); `ranks` is borrowed. */
+/* Configuration of a collective among ranks[count]: an all-to-all is pairwise; a broadcast, and any
+ * collective of hosts, a ring; a reduce-scatter or an all-gather a ring unless the options'
+ * algorithm is "auto"; all others use that algorithm. Between GPUs, times measured for the workload
+ * take precedence. The caller sets the remaining members (equal ranks, pause, transfer limit);
+ * `ranks` is borrowed. */
 dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
                                                const dl_workload *workload, dl_collective_kind kind,
                                                const dl_place *ranks, int count, double bytes);
 
-/* Price per hour of the nodes that contain the first `gpus` GPUs; NaN if neither the scenario nor
- * the machine file gives it. */
+/* Price in USD per hour of the nodes that contain the first `gpus` GPUs or, if only the machine
+ * file gives prices and these are per GPU, of these GPUs alone; NaN if neither the scenario nor the
+ * machine file gives it. */
 double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus);
 
-/* The least reliable origin of the machine's figures that affect transfers. */
+/* The least reliable origin of the machine file's figures for link classes, host memories, the
+ * memory of GPUs (if a server is on one), the network's core and NCCL's protocols. */
 dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 
 /* Costs of one worker's step. */
@@ -336,15 +345,15 @@ typedef struct dl_gpus_config {
      * network with others; otherwise NULL. */
     dl_network *network;                      /* contains the machine's links; borrowed */
     void (*exchanged)(void *user, int agent); /* called instead of dl_team_done */
-    /* A server's work on a GPU (number over all nodes), which stops the GPU, has started (change 1)
-     * or ended (-1). */
+    /* Work that stops a GPU (number over all nodes), of a server on it or a staged copy, has
+     * started (change 1) or ended (-1). */
     void (*stopped)(void *user, int gpu, int change);
     void *user;
 } dl_gpus_config;
 
 /* Records the busiest link over span_s seconds, and the fraction of that time in which collectives
- * ran whose times were measured as a whole. Returns the link's number, or -1 if it is a link of the
- * machine, whose name is recorded. */
+ * ran whose times were measured as a whole. Returns the link's number; -1 if no link was used, or
+ * if it is a link of the machine, whose name is recorded. */
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s);
 
@@ -352,7 +361,8 @@ int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_lin
 typedef struct dl_gpus dl_gpus;
 
 /* Creates the GPUs of a team of config->workers in *gpus, to be set as the team's config.machine.
- * Returns the errors of dl_collective_init; *gpus is then NULL. dl_gpus_free accepts NULL. */
+ * DL_ERR_RANGE: too many buckets, messages or transfers; otherwise returns the errors of
+ * dl_collective_init. *gpus is NULL after an error. dl_gpus_free accepts NULL. */
 dl_status dl_gpus_create(dl_gpus **gpus, const dl_gpus_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_gpus_free(dl_gpus *gpus);
 
@@ -381,9 +391,9 @@ double dl_gpus_moved_bytes(const dl_gpus *gpus);
 const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
 /* Slowdown of compute during collectives of the GPUs places[count]: that of the costs, or the
- * machine's if it is larger and some of the GPUs share a node. A collective over several nodes is
- * limited by their ports and takes longer, so it takes as much compute per byte as one inside the
- * node, spread over a longer time. */
+ * machine's if it is larger and another of the GPUs is on the first one's node. A collective over
+ * several nodes is limited by their ports and takes longer, so it takes as much compute per byte as
+ * one inside the node, spread over a longer time. */
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count);
 

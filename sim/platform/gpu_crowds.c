@@ -57,8 +57,8 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* Returns NULL if unshared links may carry other traffic, or several copies of a worker
- * concurrently. */
+/* Returns NULL if unshared links may carry other traffic or several copies of a worker
+ * concurrently, if workers may be absent, or if copies are pageable or never share links. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
@@ -91,7 +91,9 @@ static bool part_route(const dl_gpu_crowds *crowds, const dl_route *route, way *
     w->own_rate = INFINITY;
     for (int i = 0; i < route->count; i++) {
         const int link = route->links[i];
-        if (link >= links->count) return false; /* a link for staged copies */
+        if (link >= links->count)
+            return false; /* an added link: of staged copies, or of the
+                                                 * server's process */
         if (crowds->user[link] != SEVERAL) {
             w->own_rate = fmin(w->own_rate, dl_links_capacity(links, link) / route->uses[i]);
             continue;

@@ -65,7 +65,8 @@ static bool can_launch(const dl_gpus *gpus)
            !gpus->config.with_input && !gpus->shared && gpus->held == NULL;
 }
 
-/* Whether the exchange consists of a single collective that all workers wait for. */
+/* Whether the exchange consists only of the collectives of all buckets, which start when all
+ * workers wait for them. */
 static bool is_collective(const dl_team_config *config, const dl_gpus *gpus)
 {
     return gpus->config.plan.is_collective && !gpus->config.plan.as_ready &&

@@ -59,8 +59,8 @@ static double shard_part(const dl_gpus *gpus, int shard, double bytes)
                                                 : bytes * gpus->shard_share[shard];
 }
 
-/* Starts copies of `bytes` between the worker and all shards; returns their number. Pushed data are
- * compressed first. */
+/* Starts copies of `bytes` between the worker and all shards that hold data; returns their number.
+ * Pushed data are sent compressed. */
 static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_event_fn done)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -151,7 +151,8 @@ static void pull(dl_gpus *gpus, int worker, double bytes)
     }
 }
 
-/* Fetches parameters from the server, or from the first GPU that has them. */
+/* Fetches parameters from the server or, with collectives, from the GPU of the first worker that
+ * takes part in averages. */
 static void fetch(dl_gpus *gpus, int worker, double bytes)
 {
     int source = 0;

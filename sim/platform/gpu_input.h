@@ -1,6 +1,6 @@
 /* Batches for GPUs: read from the node's storage, whose rate (if it has one) all of its workers
- * share; then made by cores of the GPU's node in FIFO order, then copied to the GPU from the memory
- * of its socket.
+ * share, or from storage shared by all nodes; then made by cores of the GPU's node in FIFO order,
+ * then copied to the GPU from the memory of its socket.
  *
  * A worker may have `prefetch` batches waiting or being made; with 0, a batch is made on request.
  * With options->made_at_launch it is made once dl_input_allow permits it, waits in host memory, and
@@ -38,7 +38,8 @@ typedef struct dl_input_worker {
     int ready, making;      /* numbers of batches: on the GPU; requested but not yet copied to it */
     int made;               /* with made_at_launch: number of `making` batches that are in host
                              * memory */
-    bool wanted;            /* with made_at_launch: the worker waits for a batch */
+    bool wanted;            /* with made_at_launch: the worker waits for a batch whose copy to the
+                             * GPU has not started */
     int64_t ordered, taken; /* numbers of batches ordered and taken since the start */
     int64_t allowed;        /* limit on ordered batches, with one per step */
     int64_t again;          /* additional batches, for steps that were cut and are repeated */

@@ -23,7 +23,7 @@ typedef enum dl_gpu_phase {
 
 /* Two cache lines; the first one holds the members that every step needs. */
 typedef struct dl_gpu_worker {
-    double work_ns; /* work of forward and backward, possibly including the update */
+    double work_ns; /* work of one pass (forward and backward), possibly including the update */
     double left_ns; /* full-speed work left in the segment at since_ns */
     double speed;   /* 1, or less while collectives run or other workers compute on its GPU; 0:
                      * stopped */
@@ -43,7 +43,8 @@ typedef struct dl_gpu_worker {
     bool fetches;                  /* the worker itself fetches, not its communication thread */
     double backward_ns, update_ns; /* parts of its work; update_ns 0: no update */
     double push_bytes;             /* bytes of the current push before compression */
-    int64_t rounds;                /* number of collective rounds whose end it has seen */
+    int64_t rounds;                /* number of collective rounds (or pushes to a server that works
+                                    * tensor by tensor) whose end it has seen */
     int64_t unused[4];
 } dl_gpu_worker;
 
@@ -55,34 +56,36 @@ typedef struct dl_before {
     double moved_bytes; /* bytes moved per call, over all groups */
 } dl_before;
 
-/* Collectives of a step, run in sequence: the sums of all buckets, and the gathers of sharded
- * parameters. A round consists of all of them; or, if parameters are gathered after the update, of
- * the sums, and the next round of the gather. A worker joins a round when it starts to wait for its
- * end. */
+/* Collectives of a step, run in sequence in each of its passes: the sums of all buckets, and the
+ * gathers of sharded parameters. A round consists of all of them in all passes; or, if parameters
+ * are gathered after the update, of the sums, and the next round of the gather. A worker joins a
+ * round when it starts to wait for its end. */
 typedef struct dl_reduction {
     dl_collective *collectives; /* [collective_count] one per kind and size */
     int collective_count;
-    int count;        /* number of collectives per step, >= buckets */
-    int *collective;  /* [count] index in `collectives`, in the order of the step */
+    int count;        /* number of collectives per pass, >= buckets */
+    int *collective;  /* [count] index in `collectives`, in the order of the pass */
     dl_buckets parts; /* owns share and bytes_share */
     const double *share, *bytes_share;
     int buckets, next;
     bool running;
     int64_t started_ns;                 /* start of the running collective */
     int *ready;                         /* [count] number of workers that have reached the
-                                         * collective in this step */
+                                         * collective in this pass */
     int gathered;                       /* number of gathers done in this pass of the step */
     int passes;                         /* number of passes of the step that have ended */
     int64_t rounds, ended_ns;           /* number of rounds that have ended, and the end of the last
                                          * one */
     int joined;                         /* number of workers that wait for the end of the current
                                          * round */
-    double moved_bytes, gathered_bytes; /* bytes per step over all workers: in total, and gathered
-                                         * after the update */
-    double transfers;                   /* number of simulated transfers per round */
+    double moved_bytes, gathered_bytes; /* bytes per pass over all workers, of all collectives
+                                         * except the gather after the update, and of that gather */
+    double transfers;                   /* number of transfers per pass, without collectives that
+                                         * have measured times */
     bool stale;                         /* the present workers are not those that the collectives
                                          * were planned for */
-    dl_place *places;                   /* [present] GPUs of the present workers */
+    dl_place *places;                   /* [present] ranks of the collectives: GPUs of the present
+                                         * workers, or their hosts */
     int present;
     int held, flows; /* numbers of transfers: of all planned collectives, and the largest of those
                       * that run concurrently */
@@ -248,7 +251,8 @@ bool dl_gpus_serve_gradients(const dl_gpus *gpus);
 int dl_gpus_present(const dl_gpus *gpus);
 
 /* Creates the buckets, if gradients are exchanged in buckets, and the collectives: those of the
- * buckets, of the model's buffers and inside sites. DL_ERR_RANGE: too many buckets or transfers. */
+ * buckets, those that precede each step, and those inside sites. DL_ERR_RANGE: too many buckets or
+ * transfers. */
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_gpus *gpus);
 
@@ -256,7 +260,7 @@ void dl_reduction_free(dl_gpus *gpus);
  * ready, all of them become ready now. Calls dl_gpus_exchanged at the end. */
 void dl_reduction_join(dl_gpus *gpus, int worker);
 
-/* The worker starts to wait for the reduction of its site's gradients. Calls dl_team_done at the
+/* The worker starts to wait for the reduction of its site's gradients. Calls dl_gpus_ended at the
  * end. */
 void dl_reduction_inside(dl_gpus *gpus, int worker);
 
@@ -267,11 +271,11 @@ void dl_reduction_ready(dl_gpus *gpus, int bucket);
  * end. */
 void dl_reduction_gather(dl_gpus *gpus, int worker);
 
-/* Sharded parameters are used twice per step, bucket by bucket: from the last bucket to the first
- * in the forward pass, in reverse order in the backward pass. dl_reduction_has: whether the
- * parameters of a use, 0 to 2 x buckets - 1, have arrived; the listener is called for all workers
- * when they arrive. dl_reduction_uses: one more worker starts a use, or the step (-1), so that the
- * next use may be gathered. */
+/* Sharded parameters are used twice per pass of the step, bucket by bucket: from the last bucket to
+ * the first in the forward pass, in reverse order in the backward pass. dl_reduction_has: whether
+ * the parameters of a use, 0 to 2 x buckets - 1, have arrived; the listener is called for all
+ * workers when they arrive. dl_reduction_uses: one more worker starts a use, or the pass (-1), so
+ * that the next use may be gathered. */
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 

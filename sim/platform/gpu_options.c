@@ -270,7 +270,7 @@ void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
         slow[w] *= exp(sigma * (normal_score(w % gpus, gpus) - last)) / mean;
 }
 
-/* Whether another worker is on a GPU below the same PCIe switch. */
+/* Whether another worker is on another GPU below the same PCIe switch. */
 static bool shares_board(const dl_gpu_options *options, int worker, int workers)
 {
     const dl_place own = dl_gpu_options_place(options, worker);

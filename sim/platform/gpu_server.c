@@ -14,9 +14,10 @@
  *               host memory, are in flight (MXNet's engine has two copy threads for each GPU:
  *               threaded_engine_perdevice.cc)
  *   sum         on the shard, one message after another. at_once: the update starts when those of
- *               all n senders have arrived, at n reads and a write. on_arrival: each is added when
- *               it arrives (a read and a write for the first one, two reads and a write for the
- *               others), and after the last one the update reads the sum and writes the parameters
+ *               all n senders have arrived, at n reads and a write, plus the optimizer's reads and
+ *               writes. on_arrival: each is added when it arrives (a read and a write for the first
+ *               one, two reads and a write for the others), and after the last one the update makes
+ *               the optimizer's reads and writes (if unknown: a read and a write)
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
  *               to the others of the node. dl_fetch: when it starts, and which work waits for it
  *
@@ -48,7 +49,7 @@
 
 #include "common/alloc.h"
 
-#define MESSAGES_MAX 10000000 /* limit on the messages of all senders */
+#define MESSAGES_MAX 10000000 /* limit on the messages of a step, counted for each worker */
 
 typedef struct message {
     int bucket, shard;
@@ -72,7 +73,7 @@ typedef struct group {
     int first, count;
     int64_t fetches; /* DL_FETCH_AFTER, DL_FETCH_NEXT_STEP: number of steps whose fetches have
                       * started */
-    int64_t pushes;  /* number of pushes of its workers that have ended since the start */
+    int64_t pushes;  /* number of pushes that its workers have reached since the start */
 } group;
 
 struct dl_server {
@@ -393,14 +394,15 @@ static void fetch_all(dl_gpus *gpus, int g)
     }
 }
 
-/* Whether all workers of the sender have pushed the last tensor of this step. */
+/* Whether all workers of the sender have reached the push of this step: all of its tensors are then
+ * ready. */
 static bool has_pushed(const dl_server *s, int g, int64_t step)
 {
     return s->groups[g].pushes >= step * s->groups[g].count;
 }
 
-/* Records that the worker has pushed its last tensor. With fetch = pushed, once all workers of the
- * sender have, fetches the tensors that are already summed. */
+/* Records that the worker has reached its push. With fetch = pushed, once all workers of the sender
+ * have, fetches the tensors that are already summed. */
 static void pushed_last(dl_gpus *gpus, int worker)
 {
     dl_server *s = gpus->server;

@@ -91,8 +91,8 @@ typedef struct dl_host {
 void dl_host_init(dl_host *host, const dl_host_config *config);
 void dl_host_free(dl_host *host);
 
-/* Gives `thread`, which must have no work, `work_ns` >= 0 of compute, or bytes to move. It takes
- * its core, or keeps its place when called from its done callback. O(cores). */
+/* Gives `thread`, which must have no work, `work_ns` >= 0 of compute, or bytes to move. The thread
+ * wakes up, or keeps its place when called from its done callback. O(cores). */
 void dl_host_compute(dl_host *host, int thread, double work_ns);
 void dl_host_move(dl_host *host, int thread, dl_work work);
 

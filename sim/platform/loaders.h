@@ -38,7 +38,7 @@ typedef struct dl_loaders_config {
     double ahead_bytes;          /* bytes that storage reads ahead, >= 0 */
     int64_t steps;               /* largest number of batches per worker that are made ahead */
     const bool *stopping;        /* set: no more batches are begun */
-    /* Factor on the time to make a batch in the worker's step. */
+    /* Factor on the time of a batch that a worker makes itself. */
     double (*effort)(void *user, int worker);
     /* The batch that the worker waits for has been made and taken. May be called from the host's
      * done callback of the worker's thread. */
@@ -81,7 +81,8 @@ int dl_loaders_events(const dl_loaders_config *config);
 /* Starts the first batches of the run. */
 void dl_loaders_start(dl_loaders *loaders);
 
-/* Takes the worker's next batch; false if it is not ready: `came` is then called when it is. */
+/* Takes the worker's next batch; false if it is not ready: `came` is then called when it is. Always
+ * true without loaders and storage limit: the worker then makes the batch in its step. */
 bool dl_loaders_take(dl_loaders *loaders, int worker);
 
 /* Ends the worker's wait for a batch; returns whether it waited. */
