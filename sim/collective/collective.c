@@ -108,7 +108,7 @@ typedef struct choice {
     const dl_collective_algorithm *algorithm;
     const char *protocol; /* NULL = no protocol */
     dl_hop_costs costs;
-    double time_ns; /* on the idle machine; NaN: not computed, as there is only one choice */
+    double time_ns; /* on the idle machine, for comparing choices; NaN: not yet computed */
 } choice;
 
 static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
@@ -249,7 +249,7 @@ static unsigned nccl_algorithms(const dl_links *links, const dl_collective_confi
 }
 
 /* Chooses by NCCL's tuning model. An algorithm that NCCL does not have, or not for this collective,
- * uses the fastest of NCCL's protocols. */
+ * uses the fastest of NCCL's protocols; an all-to-all, the one for the size of its messages. */
 static void choose_as_nccl(const dl_links *links, const dl_collective_config *config,
                            const dl_collective_algorithm *only, choice *best)
 {
@@ -391,9 +391,9 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define LEAST_FRAC 1e-6
 
 /* The fraction of the rates between nodes with which a ring takes as long as TCP simulated packet
- * by packet; at most the payload's fraction, which all-to-all uses; 1 without [tcp]. The ring is a
- * broadcast, or an all-reduce for all other kinds, among all ranks or, with two levels, one rank of
- * each group. */
+ * by packet; at most the payload's fraction, which all-to-all uses; 1 without [tcp] or within a
+ * node. The ring is a broadcast, or an all-reduce for all other kinds, among all ranks or, with two
+ * levels, one rank of each group. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {

@@ -68,8 +68,8 @@ typedef struct dl_collective_config {
     dl_fidelity fidelity;
     const dl_place *ranks; /* [rank_count] all different; the ranks of a node are consecutive */
     int rank_count;        /* number of ranks, >= 1 */
-    /* > 0, for an all-reduce: groups of this many consecutive ranks already have equal values; the
-     * algorithm must be "two_level". */
+    /* > 0, for an all-reduce: groups of this many consecutive ranks already have equal values. If
+     * there are several groups of equal size, "two_level" replaces `algorithm`. */
     int equal_ranks;
     double bytes;       /* size of the buffer as counted above, >= 0 */
     int root;           /* root rank of reduce and broadcast */
@@ -103,7 +103,7 @@ typedef struct dl_collective_algorithm {
     void (*plan)(dl_plan *plan, const dl_collective_config *config);
     /* Whether the machine supports the algorithm; NULL = every machine does. */
     bool (*available)(const dl_links *links, const dl_collective_config *config);
-    /* Whether "auto" considers the algorithm, i.e. NCCL has it; NULL = always. */
+    /* Whether "auto" considers the algorithm for this collective; NULL = always. */
     bool (*automatic)(const dl_collective_config *config);
     bool simple_only; /* excludes protocols "ll" and "ll128" if the machine has another one */
 } dl_collective_algorithm;
@@ -142,7 +142,7 @@ void dl_collective_free(dl_collective *collective); /* accepts a zeroed collecti
 dl_status dl_collective_check_run(dl_fidelity fidelity, double transfers, double exchanges,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* Total bytes that all ranks send in a run. */
+/* Total bytes of all transfers in a run; sums in an NVSwitch count on the way in and out. */
 double dl_collective_sent_bytes(const dl_collective *collective);
 
 /* Sets a callback: done(user, index) is called at the end of each run. */

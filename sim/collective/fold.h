@@ -28,8 +28,9 @@ typedef struct dl_fold {
 } dl_fold;
 
 /* Folds lines whose edges have the routes routes[kinds * lines], grouped by kind; each route
- * represents those between all pairs of nodes. NULL if the fold would not be exact, or if the nodes
- * differ. The caller owns the result. */
+ * represents those between all pairs of nodes. NULL if there is only one line, if the fold would
+ * not be exact, if the nodes differ, or if routes between nodes have other links than those of
+ * nodes. The caller owns the result. */
 dl_fold *dl_fold_make(const dl_links *links, const dl_route *routes, int kinds, int lines);
 void dl_fold_free(dl_fold *fold); /* accepts NULL */
 

@@ -15,7 +15,7 @@ const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "s
 #define PLATEAU_BYTES 64
 
 /* Widest channels in NCCL's search, by generation, within and between nodes (search.cc,
- * ncclTopoCompute and ncclTopoDupChannels). A channel of 25 GB/s or more is split into two; on
+ * ncclTopoCompute and ncclTopoDupChannels). A channel of 25 GB/s or more is split into two; since
  * Hopper, a channel of less than 50 GB/s is split only if there are at most four. */
 static const double widest_gb_per_s[DL_NCCL_GENERATIONS][2] = {
     {40, 48}, {40, 48}, {60, 48}, {90, 96}};
@@ -141,8 +141,8 @@ static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one
     return found;
 }
 
-/* LL128 requires NVLink between the node's ranks and a NIC below their switch; since Hopper, data
- * may reach the NIC over NVLink through another GPU. */
+/* LL128 requires NVLink between the node's ranks and, over several nodes, GPUDirect and a NIC below
+ * their switch; since Hopper, data may reach the NIC over NVLink through another GPU. */
 static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const one_node *node,
                          double capability)
 {

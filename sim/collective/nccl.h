@@ -61,7 +61,7 @@ typedef struct dl_nccl_group {
     bool simple_tree;          /* a tree's NIC sends to and from the same GPU */
     double inside_frac;        /* rate that NCCL assumes for a node's rings over that of the machine
                                 * file's links */
-    double inside_bytes_per_s; /* rate of a node's rings; INFINITY for one rank */
+    double inside_bytes_per_s; /* rate of a node's rings; INFINITY if no node has several ranks */
     double ring_bytes_per_s, tree_bytes_per_s; /* total rates of all channels */
 } dl_nccl_group;
 

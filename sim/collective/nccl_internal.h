@@ -13,8 +13,8 @@ typedef double dl_nccl_by_nodes[3]; /* values for 1, 2 and more nodes. */
 /* Correction factors of trees, by powers of two from 64 bytes. */
 typedef double dl_nccl_by_size[DL_NCCL_CORRECTED_SIZES];
 
-/* Upper limits by GPU generation. Those of LL over several nodes are by processor (Intel and
- * others, AMD) and for all channels together; the others are per channel. */
+/* Upper limits by GPU generation, per channel. Those of LL are for all channels together and, over
+ * several nodes, by processor (index 1: AMD, 0: others). */
 typedef struct dl_nccl_bounds {
     dl_nccl_by_nodes ll[DL_NCCL_GENERATIONS], ll128_ring[DL_NCCL_GENERATIONS],
         ll128_tree[DL_NCCL_GENERATIONS], tree[DL_NCCL_GENERATIONS];

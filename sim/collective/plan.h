@@ -128,7 +128,8 @@ int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, i
 /* Makes `later` start after the end of `earlier`; no effect if `earlier` is -1. */
 void dl_plan_order(dl_plan *plan, int earlier, int later);
 
-/* Time in ns of one hop between the places: latency of the route and the protocol's hop time. */
+/* Time in ns of one hop between the places: the protocol's hop time, the part of the route's
+ * latency that this does not hold, and the costs of a message of one slice. */
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 
 /* Largest message of NCCL's rings over the network: ALLREDUCE_SLICESTEPS = 2 of the NCCL_STEPS = 8
@@ -136,8 +137,8 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 #define DL_SLICE_BYTES 1048576.0
 
 /* Time in ns for which a message of `bytes` occupies its sender, in addition to the transfer of its
- * bytes: the host's cost and, between nodes, the network's cost per slice. dl_plan_hop_ns includes
- * the cost of one slice. */
+ * bytes: the host's cost and, between nodes, the protocol's cost per message and the network's per
+ * slice. dl_plan_hop_ns includes the host's cost and one slice. */
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, double bytes);
 
 /* The fraction of the links' rates that messages on the route reach. */

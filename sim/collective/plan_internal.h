@@ -9,7 +9,7 @@
 #define DL_TRANSFER_WAITS (-1)
 #define DL_TRANSFER_ENDED (-2)
 
-/* Starts a transfer after `delay_ns`; it ends immediately if it has no bytes. */
+/* Starts a transfer whose bytes move after `delay_ns`; without bytes it ends then. */
 void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
 
 /* Ends a transfer of the plan `user`: starts those that waited only for it. */
@@ -18,8 +18,8 @@ void dl_plan_transfer_ended(void *user, int transfer);
 /* Unfolds a folded plan; no effect on others. The computed time on idle links is kept. */
 void dl_plan_unfold(dl_plan *plan);
 
-/* Runs the plan as one event if its links are idle and its time on them is known; otherwise returns
- * false. */
+/* Runs the plan as one event if its links are idle, its time on them is known, and not too many
+ * claims of earlier runs were broken; otherwise returns false. */
 bool dl_plan_run_alone(dl_plan *plan);
 
 /* Hash of all inputs of a plan's run on a separate network. */

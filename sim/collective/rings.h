@@ -10,11 +10,11 @@ typedef struct dl_rings {
     dl_place *order; /* [count][size] */
 } dl_rings;
 
-/* Finds rings over ranks[count], count >= 2. In one node with NVLinks: as many cycles with a
- * separate lane on each edge as a bounded search finds, each in both directions. Over several
- * nodes: as many rings as the fewest NICs, or ranks, of any node; they enter and leave by different
- * NICs if possible and follow the rings found in each node, in turn. If a node's ranks are not
- * consecutive, one ring in the given order. */
+/* Finds rings over ranks[count], count >= 2. In one node, for 3 to 16 ranks with NVLinks between
+ * GPUs: as many cycles with a separate lane on each edge as a bounded search finds, each in both
+ * directions. Over several nodes whose ranks are consecutive: as many rings as the fewest NICs, or
+ * ranks, of any node; they enter and leave by different NICs if possible and follow the rings found
+ * in each node, in turn. Otherwise one ring in the given order. */
 void dl_rings_init(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count);
 void dl_rings_free(dl_rings *rings);
 

@@ -281,7 +281,7 @@ static bool supports_nodes(const dl_collective_config *config)
            dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
-/* If this is false, node_tree is a single chain (one node) or the tree over ranks (one rank per
+/* If this is false, node_tree consists of chains (one node) or is the tree over ranks (one rank per
  * node). Over nodes with unequal numbers of ranks it is used only by name, or if NCCL's model
  * chooses it. */
 bool dl_allreduces_over_nodes(const dl_collective_config *config)
@@ -313,7 +313,7 @@ static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
     return fold;
 }
 
-/* Adds two trees for each ring, i.e. for each NIC. */
+/* Adds two trees for each ring, i.e. for each NIC; if folded, for the first ring only. */
 static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;

@@ -29,8 +29,8 @@
  * with `ecmp`, a hash assigns each pair of NICs to one uplink, and to the downlink from the same
  * spine switch, so that flows collide (RFC 2992); in a user-defined tree each level has a different
  * hash. A pod's uplinks are always one link. Links of a dragonfly or a torus have the port's rate,
- * or link_bytes_per_s if given. Other jobs take background_frac of every link (which [netswitch] can
- * set per switch), or send the flows of [traffic], which share the links. Each switch beyond a
+ * or link_bytes_per_s if given. Other jobs take background_frac of every link (which [netswitch]
+ * can set per switch), or send the flows of [traffic], which share the links. Each switch beyond a
  * route's first adds hop_ns.
  *
  * Adaptive routing, buffers and losses are not modelled. */

@@ -32,8 +32,8 @@
  *
  * Modelled of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an
  * all-reduce in segments of at most 1 MiB, at least two per node's part, two of them in flight; any
- * other message as a whole. Both follow the receiver's ready notice, which takes the longest one-way
- * delay of the ring.
+ * other message as a whole. Both follow the receiver's ready notice, which takes the longest
+ * one-way delay of the ring.
  *
  * After a pause, a socket that has sent nothing for a timeout restarts from 10 packets
  * (tcp_slow_start_after_idle), which costs a round trip for each doubling of its window: negligible

@@ -15,8 +15,8 @@
  *               which it shares with all copies; on a GPU: (n + 1) x bytes over the bandwidth of
  *               its memory
  *   sum, apply  like average, plus the optimizer's reads and writes: the server sums and applies
- *               all n gradients, or applies those that have arrived (one or more) and continues with
- *               the next ones while the workers it has served pull
+ *               all n gradients, or applies those that have arrived (one or more), then the next
+ *               ones, while the workers it has served pull
  *               With `overlap`, ps works bucket by bucket, in sequence on each worker's links and
  *               on the server: a bucket is pushed when its gradients are ready, summed when all
  *               workers have pushed it, and then pulled; a step ends with its last pull. Messages
