@@ -11,12 +11,12 @@
  *   launch latency  from the start of the launching call to the start of the work, for operations
  *                   on an idle stream, by name of call and kind of work;
  *   spacing         from the end of an operation to the start of the next one on the stream, if
- *                   that was launched long before; by kind of the previous operation, call, and
- *                   kernel or size of copy, in each 50 ms of the trace with enough operations.
+ *                   the latter was launched long before; by kind of the previous operation, call,
+ *                   and kernel or size of copy, in each 50 ms of the trace with enough operations.
  *
- * The typical value is the mean of the values up to three medians. The minimum would be too early
- * by the spread, and these errors would add up where the host waits for the device or operations
- * follow one another.
+ * The typical value is the mean of the values up to three medians + 1 us. The minimum would be too
+ * early by the spread, and these errors would add up where the host waits for the device or
+ * operations follow one another.
  *
  * Edges and their rules are in: build_device.c (launches, and launches that find a queue full),
  * build_events.c (streams that wait for each other, and the host's waits for streams) and
@@ -46,7 +46,8 @@ typedef struct dl_replay_rank {
     size_t unlaunched;       /* operations without a recorded launch */
     size_t launches_without; /* launching calls without work in the trace */
     size_t launch_calls;     /* number of launching calls */
-    /* maximum number of operations launched but not started; 0: the limit was never reached */
+    /* limit of operations launched to a stream but not ended, the maximum over the streams; 0:
+     * never reached */
     size_t queue_depth;
 } dl_replay_rank;
 
@@ -55,7 +56,8 @@ typedef struct dl_external_waits {
     size_t count;
     int64_t total_ns; /* sum over all threads, or streams */
     int64_t longest_ns;
-    uint32_t longest; /* node of the longest wait, or the node that it delays */
+    uint32_t longest; /* node of the thread's longest wait, or node that the device's longest wait
+                       * delays */
     /* range around the longest wait, or operation after it; NULL: unknown. Borrowed from the
      * trace. */
     const char *where;
@@ -76,7 +78,7 @@ typedef struct dl_replay_run {
 
 /* Builds the graph of traces[count], whose activities are in memory; `run` must be zeroed. Several
  * traces are ranks of one run, already on a common clock. Returns DL_ERR_DATA if a trace has no
- * device work. O(n log n). */
+ * device work, DL_ERR_RANGE if its times or numbers are too large. O(n log n). */
 dl_status dl_replay_build(dl_replay_run *run, const dl_trace *const *traces, size_t count,
                           dl_error *err) DL_MUST_CHECK;
 void dl_replay_run_free(dl_replay_run *run);

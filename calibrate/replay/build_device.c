@@ -34,9 +34,9 @@ static device_work *list_works(const dl_trace *trace, size_t *count)
     return works;
 }
 
-/* Assigns each of works[count] of one stream to the first lane that is free at its start. The lanes
- * are the leaves of a tree, from index `leaves`; a leaf holds the end of its lane's last work, an
- * inner node the minimum of its children. */
+/* Assigns each of works[count] of one stream to the first lane that is free at its start, or at
+ * most DL_REPLAY_OVERLAP_NS later. The lanes are the leaves of a tree, from index `leaves`; a leaf
+ * holds the end of its lane's last work, an inner node the minimum of its children. */
 static void share_out(device_work *works, size_t count)
 {
     size_t leaves = 1;
@@ -176,8 +176,10 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 /* Operations with equal keys share one typical value; all ids are below 2^32, kinds below 16. */
 typedef struct sort_key {
     uint32_t call;   /* name of the launching call */
-    uint32_t what;   /* kernel: its name; other operations: log2 of the size */
-    uint32_t kinds;  /* kind, direction and memory of the operation, and kind of the previous one */
+    uint32_t what;   /* kernel: its name; other operations: number of bits of their size; 0 for
+                      * latencies */
+    uint32_t kinds;  /* kind, direction and memory of the operation; for spacings also the kind of
+                      * the previous one */
     uint32_t window; /* >= 1: part of the trace; 0: the whole trace */
 } sort_key;
 
@@ -211,7 +213,8 @@ static int64_t trimmed_mean(const sample *items, size_t count)
     return sum_ns / (int64_t)summed;
 }
 
-/* Replaces the samples of each key by one, their typical value. */
+/* Replaces the samples of each key by one, their typical value; drops those of windows with fewer
+ * than FEWEST_IN_WINDOW. */
 static void condense(samples *s)
 {
     qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
@@ -227,7 +230,7 @@ static void condense(samples *s)
 }
 
 /* Returns the typical value for `sort` in its window, else in the whole trace, else for the nearest
- * preceding key; 0 if there are no samples. */
+ * preceding key, or for the first one; 0 if there are no samples. */
 static int64_t typical(const samples *s, sort_key sort)
 {
     size_t i; /* first sample with a key >= `sort` */
@@ -444,7 +447,8 @@ static size_t find_depth(const replay_builder *b, const stream_works *works)
     return best >= FEWEST_BLOCKED && 2 * best >= slow ? depth : 0;
 }
 
-/* Makes the launch wait for the last of works[.. place] that had ended when it returned. */
+/* Makes the launch wait for the last of works[place - AGREEMENT .. place] that had ended when it
+ * returned, if there is one. */
 static void wait_in_queue(replay_builder *b, const stream_works *works, size_t place,
                           const dl_activity *call)
 {

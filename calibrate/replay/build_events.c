@@ -48,7 +48,8 @@ static const dl_activity *replay_events_find(const replay_events *events, uint64
  *   recorded stream   if the thread recorded an event since its previous wait: the stream of its
  *                     last launch before the record, and the work is the last one launched there
  *                     before the record. If that is the waiting stream itself, or there is no such
- *                     record: every other stream, with its last work launched before the wait;
+ *                     record: every other stream, with its last work launched before the record
+ *                     or, without one, before the wait;
  *   refuted           a work that ended after the waiting one began: the event was an earlier one.
  *                     No edge is made; the wait is left to the edges inferred from times. */
 
@@ -133,7 +134,8 @@ static void walk_calls(event_walk *walk)
     }
 }
 
-/* Adds the edge of one stream's recorded wait for an event of another stream. */
+/* Adds the edge of one stream's recorded wait for an event of another stream; returns false if a
+ * work is not found or the times refute the edge. */
 static bool add_known(replay_builder *b, const dl_activity *event, const dl_activity *sync,
                       const dl_activity *call)
 {
@@ -357,10 +359,11 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
  *
  *   an operation of another stream that ended at most LONGEST_HANDOVER_NS before: the delayed
  *   operation starts `lag` after that end, the typical spacing of operations;
- *   else one that was still running, but ended within LONGEST_TAIL_NS or a tenth of its duration:
+ *   or one that was still running, but ended within LONGEST_TAIL_NS or a tenth of its duration:
  *   the delayed operation starts after the same share of that duration as recorded.
  *
- * The nearest end counts. Delays without such an end stay unexplained. */
+ * Of several such operations, the one with the nearest end is the cause. Delays without such an end
+ * stay unexplained. */
 
 /* An event takes up to 20 us from one stream to another (MI300X). */
 #define LONGEST_HANDOVER_NS 25000

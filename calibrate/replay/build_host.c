@@ -99,8 +99,9 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
                                                  .duration_ns = to_ns - from_ns});
 }
 
-/* Adds the thread's time from at_ns to to_ns, divided at borders[count] of ranges; a span of
- * UNTRACED_NS or more without any record becomes a separate node. */
+/* Adds the thread's time from at_ns to to_ns, in which borders[count] of ranges are its only
+ * records, as one node; but a span of UNTRACED_NS or more without any record becomes a separate
+ * node. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
                      const moment *borders, size_t count)
 {
@@ -200,10 +201,11 @@ void replay_build_host(replay_builder *b)
  *
  * Such waits (futures, condition variables) are not recorded, but if two threads alternate (a
  * training loop and its backward pass), one is untraced while the other is busy. So an untraced
- * span [a, b) of thread A is a wait for thread B if B was untraced at a, then became busy, and
- * became untraced again at a time d < b in the second half of the span. (If the trace starts with
- * A's span, B may be busy from the start.) A then continues when B's burst ends at d, and b - d,
- * the wake-up, remains A's time. With several such threads B, the one that ends last is used.
+ * span [a, b) of thread A is a wait for thread B if B was untraced at a, then became busy, became
+ * untraced again at a time d < b in the second half of the span, and stayed so until b. (If the
+ * trace starts with A's span, B may be busy from the start.) A then continues when B's burst ends
+ * at d, and b - d, the wake-up, remains A's time. With several such threads B, the one that ends
+ * last is used.
  *
  * Any other untraced span of a launching thread is the thread's time until the rest of the trace is
  * idle: no device operation runs, and all launching threads are in untraced spans. The rest of the
@@ -288,8 +290,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     for (size_t i = 0; i < count; i++) {
         const replay_untraced *others = threads[i].untraced;
         if (others->lane == span->lane || !threads[i].launches) continue;
-        /* The other thread's span must extend to the end of this one. A thread is ignored before
-         * its first call and after its last. */
+        /* The other thread's span must extend to the end of this one; its last span has no end. A
+         * thread is ignored before its first span. */
         const size_t at = find_untraced(others, threads[i].count, span->to_ns - 1);
         if (at == 0) continue;
         if (others[at - 1].to_ns < span->to_ns) return span->to_ns;
@@ -298,8 +300,9 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     return rest_ns < span->to_ns ? rest_ns : span->to_ns;
 }
 
-/* Splits the span's node at rest_ns: the node becomes the external wait after rest_ns, and a new
- * node before it gets the thread's earlier time. */
+/* Splits the span's node at rest_ns, unless the rest is shorter than DL_REPLAY_EXTERNAL_NS: the
+ * node becomes the external wait after rest_ns, and a new node before it gets the thread's earlier
+ * time. */
 static void name_wait(replay_builder *b, uint32_t node, int64_t rest_ns, int64_t to_ns)
 {
     dl_replay_graph *graph = b->graph;

@@ -15,7 +15,8 @@ typedef enum call_role {
     CALL_SYNC_EVENT,   /* waits for one event */
     CALL_EVENT_RECORD, /* marks the end of the work launched to a stream */
     CALL_STREAM_WAIT,  /* makes a stream wait for an event */
-    CALL_MEMORY        /* allocates or frees memory, which may wait for the device */
+    CALL_MEMORY        /* allocates, frees or registers memory, or unloads a module, which may wait
+                        * for the device */
 } call_role;
 
 /* An outermost call of a thread. A call that may wait for operations has two nodes: the first
@@ -30,7 +31,7 @@ typedef struct replay_call {
 
 typedef struct replay_untraced {
     uint32_t lane;
-    /* node that ends where the span starts; the lane's next node starts with the span */
+    /* node that ends where the span starts; the lane's next node, if any, starts with the span */
     uint32_t before;
     int64_t from_ns, to_ns;
 } replay_untraced;
@@ -79,7 +80,7 @@ typedef struct replay_builder {
                            * DL_REPLAY_NONE; complete after replay_build_launches */
 } replay_builder;
 
-/* Stages of dl_replay_build, in this order. */
+/* Stages of dl_replay_build: streams, host, launches, threads, waits, queues, events, timed. */
 void replay_build_streams(replay_builder *b);  /* lanes and nodes of operations */
 void replay_build_host(replay_builder *b);     /* lanes and nodes of threads */
 void replay_build_launches(replay_builder *b); /* edges, latencies, spacings */

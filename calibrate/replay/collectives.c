@@ -326,8 +326,8 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
     return p;
 }
 
-/* Lateness in ns of the peers at collective `number` of the step; 0 if its name differs from
- * `name`. */
+/* Lateness in ns of the peers at collective `number` of the step; 0 if there is none, or its name
+ * differs from `name`. */
 static int64_t lateness(const parts *p, size_t step, size_t number, const char *name)
 {
     const size_t i = p->first[step] + number;

@@ -68,11 +68,12 @@ typedef struct dl_transfer {
 void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances,
                      const dl_replay_run *run);
 
-/* Returns the time of an instance by its line, in ns; NaN if there is no line. */
+/* Returns the time of an instance by its line, in ns; NaN if there is no line or its size is
+ * unknown. */
 double dl_transfer_ns(const dl_transfer *transfer, const dl_instance *instance);
 
 /* Returns the time of a fitted instance by the line of all other instances, in ns; NaN if there is
- * no other. O(log n). */
+ * no other, or its size is unknown. O(log n). */
 double dl_transfer_ns_without(const dl_transfer *transfer, const dl_instance *instance,
                               const dl_replay_run *run);
 void dl_transfer_free(dl_transfer *transfer);
@@ -83,7 +84,8 @@ void dl_transfer_free(dl_transfer *transfer);
  * A modelled collective takes its transfer time (dl_transfer) and waits for later peers. One rank's
  * trace does not give the peers' arrival, so the lateness is taken from other steps: a step's
  * collectives, in order, get the latenesses of another regular step's, for each of the other steps
- * in turn, and the results are averaged. No step is thus predicted from itself.
+ * (at most 16) in turn, and the results are averaged. No step is thus predicted from its own
+ * latenesses.
  *
  *   lateness = recorded duration - transfer, at least 0; the whole duration if the size is unknown
  *
@@ -103,16 +105,16 @@ typedef struct dl_prediction {
 } dl_prediction;
 
 /* Predicts the steps of `line`, found in the run's only rank. Changes the graph temporarily and
- * restores it. Returns DL_ERR_DATA with fewer than two regular steps, or if the graph has a
- * cycle. */
+ * restores it. Returns DL_ERR_DATA with fewer than two regular steps, and the errors of
+ * dl_replay_simulate. */
 dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
                            const dl_instances *instances, const dl_transfer *transfer,
                            const dl_step_line *line, dl_error *err) DL_MUST_CHECK;
 
 /* Joint replay of all ranks of a run: the waits in one rank's trace follow from the starts of the
- * others. Recorded starts and durations of collectives are not used; each collective ends on all
- * ranks simultaneously, its transfer time (dl_transfer) after the last rank's kernel has started.
- * The transfer time of an instance comes from a line fitted to the other instances only. */
+ * others. A collective's recorded start and duration are not used; it ends on all ranks
+ * simultaneously, its transfer time (dl_transfer) after the last rank's kernel has started. This
+ * transfer time comes from a line fitted to the other instances only. */
 
 /* A replayed instance. */
 typedef struct dl_multi_rank_instance {
@@ -133,7 +135,7 @@ typedef struct dl_multi_rank {
 
 /* Gives the instances to the run's graph as groups, which it keeps, replays it, and compares;
  * `multi` must be zeroed. Requires at least two ranks on a common clock. Returns DL_ERR_DATA if the
- * ranks have no collective in common, or if the graph has a cycle. */
+ * ranks have no collective in common, and the errors of dl_replay_simulate. */
 dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
                                const dl_instances *instances, dl_error *err) DL_MUST_CHECK;
 void dl_multi_rank_free(dl_multi_rank *multi);

@@ -45,9 +45,9 @@ static dl_step_op op_of(const dl_step_costs *step, const char *name)
     return (dl_step_op){0};
 }
 
-/* Sets an operation from traces of one batch size. An update, and the starts, ends and gaps of the
- * passes' operations, do not depend on the batch; the rest of the passes is assumed proportional to
- * it. */
+/* Sets an operation from traces of one batch size. An update, an external wait, and the starts,
+ * ends and gaps of the passes' operations, do not depend on the batch; the rest of the passes is
+ * assumed proportional to it. */
 static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t count)
 {
     double sum = 0, starts = 0, squares = 0;

@@ -263,7 +263,7 @@ static void note_sharded_update(const dl_step_costs *costs, const dl_cpu_trainin
 }
 
 /* Takes broadcasts outside of backward passes, which are broadcasts of buffers or parameters; notes
- * other collectives, which cost files cannot describe. */
+ * all other collectives except reductions, which cost files cannot describe. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     size_t count;
@@ -321,7 +321,7 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
 }
 
 /* Maximum fraction of a step's time in waits at which the profiler's overhead can be distinguished
- * from the waits. */
+ * from the waits, and of the shortest input at which its batch was ready. */
 #define WAITING_FRAC_MAX 0.05
 
 /* Plausible limits of steps without the profiler over steps with it; outside them, other programs
@@ -474,8 +474,8 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
     return ns;
 }
 
-/* Inserts the operation "input" of the data-loader processes before the step's operations, whose
- * time excludes it. */
+/* Inserts the operation "input" of the data-loader processes, if their processor time `ns` per step
+ * is known, before the step's operations, whose time excludes it; sets take_ns. */
 static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                          int64_t ns, dl_notes *notes)
 {

@@ -98,7 +98,7 @@ static void skip_earlier(search *s, const dl_activity_step *step)
         s->next++;
 }
 
-/* Adds up the bytes that each communicator moves in each pass of the step. */
+/* Adds up the bytes that each communicator moves in the step's forward pass, and after it. */
 static void count_step(search *s, const dl_activity_step *step)
 {
     double done_ns = 0;
@@ -123,8 +123,8 @@ static double summed_bytes(const search *s, const dl_activity *call)
            (scatters ? fmax(1, dl_communicators_ranks(&s->communicators, call)) : 1);
 }
 
-/* Lists the reductions called from the start of the step's backward pass while its operations are
- * launched. */
+/* Lists the reductions called after the start of the step's backward pass and before its update,
+ * without those of activations. */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -243,7 +243,8 @@ static bool repeats_each_pass(const dl_gradients_ready *ready, size_t count, siz
         const double first = i - own > 0 ? ready[i - own - 1].bytes : 0;
         if (ready[i].bytes - before != ready[i - own].bytes - first) return false;
     }
-    return ready[own - 1].share * (double)passes < 1.001; /* all within the first pass */
+    return ready[own - 1].share * (double)passes < 1.001; /* the first pass's buckets are ready
+                                                           * within that pass */
 }
 
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes)

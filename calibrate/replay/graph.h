@@ -61,7 +61,7 @@ typedef struct dl_replay_node {
     uint8_t class;       /* dl_kernel_class, for KERNEL and COLLECTIVE */
     uint16_t rank;       /* index of the trace */
     uint32_t lane;       /* set by dl_replay_graph_add */
-    uint32_t activity;   /* index in the trace's activities; DL_REPLAY_NONE for HOST */
+    uint32_t activity;   /* index in the trace's activities; DL_REPLAY_NONE for HOST and EXTERNAL */
     uint32_t group;      /* index of the group, or DL_REPLAY_NONE */
     int64_t recorded_ns; /* start in the trace, on the common clock */
     int64_t duration_ns; /* >= 0, excluding time that edges explain */
@@ -81,8 +81,9 @@ typedef struct dl_replay_lane {
     uint16_t rank;
     uint32_t thread;         /* for a host lane */
     uint32_t device, stream; /* for a device lane */
-    int64_t begin_ns;     /* earliest start on the lane; set to the first node's recorded start */
-    uint32_t first, last; /* first and last node; DL_REPLAY_NONE if there are none */
+    int64_t begin_ns;        /* earliest start on the lane; dl_replay_graph_add sets it to the first
+                           * node's recorded start */
+    uint32_t first, last;    /* first and last node; DL_REPLAY_NONE if there are none */
 } dl_replay_lane;
 
 typedef struct dl_replay_group {

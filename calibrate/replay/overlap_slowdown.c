@@ -172,7 +172,7 @@ typedef struct scatter {
 } scatter;
 
 /* Finds the ratio of the mean times of works[count], equal ones, beside collectives and alone;
- * returns false if they were not observed in both situations or are shorter than
+ * returns false if they were not observed in both situations or one of them is shorter than
  * DL_OVERLAP_SHORTEST_NS. */
 static bool compare(const work *works, size_t count, ratio *found, scatter *within)
 {

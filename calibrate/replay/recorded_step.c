@@ -106,7 +106,8 @@ static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activi
     return phases->known_steps == 0 ? rest_ns : last_ns > first_ns ? last_ns - first_ns : 0;
 }
 
-/* Takes the operations of the forward and backward passes, and the collectives. */
+/* Takes the operations of the forward and backward passes (all operations if the phases are
+ * unknown), the collectives, and the nodes that these need; sets done_ns. */
 static void take_step(cut *c, const dl_step_line *line, const dl_activity_step *step,
                       const dl_step_phases *phases)
 {
@@ -189,7 +190,8 @@ static void write_edges(writer *w)
     }
 }
 
-/* Writes the collectives that sum gradients, in order of their starts. */
+/* Writes the exported all-reduces and reduce-scatters of known size, which sum gradients, in order
+ * of their starts. */
 static void write_ready(writer *w)
 {
     const cut *c = w->cut;

@@ -4,13 +4,14 @@
 
 #include "calibrate/replay/report.h"
 
-/* Writes one step to `path` (overwritten), as replayed at `times` without collectives: the regular
- * step of median duration on the device with most operations. The step consists of the work that
- * its forward and backward passes and collectives need. Work that began before the step, or waits
- * for work that ended before it, starts at its replayed time relative to the step's start. `steps`
- * are those of the run's only trace, `replayed` the same steps at `times`; `batch` is the number of
- * samples per step. Sets *step_ns to the step's replayed duration. Returns DL_ERR_DATA if no
- * regular step is followed by another one, or DL_ERR_IO. */
+/* Writes one step to `path` (overwritten), as replayed at `times` without collectives: on the
+ * device with most operations, the step of median duration among the regular steps that a regular
+ * step follows. The step consists of the work that its forward and backward passes and collectives
+ * need. Of work that began before the step, only the rest after its start is written; work that
+ * waits for work that ended before the step starts at its replayed time relative to the step's
+ * start. `steps` are those of the run's only trace, `replayed` the same steps at `times`; `batch`
+ * is the number of samples per step. Sets *step_ns to the step's replayed duration. Returns
+ * DL_ERR_DATA if there is no such step, or DL_ERR_IO. */
 dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
                                  const dl_activity_steps *steps, const dl_replay_steps *replayed,
                                  const dl_replay_time *times, int64_t batch, double *step_ns,

@@ -112,7 +112,8 @@ dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
  *                                                          collectives
  *   convolution, gemm, ...                                 kernels of that class
  *   launch, spacing                                        launch latency; gap between operations
- *   any other text                                         kernels and calls whose name contains it
+ *   any other text                                         operations and calls whose name contains
+ *                                                          it
  *
  * Factor 0 also removes the operations' spacing, but not their launches. For a collective of
  * several ranks only the transfer is scaled, not the wait. Sets *changed (may be NULL) to the
@@ -122,7 +123,8 @@ dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, s
                           dl_error *err) DL_MUST_CHECK;
 
 /* Parses the option value "CLASS=FACTOR"; *what becomes a copy of the part before '=', which the
- * caller frees. Returns DL_ERR_USAGE if the text does not have this form. */
+ * caller frees. Returns DL_ERR_USAGE if the text does not have this form, or the factor is not in
+ * [0, 1000]. */
 dl_status dl_replay_parse_scale(const char *text, char **what, double *factor,
                                 dl_error *err) DL_MUST_CHECK;
 

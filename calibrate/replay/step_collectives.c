@@ -198,14 +198,14 @@ static void scale_update(dl_step_costs *costs, double ranks)
     }
 }
 
-/* Adds the remaining collectives to the costs. */
+/* Adds the remaining collectives that take at least NAMED_FRAC of a step to the costs. */
 static void keep_others(const list *all, dl_step_costs *costs)
 {
     const bool named_reduces = find(all, DL_REDUCES, 0) != NULL;
     for (size_t i = 0; i < all->count; i++) {
         dl_traced_collective c = all->items[i];
-        /* Unnamed kernels (in a group of calls) are those of the gradients if their number
-         * matches. */
+        /* Without a named all-reduce, kernels of unknown size (in a group of calls) are those of
+         * the gradients if their number matches. */
         if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
             continue;
         if (c.ns < NAMED_FRAC * costs->step_ns) continue;

@@ -36,7 +36,8 @@ typedef struct taking {
     dl_step_phases phases;
     dl_launches launches;
     dl_spans collectives;
-    double *work_ns; /* [line.work_count] device time of each work alone, including its spacing */
+    double *work_ns; /* [line.work_count] device time of each work alone, including its spacing and
+                      * a kept external wait before it; 0 for collectives */
     uint8_t *timed;  /* [line.count] 1: the step's whole time is known */
     size_t timed_count;
     bool ends_open; /* nothing follows the only timed step */
@@ -472,8 +473,8 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
 }
 
 /* Sets parameter_bytes for a trace without all-reduces: the bytes of the gradients added per pass;
- * else the bytes copied to the device before the first timed step, unless the update's duration is
- * implausible for that many bytes. */
+ * else the bytes copied to the device before the first timed step, of other sizes than the steps'
+ * input, unless the update's duration is implausible for that many bytes. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
@@ -732,7 +733,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     return DL_OK;
 }
 
-/* Reduces the gradients to those of one pass. */
+/* Converts the gradients to those of the last pass. */
 static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
 {
     const bool each =

@@ -8,18 +8,20 @@
  *              issue a step. It excludes waits for the device other than their latency, and the
  *              time that recording adds to launches (capture_cost.h; assumed if a recorder's trace
  *              does not give it)
- *   gradients  bytes that are all-reduced, and when (gradients.c)
+ *   gradients  bytes that are all-reduced or reduce-scattered, and when (gradients.c)
  *   input      bytes copied to the device per step; rate of copies from and to pageable memory of
  *              64 KiB or more
- *   parameters if no gradients are all-reduced: the bytes copied to the device before the first
- *              step, of other sizes than the steps' input, unless the update's duration is
- *              implausible for that many bytes
+ *   parameters if no gradients are exchanged: the bytes of the gradients that a pass adds, in a
+ *              trace with shapes; else the bytes copied to the device before the first step, of
+ *              other sizes than the steps' input, unless the update's duration is implausible for
+ *              that many bytes
  *   slowdown   of computation beside collectives (overlap_slowdown.c)
  *
  * Only regular steps count. Times of whole steps come only from regular steps followed by a regular
  * step, because the last step of a trace ends with its work, and a step before a validation lacks
- * the host's time between steps. If the only regular step of a trace is its last, its time extends
- * to the end of its work, with a note. */
+ * the host's time between steps. Without any, they come from regular steps followed by any other
+ * part; if the only regular step of a trace is its last, its time extends to the end of its work,
+ * with a note. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
@@ -38,12 +40,12 @@
 #include "trace/record.h"
 
 /* The share of the backward pass's device time after which gradients are ready for exchange, for
- * each all-reduce that the host calls during a backward pass, in order: gradients are ready when
- * the operations launched before the call are done.
+ * each all-reduce or reduce-scatter that the host calls during a backward pass, in order: gradients
+ * are ready when the operations launched before the call are done.
  *
- * The data come from the regular steps with the most frequent number and bytes of all-reduces
- * (frameworks change buckets after the first step); shares are means over these steps. All-reduces
- * after the backward pass, but before the optimizer's first kernel, have share 1. */
+ * The data come from the regular steps with the most frequent number and bytes of these calls
+ * (frameworks change buckets after the first step); shares are means over these steps. Calls after
+ * the backward pass, but before the optimizer's first kernel, have share 1. */
 
 /* Parts of the trace that describe the exchange; all borrowed. */
 typedef struct dl_gradient_source {
@@ -66,8 +68,9 @@ typedef struct dl_gradient_exchange {
     uint32_t ranks; /* ranks of the communicator; 0: unknown */
 } dl_gradient_exchange;
 
-/* Finds the exchange of gradients. Ignores communicators that sum as many bytes in the forward
- * pass: they sum activations of split layers. O(n log n). */
+/* Finds the exchange of gradients: the all-reduces or the reduce-scatters, whichever sum more
+ * bytes. Ignores communicators that sum more than a quarter as many bytes in the forward pass as in
+ * the backward pass: they sum activations of split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
 /* Returns whether the time lies in one of the steps of `line` that are marked in
@@ -91,9 +94,10 @@ typedef struct dl_step_reduces {
 dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
                                        const dl_reduce *reduces, size_t *count);
 
-/* Reduces the gradients ready[*count] of a step with several passes to those of the last pass, with
- * shares of its backward pass; earlier passes only accumulate. Updates *count. If each pass
- * exchanged the same gradients, keeps one exchange and returns true. */
+/* Converts ready[*count] of a step of several passes from shares of all backward passes to shares
+ * of the last one; gradients ready earlier get share 0. If every pass exchanged the same gradients,
+ * keeps only the last pass's exchange, updates *count and returns true. Has no effect with one
+ * pass. */
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes);
 
 /* Slowdown of a device's computation beside collectives: the time of the same work in steps where a
@@ -156,9 +160,11 @@ typedef struct dl_step_costs {
     double host_ns; /* median, without recording overhead, including waits_ns; NaN: the trace has no
                      * launches */
     double host_error_ns; /* standard error of the recording overhead */
-    double waits_ns;      /* mean external waits of threads in host_ns; 0 if they are removed */
+    double waits_ns;      /* mean external waits of threads in host_ns; 0 if they are removed, or
+                           * below 1 % of a step */
     dl_step_mean forward_ns, backward_ns, update_ns; /* parts of device_ns */
-    dl_step_op *ops; /* [op_count] operations that take time, by phase; their sum is device_ns */
+    dl_step_op *ops; /* [op_count] operations that take time, by phase. Their sum is device_ns, plus
+                      * "input" made by loaders; sharded updates are scaled to all parts */
     size_t op_count;
     dl_step_mean input_bytes;
     double pageable_bytes_per_s; /* 0: no such copies */
@@ -182,13 +188,15 @@ typedef struct dl_step_costs {
     char *file;               /* file name of the trace without its folder; NULL: unknown */
     int64_t rank, ranks;      /* as set by dl_trace_find_rank */
     double recording_ns;      /* recording overhead per step, already subtracted from host_ns; on
-                               * cores also from step_ns */
+                               * cores from step_ns, device_ns and ops */
     bool allreduces;          /* a step exchanges gradients in mode allreduce */
     dl_sharded sharded;       /* state sharded among the ranks, inferred from its collectives */
     bool keeps_parameters;    /* sharded parameters are gathered in the forward pass only */
-    dl_traced_collective *others; /* [other_count] collectives other than those of gradients */
+    dl_traced_collective *others; /* [other_count] collectives except those of gradients and sharded
+                                   * state, each of at least 1 % of a step */
     size_t other_count;
-    /* Broadcasts of buffers per step: bytes, and number of collectives; on cores only; 0: none */
+    /* Broadcasts of buffers or parameters per step: bytes, and number of collectives; on cores
+     * only; 0: none */
     double broadcast_bytes, broadcast_calls;
     /* On cores, if data-loader processes make the batches: time in ns for the training thread to
      * take a ready batch; NaN: no such processes, or unknown. */
@@ -199,9 +207,11 @@ typedef struct dl_step_costs {
  * device, determines those of its training on cores: the median step, without waits for collectives
  * and for data-loader processes, divided into "input" (the time of such processes if the trace has
  * it), "step.forward", "step.backward", "step.update", and scaled to the step without a profiler if
- * the trace has it. `costs` must be zeroed. `slowdown` is that beside collectives from another
- * trace; NULL: from this trace. A note names each cost that the trace does not give. Returns
- * DL_ERR_DATA without a regular step, or if operations do not name their work.
+ * the trace has it, else without the assumed overhead of the profiler. `costs` must be zeroed.
+ * `slowdown` is that beside collectives from another trace; NULL: from this trace. A note names
+ * each cost that the trace does not give. Returns DL_ERR_DATA without a regular step (on cores:
+ * two, unless the trace is given as one step), or if the regular steps hold only collectives and
+ * input; and the errors of dl_replay_simulate.
  *
  * External waits (external.h) of threads are part of the host's time, with a note, unless
  * `external` removes them. Waits of devices, if kept, become operations "external.forward", ...
@@ -215,8 +225,9 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
 void dl_step_costs_free(dl_step_costs *costs);
 
 /* Takes all collectives except the gradient exchange from the line's steps marked in
- * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters`, the remaining
- * ones become `others`. `costs` must already have the gradients. Called by dl_step_costs_take. */
+ * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters` and scale the
+ * update to all parts, the remaining ones become `others`. `costs` must already have the gradients.
+ * Called by dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);
@@ -238,9 +249,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
 
 /* Combines steps[count], count >= 1, of one workload into costs of one pass, if a step has several
  * ([costs] accumulate: the passes of the first step). Each operation is a line over the batch
- * sizes; with one batch size, starts_ns is fixed and the rest is per sample (updates: all fixed).
- * Gradients, noise and slowdown are those of the first of `steps` that has them. `costs` must be
- * zeroed; release it with dl_costs_free. Returns DL_ERR_DATA if the traces are inconsistent. */
+ * sizes; with one batch size, starts_ns is fixed and the rest is per sample (updates and external
+ * waits: all fixed). Gradients and slowdown are those of the first of `steps` that has them, the
+ * noise of a batch size that of its first trace with two or more steps. `costs` must be zeroed;
+ * release it with dl_costs_free. Returns DL_ERR_DATA if the traces are of different devices, or of
+ * GPUs and of cores. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -13,7 +13,7 @@
 /* Selections besides DL_PATH_...: kernels of any class, and nodes whose name contains a text. */
 enum { ALL_KERNELS = DL_PATH_END, BY_NAME, NAME_COUNT = BY_NAME };
 
-/* Lists the names of all kinds that can be scaled; the last is "kernel". */
+/* Lists the names of all categories of the critical path, and "kernel" as the last. */
 static void list_names(const char **names)
 {
     for (uint32_t i = 0; i < DL_PATH_END; i++)
