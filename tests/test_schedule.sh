@@ -60,7 +60,7 @@ expect 2 "needs --curve" train --evaluate-every 10 --no-trace --steps 1 --model 
 expect 2 "as 100 or 0.5epochs" train --evaluate-every ten --curve c.csv --no-trace --model mlp
 expect 2 "as 100 or 0.5epochs" train --evaluate-every 0.5 --curve c.csv --no-trace --model mlp
 expect 1 "nothing.csv" train --schedule nothing.csv --model mlp
-expect 1 "s.ini:1: is no schedule" train --schedule s.ini --model mlp
+expect 1 "s.ini:1: is not a schedule" train --schedule s.ini --model mlp
 sed '20s/gradient,[0-9]*/gradient,99/' three.csv >bad.csv
 expect 1 "bad.csv:20: update is '99'" train --schedule bad.csv --model mlp
 sed '20s/,[0-9]*$//' three.csv >bad.csv
@@ -75,7 +75,7 @@ tested=$dlsim
 sed -e 's/^mode.*/mode = bmuf\ninterval = 5/' -e '/^measured/d' s.ini >bmuf.ini
 expect 0 "" -q bmuf.ini -o r.csv --schedule bmuf.csv
 tested=$dlprof
-expect 1 "bmuf.csv: is of bmuf, which needs an outer optimizer" train --schedule bmuf.csv --model mlp --data synthetic
+expect 1 "bmuf.csv: is of mode bmuf, which needs an outer optimizer" train --schedule bmuf.csv --model mlp --data synthetic
 expect 0 "outer optimizer sgd, rate 1, momentum 0.5" train --schedule bmuf.csv --model mlp --data synthetic \
     --outer sgd --outer-rate 1 --outer-momentum 0.5
 expect 1 "an outer optimizer needs averages" train --schedule three.csv --model mlp --data synthetic --outer nesterov
@@ -136,7 +136,7 @@ expect 0 "staleness   mean 0.000, most 0" train "${common[@]}" --schedule bound.
 grep -qE 'staleness   mean (0\.[0-9]*[1-9]|[1-9])' out.txt || fail "merges: $(cat out.txt)"
 cmp -s merges0.curve merges1.curve && fail "weights change nothing"
 cmp -s merges0.curve merges0.outer.curve && fail "the outer optimizer changes no merge"
-expect 1 "states are not averaged" train --schedule merges0.csv --model mlp --data synthetic --average-state
+expect 1 "states cannot be averaged" train --schedule merges0.csv --model mlp --data synthetic --average-state
 
 tested=$dlsim
 sed -i 's/^mode.*/mode = easgd/; /^interval/,$d' s.ini

@@ -29,7 +29,7 @@ dl_status dl_merge_check(const dl_merge_config *config, int workers, dl_error *e
     if (config->quorum_max != 0 &&
         (config->quorum_max < config->quorum || config->quorum_max > workers)) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "at most %d uploads a merge; must be %d, the quorum, to %d",
+                            "at most %d uploads per merge; must be %d, the quorum, to %d",
                             config->quorum_max, config->quorum, workers);
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

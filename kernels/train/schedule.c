@@ -119,7 +119,7 @@ static dl_status read_head(dl_schedule *schedule, head_text text, dl_error *err)
     int schema = 0, line = 0;
     if (!has_title(text)) {
         return dl_error_set_at(err, DL_ERR_PARSE, schedule->path, 1,
-                               "is no schedule: the first line is not '%s'", TITLE);
+                               "is not a schedule: the first line is not '%s'", TITLE);
     }
     dl_status status = head_number(schedule, text, "schema", SCHEMA, SCHEMA, &schema, err);
     if (status == DL_OK) {
@@ -219,8 +219,8 @@ static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event,
     const int64_t staleness = event->update - 1 - event->read;
     if (staleness > DL_SCHEDULE_STALENESS_MAX) {
         return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
-                               "reads version %lld, which is no longer kept after update %lld: "
-                               "the last %d are",
+                               "reads version %lld after update %lld, when only the last %d "
+                               "versions are kept",
                                (long long)event->read, (long long)event->update - 1,
                                DL_SCHEDULE_STALENESS_MAX + 1);
     }
@@ -329,7 +329,7 @@ static dl_status read_send(reading *r, size_t row, dl_schedule_event *event, dl_
     const int64_t received = *of_fragment(r, r->received, event, event->worker);
     if (++*of_fragment(r, r->sent, event, event->worker) == received + 1) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                           "worker %d sends fragment %d again before it has received an average",
+                           "worker %d sends fragment %d again before receiving its average",
                            event->worker, event->fragment);
 }
 
@@ -344,7 +344,7 @@ static dl_status read_receive(reading *r, size_t row, dl_schedule_event *event, 
         return DL_OK;
     }
     return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                           "there is no average of fragment %d that worker %d has not received",
+                           "worker %d has already received every average of fragment %d",
                            event->fragment, event->worker);
 }
 
@@ -370,7 +370,7 @@ static dl_status read_merge(reading *r, size_t row, dl_schedule_event *event, dl
     const int64_t base = r->uploaded[event->worker];
     if (base == NOTHING) {
         return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                               "worker %d has uploaded nothing that is not merged", event->worker);
+                               "worker %d has no unmerged upload", event->worker);
     }
     if (r->columns[WEIGHT] == SIZE_MAX) {
         return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, 0, "lacks the column %s",
@@ -426,7 +426,7 @@ static dl_status read_kind(reading *r, size_t row, dl_schedule_event *event, dl_
     const bool late = event->kind == DL_SCHEDULE_SEND || event->kind == DL_SCHEDULE_RECEIVE;
     if (late && r->has_averages && !r->schedule->has_sends) {
         return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                               "'%s' after an average of nothing that was sent", name);
+                               "'%s' after an average without 'send' events", name);
     }
     r->schedule->has_sends |= late;
     r->has_averages |= event->kind == DL_SCHEDULE_AVERAGE || late;
@@ -434,20 +434,19 @@ static dl_status read_kind(reading *r, size_t row, dl_schedule_event *event, dl_
     if (r->schedule->sites > 0 &&
         (r->schedule->has_merges || event->kind == DL_SCHEDULE_GRADIENT)) {
         return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                               "'%s' in a schedule with sites, which share local steps", name);
+                               "'%s' cannot occur in a schedule with sites", name);
     }
     if (r->has_averages && r->schedule->has_merges) {
-        return dl_error_set_at(
-            err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-            "'%s' in a schedule with averages and merges: it has only one of both", name);
+        return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
+                               "'%s': a schedule has averages or merges, not both", name);
     }
     if (row == 0 ||
         (first->kind == DL_SCHEDULE_GRADIENT) == (event->kind == DL_SCHEDULE_GRADIENT)) {
         return DL_OK;
     }
     return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
-                           "'%s' in a schedule that started with '%s': either a server updates, or "
-                           "the workers do",
+                           "'%s' in a schedule that starts with '%s': a server applies the "
+                           "gradients or the workers do, not both",
                            name, kind_names[first->kind]);
 }
 
@@ -462,7 +461,8 @@ static dl_status read_event(reading *r, size_t row, dl_error *err)
     const double before_s = row > 0 ? r->schedule->events[row - 1].time_s : 0;
     if (!(event->time_s >= before_s) || isinf(event->time_s)) {
         return dl_error_set_at(err, DL_ERR_RANGE, r->csv->path, r->csv->lines[row],
-                               "time_s is '%s'; must be %g or more: events are in their order",
+                               "time_s is '%s'; must be %g or more: events must be in order of "
+                               "time",
                                dl_csv_cell(r->csv, row, r->columns[TIME]), before_s);
     }
     switch (event->kind) {

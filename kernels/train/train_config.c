@@ -218,8 +218,8 @@ dl_status dl_train_check_modes(const dl_train_config *config, bool all, dl_error
         const mode_setting *s = &settings[i];
         if (!s->given || (s->is & FREE && !all) || s->modes & 1U << config->sync) continue;
         list_modes(modes, sizeof modes, s->modes);
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--%s needs --sync %s: %s does not take it",
-                            s->name, modes, dl_sync_names[config->sync]);
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--%s needs --sync %s, not %s", s->name, modes,
+                            dl_sync_names[config->sync]);
     }
     return DL_OK;
 }
@@ -241,20 +241,19 @@ static dl_status check_workers(const dl_train_config *config, dl_error *err)
     }
     if (config->batch < config->workers || config->batch % config->workers != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "batch %d cannot be shared equally by %d workers; it must be a "
-                            "multiple of their number",
+                            "batch %d cannot be shared equally by %d workers; must be a multiple "
+                            "of the number of workers",
                             config->batch, config->workers);
     }
     if (config->threads < 1 || config->threads > DL_TRAIN_WORKERS_MAX / config->workers) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "%d threads for each of %d workers; must be 1 or more, and at most %d "
-                            "together",
+                            "%d threads for each of %d workers; must be 1 or more per worker, "
+                            "and at most %d in total",
                             config->threads, config->workers, DL_TRAIN_WORKERS_MAX);
     }
     if (config->threads > 1 && config->device != NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%d threads for each worker need the processor: a GPU computes with "
-                            "all that it has",
+                            "%d threads per worker; --threads is only for the processor",
                             config->threads);
     }
     if (config->first_core < 0) {
@@ -268,8 +267,8 @@ static dl_status check_workers(const dl_train_config *config, dl_error *err)
     }
     for (int w = 0; config->slow != NULL && w < config->workers; w++) {
         if (config->slow[w] >= 1 && isfinite(config->slow[w])) continue;
-        return dl_error_set(err, DL_ERR_RANGE, "worker %d slowed by factor %g; must be 1 or more",
-                            w, config->slow[w]);
+        return dl_error_set(err, DL_ERR_RANGE, "slowdown factor %g of worker %d; must be 1 or more",
+                            config->slow[w], w);
     }
     return DL_OK;
 }
@@ -281,11 +280,12 @@ static dl_status check_work(const dl_train_config *config, dl_error *err)
     if (work->kind == DL_TRAIN_WORK_NONE) return DL_OK;
     if (config->device != NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "drawn numbers of samples (--work) are for the processor only");
+                            "drawn numbers of samples (--work) are supported on the processor "
+                            "only");
     }
     if (work->spread > 0 && work->spread <= most) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE,
-                        "numbers of samples with a %s spread of %g; must be above 0 and at most %g",
+                        "--work with a %s spread of %g; must be above 0 and at most %g",
                         dl_train_work_names[work->kind], work->spread, most);
 }
 
@@ -293,18 +293,17 @@ static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
 {
     if (config->dispatch != DL_DISPATCH_SINGLE) return DL_OK;
     if (config->device == NULL) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "one thread for all workers needs a device that works by itself; the "
-                            "processor has a thread for each");
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--dispatch single needs a GPU");
     }
     if (config->sync == DL_SYNC_ASYNC || config->sync == DL_SYNC_SOFTSYNC) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s needs a thread for each worker: with one for all, they cannot "
-                            "but take turns",
+                            "%s needs a thread for each worker; a single thread would run them "
+                            "one after another",
                             dl_sync_names[config->sync]);
     }
     if (config->server_threads > 1) {
-        return dl_error_set(err, DL_ERR_RANGE, "%d server threads, but one thread for all",
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d server threads; must be 1 with --dispatch single",
                             config->server_threads);
     }
     return DL_OK;
@@ -313,18 +312,17 @@ static dl_status check_dispatch(const dl_train_config *config, dl_error *err)
 static dl_status check_device(const dl_train_config *config, dl_error *err)
 {
     if (config->device == NULL && config->devices > 0) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a number of GPUs needs a GPU: the processor computes");
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--gpus needs a GPU (--device)");
     }
     if (config->device == NULL && config->device_settings.math != DL_DEVICE_MATH_FP32) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s needs a GPU: the processor computes in fp32 or double",
+                            "precision %s needs a GPU; the processor computes in float or double",
                             dl_device_math_names[config->device_settings.math]);
     }
     if (config->device == NULL) return DL_OK;
     int count;
     if (config->precision != config->device->backend->precision) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "device %s works in %s only",
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "device %s computes in %s only",
                             config->device->name,
                             config->precision == DL_DOUBLE ? "float" : "double");
     }
@@ -362,14 +360,13 @@ static dl_status check_message(const dl_train_config *config, dl_error *err)
 {
     if (config->device != NULL && is_of_processor(config->quantise)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s messages are made on the processor only: on GPUs there are fp16 "
+                            "%s messages are supported on the processor only; GPUs support fp16 "
                             "and 1bit",
                             dl_quantise_names[config->quantise]);
     }
     if (config->quantise == DL_QUANTISE_TOPK &&
         !(config->topk_frac > 0 && config->topk_frac <= 1)) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "topk sends a fraction of the numbers, above 0 and at most 1, not %g",
+        return dl_error_set(err, DL_ERR_RANGE, "topk fraction %g; must be above 0 and at most 1",
                             config->topk_frac);
     }
     return DL_OK;
@@ -385,34 +382,33 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
         dl_train_is_collective(config)) {
         return dl_error_set(
             err, DL_ERR_UNSUPPORTED,
-            "%s between GPUs: NCCL adds the numbers that it passes on, and messages "
-            "that were made smaller cannot be added; where cpu or gpu:N, gradients "
-            "are turned back before",
+            "NCCL cannot sum compressed messages; %s with --where cpu or gpu:N decompresses them "
+            "first",
             mode);
     }
     if (config->quantise != DL_QUANTISE_NONE && config->sync == DL_SYNC_NONE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "none sends nothing: gradients can be made smaller in ps, allreduce, "
-                            "async and softsync, parameters in average");
+                            "mode none sends nothing to compress; ps, allreduce, async and "
+                            "softsync send gradients, average parameters");
     }
     dl_status status = check_message(config, err);
     if (status != DL_OK) return status;
     if (config->where < DL_TRAIN_WHERE_GPU) return DL_OK;
     if (config->device == NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "on the processor vectors meet in its memory: nothing else can be "
-                            "chosen without --device cuda");
+                            "without a GPU (--device cuda), vectors are exchanged in host memory "
+                            "only (--where cpu)");
     }
     if (config->where == DL_TRAIN_WHERE_ALLREDUCE) {
         if (dl_train_is_collective(config)) return DL_OK;
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s is not reduced between GPUs: its server is at one place, where "
-                            "cpu (copies through the host) or gpu:N; NCCL's way to the same update "
-                            "as ps is allreduce",
+                            "--where allreduce needs --sync allreduce or average, not %s; "
+                            "servers are at cpu or gpu:N",
                             mode);
     }
     if (config->sync == DL_SYNC_NONE) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "none exchanges nothing on a GPU either");
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "--where gpu:N needs a mode that exchanges vectors, not none");
     }
     status = config->device->count(&devices, err);
     if (status != DL_OK) return status;
@@ -422,12 +418,13 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
                             devices);
     }
     if (config->server_threads > 1) {
-        return dl_error_set(err, DL_ERR_RANGE, "%d server threads, but a GPU serves",
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%d server threads; must be 1 if a GPU is the server",
                             config->server_threads);
     }
     if (config->staleness_rate) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a learning rate by staleness needs the server on the processor");
+                            "--staleness-rate needs a server on the processor (--where cpu)");
     }
     return DL_OK;
 }
@@ -447,13 +444,9 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     if (!config->staleness_rate) return DL_OK;
     if (strcmp(config->optimizer.name, "sgd") != 0) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a learning rate by staleness needs sgd: %s takes no notice of the "
-                            "length of a gradient",
+                            "--staleness-rate needs --optimizer sgd; steps of %s do not scale "
+                            "with the gradient",
                             config->optimizer.name);
-    }
-    if (config->where == DL_TRAIN_WHERE_GPU) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a learning rate by staleness needs the server on the host");
     }
     return DL_OK;
 }
@@ -476,8 +469,7 @@ static dl_status check_ranges(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "mixing %g; must be 0 to 1", config->mixing);
     }
     if (config->sites != 0 && (config->sites < 0 || config->workers % config->sites != 0)) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "%d sites; must divide the %d workers: as many are in each",
+        return dl_error_set(err, DL_ERR_RANGE, "%d sites; must divide the number of workers, %d",
                             config->sites, config->workers);
     }
     return DL_OK;
@@ -488,14 +480,14 @@ static dl_status check_by_speed(const dl_train_config *config, dl_error *err)
     const bool divided = config->fragments > 1, late = config->lag > 0;
     if (divided || late || config->sites != 0) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "intervals by speed are of whole averages: not with %s",
-                            divided ? "fragments"
-                            : late  ? "a lag"
-                                    : "sites");
+                            "--interval-by-speed cannot be combined with %s",
+                            divided ? "--fragments"
+                            : late  ? "--lag"
+                                    : "--sites");
     }
     if (config->steps % config->interval != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "%lld steps; with intervals by speed they must be a multiple of the "
+                            "%lld steps; with --interval-by-speed, must be a multiple of the "
                             "interval of %d steps",
                             (long long)config->steps, config->interval);
     }
@@ -520,13 +512,13 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
     if (config->device != NULL) {
         return dl_error_set(
             err, DL_ERR_UNSUPPORTED,
-            "averages in fragments, with a lag, between sites, by speed or in smaller "
-            "messages need the processor");
+            "--fragments, --lag, --sites, --interval-by-speed and --compress of averages are "
+            "supported on the processor only");
     }
     if (config->average_state && (quantised || late)) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "the optimizer's state is averaged whole and at once: not with %s",
-                            late ? "a lag" : dl_quantise_names[config->quantise]);
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--average-state cannot be combined with %s%s",
+                            late ? "--lag" : "--compress ",
+                            late ? "" : dl_quantise_names[config->quantise]);
     }
     return DL_OK;
 }
@@ -536,18 +528,16 @@ static dl_status check_merge(const dl_train_config *config, dl_error *err)
 {
     if (config->sync != DL_SYNC_ASYNC_AVERAGE) return DL_OK;
     if (config->device != NULL) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "async_average merges in the processor's memory: its learners need the "
-                            "processor");
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "async_average runs on the processor only");
     }
     if (config->quantise != DL_QUANTISE_NONE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "async_average sends parameters as they are, not as %s",
+                            "async_average sends parameters uncompressed, not as %s",
                             dl_quantise_names[config->quantise]);
     }
     if (config->evaluate_every > 0) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "async_average has no points on the way, only its last version");
+                            "async_average is evaluated at the end only, not during the run");
     }
     return dl_merge_check(&config->merge, config->workers, err);
 }
@@ -558,7 +548,7 @@ static dl_status check_outer(const dl_train_config *config, dl_error *err)
     if (outer->kind == DL_OUTER_NONE) return DL_OK;
     if (dl_train_is_collective(config) || config->where == DL_TRAIN_WHERE_GPU) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "an outer optimizer needs averages in the host's memory, where = cpu");
+                            "--outer needs averages in host memory (--where cpu)");
     }
     if (!(outer->rate > 0) || !isfinite(outer->rate)) {
         return dl_error_set(err, DL_ERR_RANGE, "outer rate %g; must be above 0", outer->rate);
@@ -581,7 +571,7 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;
     if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_ASYNC_AVERAGE) {
-        return dl_error_set(err, DL_ERR_RANGE, "sync mode number %d is none", (int)config->sync);
+        return dl_error_set(err, DL_ERR_RANGE, "unknown sync mode number %d", (int)config->sync);
     }
     if (config->steps < 1 || config->steps > UINT32_MAX) {
         return dl_error_set(err, DL_ERR_RANGE, "%lld steps; must be 1 to %u",
@@ -654,47 +644,46 @@ dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_erro
     const char *mode = dl_sync_names[config->sync];
     if (config->workers % ranks != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "%d workers cannot be shared equally by %d ranks; their number (of all "
-                            "ranks together) must be a multiple of it",
+                            "%d workers cannot be shared equally by %d ranks; the total number "
+                            "of workers must be a multiple of the number of ranks",
                             config->workers, ranks);
     }
     if (config->sync == DL_SYNC_NONE) {
         return dl_error_set(
             err, DL_ERR_UNSUPPORTED,
-            "none exchanges nothing: ranks have nothing to do with one another. Use "
-            "allreduce or average, or start the processes by themselves");
+            "mode none exchanges nothing between ranks; use allreduce or average, or --ranks off "
+            "for separate runs");
     }
     if (config->sync != DL_SYNC_ALLREDUCE && config->sync != DL_SYNC_AVERAGE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "%s needs a server, which is in the memory of one process: over ranks "
-                            "there are only allreduce and average",
+                            "%s needs a server in the memory of one process; between ranks only "
+                            "allreduce and average are supported",
                             mode);
     }
     if (config->where == DL_TRAIN_WHERE_GPU) {
         return dl_error_set(
             err, DL_ERR_UNSUPPORTED,
-            "%s on one GPU: other ranks cannot reach its memory. Over ranks vectors "
-            "meet on the processors or are reduced between GPUs (allreduce)",
-            mode);
+            "--where gpu:N is for one process; ranks exchange in host memory (cpu) or between "
+            "GPUs (allreduce)");
     }
     if (config->quantise != DL_QUANTISE_NONE && config->sync != DL_SYNC_AVERAGE) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "gradients are sent between ranks as they are: they cannot be made "
-                            "smaller there");
+                            "gradients cannot be compressed between ranks");
     }
     if (config->sites % ranks != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "%d sites over %d ranks; a site is within one: their number must be a "
-                            "multiple of that of the ranks",
+                            "%d sites over %d ranks; a site is within one rank, so the number of "
+                            "sites must be a multiple of the number of ranks",
                             config->sites, ranks);
     }
     if (config->sites > 0 && config->lag > 0) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "sites over ranks average without lag: the ranks meet for it");
+                            "--sites over several ranks cannot be combined with --lag");
     }
     if (config->server_threads != 1) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "%d server threads; over ranks one of each exchanges",
+                            "%d server threads; must be 1 over several ranks, each of which "
+                            "exchanges with one thread",
                             config->server_threads);
     }
     return DL_OK;

@@ -272,7 +272,7 @@ void dl_train_make_message(dl_train_worker *worker)
     if (shared->messages == NULL) return;
     worker->message = backend->allocate(shared->message_bytes, "message");
     if (shared->plans != NULL)
-        worker->learned = backend->allocate(shared->bytes, "what was learned");
+        worker->learned = backend->allocate(shared->bytes, "parameter change");
     if (dl_quantise_feeds_back(shared->config->quantise)) {
         worker->residual = backend->allocate(shared->bytes, "residual");
     }

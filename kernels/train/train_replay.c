@@ -560,11 +560,12 @@ static void free_replay(replay *r)
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
 {
     if (config->device != NULL) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "a schedule is replayed on the processor");
+        return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                            "a schedule is replayed on the processor only");
     }
     if (config->threads > 1) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a schedule is replayed by one thread per core: its workers have one");
+                            "the workers of a schedule have one thread each; --threads must be 1");
     }
     dl_train_config checked = *config;
     checked.workers = checked.batch = 1;
@@ -596,21 +597,24 @@ static dl_status check_outer(const dl_train_config *config, const dl_schedule *s
     const bool averages = !schedule->has_merges && schedule->events[0].kind != DL_SCHEDULE_GRADIENT;
     if (config->quantise != DL_QUANTISE_NONE && !averages) {
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
-                               "has no averages of parameters: with a schedule only these are sent "
-                               "as %s",
+                               "has no averages of parameters, the only messages of a schedule "
+                               "that can be sent as %s",
                                dl_quantise_names[config->quantise]);
     }
     if (config->average_state && schedule->has_sends) {
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
-                               "has averages with a lag: the optimizers' states are not averaged");
+                               "has averages with a lag, in which the optimizers' states cannot "
+                               "be averaged");
     }
     if (config->average_state && schedule->has_merges) {
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
-                               "has merges of parameters: the optimizers' states are not averaged");
+                               "has merges of parameters, in which the optimizers' states cannot "
+                               "be averaged");
     }
     if (outer || strcmp(schedule->mode, "bmuf") != 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 0,
-                           "is of bmuf, which needs an outer optimizer: --outer sgd or nesterov");
+                           "is of mode bmuf, which needs an outer optimizer: --outer sgd or "
+                           "nesterov");
 }
 
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,

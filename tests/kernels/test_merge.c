@@ -151,14 +151,15 @@ static void bad_settings_are_refused(void **state)
     const struct {
         dl_merge_config config;
         const char *text;
-    } bad[] = {{{.quorum = 0}, "quorum 0; must be 1 to 3"},
-               {{.quorum = 4}, "quorum 4; must be 1 to 3"},
-               {{.quorum = 2, .quorum_max = 1}, "at most 1 uploads a merge; must be 2, the quorum"},
-               {{.quorum = 2, .quorum_max = 4}, "to 3"},
-               {{.quorum = 1, .grace_s = -1}, "grace time -1"},
-               {{.quorum = 1, .scan_s = (double)NAN}, "scan time"},
-               {{.quorum = 1, .wait_s = 1e10}, "wait time"},
-               {{.quorum = 1, .weight_power = -1}, "weight power -1"}};
+    } bad[] = {
+        {{.quorum = 0}, "quorum 0; must be 1 to 3"},
+        {{.quorum = 4}, "quorum 4; must be 1 to 3"},
+        {{.quorum = 2, .quorum_max = 1}, "at most 1 uploads per merge; must be 2, the quorum"},
+        {{.quorum = 2, .quorum_max = 4}, "to 3"},
+        {{.quorum = 1, .grace_s = -1}, "grace time -1"},
+        {{.quorum = 1, .scan_s = (double)NAN}, "scan time"},
+        {{.quorum = 1, .wait_s = 1e10}, "wait time"},
+        {{.quorum = 1, .weight_power = -1}, "weight power -1"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         dl_error err = {0};
         assert_int_equal(dl_merge_check(&bad[i].config, 3, &err), DL_ERR_RANGE);

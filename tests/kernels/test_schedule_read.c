@@ -115,12 +115,12 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
 {
     (void)state;
     static const refused_text cases[] = {
-        {"", DL_ERR_PARSE, 1, "is no schedule"},
-        {"workers,batch\n1,2\n", DL_ERR_PARSE, 1, "is no schedule"},
+        {"", DL_ERR_PARSE, 1, "is not a schedule"},
+        {"workers,batch\n1,2\n", DL_ERR_PARSE, 1, "is not a schedule"},
         {"# dlscale schedule\n# schema: 2\n", DL_ERR_RANGE, 2, "schema is '2'"},
         {"# dlscale schedule\n", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
-        {"# dlscale schedule", DL_ERR_PARSE, 1, "is no schedule"},
-        {"# dlscale schedule\r", DL_ERR_PARSE, 1, "is no schedule"},
+        {"# dlscale schedule", DL_ERR_PARSE, 1, "is not a schedule"},
+        {"# dlscale schedule\r", DL_ERR_PARSE, 1, "is not a schedule"},
         {"# dlscale schedule\n#", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
         {"# dlscale schedule\n# schema", DL_ERR_DATA, 1, "lacks '# schema: ...'"},
         {"# dlscale schedule\n# schema:", DL_ERR_RANGE, 2, "schema is ''"},
@@ -161,11 +161,11 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
         {HEAD COLUMNS ",gradient,1,0,0,0\n", DL_ERR_RANGE, 7, "time_s is ''"},
         {HEAD COLUMNS "inf,gradient,1,0,0,0\n", DL_ERR_RANGE, 7, "time_s is 'inf'"},
         {HEAD COLUMNS "2,gradient,1,0,0,0\n1,gradient,2,0,0,0\n", DL_ERR_RANGE, 8,
-         "must be 2 or more"},
+         "must be 2 or more: events must be in order of time"},
         {HEAD COLUMNS "0,gradient,1,0,0,0\n0,local,,0,,0\n", DL_ERR_DATA, 8,
-         "either a server updates"},
+         "a server applies the gradients or the workers do"},
         {HEAD COLUMNS "0,local,,0,,0\n0,gradient,1,0,0,0\n", DL_ERR_DATA, 8,
-         "either a server updates"},
+         "a server applies the gradients or the workers do"},
         {HEAD COLUMNS "0,local,,0,,0\n0,average,2,,,\n", DL_ERR_RANGE, 8, "update is '2'"},
         {HEAD COLUMNS "0,local,,5,,0\n", DL_ERR_RANGE, 7, "worker is '5'"},
     };
@@ -179,24 +179,24 @@ static void averages_of_what_was_not_sent_are_refused(void **state)
         {HEAD COLUMNS "0,local,,0,,0\n0,upload,,0,0,\n1,merge,1,0,0,\n", DL_ERR_DATA, 0,
          "lacks the column weight"},
         {HEAD WEIGHT "0,local,,0,,0,\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 8,
-         "worker 0 has uploaded nothing that is not merged"},
+         "worker 0 has no unmerged upload"},
         {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1\n1,merge,1,0,0,,1\n", DL_ERR_DATA, 10,
-         "uploaded nothing"},
+         "no unmerged upload"},
         {HEAD WEIGHT UPLOAD "1,merge,2,0,0,,1\n", DL_ERR_RANGE, 9, "update is '2'"},
         {HEAD WEIGHT UPLOAD "1,merge,1,0,1,,1\n", DL_ERR_RANGE, 9, "read is '1'"},
         {HEAD WEIGHT UPLOAD "1,merge,1,0,0,,1.5\n", DL_ERR_RANGE, 9, "weight is '1.5'"},
         {HEAD WEIGHT UPLOAD "1,replace,,0,1,,\n", DL_ERR_RANGE, 9, "read is '1'"},
         {HEAD WEIGHT "0,local,,0,,0,\n1,upload,,0,1,,\n", DL_ERR_RANGE, 8, "read is '1'"},
-        {HEAD WEIGHT UPLOAD "1,average,1,,,,\n", DL_ERR_DATA, 9, "only one of both"},
+        {HEAD WEIGHT UPLOAD "1,average,1,,,,\n", DL_ERR_DATA, 9, "averages or merges, not both"},
         {HEAD "# fragments: 0\n" COLUMNS "0,local,,0,,0\n", DL_ERR_RANGE, 6, "fragments is '0'"},
         {HEAD COLUMNS "0,local,,0,,0\n1,average,1,,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
-         "after an average of nothing that was sent"},
+         "after an average without 'send' events"},
         {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,average,1,,,\n", DL_ERR_DATA, 9,
          "worker 1 has not sent fragment 0"},
         {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,send,,0,,\n", DL_ERR_DATA, 9,
          "worker 0 sends fragment 0 again"},
         {HEAD COLUMNS "0,local,,0,,0\n1,send,,0,,\n1,receive,,0,,\n", DL_ERR_DATA, 9,
-         "no average of fragment 0 that worker 0 has not received"},
+         "worker 0 has already received every average of fragment 0"},
         {HEAD "# fragments: 2\n" FRAGMENT "0,local,,0,,0,\n1,average,1,,,,2\n", DL_ERR_RANGE, 9,
          "fragment is '2'"},
         {HEAD "# sites: 3\n" COLUMNS "0,local,,0,,0\n", DL_ERR_RANGE, 6, "sites is '3'"},
@@ -205,7 +205,7 @@ static void averages_of_what_was_not_sent_are_refused(void **state)
         {HEAD "# sites: 1\n" COLUMNS "0,local,,1,,0\n1,average,1,,,\n", DL_ERR_DATA, 9,
          "worker 1 continues before worker 0 of its site"},
         {HEAD "# sites: 1\n" COLUMNS "0,gradient,1,0,0,0\n", DL_ERR_DATA, 8,
-         "'gradient' in a schedule with sites"},
+         "'gradient' cannot occur in a schedule with sites"},
     };
     assert_all_refused(cases, "s.csv", read_wrong);
 }
@@ -233,7 +233,7 @@ static void a_version_that_is_gone_is_refused(void **state)
         } else {
             assert_int_equal(status, DL_ERR_RANGE);
             assert_int_equal(err.line, 6 + last);
-            assert_contains(err.text, "reads version 0, which is no longer kept");
+            assert_contains(err.text, "reads version 0 after update");
         }
         free(text);
     }

@@ -367,12 +367,12 @@ static void speed_settings_are_checked(void **state)
         dl_status code;
         const char *text;
     } bad[] = {
-        {2, 0, 0, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "not with fragments"},
-        {1, 1, 0, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "not with a lag"},
-        {1, 0, 2, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "not with sites"},
+        {2, 0, 0, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "cannot be combined with --fragments"},
+        {1, 1, 0, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "cannot be combined with --lag"},
+        {1, 0, 2, 20, DL_SYNC_AVERAGE, DL_ERR_UNSUPPORTED, "cannot be combined with --sites"},
         {1, 0, 0, 18, DL_SYNC_AVERAGE, DL_ERR_RANGE, "a multiple of the interval of 4 steps"},
         {1, 0, 0, 20, DL_SYNC_ASYNC, DL_ERR_UNSUPPORTED,
-         "--interval-by-speed needs --sync average: async"},
+         "--interval-by-speed needs --sync average, not async"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         dl_train_config config = average_config(2, 4);
@@ -407,14 +407,15 @@ static void average_settings_are_checked(void **state)
         {1, 1, 0, 1.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing 1.5"},
         {1, 1, 0, (double)NAN, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "mixing"},
         {2, 0, 0, 0.5, DL_SYNC_PS, false, DL_ERR_UNSUPPORTED,
-         "--fragments needs --sync average: ps"},
+         "--fragments needs --sync average, not ps"},
         {1, 1, 0, 0.5, DL_SYNC_ALLREDUCE, false, DL_ERR_UNSUPPORTED,
-         "--lag needs --sync average: allreduce"},
-        {1, 0, 3, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "3 sites; must divide the 2 workers"},
+         "--lag needs --sync average, not allreduce"},
+        {1, 0, 3, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE,
+         "3 sites; must divide the number of workers, 2"},
         {1, 0, -1, 0.5, DL_SYNC_AVERAGE, false, DL_ERR_RANGE, "-1 sites"},
         {1, 0, 1, 0.5, DL_SYNC_ASYNC, false, DL_ERR_UNSUPPORTED,
-         "--sites needs --sync average: async"},
-        {1, 1, 0, 0.5, DL_SYNC_AVERAGE, true, DL_ERR_UNSUPPORTED, "not with a lag"},
+         "--sites needs --sync average, not async"},
+        {1, 1, 0, 0.5, DL_SYNC_AVERAGE, true, DL_ERR_UNSUPPORTED, "cannot be combined with --lag"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         dl_train_result result = {0};

@@ -418,14 +418,14 @@ static void settings_are_checked(void **state)
     } wrong[] = {
         {DL_SYNC_ALLREDUCE, 3, 1, DL_QUANTISE_NONE, 0, 0,
          "3 workers cannot be shared equally by 2 ranks"},
-        {DL_SYNC_NONE, 2, 1, DL_QUANTISE_NONE, 0, 0, "none exchanges nothing"},
+        {DL_SYNC_NONE, 2, 1, DL_QUANTISE_NONE, 0, 0, "none exchanges nothing between ranks"},
         {DL_SYNC_PS, 2, 1, DL_QUANTISE_NONE, 0, 0, "ps needs a server"},
         {DL_SYNC_ASYNC, 2, 1, DL_QUANTISE_NONE, 0, 0, "async needs a server"},
         {DL_SYNC_SOFTSYNC, 2, 1, DL_QUANTISE_NONE, 0, 0, "softsync needs a server"},
-        {DL_SYNC_ALLREDUCE, 2, 1, DL_QUANTISE_FP16, 0, 0, "sent between ranks as they are"},
-        {DL_SYNC_AVERAGE, 2, 2, DL_QUANTISE_NONE, 0, 0, "one of each exchanges"},
+        {DL_SYNC_ALLREDUCE, 2, 1, DL_QUANTISE_FP16, 0, 0, "cannot be compressed between ranks"},
+        {DL_SYNC_AVERAGE, 2, 2, DL_QUANTISE_NONE, 0, 0, "must be 1 over several ranks"},
         {DL_SYNC_AVERAGE, 4, 1, DL_QUANTISE_NONE, 1, 0, "1 sites over 2 ranks"},
-        {DL_SYNC_AVERAGE, 4, 1, DL_QUANTISE_NONE, 2, 1, "average without lag"},
+        {DL_SYNC_AVERAGE, 4, 1, DL_QUANTISE_NONE, 2, 1, "cannot be combined with --lag"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         dl_train_config config = ranks_config(wrong[i].sync, wrong[i].workers);

@@ -31,8 +31,8 @@ expect 2 "did you mean 'overhead'?" bench overhed
 expect 2 "" info
 expect 2 "--output" export a.dlt b.dlt
 expect 2 "multiple" train "${small[@]}" --workers 3 --steps 1
-expect 2 "needs a device" train "${small[@]}" --steps 1 --dispatch single
-expect 2 "nothing else can be chosen without --device cuda" train "${small[@]}" --where gpu:0
+expect 2 "--dispatch single needs a GPU" train "${small[@]}" --steps 1 --dispatch single
+expect 2 "without a GPU (--device cuda), vectors are exchanged in host memory" train "${small[@]}" --where gpu:0
 expect 2 "needs a GPU" train "${small[@]}" --precision tf32
 expect 2 "parameters are not stored in half precision" train "${small[@]}" --precision half
 expect 2 "parameters are not stored in half precision" train "${small[@]}" --precision half --schedule x.csv
@@ -40,9 +40,9 @@ expect 2 "parameters are not stored in half precision" bench --quick "${small[@]
 expect 2 "1000000 cores; this process may use 1 to" train "${small[@]}" --cores 1000000
 expect 2 "1000000 cores; this process may use 1 to" bench --quick "${small[@]}" --cores 1000000
 expect 2 "3 server threads; must be 1 to 2" train "${small[@]}" --workers 2 --sync ps --server-threads 3
-expect 2 "the optimizer's state is averaged whole and at once: not with fp16" train "${small[@]}" --sync average \
+expect 2 "--average-state cannot be combined with --compress fp16" train "${small[@]}" --sync average \
     --average-state --compress fp16
-expect 2 "none sends nothing" train "${small[@]}" --compress int8
+expect 2 "mode none sends nothing" train "${small[@]}" --compress int8
 expect 2 "--inside allreduce needs --sites" train "${small[@]}" --sync average --inside allreduce
 expect 2 "--sites needs --inside allreduce" train "${small[@]}" --sync average --sites 2
 expect 2 "--sites needs --sync average" train "${small[@]}" --sync ps --inside allreduce --sites 2
@@ -64,21 +64,21 @@ expect 2 "must be 1 to 1024 and divide the interval of 5 steps" train "${small[@
 expect 2 "--mixing needs --lag" train "${small[@]}" --sync average --interval 4 --mixing 0.2
 expect 0 "every 4 steps, in 2 fragments, merged 3 steps later, mixing 0.2, changes sent as int8" train \
     "${small[@]}" --sync average --interval 4 --fragments 2 --lag 3 --mixing 0.2 --compress int8 --steps 8 --no-trace
-expect 2 "--interval needs --sync average or async_average: none does not take it" train "${small[@]}" --interval 5
+expect 2 "--interval needs --sync average or async_average, not none" train "${small[@]}" --interval 5
 expect 2 "--outer needs --sync average or async_average" train "${small[@]}" --sync ps --outer nesterov
 expect 0 "every 4 steps, outer optimizer nesterov, rate 0.7, momentum 0.9" train "${small[@]}" --sync average \
     --interval 4 --outer nesterov --steps 8 --no-trace
 expect 2 "--average-state needs --sync average" train "${small[@]}" --sync ps --average-state
-expect 2 "--server-threads needs --sync ps or average: allreduce does" train "${small[@]}" \
+expect 2 "--server-threads needs --sync ps or average, not allreduce" train "${small[@]}" \
     --workers 2 --sync allreduce --server-threads 2
-expect 2 "--n needs --sync softsync: async does" train "${small[@]}" --workers 2 --sync async --n 2
-expect 2 "--bound needs --sync softsync or async_average: async does" train "${small[@]}" --sync async --bound 2
-expect 2 "--quorum needs --sync async_average: average does" train "${small[@]}" --workers 2 --sync average --quorum 2
+expect 2 "--n needs --sync softsync, not async" train "${small[@]}" --workers 2 --sync async --n 2
+expect 2 "--bound needs --sync softsync or async_average, not async" train "${small[@]}" --sync async --bound 2
+expect 2 "--quorum needs --sync async_average, not average" train "${small[@]}" --workers 2 --sync average --quorum 2
 expect 2 "quorum 3; must be 1 to 2" train "${small[@]}" --workers 2 --sync async_average --quorum 3
-expect 2 "only its last version" train "${small[@]}" --sync async_average --curve c.csv --evaluate-every 5
+expect 2 "evaluated at the end only" train "${small[@]}" --sync async_average --curve c.csv --evaluate-every 5
 expect 0 "uploads     8: 8 applied (100.0 %), 0 too stale, 0 superseded, 0 unmerged; 4 merges, mean weight 1.000" train \
     "${small[@]}" --workers 2 --sync async_average --interval 2 --quorum 2 --wait-s 600 --weight-power 1 --steps 8 --no-trace
-expect 2 "--staleness-rate needs --sync async or softsync: ps does" train "${small[@]}" --sync ps --staleness-rate
+expect 2 "--staleness-rate needs --sync async or softsync, not ps" train "${small[@]}" --sync ps --staleness-rate
 expect 2 "--curve is the same file as --output" train "${small[@]}" --curve x --output x
 [ -z "$(ls)" ] || { echo "FAIL: bad usage left files: $(ls)"; failures=$((failures + 1)); }
 
