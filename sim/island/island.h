@@ -41,9 +41,10 @@
  * gradients and activations.
  *
  * Gradients that the workers sum are exchanged as soon as a rank has them (through a server only
- * with [exchange] overlap; by hosts once all ranks have theirs): bucket by bucket if they are
- * sharded, there is one stage or bucket_bytes is given; otherwise after the rank's last backward
- * pass. The ranks of a worker end a step together, as when the norm of all gradients is clipped.
+ * with [exchange] overlap; by hosts once all ranks have theirs): with overlap and one chunk per
+ * stage, bucket by bucket if they are sharded, there is one stage or bucket_bytes is given;
+ * otherwise after the rank's last backward pass. The ranks of a worker end a step together, as when
+ * the norm of all gradients is clipped.
  *
  * A GPU's time is computing, dispatch (the host has not launched the next task), communication
  * (waiting for a crossing or a collective of the worker's own ranks; the exchange between workers),
@@ -132,7 +133,8 @@ typedef struct dl_island_program {
     uint32_t *needed; /* [ranks] task of another rank that the first pass needs, or DL_TASK_NONE */
     int ranks;
     double thread_ns; /* time for the single thread to launch a step of all workers */
-    double *rank_ns;  /* [ranks] time for the rank's thread to launch a step; otherwise NULL */
+    double *rank_ns;  /* [ranks] time for the rank's thread to launch a step; NULL: a single
+                       * thread */
 } dl_island_program;
 
 /* Lanes of a rank: compute stream, update, batch, stream of its collectives, crossings backward and
@@ -171,7 +173,8 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
 typedef struct dl_islands_config {
     dl_island_shape shape;    /* its arrays are borrowed until dl_islands_free, like all pointers
                                * here */
-    dl_gpus_config gpus;      /* exchange between workers; content_bytes is set later */
+    dl_gpus_config gpus;      /* exchange between workers: bytes are those of the whole model, of
+                               * which each plane takes its share */
     const double *held_share; /* [stages] share of the exchanged bytes that a stage holds, over all
                                * its shards */
     const double *slow;       /* [GPUs] factor on the times of passes */
@@ -190,13 +193,15 @@ dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *confi
                             dl_error *err) DL_MUST_CHECK;
 void dl_islands_free(dl_islands *islands);
 
-/* Whether the machine and the shape let the shards of each stage work in lockstep: none is slower,
- * waits for a batch being made, or has different routes to the next stage (island_fold.c). *lone:
- * the crossings of two shards never share a link. */
+/* Whether the machine and the shape let the shards of each stage work in lockstep: there are
+ * several, each rank has its own host thread, and none is slower, waits for a batch being made or
+ * read, or has different routes to the next stage (island_fold.c). *lone: the crossings of two
+ * shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
-/* Whether the machine and the shape make the workers' steps equal: none is slower, waits for
- * batches, has different routes between its GPUs, or shares a link of these with another worker. */
+/* Whether the machine and the shape make the workers' steps equal: there are several, without a
+ * common host thread or traffic of other jobs, and none is slower, waits for batches, has different
+ * routes between its GPUs, or shares a link of these with another worker. */
 bool dl_island_workers_are_alike(const dl_islands_config *config);
 
 /* After the run. bubble_frac: fraction of all GPUs' time spent waiting for other ranks of their

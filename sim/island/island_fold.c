@@ -104,8 +104,8 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 
 /* --- workers --------------------------------------------------------------------------------- */
 
-/* All routes of a worker: between stages, and between neighbours on the rings of its shards; then
- * those to the next worker, if gradients use them concurrently. */
+/* All routes of a worker: between stages, and between neighbours on the rings of its shards; then,
+ * if there are any, those to the next worker, which gradients use concurrently. */
 typedef struct ways {
     dl_route *routes; /* [count] the worker's internal routes are first */
     int *users;       /* [links] number of these routes that use the link */
@@ -182,8 +182,9 @@ static bool go_alike(const dl_islands_config *config)
     return alike;
 }
 
-/* Whether each node has GPUs of only one worker; or all nodes have equally many workers, whose GPUs
- * exchange only data of collectives that were priced before the run. */
+/* Whether all nodes have equally many GPUs, without sites, and each has GPUs of only one worker or
+ * of equally many workers, whose GPUs exchange only data of collectives that were priced before the
+ * run. */
 static bool nodes_are_alike(const dl_islands_config *config)
 {
     const dl_machine *machine = &config->gpus.options->machine;

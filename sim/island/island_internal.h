@@ -12,7 +12,7 @@ typedef struct dl_island_way {
     int class;
     int64_t latency_ns;
     int domain; /* domain that the bytes leave; -1: they stay in one domain */
-    int left;   /* only for the first GPU's route: unfinished flows of all GPUs of the rank */
+    int left;   /* only for the crossing's first route: number of its unfinished flows */
 } dl_island_way;
 
 typedef struct dl_island_reduction {
@@ -33,8 +33,8 @@ typedef struct dl_island {
     dl_noise *noise;                  /* [GPUs] noise */
     double *factor;                   /* [ranks] noise factor of the slowest GPU in this step */
     int64_t *free_ns;                 /* [ranks] end of the last computation */
-    int *stops;    /* [ranks] number of servers working on the rank's GPUs; above 0 the rank is
-                    * stopped */
+    int *stops;    /* [ranks] number of servers' tasks and staged copies that stop the rank's GPUs;
+                    * above 0 the rank is stopped */
     double *speed; /* [ranks] speed when not stopped */
     int weight;    /* number of ranks that each simulated rank represents */
     int64_t spent_ns[DL_SPENT_COUNT]; /* total over all ranks in this step so far */
@@ -85,8 +85,8 @@ struct dl_islands {
     dl_island_exchange *exchanging; /* [agents] exchange in progress */
     double slowdown; /* factor on compute that overlaps the worker's own collectives, >= 1 */
     double crossed_bytes, sharded_bytes;
-    double tensor_bytes;         /* bytes between GPUs that divide layers */
-    double *sent_bytes;          /* [domains] bytes sent by crossings and shards */
+    double tensor_bytes;         /* bytes between GPUs that divide layers or sequences */
+    double *sent_bytes;          /* [domains] bytes sent to other domains by crossings and shards */
     int64_t bubble_ns, *busy_ns; /* since the warm-up; busy_ns: [stages] */
     int64_t moved_ns,
         waited_ns; /* likewise: exchange and waiting among a worker's GPUs, summed over

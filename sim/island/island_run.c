@@ -253,8 +253,8 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
     }
 }
 
-/* Sets the work of a whole model, as for a worker of one GPU; each shard does a part of the
- * update. */
+/* Sets the work of a whole model, as for a worker of one GPU, or of its recorded step. Each shard
+ * does a part of the update. */
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
     const dl_workload *w = &island->workload;

@@ -61,8 +61,9 @@ static bool buckets_are_layers(const dl_memory_rank *rank, const dl_model_layers
            rank->costs->gradient_count == with;
 }
 
-/* Sets the bytes that each layer keeps: those of its costs, otherwise its share of all activations
- * by its output, as kept activations are about as large as outputs. */
+/* Sets the bytes that each layer keeps: those of its costs or, if any layer lacks them, its share
+ * of all activations by its output, as kept activations are about as large as outputs. Without
+ * stages the model then counts as one layer. */
 static void take_layers(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;

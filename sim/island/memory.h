@@ -8,8 +8,9 @@
  *
  * is in use, in addition to the permanent content:
  *
- *   parameters   4 bytes each; with half_weights of the costs 2, and 4 more in the optimizer;
- *                frozen ones have frozen_bytes of the costs
+ *   parameters   4 bytes each; with half_weights of the costs, unless they are sharded, 2, and 4
+ *                more in the optimizer; with a sharded optimizer and param_dtype = bf16, 2, and 4
+ *                for the GPU's part; frozen ones have frozen_bytes of the costs
  *   gradients    4 bytes each, or those of the type in which they are reduced; with 16-bit weights
  *                also a buffer for the 16-bit gradients of the largest block, which are added to
  *                these (Transformer Engine's get_dummy_wgrad)

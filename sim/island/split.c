@@ -443,8 +443,8 @@ bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int sta
 {
     const int m = split->micro_batches * split->chunks;
     if (schedule == DL_SCHEDULE_GPIPE && split->stages > 1) return pass < m;
-    int ahead = split->stages - stage - 1; /* number of forward passes before the first backward
-                                            * pass */
+    int ahead = split->stages - stage - 1; /* number of forward passes before forward and backward
+                                            * passes alternate */
     if (split->chunks > 1) ahead = 2 * ahead + (split->chunks - 1) * split->stages;
     if (ahead > m) ahead = m;
     if (pass < ahead) return true;

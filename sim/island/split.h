@@ -190,8 +190,9 @@ dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *co
 void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *costs,
                         const dl_split *split, const int *first, dl_stage *stage);
 
-/* Lists bytes missing in the costs for the cuts and, with `exchanges`, for the parameters, as
- * "[layer NAME] KEY, ..."; the caller frees the text; NULL if none are missing. */
+/* Lists bytes missing in the costs for the cuts and, with `exchanges` or updates outside layers,
+ * for the parameters, as "[layer NAME] KEY, ..."; the caller frees the text; NULL if none are
+ * missing. */
 char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, const int *first, bool exchanges);
 

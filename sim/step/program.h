@@ -38,7 +38,8 @@ typedef struct dl_task {
     int32_t slot;   /* free for the owner's use, like kind */
     uint8_t kind;
     bool is_owned;
-    bool is_steady; /* its work does not depend on its lane's factor and speed */
+    bool is_steady; /* its work does not depend on its lane's factor and speed, nor its end on
+                     * issued_ns */
 } dl_task;
 
 typedef struct dl_task_edge {
@@ -72,7 +73,8 @@ typedef struct dl_program {
                            * the start of its lane */
 } dl_program;
 
-/* Each function returns the number of the added item; a task follows the last one on its lane. */
+/* Each adds an item at the end; dl_program_add_lane and dl_program_add return its number. A task
+ * follows the last one on its lane, and belongs to no group. */
 uint32_t dl_program_add_lane(dl_program *program);
 uint32_t dl_program_add(dl_program *program, const dl_task *task);
 void dl_program_add_edge(dl_program *program, const dl_task_edge *edge);
@@ -104,12 +106,13 @@ typedef struct dl_lane_state {
     int event;         /* event of the current task's end; only at a speed above 0 */
 } dl_lane_state;
 
-/* Callbacks to the user of a run; any of them may be NULL. */
+/* Callbacks to the user of a run; any of them may be NULL, `start` only without owned tasks. */
 typedef struct dl_program_owner {
     /* An owned task starts: dl_program_end must follow, and may be called from within this
      * callback. */
     void (*start)(void *user, int index, uint32_t task);
-    void (*ended)(void *user, int index, uint32_t task); /* a task of any kind has ended */
+    void (*ended)(void *user, int index, uint32_t task); /* a task of any kind has ended; not called
+                                                          * after dl_program_cut */
     /* All tasks have ended; or, after dl_program_cut, nothing of the run is pending. */
     void (*done)(void *user, int index);
 } dl_program_owner;

@@ -33,9 +33,10 @@ typedef struct dl_recorded {
 } dl_recorded;
 
 /* Reads `path` into the zeroed `recorded`. DL_ERR_IO; DL_ERR_PARSE; DL_ERR_NAME for an unknown kind
- * of row; DL_ERR_RANGE for numbers that are negative or not whole, for lanes and tasks that do not
- * exist, or if the sum of all times exceeds 2^53 ns (104 days); DL_ERR_DATA for a step without
- * batch or tasks, circular dependencies of tasks, or missing rows. Errors name file and line. */
+ * of row; DL_ERR_RANGE for numbers that are out of range or not whole, for lanes and tasks that do
+ * not exist, or if the sum of all times exceeds 2^53 ns (104 days); DL_ERR_DATA for a step without
+ * batch or tasks, rows that precede the lane or task they need, circular dependencies of tasks, or
+ * missing rows. Errors name file and line. */
 dl_status dl_recorded_read(dl_recorded *recorded, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* As dl_recorded_read, from memory; errors contain `name`. */
