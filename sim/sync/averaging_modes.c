@@ -22,7 +22,8 @@ static void push_or_end(dl_team *team, int worker, bool with_state)
     }
 }
 
-/* Number of steps of its interval that the worker has done, including the current one. */
+/* Number of steps of its interval that the worker has done, including the current one; 0 after the
+ * last one. */
 static int64_t done_of_interval(const dl_team *team, int worker)
 {
     const dl_worker *w = &team->workers[worker];

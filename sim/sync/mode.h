@@ -23,8 +23,8 @@ typedef enum dl_mode_through { DL_THROUGH_SERVER = 1, DL_THROUGH_COLLECTIVE = 2 
 /* Staleness of gradients in a mode. */
 typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_NONE, /* no shared parameters to be stale against */
-    DL_MODE_STALENESS_ZERO, /* all workers wait for all: 0 or the lag */
-    DL_MODE_STALENESS_SOME  /* a distribution; the mode calls dl_team_contribute */
+    DL_MODE_STALENESS_ZERO, /* every applied gradient has staleness 0, or the lag */
+    DL_MODE_STALENESS_SOME  /* a distribution, which the mode records */
 } dl_mode_staleness;
 
 /* Keys that a mode may take: of [sync], unless another section is named. Those before DL_SYNC_SWEPT

@@ -2,8 +2,8 @@
  * modes of Dutta et al. 2018, which wait for the first k gradients.
  *
  * Gradients wait in the server's memory and are summed by the update (an [update] over as many
- * vectors). With [exchange] sum = on_arrival, softsync's server adds each gradient to the running
- * sum, under the lock, and the update applies the sum.
+ * vectors). With [exchange] sum = on_arrival, the server of softsync, kasync and kbatchasync adds
+ * each gradient to the running sum, under the lock, and the update applies the sum.
  *
  * Asynchronous rule, under the server's lock: a worker that has pushed contributes its gradient;
  * the last one needed triggers the server's update; then the worker pulls the current parameters.
