@@ -325,8 +325,8 @@ static bool gloo_rate(const basis *b, guess *g)
     return true;
 }
 
-/* Time that an all-reduce concurrent with the backward pass adds to a step, over the time of [gloo]
- * latency_ns and bytes_per_s: geometric mean over the benchmark's sizes and numbers of processes. */
+/* Geometric mean, over the benchmark's sizes and numbers of processes, of the time concurrent with
+ * compute over that of gloo's fitted line: 0.53. */
 static bool gloo_beside(const basis *b, guess *g)
 {
     (void)b;

@@ -18,7 +18,7 @@
  * cost file does not replace. It becomes one of the costs' machine_values, which scales the
  * machine's number, so that draws of the costs include it: log-normal on either side of the number,
  * with the bounds as 2.5 and 97.5 % quantiles. All rates of a section have one cause, and so do all
- * its latencies.
+ * its latencies; each number of [host] has a separate cause.
  *
  * Nothing is assumed for the operations themselves or for recorded noise; parameter_bytes is
  * assumed only if it follows from [layer] sections or from the time of the optimizer's update. */
@@ -99,7 +99,8 @@ void dl_costs_assume_value(dl_costs *costs, const char *section, const char *key
                            double factor, unsigned cause, dl_cost_need need, const char *source,
                            const char *measure, dl_assumptions *made);
 
-/* Adds the machine's numbers that have bounds and that the costs do not replace. */
+/* Adds the machine's numbers that have bounds and that the costs do not replace (clock_frac only if
+ * the costs are estimated). */
 void dl_machine_assume(dl_costs *costs, dl_machine *machine, dl_assumptions *made);
 
 /* Adds an open setting `key` of the scenario with its default `chosen`. `measure` tells how to find
@@ -137,11 +138,12 @@ void dl_costs_fill_buckets(dl_costs *costs, const dl_gradients_ready *ready, siz
  * Returns true for settings. */
 bool dl_assumption_holds(const dl_assumption *assumption, const dl_costs *costs);
 
-/* Whether two assumptions, of the same or different variants, are equal. */
+/* Whether two assumptions, of the same or different variants, are of the same key and section, and
+ * have the same value or setting. */
 bool dl_assumption_same(const dl_assumption *a, const dl_assumption *b);
 
-/* Replaces the assumed value of a cost or of the machine (in the costs' machine_values) by
- * `value`. */
+/* Replaces the assumed value of a cost, also its standard error by 0, or of the machine (in the
+ * costs' machine_values) by `value`. */
 void dl_assumption_set(const dl_assumption *assumption, dl_costs *costs, double value);
 
 /* Return the key and its section as in a file: "copies_2", "latency_ns". */

@@ -6,9 +6,9 @@
  *
  * The name of an operation is "input", "dispatch", or ends in ".forward", ".backward", ".update" or
  * ".bucket"; the last copies gradients into the buckets of an all-reduce and back, on GPUs that
- * exchange during the backward pass. Its fixed_ns and any latency may be negative (the intercept of
- * a line fitted over a range), but not its total time at batch_max; a negative total time counts as
- * zero. */
+ * exchange during the backward pass. Its fixed_ns, and latency_ns of [copy], [average] and [update],
+ * may be negative (the intercept of a line fitted over a range), but not the operation's total time
+ * at batch_max (1e6 samples if unknown); a negative total time counts as zero. */
 #ifndef DL_SIM_COSTS_H
 #define DL_SIM_COSTS_H
 
@@ -325,8 +325,9 @@ dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text
  * values of the model, the program or the host. */
 bool dl_costs_file_is_exchange(const char *path);
 
-/* Replaces the exchange costs of *costs by those of such a file. DL_ERR_DATA with file:line of the
- * first value that is not of exchange; errors of dl_costs_read. */
+/* Adds the exchange costs of such a file to *costs; its single numbers replace those of *costs.
+ * DL_ERR_DATA with file:line of the first value that is not of exchange; errors of
+ * dl_costs_read. */
 dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Returns the needed values (dl_cost_need, or-ed) that the file lacks, as "[copy] latency_ns,
@@ -336,7 +337,8 @@ char *dl_costs_missing(const dl_costs *costs, unsigned needs);
 /* Whether the times of operations are estimated, not measured: [spread] compute_frac is known. */
 bool dl_costs_are_estimated(const dl_costs *costs);
 
-/* Whether making batches or copying them to a GPU takes time. */
+/* Whether workers take batches: the costs have an [op input], or the bytes of a sample's copy to a
+ * GPU. */
 bool dl_costs_have_input(const dl_costs *costs);
 
 /* Returns the least trustworthy origin among the needed known values; ASSUMED if there are none. */
@@ -346,27 +348,29 @@ dl_origin dl_costs_worst_origin(const dl_costs *costs, unsigned needs);
  * dlcal costs records as a whole (step.forward, ...). */
 bool dl_costs_of_other_program(const dl_costs *costs);
 
-/* Whether the costs have measured exchanges of processes: all-reduces or round trips to a
- * server. */
+/* Whether the costs have measured exchanges of processes: all-reduces, round trips to a server, or
+ * a push to a synchronous server with the pull. */
 bool dl_costs_have_exchanges(const dl_costs *costs);
 
 /* Whether processes exchange by [gloo] and [rpc]: exchanges were not measured, and either these
  * sections are given or the program would use them. */
 bool dl_costs_exchange_by_messages(const dl_costs *costs);
 
-/* Calls visit(user, value, low, high) for every value of the file, in a fixed order; [low, high] is
- * the range of its key. */
+/* Calls visit(user, value, low, high) for the times of operations, all single numbers, and the
+ * values of [sharing], [linearity] and [machine], in a fixed order; [low, high] is the range of the
+ * value's key. */
 typedef void (*dl_cost_visit_fn)(void *user, dl_value *value, double low, double high);
 void dl_costs_each(dl_costs *costs, dl_cost_visit_fn visit, void *user);
 
-/* Calls visit(user, section, key, dimension, value), such as "dispatch" and "serial_ns", for every
- * value that has only bounds because the data it was fitted to does not determine it. */
+/* Calls visit(user, section, key, dimension, value), such as "dispatch" and "serial_ns", for the
+ * times of operations, single numbers and values of [sharing] and [machine] that have only bounds
+ * because the data they were fitted to do not determine them. */
 typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *key,
                                    dl_dimension dimension, const dl_value *value);
 void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);
 
-/* Adds an unknown entry for each of the machine's numbers that the costs lack, so that nothing is
- * assumed for it. */
+/* Adds an unknown entry for each of the machine's numbers that the costs lack, and makes assumed
+ * ones unknown, so that nothing is assumed for them. */
 void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
 
 /* Returns the costs' entry, known or not, for the machine's section and key; NULL: none. */
@@ -388,8 +392,9 @@ dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine,
 void dl_costs_set_machine(const dl_costs *costs, dl_machine *machine);
 
 /* Writes a file from which dl_costs_read reads the same values. The lines of `comment` (may be
- * NULL) come first, each after "; ". Unknown values are left out. DL_ERR_DATA if a text is invalid
- * in an INI file (a line break, a ';', too long), DL_ERR_IO if writing fails. */
+ * NULL) come first, each after "; ". Unknown values, and numbers of the machine that are assumed,
+ * are left out. DL_ERR_DATA if a text is invalid in an INI file (a line break, a ';' or ']', over
+ * 180 bytes), DL_ERR_IO if writing fails. */
 dl_status dl_costs_write(const dl_costs *costs, const char *path, const char *comment,
                          dl_error *err) DL_MUST_CHECK;
 

@@ -143,7 +143,8 @@ static dl_status check_operations(const dl_costs *costs, const dl_layer_cost *la
                            layer->name, layer->name, hint);
 }
 
-/* Checks, if all layers have parameter_bytes, that their sum equals the model's. */
+/* Checks, if all forward and backward operations belong to layers with parameter_bytes, that the
+ * sum of these equals the model's. */
 static dl_status check_sum(const dl_costs *costs, dl_error *err)
 {
     double sum = 0;
@@ -226,7 +227,7 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
 #define RANKS_MAX 1000000
 #define BYTES_MAX 1e18
 
-/* Exchanges among processes other than collectives. */
+/* Exchanges of processes that have sections of their own. */
 typedef struct process_exchange {
     const char *name;
     int kind;

@@ -11,8 +11,8 @@
 #include "sim/scenario/study.h"
 #include "sim/workloads/architecture.h"
 
-/* Simulated steps of the trainer, and steps before them; largest number of simulated micro-batches
- * per step: each additional one takes equally long. */
+/* Simulated steps of the trainer, and steps before them; largest number of micro-batches in the
+ * shorter of the two simulated steps: each additional one takes equally long. */
 #define TRAIN_STEPS 2
 #define TRAIN_WARMUP 1
 #define TRAIN_PASSES 4

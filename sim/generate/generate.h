@@ -24,8 +24,8 @@ void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_ari
  * measured replica must have held the model. */
 dl_gpu_memory dl_generate_memory(const dl_scenario *scenario);
 
-/* Suggests the smallest replica_gpus that fits, for a scenario whose replicas do not fit; NULL if
- * they do. The caller frees the text. */
+/* Suggests the smallest replica_gpus that fits, or says that none does, for a scenario whose
+ * replicas do not fit; NULL if they do or if that is unknown. The caller frees the text. */
 char *dl_generate_remedy(const dl_scenario *scenario);
 
 /* Assumes the fraction of the trainer's time that does not scale, if a measured on-policy update

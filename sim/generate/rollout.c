@@ -300,7 +300,8 @@ static void admit(rollout *s)
     }
 }
 
-/* The replica with the fewest requests, below the limit; -1 if there is none. */
+/* The replica with the fewest requests among those that are not paused and below the limit; -1 if
+ * there is none. */
 static int least_loaded(const rollout *s)
 {
     int best = -1, least = s->config->in_flight_max;
@@ -499,7 +500,7 @@ static void try_batch(rollout *s)
                 s->now_s + s->config->train_fixed_s + s->config->train_token_s * s->batch_tokens);
 }
 
-/* Begins everything that the last events allow: updates, copies, groups, requests. */
+/* Begins everything that the last events allow: updates, groups, requests. */
 static void go_on(rollout *s)
 {
     int64_t admitted;

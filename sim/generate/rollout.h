@@ -72,7 +72,8 @@ typedef struct dl_rollout_config {
     double bound;
     int64_t workers; /* largest number of groups in flight; 0: no limit */
     int64_t buffer;  /* largest queue of complete groups, for DL_RULE_WORKERS; 0: no limit */
-    double age_max;  /* older groups are discarded when the trainer takes a batch; INFINITY: none */
+    double age_max;  /* older groups are discarded while the trainer waits for a batch; INFINITY:
+                      * none */
     bool requeues;   /* the prompt of a discarded group is answered again, before new prompts */
     dl_taking taking;
     bool barrier; /* the trainer starts when all groups until the next copy are complete */
@@ -119,8 +120,9 @@ typedef struct dl_rollout_observer {
 
 /* Numbers of groups, or of their tokens, in the whole run. */
 typedef struct dl_rollout_count {
-    double begun, used, discarded, left; /* left: groups begun and neither used nor discarded; of
-                                          * tokens, those generated so far */
+    double begun, used, discarded, left; /* of tokens, `begun` counts those generated; left: groups
+                                          * begun and neither used nor discarded, or the tokens
+                                          * generated for these */
 } dl_rollout_count;
 
 /* Results of the counted updates; the counts `tokens` and `groups` cover the whole run. All members
