@@ -2,8 +2,8 @@
  * simulator's errors. Each model gives the step time of a row with n workers on k nodes and b
  * samples per worker.
  *
- *   linear       time of one worker for b samples, from the rows of one worker (linear between
- *                neighbours in b, extrapolated from the outer two): speedup n
+ *   linear       time of one worker for b samples, from the fit's rows of one worker (linear
+ *                between neighbours in b, extrapolated from the outer two): speedup n
  *   bytes        linear, plus 2 (n - 1) / n x parameter bytes over the rate of the slowest link
  *                between neighbours in the machine file
  *   pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
@@ -12,7 +12,7 @@
  *                  S = 0                           n = 1
  *                      a2 + b2 (n - 2)             k = 1
  *                      a3 + b3 (n - 2)             k > 1
- *                all seven parameters fitted to the same rows by unweighted least squares of
+ *                all seven parameters fitted to all rows of the fit by unweighted least squares of
  *                ln(step), as in Pollux: GSL's trust region from DL_TABLE_POLLUX_STARTS points of
  *                a Sobol sequence */
 #ifndef DL_CALIBRATE_EVALUATE_EVALUATE_H
@@ -38,7 +38,8 @@ dl_table_shape dl_table_shape_of(const dl_table_row *row, const dl_scenario *sce
  * rows[count] have fewer than two batches of one worker. */
 double dl_table_linear_step_s(const dl_table_shape *rows, size_t count, double batch);
 
-/* Returns the exchange time of a row in s; 0 for one worker. `row` is on the scenario's machine. */
+/* Returns the exchange time of a row in s; 0 for one worker, or without a machine. `row` is on the
+ * scenario's machine. */
 double dl_table_bytes_s(const dl_table_row *row, const dl_scenario *scenario,
                         double parameter_bytes);
 

@@ -5,7 +5,7 @@
 #include "calibrate/links/links_internal.h"
 #include "trace/dlt/dlt.h"
 
-/* Sample names in the trace and the corresponding series; other samples are not copies. */
+/* Sample names in the trace and the corresponding series; other samples are ignored. */
 static const struct {
     const char *record, *series;
     bool collective;

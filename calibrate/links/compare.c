@@ -105,7 +105,7 @@ static double rate_for(const state *s, const judged *of)
     return sqrt(low * high);
 }
 
-/* Returns whether another part of this call refutes the change: with it, that part ceases to be as
+/* Returns whether another judged part refutes the change: with it, that part ceases to be as
  * expected, or deviates more. Sets *all if all parts are as expected with the change. */
 static bool is_refuted(const state *s, const dl_link_change *what, const judged *of, bool *all)
 {
@@ -128,11 +128,11 @@ static bool is_refuted(const state *s, const dl_link_change *what, const judged 
 /* A change that explains a part. */
 typedef struct reason {
     char *text;
-    bool all; /* also explains all other parts of the call */
+    bool all; /* also explains all other judged parts */
 } reason;
 
-/* Adds the change if it brings the part within its bound, is not refuted, and gives a different
- * ratio from the previous change, *before. */
+/* Adds the change if it brings the part within its bound and much nearer to 1, is not refuted, and
+ * gives a different ratio from the previous change, *before. */
 static void try_change(const state *s, const dl_link_change *what, const judged *of, double *before,
                        reason *reasons, size_t *count)
 {
@@ -152,8 +152,9 @@ static void try_change(const state *s, const dl_link_change *what, const judged 
 }
 
 /* Returns the changes that bring the part within its bound, joined by semicolons: "NVLink is not
- * used (then 1.04)". Omits changes with the same effect as the previous one and changes that
- * another part of the call refutes. If some changes explain all parts, only these are named. */
+ * used (then 1.04)"; NULL if there are none. Omits changes with the same effect as the previous one
+ * and changes that another judged part refutes. If some changes explain all parts, only these are
+ * named. */
 static char *find_reasons(const state *s, const judged *of)
 {
     reason reasons[DL_LINK_CHANGES + 1];
@@ -178,8 +179,8 @@ static char *find_reasons(const state *s, const judged *of)
 
 #define ALIKE_FRAC 0.1
 
-/* Returns the common rate of all parts that depend on [shm]; NaN if they disagree or there is
- * none. */
+/* Returns the common rate of all parts that depend on an assumed [shm] value; NaN if they disagree
+ * or there is none. */
 static double shared_rate(const state *s)
 {
     double low = INFINITY, high = 0;
@@ -249,7 +250,8 @@ dl_link_range dl_link_ratios(const dl_link_compared *sizes, size_t n)
     return range;
 }
 
-/* Returns whether the machine has a GPU that matches the log's device name. */
+/* Returns whether the machine has a GPU that matches the log's device name, or the log names
+ * none. */
 static bool has_device(const dl_machine *m, const char *device)
 {
     bool found = device == NULL;

@@ -2,17 +2,16 @@
  * simulates.
  *
  * For each size of a collective, the machine's time is the time on idle links with the algorithm
- * and protocol that "auto" selects (sim/collective/collective.h). For copies, the median rate of
- * each test is compared. A ratio is the machine's time over the measured time: 0.6 means that the
- * measured machine reaches 60 % of the simulated speed. A ratio is as expected if its distance from
- * 1 is within the bound.
+ * and protocol that "auto" selects (sim/collective/collective.h). Copies of several sizes are also
+ * compared size by size; of single rates, the median rate of each test is compared. A ratio is the
+ * machine's time over the measured time: 0.6 means that the measured machine reaches 60 % of the
+ * simulated speed. A ratio is as expected if its distance from 1 is within the bound.
  *
- * The bound is the largest known error of the simulated times (compare.c), plus the scatter of the
- * log. If the machine's time depends on assumed values of its machine file, the comparison names
- * these values and uses the bound for machines with assumed values. A time outside the bound is
- * compared with the time of the same machine after one change (NVLink unused, one NIC, ...). A
- * change that yields the measured time is an explanation, unless other times of the same call
- * refute it. */
+ * The bound combines the largest known error of the simulated times (compare.c) and the scatter of
+ * the log. If the machine's time depends on assumed values of its machine file, the comparison
+ * names these values and uses the bound for machines with assumed values. A time outside the bound
+ * is compared with the time of the same machine after one change (NVLink unused, one NIC, ...). A
+ * change that yields the measured time is an explanation, unless other measured times refute it. */
 #ifndef DL_CALIBRATE_LINKS_COMPARE_H
 #define DL_CALIBRATE_LINKS_COMPARE_H
 
@@ -30,12 +29,14 @@ typedef struct dl_link_compared {
 /* Sizes that are judged together: those dominated by latency, those dominated by transfer, or all
  * copies of a test. */
 typedef struct dl_link_part {
-    size_t first, count; /* range of indices into sizes[] */
+    size_t first, count; /* range of indices into sizes[]; for single rates, count is their
+                          * number */
     dl_link_range ratio;
     double bound;  /* largest expected distance of the ratio from 1 */
     char *assumed; /* relevant assumed values of the machine file, separated by commas; NULL:
                     * none */
-    char *reasons; /* explanations of an unexpected ratio; NULL: the ratio is as expected */
+    char *reasons; /* explanations of an unexpected ratio; NULL: the ratio is as expected, or no
+                    * change explains it */
 } dl_link_part;
 
 enum { DL_LINK_SMALL, DL_LINK_LARGE, DL_LINK_PARTS };
@@ -50,7 +51,7 @@ typedef struct dl_link_comparison {
     size_t rate_count;                     /* number of single rates of this test */
     double rate_bytes_per_s, machine_rate; /* medians of the measured rates and of the machine's
                                             * rates */
-    dl_link_part parts[DL_LINK_PARTS];     /* single rates use DL_LINK_LARGE only */
+    dl_link_part parts[DL_LINK_PARTS];     /* copies and single rates use DL_LINK_LARGE only */
 } dl_link_comparison;
 
 /* Owns its arrays; zero before use, release with dl_link_comparisons_free. */
@@ -60,7 +61,7 @@ typedef struct dl_link_comparisons {
     size_t count;
     /* Rate at which a GPU sends and receives together through host memory, in bytes per second,
      * from all logs whose time depends on this value of the machine file. NaN: no log depends on
-     * it, or the logs differ by more than a tenth. */
+     * it, one of them gives no rate, or they differ by more than a tenth. */
     double shared_bytes_per_s;
     dl_notes notes; /* series that were not compared, with the reason */
 } dl_link_comparisons;
@@ -84,7 +85,7 @@ bool dl_link_is_expected(const dl_link_part *part, double ratio);
 
 void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out);
 
-/* Writes a row per size, or per test of copies. Returns the errors of dl_output_open and
+/* Writes a row per size, or per test of single rates. Returns the errors of dl_output_open and
  * dl_output_close. */
 dl_status dl_link_comparisons_write(const dl_link_comparisons *comparisons, const char *path,
                                     dl_error *err) DL_MUST_CHECK;

@@ -63,8 +63,9 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
 /* --- ranges of sizes with one verdict -------------------------------------------------------- */
 
 /* Finds the verdict on each of the part's sizes, side[part->count]: the size's own verdict, or that
- * of its two neighbours if they agree, since a single deviating size is chance. An outlier takes
- * the verdict of the previous size. */
+ * of its two neighbours if they agree, since a single deviating size is chance; of three sizes or
+ * more, the first and the last take their neighbour's. An outlier takes the verdict of the previous
+ * size. */
 static void find_sides(const dl_link_comparison *c, const dl_link_part *part, int *side)
 {
     const dl_link_compared *sizes = &c->sizes[part->first];

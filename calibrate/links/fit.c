@@ -205,9 +205,10 @@ static void take_regime(dl_link_regime *r, const problem *p, size_t first, size_
     r->bandwidth_determined = l->c1 > DL_LINK_DETERMINED * r->ns_per_byte.error;
 }
 
-/* Marks regimes whose slope is not a bandwidth: time per byte grows less than in the last regime,
- * and less than at the fastest size. Such slopes occur if the sizes lie on both sides of a change
- * of protocol or of the number of channels, or if the times are mostly latency. */
+/* Marks regimes whose slope is not a bandwidth: plus twice its error, it is below the last
+ * regime's slope and below the time per byte of the fastest size. Such slopes occur if the sizes
+ * lie on both sides of a change of protocol or of the number of channels, or if the times are
+ * mostly latency. */
 static void find_changes(dl_link_fit *fit, const problem *p)
 {
     const dl_link_regime *last = &fit->regimes[fit->regime_count - 1];

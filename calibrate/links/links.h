@@ -42,7 +42,8 @@ typedef struct dl_link_series {
     char *name;            /* "allreduce", ... (dl_collective_kind_names, "gather", "scatter",
                           * "sendrecv", "hypercube"), "h2d", "d2h", "h2d pageable", ... */
     char *device;          /* model name; NULL: unknown */
-    bool collective;       /* collective of `ranks` ranks on `nodes` nodes; otherwise a copy */
+    bool collective;       /* collective of `ranks` ranks on `nodes` nodes; otherwise a copy or an
+                            * exchange of processes */
     bool copy;             /* bytes over time are the rate of a link */
     int ranks, nodes;      /* 0: unknown; for copies, `ranks` is the number of concurrent copies */
     int thread_gpus;       /* GPUs per thread of the benchmark; 0: unknown */
@@ -65,7 +66,7 @@ typedef struct dl_link_range {
  * default). */
 typedef struct dl_link_rate {
     char *path, *name; /* test, e.g. "host_to_device_memcpy_ce", "cpu_to_gpuN_by_dma_under_numaN" */
-    char *pair;        /* "0 1": row and column of a matrix; or "cpu_to_gpu0_..." */
+    char *pair;        /* "0 1": row and column of a matrix; or "cpu_to_gpu0_...", "all streams" */
     double value;      /* > 0 */
     bool is_latency;   /* value is in ns; otherwise in bytes per second */
     int line;
@@ -108,18 +109,20 @@ void dl_link_data_free(dl_link_data *data);
  *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines
  *   perftest       ib_write_bw, ib_read_lat, ..., the OSU micro-benchmarks, iperf3
  *   dlprof bench   .dlt
- *   a table        CSV, `collective,ranks,bytes,time_us`, optionally `nodes` (table.c lists other
- *                  column names), with a row per call. A collective has its name in the simulator,
- *                  nccl-tests or PyTorch. Other operations are `roundtrip`: a process sends these
- *                  bytes to another process and receives as many, while `ranks` processes do so;
- *                  `update`: a server's work on these bytes; `allreduce_pair`: two concurrent
- *                  all-reduces of these bytes in total; `allreduce_beside`: an all-reduce during
- *                  computation; `allreduce_late`, `pushpull` (sim/collective/collective_cost.h)
+ *   a table        CSV, `collective,ranks,bytes,time_us`, optionally `nodes` and `start` (table.c
+ *                  lists other column names), with a row per call. A collective has its name in the
+ *                  simulator, nccl-tests or PyTorch. Other operations are `roundtrip`: a process
+ *                  sends these bytes to another process and receives as many, while `ranks`
+ *                  processes do so; `update`: a server's work on these bytes; `allreduce_pair`: two
+ *                  concurrent all-reduces of these bytes in total; `allreduce_beside`: an
+ *                  all-reduce during computation; `allreduce_late`, `pushpull`
+ *                  (sim/collective/collective_cost.h)
  *
  * The reader recognizes a file by its content and skips lines of other programs (NCCL INFO,
  * MPI). */
 
-/* Adds a point to the series whose members other than the points equal those of *key. */
+/* Adds a point to the series whose members other than the points equal those of *key, or to a new
+ * one. */
 void dl_link_data_add(dl_link_data *data, const dl_link_series *key, dl_link_point point);
 
 /* dl_link_table_recognized returns whether text[bytes] starts like a CSV table of calls;
@@ -129,8 +132,9 @@ dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *t
                              dl_error *err) DL_MUST_CHECK;
 
 /* Adds the measurements in `path` to *data; call dl_link_data_finish after the last file. Returns
- * DL_ERR_IO, DL_ERR_PARSE with the line of a malformed table, or DL_ERR_DATA if there is no table.
- * On failure *data keeps everything read before the error. */
+ * DL_ERR_IO; DL_ERR_PARSE, DL_ERR_RANGE, DL_ERR_NAME or DL_ERR_DATA with the line of a malformed or
+ * contradictory table; or DL_ERR_DATA if there is no table. On failure *data keeps everything read
+ * before the error. */
 dl_status dl_link_data_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Like dl_link_data_read, but reads logs from memory; `name` replaces the path in messages. `text`
@@ -150,8 +154,9 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  *        +---------------- size  two points.
  *
  * Residuals are relative. A point's variance is the sum of the noise variance and the variance of
- * its own error. Lines are fitted with bisquare weights (Beaton & Tukey 1974, tuning constant
- * 4.685: 95 % efficient for normal errors). The number of regimes and their boundaries minimise
+ * its own error. Lines of four points or more are fitted with bisquare weights (Beaton & Tukey
+ * 1974, tuning constant 4.685: 95 % efficient for normal errors). The number of regimes and their
+ * boundaries minimise
  *
  *   sum rho(r / sigma) + (3 K - 1) ln n
  *
@@ -159,8 +164,8 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  * (Schwarz 1978) with two parameters per line and one per boundary, and a bounded rho. The minimum
  * is exact (dynamic programming over the boundaries; Bellman 1961), and a single wrong point never
  * makes a regime. With four sizes or more, a size is left out of all lines if it takes less than
- * half the time of a smaller size, or more than twice the time of a larger one, and the times rise
- * without it.
+ * half the time of the next smaller size, or more than twice the time of the next larger one, and
+ * the times rise without it; or if it is the first one and ten times as fast as the next two.
  *
  * The noise is unknown, and too small a value makes scatter look like regimes. The noise is
  * therefore chosen from 1, 2, 4, ... 32 times DL_LINK_REPEAT_FRAC by cross-validation (each size
@@ -175,8 +180,8 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  * 1.8 % in the four with five repetitions, 0.4 to 5.4 % in the six with two. */
 #define DL_LINK_REPEAT_FRAC 0.01
 
-/* Maximum number of sizes of a series. The search fits as many lines as the square of this
- * number. */
+/* Maximum number of sizes of a series. A fit of n sizes considers a line for each of n (n - 1) / 2
+ * runs. */
 #define DL_LINK_SIZES_MAX 512
 
 typedef struct dl_link_regime {
@@ -205,12 +210,14 @@ typedef struct dl_link_fit {
     dl_link_vertex *vertices;
     size_t vertex_count;
     bool *outlier;    /* [points] weight 0, or a time above the next size's by more than the noise
-                  * explains while the next size is not too fast */
+                       * explains while the next size is not too fast, or itself too fast after the
+                       * previous size */
     double *residual; /* [points] fitted / measured - 1 */
     size_t count;     /* number of points */
     double rms_frac;  /* root mean square of the residuals without outliers */
     /* Noise used for the lines' weights: robust scatter (median) of all residuals, at least
-     * DL_LINK_REPEAT_FRAC. */
+     * DL_LINK_REPEAT_FRAC; the noise that determined the regimes if no degrees of freedom are
+     * left. */
     double noise_frac;
 } dl_link_fit;
 
@@ -275,7 +282,7 @@ typedef struct dl_link_results {
     size_t count;
     dl_link_scaling *scalings; /* [scaling_count] */
     size_t scaling_count;
-    dl_notes notes; /* quantities that the data do not determine */
+    dl_notes notes; /* remarks, such as quantities that the data do not determine */
 } dl_link_results;
 
 /* Finds the scalings of all results; called by dl_link_results_fit. */
@@ -303,12 +310,12 @@ dl_status dl_link_results_json_write(const dl_link_results *links, const char *p
  * [allreduce_pair ...], and [update]. */
 
 /* Writes the curves of all collectives that the simulator supports, in place or out of place as
- * `place` says, or of the other place if the log has only that. Omits other collectives with a
- * note. For each unmeasured count of nodes in nodes[node_count], also writes curves extrapolated by
- * the scaling over nodes, with a note. Keeps the sections of the cost file `base` (NULL: none) that
- * it does not write. Returns DL_ERR_DATA if two logs measured the same operation, if there is
- * nothing to write, or if counts of nodes are requested and no collective was measured at three
- * counts; and the errors of dl_costs_read and dl_costs_write. */
+ * `place` says, or of the other place if the log has only that; and the other sections above. Omits
+ * other collectives with a note. For each unmeasured count of nodes in nodes[node_count], also
+ * writes curves from the scaling over nodes, with a note. Keeps the sections of the cost file
+ * `base` (NULL: none) that it does not write. Returns DL_ERR_DATA if two logs measured the same
+ * collective, if there is nothing to write, or if counts of nodes are requested and no collective
+ * was measured at three counts; and the errors of dl_costs_read and dl_costs_write. */
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
                               size_t node_count, const char *base, const char *path,
                               dl_error *err) DL_MUST_CHECK;

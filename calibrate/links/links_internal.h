@@ -56,7 +56,7 @@ int dl_link_log_count(const char *word);
 #define dl_link_log_error(log, code, err, ...) \
     dl_error_set_at((err), (code), (log)->path, (log)->line, __VA_ARGS__)
 
-/* Parses `word` as a number with low < number < high. Returns DL_ERR_PARSE or DL_ERR_RANGE. */
+/* Parses `word` as a number with low <= number <= high. Returns DL_ERR_PARSE or DL_ERR_RANGE. */
 dl_status dl_link_log_number(const dl_link_log *log, const char *word, double low, double high,
                              double *number, dl_error *err) DL_MUST_CHECK;
 

@@ -189,7 +189,7 @@ static double bit_unit(const char *word)
     return strcasecmp(rest, "bits/sec") == 0 ? factor / 8 : 0;
 }
 
-/* Reads the receivers' summary; with several streams, their sum. */
+/* Reads the receivers' summary of each stream and of all streams (JSON: of all streams only). */
 static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
 {
     dl_status status = DL_OK;

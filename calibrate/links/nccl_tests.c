@@ -379,7 +379,8 @@ static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_e
                              "-b ...) above, so put its name into the file's (..._allgather.log)");
 }
 
-/* busbw / algbw of the table's largest sizes, which have the most digits; NaN: unknown. */
+/* busbw / algbw of the table's row with the highest algbw, which has the most digits; NaN:
+ * unknown. */
 static double find_ratio(const nccl_state *s, const dl_link_log *first)
 {
     dl_link_log log = *first;
@@ -529,7 +530,8 @@ static dl_status take_row(dl_link_data *data, nccl_state *s, dl_link_log *row, d
     return status;
 }
 
-/* Reads "# nThread 1 nGpus 8 ...", which gives the ranks of one process if no line lists them. */
+/* Reads "# nThread 1 nGpus 8 ...", which gives the ranks of a process of the last command; their
+ * total holds if no line lists the ranks. */
 static void take_settings(nccl_state *s, const dl_link_log *log)
 {
     long count = 1;

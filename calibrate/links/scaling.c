@@ -164,7 +164,8 @@ static void take_laws(dl_link_scaling *s, const dl_link_fit *largest)
     }
 }
 
-/* Adds the scaling of members[count], whose counts all differ. */
+/* Adds the scaling of members[count], unless two counts are equal or fewer than two sizes are
+ * common to all. */
 static void add_scaling(dl_link_results *links, member *members, size_t count)
 {
     dl_sort(members, count, sizeof *members, by_count);

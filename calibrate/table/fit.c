@@ -140,7 +140,7 @@ static dl_status table_reweigh(dl_table_model *model, double *x)
  * root of its weight. */
 typedef struct linear {
     size_t n, p;
-    size_t *row; /* [n] index of each row in the table */
+    size_t *row; /* [n] index of each row in model->rows */
     gsl_matrix *jacobian;
     gsl_vector *r;
     gsl_matrix *normal;   /* [p x p] J'WJ */
@@ -353,8 +353,8 @@ static double variance_at(dl_table_model *model, const double *x)
 }
 
 /* Finds the bounds of the undetermined costs and fixes each in x: at its known value if the rows
- * allow it, else at a rate's bound, or at the least value of a time. Then refits the determined
- * costs. */
+ * allow it, else at a rate's bound; a time, or a rate without a bound, stays where steps are
+ * shortest. Then refits the determined costs. */
 static void bound_undetermined(dl_table_fit *fit, dl_table_model *model, double *x)
 {
     const double variance = fmax(variance_at(model, x), DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN);
@@ -413,7 +413,7 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
     return status != DL_OK ? status : model->status;
 }
 
-/* Sets fitted throughputs and marks outliers; the model's costs must be set to x. */
+/* Sets fitted throughputs and marks outliers; the model's costs must be those of the fit. */
 static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 {
     const double nan = (double)NAN;
@@ -446,7 +446,7 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 }
 
 /* Returns whether the rows used determine as many combinations of the active costs as all rows do,
- * according to the Jacobian at the end of a descent. */
+ * according to the Jacobian at the end of a descent, and every active cost affects them. */
 static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
     dl_collinearity a;

@@ -152,7 +152,8 @@ bool dl_table_is_rate(const dl_table_cost *cost)
            dl_ends_with(cost->name, "sum_frac");
 }
 
-/* Median over the rows of the step time in ns, divided by samples or workers if requested. */
+/* Median over the rows of the step time in ns, divided by the samples per worker or the workers if
+ * requested. */
 static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool per_worker)
 {
     double *steps = dl_calloc(rows->used, sizeof *steps, "steps of rows");
@@ -199,7 +200,7 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 
 typedef struct dl_table_memory {
     size_t width, points;  /* number of doubles per key; number of points of the scenario */
-    size_t count, slots;   /* slots: a power of 2, more than twice the count */
+    size_t count, slots;   /* slots: a power of 2, at least twice the count */
     size_t *slot;          /* [slots] 1 + entry; 0: empty */
     double *keys, *values; /* [count x width], [count x points]; NaN: not simulated */
 } memory;

@@ -23,7 +23,7 @@ static dl_machine_value *find_value(const dl_table_model *model, const char *key
     return NULL;
 }
 
-/* Makes a second model with all weights 1: that of `from` plus one rate. */
+/* Makes a second model with all weights 1: that of `from` plus the rate `extra`, unless NULL. */
 static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_model *from,
                    dl_machine_value *extra, double guess)
 {
@@ -45,8 +45,8 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     model->steps = from->steps;
 }
 
-/* Returns the root mean square of r of the fit with `extra` (NULL: unchanged), and stores the
- * fitted rate in *value. */
+/* Returns the root mean square of r of the fit with the rate `extra` (NULL: without one) and
+ * weights 1, and stores the fitted rate in *value. */
 static double fit_with(dl_table_model *from, const double *x, dl_machine_value *extra,
                        double *value)
 {

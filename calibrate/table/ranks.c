@@ -122,7 +122,7 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
     return status;
 }
 
-/* Hashes everything that simulated throughputs depend on, except the costs. */
+/* Hashes everything that simulated throughputs depend on, except the sought costs. */
 static dl_status fit_key(const dl_table_fit *fit, const dl_table_fit_config *config, uint64_t *key,
                          dl_error *err)
 {

@@ -19,7 +19,8 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
-/* Accepts the columns of measured rows, under all their names, and the column placement. */
+/* Accepts the columns of measured rows, under all their names, and the column placement; requires
+ * batch, and workers or placement. */
 static dl_status check_columns(dl_csv *csv, dl_error *err)
 {
     const dl_status status = dl_measured_name_columns(csv, NULL, err);

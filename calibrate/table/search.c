@@ -16,16 +16,16 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-#define SEARCH_STEPS 6 /* steps per run while looking for a start */
+#define SEARCH_STEPS 6 /* minimum steps per run before the last descent */
 #define NEAR_STEPS 6   /* steps per run with `near`, meant for many rows; half as many at first */
 
 /* A descent ends if the predicted reduction of the sum of squares is below this fraction; COARSE
- * applies while looking for a start. */
+ * applies to all descents but the last. */
 #define COARSE 1e-3
 #define FINE 1e-7
 /* A descent ends at this root mean square of r. */
 #define ROUNDED 1e-7
-/* A descent ends if only steps shorter than this lead down. */
+/* A descent ends at a step shorter than this in every ln(cost). */
 #define SHORT 1e-5
 /* Maximum number of trial steps of a descent. */
 #define TRIALS 60
@@ -280,7 +280,7 @@ static bool is_exact(const dl_table_model *model, double squares)
     return squares <= DL_TABLE_EXACT * DL_TABLE_EXACT * (double)dl_table_model_rows(model);
 }
 
-/* Descends from `from`, and stores the end in *best if it is lower. */
+/* Descends coarsely from `from`, unless *best is exact; stores the end in *best if it is lower. */
 static void try_from(dl_table_model *model, const start *from, ends *known, start *best)
 {
     if (is_exact(model, best->squares)) return;

@@ -12,7 +12,8 @@
  * throughputs or times. The simulator runs without noise and with the same seed, so differences
  * come from the costs alone; it rounds a step to 1 ns. Measured throughputs come from long runs, so
  * the simulated throughput is that of repeating steps (sim/team.h) or, if steps do not repeat soon,
- * of 2 N steps less the first N, with N at least DL_TABLE_STEPS. No point is simulated twice at the
+ * of 2 N steps less the first N, with N at least DL_TABLE_STEPS (fewer in the search before its
+ * last descent, and with `near`). Results are cached, so that a point is not simulated twice at the
  * same costs.
  *
  * A step is the maximum of several times, so r has kinks and flat parts. The search therefore
@@ -45,9 +46,9 @@
  *                imply 0. The cost then has no value, only a bound: the time (rate) at which the
  *                sum of squares has grown by 4 s^2, two standard errors. A previously known value
  *                that the rows allow is kept. Otherwise the cost file holds both bounds
- *                (sim/value.h): a time from 0 to the bound; a rate from the bound, which is used,
- *                to the rate at which the sum of squares has grown by a tenth of s^2. The file
- *                omits the cost if no row depends on it.
+ *                (sim/value.h): a time from 0, or its key's minimum, to the bound; a rate from the
+ *                bound, which is used, to the rate at which the sum of squares has grown by a tenth
+ *                of s^2. The file omits the cost if no row depends on it.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
  *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
  *                value is 0 except for rounding, the split among these costs is arbitrary: they
@@ -56,7 +57,8 @@
  *                rows' weights unchanged. NaN if the other rows determine fewer costs, or
  *                combinations of costs, than all rows do. With at least DL_TABLE_ROWS_LINEAR rows
  *                per cost, one row moves the costs little, and a single Gauss-Newton step is used
- *                (Cook & Weisberg 1982, Residuals and Influence in Regression, section 2.2).
+ *                (Cook & Weisberg 1982, Residuals and Influence in Regression, section 2.2), if
+ *                the rows determine each cost itself.
  *
  * Not modelled: errors of the rows themselves (all have equal weight), and of the model. */
 #ifndef DL_CALIBRATE_TABLE_TABLE_H
@@ -121,9 +123,10 @@ dl_status dl_table_scenario_read(dl_scenario *scenario, dl_costs *costs, const c
 
 /* Reads all rows of the table, or only those whose column `use` holds the value `use` (NULL: all).
  * scenario->points become the distinct points of the rows. Errors name file:line: DL_ERR_NAME
- * (unknown column, no such point), DL_ERR_DATA (several such points, no value, no row that has not
- * failed), DL_ERR_RANGE (a number; more workers than GPUs, fewer samples than workers),
- * DL_ERR_PARSE. On failure the scenario is unchanged. */
+ * (unknown column, no such point), DL_ERR_DATA (a missing column, several such points, no value, no
+ * row that has not failed, a placement without a machine or with another number of workers),
+ * DL_ERR_RANGE (a number; more workers than GPUs, fewer samples than workers), DL_ERR_PARSE; also
+ * returns the errors of dl_csv_read. On failure the scenario is unchanged. */
 dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, const char *use,
                              dl_scenario *scenario, dl_error *err) DL_MUST_CHECK;
 void dl_table_rows_free(dl_table_rows *rows);
@@ -142,10 +145,11 @@ typedef struct dl_table_cost {
                                           * forward pass; otherwise NULL */
     size_t part;                         /* first part that has this cost */
     bool shared;                         /* all parts have this cost */
-    bool was_known;                      /* the cost had a value in that part before the fit */
+    bool was_known;                      /* the cost had a value > 0 in that part before the fit */
     double was;
     dl_value before;  /* value in that part's cost file; unknown: from the machine file, or none */
-    double start;     /* start of the search if the cost had no value; 0: a fraction of the step */
+    double start;     /* start of the search if the cost had no value; 0: guessed from its name and
+                       * the rows' step */
     double low, high; /* range of the cost's key */
 } dl_table_cost;
 
@@ -176,8 +180,8 @@ typedef struct dl_table_part dl_table_part;
  *
  * The part must not move while the list is used. Returns DL_ERR_USAGE for an unknown, ambiguous or
  * repeated name, or more than DL_TABLE_COSTS_MAX costs; DL_ERR_DATA if the points need another
- * missing cost that has no default, or if `names` is NULL and no cost is missing, or one is missing
- * that no table determines (parameter_bytes, noise). */
+ * missing cost that has no default, or if `names` and `share` are NULL and no cost is missing, or
+ * one is missing that no table determines (parameter_bytes, noise). */
 dl_status dl_table_costs_add(dl_table_costs *list, dl_table_part *part, size_t number,
                              const char *share, const char *names, dl_error *err) DL_MUST_CHECK;
 
@@ -212,7 +216,7 @@ typedef struct dl_table_proposal {
 #define DL_TABLE_PROPOSAL_PART 0.6
 /* A proposal requires a root mean square above this without it. */
 #define DL_TABLE_PROPOSAL_RMS 0.01
-/* A proposal requires at least this many more rows than costs. */
+/* A proposal requires at least this many more rows than costs, counting its own. */
 #define DL_TABLE_PROPOSAL_ROWS 2
 
 /* Result for one cost of the list. */
@@ -221,8 +225,8 @@ typedef struct dl_table_estimate {
     double value;  /* NaN if not determined */
     double error;  /* standard error; NaN if unknown */
     double bound;  /* bound of an undetermined cost, see above; NaN if none was found */
-    double enough; /* rate above which no row changes, for an undetermined rate without a known
-                    * value; otherwise NaN */
+    double enough; /* rate above which no row changes, for an undetermined rate that has a bound and
+                    * does not keep its known value; otherwise NaN */
     bool kept;     /* an undetermined cost keeps its known value */
     double effect; /* root mean square of dr/dx; 0 if not determined */
     bool at_most;  /* the bound is an upper bound */
@@ -334,9 +338,9 @@ void dl_table_report_print(const dl_table_fit *fit, FILE *out);
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* Writes a part's rows as CSV for dlsim --left-out: line (in the table), workers, batch, sync,
- * measured_per_s, fitted_per_s, error_frac, left_out_error_frac. Returns the errors of
- * dl_output_open and dl_output_close. */
+/* Writes a part's rows, except failed ones, as CSV for dlsim --left-out: line (in the table),
+ * workers, batch, sync, measured_per_s, fitted_per_s, error_frac, left_out_error_frac. Returns the
+ * errors of dl_output_open and dl_output_close. */
 dl_status dl_table_report_rows_write(const dl_table_part *part, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 

@@ -35,7 +35,8 @@ typedef struct dl_table_model {
     double scale[DL_TABLE_PARTS_MAX]; /* factor of r: the least sigma over the part's; initially
                                        * 1 */
     bool *wanted;                     /* [points] points of the rows used */
-    double *per_s;                    /* [points] throughput at the latest costs */
+    double *per_s;                    /* [points] points of the rows used whose results are not in
+                                       * the cache */
     struct dl_table_memory *memory;   /* [part_count] caches of simulated results */
     gsl_matrix *jacobian; /* [row_count x unknown->count] dr/dx at jacobian_x, used by the search */
     double jacobian_x[DL_TABLE_COSTS_MAX];
@@ -52,8 +53,8 @@ typedef struct dl_table_model {
     dl_error error;
 } dl_table_model;
 
-/* Initializes the model and guesses each cost's magnitude: its known value, else a fraction of the
- * rows' median step. */
+/* Initializes the model and guesses each cost's magnitude: its known value, else
+ * dl_table_cost.start, else a fraction of the rows' median step or a usual value. */
 void dl_table_model_init(dl_table_model *model, dl_table_part *parts, size_t part_count,
                          const dl_table_costs *unknown, int threads);
 void dl_table_model_free(dl_table_model *model);
@@ -68,14 +69,15 @@ bool dl_table_model_has_rows(const dl_table_model *model, size_t rows);
 double dl_table_model_low(const dl_table_model *model, size_t cost);
 double dl_table_model_high(const dl_table_model *model, size_t cost);
 
-/* Returns the limit of x at which a step is shorter. */
+/* Returns the limit of x at which steps are shortest. */
 double dl_table_model_least(const dl_table_model *model, size_t cost);
 
 /* Returns whether a larger value of the cost shortens steps. */
 bool dl_table_is_rate(const dl_table_cost *cost);
 
 /* Sets the costs from x[unknown->count] = ln(cost), limited as above, and simulates the points of
- * the rows used into model->per_s. Returns the errors of dl_run. */
+ * the rows used into model->per_s, unless they are in the cache. Returns model->status: the errors
+ * of dl_table_simulate, also of an earlier call. */
 dl_status dl_table_model_set(dl_table_model *model, const double *x);
 
 /* Returns r of a row at the latest costs, whether the row is used or not; its point must have been
@@ -110,7 +112,7 @@ typedef struct dl_table_simulation {
     int64_t steps;                /* minimum N, see below */
     int threads;                  /* >= 1; the result does not depend on them */
     dl_cluster *cluster;          /* ranks that share the points; NULL: only this process */
-    size_t part;                  /* index of the part in the fit; like the next four members, only
+    size_t part;                  /* index of the part in the fit; like the next three members, only
                                    * used with ranks */
     size_t points_most;           /* number of points of the largest part */
     const dl_table_costs *sought; /* costs that may differ on other ranks */
