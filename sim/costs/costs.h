@@ -6,9 +6,9 @@
  *
  * The name of an operation is "input", "dispatch", or ends in ".forward", ".backward", ".update" or
  * ".bucket"; the last copies gradients into the buckets of an all-reduce and back, on GPUs that
- * exchange during the backward pass. Its fixed_ns, and latency_ns of [copy], [average] and [update],
- * may be negative (the intercept of a line fitted over a range), but not the operation's total time
- * at batch_max (1e6 samples if unknown); a negative total time counts as zero. */
+ * exchange during the backward pass. Its fixed_ns, and latency_ns of [copy], [average] and
+ * [update], may be negative (the intercept of a line fitted over a range), but not the operation's
+ * total time at batch_max (1e6 samples if unknown); a negative total time counts as zero. */
 #ifndef DL_SIM_COSTS_H
 #define DL_SIM_COSTS_H
 

@@ -19,8 +19,8 @@
  *                ones, for which adapters are trained, are counted separately, without gradients
  *   flop         2 m n k of matrix products and convolutions; everything else counts 0. The
  *                backward pass has twice the forward's, or the same as the forward's if no earlier
- *                layer needs a gradient; 2.5 times with fused attention, which recomputes its
- *                scores. Fused causal attention computes half of the scores
+ *                layer needs a gradient or the weights are frozen; 2.5 times with fused attention,
+ *                which recomputes its scores. Fused causal attention computes half of the scores
  *   numbers      of activations and their gradients that kernels read and write in memory, each
  *                kernel reading its inputs and writing its outputs once; normalization over a
  *                batch reads its input twice, and both its inputs twice in the backward pass.
@@ -33,8 +33,8 @@
  *   kernels      launched by the host, one after the other
  *
  * Transformers are counted operation by operation, as plain PyTorch runs them
- * (transformer_layers.c), or, if `fused` is set, with one kernel each for norms, rotation, gates
- * and dropout. */
+ * (transformer_layers.c), or, if `fused` is set, without dropout between layers and with one kernel
+ * each for norms, rotation and gates. */
 #ifndef DL_SIM_ARCHITECTURE_H
 #define DL_SIM_ARCHITECTURE_H
 
@@ -63,8 +63,8 @@
 
 /* Products that run in fp8: the linear layers of a transformer's blocks. */
 typedef struct dl_eight_bits {
-    double made; /* numbers converted to 8 bits beforehand, in both layouts; 0: the product is not
-                  * in fp8 */
+    double made; /* numbers converted to 8 bits beforehand, in both layouts; three quarters of them
+                  * if in one layout; 0: the product is not in fp8 */
     double read; /* numbers of the part that the products read in 8 bits */
     int kernels; /* number of conversion kernels */
 } dl_eight_bits;
@@ -166,7 +166,8 @@ typedef struct dl_architecture {
 
 /* Builds the network described by `text` in *architecture, which must be zeroed; release it with
  * dl_architecture_free. DL_ERR_NAME for an unknown name or key, with the nearest one; DL_ERR_PARSE
- * and DL_ERR_RANGE for a value; DL_ERR_RANGE also for contradictory values. */
+ * and DL_ERR_RANGE for a value; DL_ERR_RANGE also for contradictory values; for a file also
+ * DL_ERR_IO and, if a size is missing, DL_ERR_DATA. */
 dl_status dl_architecture_make(dl_architecture *architecture, const char *text,
                                dl_error *err) DL_MUST_CHECK;
 void dl_architecture_free(dl_architecture *architecture);

@@ -429,7 +429,7 @@ static bool is_product(const dl_layer_part *part)
     return part->flop > 0 && !part->attention;
 }
 
-/* Time of a part for one sample, ns. */
+/* Time of a part per sample in ns, without its fixed time. */
 static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;

@@ -2,7 +2,8 @@
  * Waterman and Patterson 2009): kernels run in sequence, and each takes
  *
  *   max(flop / (peak x arithmetic_frac), bytes / (memory rate x memory_frac))
- *   + DL_ROOFLINE_KERNEL_NS
+ *   + bytes of weights / (memory rate x memory_frac)
+ *   + DL_ROOFLINE_KERNEL_NS, or product_ns for products
  *
  * Peak and memory rate are those of the data sheet. Products whose rows are not a multiple of 16
  * bytes, such as GPT-2's 50257 words, use kernels that load single numbers. In fp32, 3x3 windows at
@@ -98,7 +99,8 @@ typedef struct dl_roofline {
     double attention_flop_per_s[3];  /* rate of fused attention, indexed by dl_attention */
 } dl_roofline;
 
-/* Computes the rates. DL_ERR_DATA, listing the known rates, if a rate of the GPU is unknown. */
+/* Computes the rates. DL_ERR_DATA, listing the known rates, if the GPU's peak rate in this
+ * arithmetic is unknown. */
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline,
                          dl_error *err) DL_MUST_CHECK;
@@ -108,7 +110,8 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
 const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_class class,
                                           dl_arithmetic arithmetic);
 
-/* Replaces the estimated rates by the measured kernels. */
+/* Replaces the estimated rates by the measured kernels, except those of fused attention in 16 bits
+ * and of products in fp8. */
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels);
 
 /* Time of a product, in ns, from the three rates of its pass. */

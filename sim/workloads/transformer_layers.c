@@ -89,8 +89,8 @@ static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s
     layer->kept_in_half += (k - 1) * n;
 }
 
-/* Adds a norm as one kernel; backward as two kernels, which read both inputs: one for the input's
- * gradient and, unless frozen, one for the parameters'. */
+/* Adds a norm: with fused kernels, as one kernel in each pass, of which the backward one reads both
+ * inputs for the input's gradient and, unless frozen, again for the parameters'. */
 static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int readers)
 {
     const double stream = s->own_tokens * s->width;
@@ -253,8 +253,9 @@ static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
     if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
 }
 
-/* Adds the gate's activation and its product with the other half: 2 + 3 numbers each; backward 3
- * for the activation and 3 for each factor. */
+/* Adds the activation. Plain PyTorch's gate moves 2 numbers for its activation and 3 for its
+ * product with the other half, backward 3 for the activation and 3 for each factor; a fused gate 3
+ * and 5; an activation without a gate 2 and 3. */
 static void add_activation(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double inside = s->tokens * s->inside;
