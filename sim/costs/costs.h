@@ -210,8 +210,9 @@ typedef struct dl_costs {
         dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
     } average, update;
     dl_value optimizer_reads, optimizer_writes; /* vectors that the server reads and writes after
-                                                 * the sum; unknown: derived from state_bytes
-                                                 * (dl_workload_init) */
+                                                 * the sum; unknown: derived from state_bytes if the
+                                                 * update's rate is assumed, else 0; on a GPU, the
+                                                 * time of the worker's update (dl_workload_init) */
     dl_value outer_reads, outer_writes;         /* vectors that an outer optimizer reads and writes;
                                                  * unknown: 5 and 2 */
     /* Rates at which a core encodes a vector into a message and decodes it, by dl_compress. */

@@ -49,13 +49,15 @@
 #define DL_PARTS_MAX 64
 #define DL_TENSORS_MAX 24
 
-/* Weight traffic in fp16 under autocast, in units of three 2-byte numbers. A weight has 4 bytes. It
- * is converted to 2 bytes for the forward pass, which reads the copy (8 bytes moved); the backward
- * pass reads the copy (2), writes a gradient of 2 bytes, and converts it to 4 (8): 18 bytes, a
- * third of them for each of the three counted numbers of 2 bytes. */
+/* Weight traffic in fp16 under autocast, in 2-byte numbers per weight number counted in
+ * dl_layer_part.weights, which has one number per weight in the forward pass and two in the
+ * backward pass. A weight has 4 bytes. It is converted to 2 bytes for the forward pass, which reads
+ * the copy (8 bytes moved); the backward pass reads the copy (2), writes a gradient of 2 bytes, and
+ * converts it to 4 (8): 18 bytes in total, 6 for each of the three. */
 #define DL_CAST_WEIGHTS 3
-/* Weight traffic with 16-bit weights, which products read directly; their 2-byte gradients are
- * added to 4-byte sums: 2 written, 2 + 4 read, 4 written. */
+/* Weight traffic of a backward pass with 16-bit weights, which products read directly, in 2-byte
+ * numbers per weight: their 2-byte gradients are added to 4-byte sums: 2 bytes written, 2 + 4 read,
+ * 4 written. */
 #define DL_SUMMED_WEIGHTS 6
 /* Products with fewer rows or columns do not reach the rate of large ones
  * (docs/studies/estimates.md). */
