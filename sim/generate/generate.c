@@ -155,7 +155,7 @@ void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_ass
 /* A replica of the scenario's model. */
 typedef struct replica {
     double parameters, weight_bytes;
-    double cache_bytes; /* keys and values per token; 0: unknown */
+    double cache_bytes; /* of keys and values, per token; 0: unknown */
     double context;     /* mean tokens of a request in flight; longer answers are in flight for
                          * longer */
     double longest;     /* tokens of the longest request, or `context` if lengths have no cap */

@@ -32,8 +32,8 @@ double dl_decode_token_s(const dl_decode *decode, double requests)
 
 typedef struct group {
     int64_t number;
-    int64_t draw;          /* number of the group whose lengths it has: the group itself, or the
-                            * discarded group whose prompt it repeats */
+    int64_t draw;          /* number of the draw of its lengths: a new one, or that of the discarded
+                            * group whose prompt it repeats */
     int64_t first, newest; /* updates in the weights at its first and newest token; -1: none yet */
     int64_t done;          /* rank in the order of completion */
     double began_s, done_s;
