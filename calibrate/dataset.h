@@ -69,7 +69,8 @@ typedef struct dl_step_run {
 typedef struct dl_captured_process {
     char *process;                   /* "host:pid" */
     char *unknown;                   /* reason why the cost is unknown; NULL: it is known */
-    double step_ns, low_ns, high_ns; /* mean over its steps and 95 % interval */
+    double step_ns, low_ns, high_ns; /* mean per step, summed over the devices, with its 95 %
+                                      * interval */
     double launches;                 /* kernels, copies, events and waits per step */
 } dl_captured_process;
 

@@ -15,14 +15,16 @@
  *                                             KERNEL
  *   GRAPH       -               -             device, stream, correlation; object = graph << 32:
  *                                             one launch of a whole CUDA graph
- *   CALL        function        -             thread, correlation: the host inside an API call
- *   SYNC        awaited object  -             correlation; stream and object = event identity, if
- *                                             known. Names: "event", "stream", "context",
- *                                             "stream wait"
+ *   CALL        function        -             thread, correlation: the host inside an API call;
+ *                                             object = that of the operator that made it, if known
+ *   SYNC        awaited object  -             device, correlation; stream and object = event
+ *                                             identity, if known. Names: "event", "stream",
+ *                                             "context", "stream wait", "unknown"
  *   EVENT       -               -             device, stream, correlation; object = event identity:
  *                                             SYNCs of the same object wait for it
- *   RANGE       text            domain        thread: an NVTX range or a framework's operator;
- *                                             bytes = gradient, if the operator accumulates one
+ *   RANGE       text            domain or     thread: an NVTX range or a framework's operator;
+ *                               category      bytes = gradient, if the operator accumulates one;
+ *                                             object = identity of the operator, if known
  *   MARK        text            domain        thread; duration 0
  *   COLLECTIVE  "AllReduce"...  -             thread, bytes (of one rank), object = communicator,
  *                                             peer = root or peer rank: the host's call

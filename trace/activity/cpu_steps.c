@@ -267,7 +267,7 @@ static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_
 /* A gradient accumulated in a regular step. */
 typedef struct addition {
     size_t step;
-    size_t pass; /* number of changes from a forward to a backward pass before it in the trace */
+    size_t pass; /* number of backward passes that begin before it in the trace */
     int64_t start_ns;
     dl_cpu_gradient gradient;
 } addition;

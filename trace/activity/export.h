@@ -11,14 +11,17 @@
  *
  *   activity    category              name                              args
  *   KERNEL      kernel                dl_demangle_short                 device, stream,
- *                                                                       correlation, grid, block,
- *                                                                       shared memory, registers
- *                                                                       per thread; symbol
- *   MEMCPY      gpu_memcpy            "Memcpy HtoD (Pinned -> Device)"  ..., bytes, memory
- *                                                                       bandwidth (GB/s), peer
- *                                                                       device
- *   MEMSET      gpu_memset            "Memset (Device)"                 ..., bytes
- *   GRAPH       gpu_graph             "graph 3"                         ..., graph id
+ *                                                                       correlation, graph id, graph
+ *                                                                       node id, grid, block, shared
+ *                                                                       memory, registers per thread
+ *                                                                       (or launch shape, if its form
+ *                                                                       is unknown); symbol
+ *   MEMCPY      gpu_memcpy            "Memcpy HtoD (Pinned -> Device)"  device ... graph node id,
+ *                                                                       bytes, memory bandwidth
+ *                                                                       (GB/s), peer device
+ *   MEMSET      gpu_memset            "Memset (Device)"                 device ... graph node id,
+ *                                                                       bytes
+ *   GRAPH       gpu_graph             "graph 3"                         device ... graph id
  *   CALL        cuda_runtime, cuda_driver ("cu" and a capital)          correlation
  *   SYNC        cuda_sync             "Stream Sync", ...                stream, correlation,
  *                                                                       wait_on_cuda_event_id

@@ -52,7 +52,7 @@ typedef enum dl_kernel_class {
 const char *dl_kernel_class_name(dl_kernel_class class);
 
 /* Returns the class of the kernel `name`. Sets *phase (may be NULL) to FORWARD, BACKWARD, UPDATE
- * (an optimizer) or, if the name does not tell, NONE. */
+ * (an optimizer) or, for a collective or if the name does not tell, NONE. */
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
 
 /* Returns classes by name id: [string_count] dl_kernel_class, valid for all ids used by KERNELs of
@@ -66,8 +66,8 @@ typedef struct dl_kernel_collective {
     /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "SendRecv", ...; "":
      * unknown (generic kernels) */
     const char *collective;
-    /* "float32", "bfloat16", "int8", ... for a reduction; "" for other collectives, which move
-     * bytes whatever type they name */
+    /* "float32", "bfloat16", "int8", ... for a reduction by NCCL or RCCL; "" for other libraries'
+     * kernels, and for other collectives, which move bytes whatever type they name */
     const char *type;
     const char *algorithm; /* from a user-defined rule; otherwise "" */
 } dl_kernel_collective;

@@ -19,9 +19,10 @@ typedef struct dl_cpu_operators {
     uint32_t thread;
     const dl_activity **items; /* [count] outermost operators by start */
     size_t count;              /* 0: the trace holds no operators, or it holds device work or signs
-                                * of lost device work (dl_cpu_lost_device) */
-    const dl_activity **calls; /* [call_count] calls of collectives by start, including nested
-                                * ones */
+                                * of lost device work (as in dl_cpu_lost_device, except those of a
+                                * truncated trace) */
+    const dl_activity **calls; /* [call_count] calls of collectives by start, including those nested
+                                * in other operators, without calls nested in calls */
     size_t call_count;
     int64_t *starts_ns; /* [start_count] starts of all operators of the thread, ascending */
     size_t start_count;
@@ -55,9 +56,9 @@ void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_s
 
 /* Explains, for a trace without kernels, why its program must have used a device, and suggests a
  * remedy; returns NULL if the trace does not show device use. Signs are calls that launch, copy or
- * wait for device work (only launches if the trace holds copies), operators of a device's libraries
- * or, if the trace was truncated, a device's name or any call, as PyTorch's profiler writes kernels
- * last. The caller frees the text. */
+ * wait for device work and operators of a device's libraries (launches only, if the trace holds
+ * copies); or, if the trace was truncated, a device's name or any call, as PyTorch's profiler
+ * writes kernels last. The caller frees the text. */
 char *dl_cpu_lost_device(const dl_trace *trace);
 
 #endif

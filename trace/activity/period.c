@@ -212,8 +212,8 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
 
 /* Finds the most regular anchor among those that occur repeats * (1 +- tolerance) times, at least
  * 3: three quarters of its distances lie between 0.5 and 1.5 times their median, and the sum of
- * these distances is the largest. Returns false if no anchor qualifies, or if its units are not in
- * order or explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
+ * these distances is the largest. Returns false if no anchor qualifies, or if `evaluate` rejects
+ * the units of the anchor found. `roles` as in dl_sequence. */
 static bool window_cut(const dl_window *window, double repeats, double tolerance,
                        const uint8_t *roles, dl_cutting *cutting)
 {
@@ -572,7 +572,8 @@ static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
     return kept;
 }
 
-/* Searches units in the middle of the sequence, after the warm-up; then among its rare kinds. */
+/* Searches units in the middle of the sequence, after the warm-up; then, in a sequence of more than
+ * DL_PERIOD_SYMBOLS symbols without a given period, among its rare kinds. */
 static bool find_units(dl_period *period, const dl_sequence *sequence, size_t given)
 {
     size_t count = sequence->count < DL_PERIOD_SYMBOLS ? sequence->count : DL_PERIOD_SYMBOLS;

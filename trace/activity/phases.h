@@ -22,7 +22,8 @@
 typedef enum dl_work_role {
     DL_ROLE_INPUT = 1,   /* a data loader's range, or a copy of a batch from the host: of unknown
                           * size, or of at least DL_INPUT_BYTES if fewer than half as many copies of
-                          * the same size go to the host */
+                          * about the same size (equal binary logarithm, rounded down) go to the
+                          * host */
     DL_ROLE_UPDATE = 2,  /* an optimizer's kernel or range, or work launched in one */
     DL_ROLE_GRAPH = 4,   /* a graph's launch */
     DL_ROLE_FORWARD = 8, /* mostly part of the forward pass; if ranges name backward passes, work

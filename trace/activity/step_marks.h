@@ -3,7 +3,8 @@
  * Ranges of one thread whose texts are equal except for numbers form a group. The group represents
  * steps if
  *   - its text contains "step", "iter", "iteration", "batch" or "minibatch" as a separate word
- *     (capitals also begin words) and a number that changes from one range to the next; or
+ *     (capitals also begin words) and a number that changes in four of five cases from one range to
+ *     the next; or
  *   - it contains such a word without a number, and repeats 3 times or more; or
  *   - it is any text that repeats 5 times or more at regular starts (coefficient of variation at
  *     most 0.5);

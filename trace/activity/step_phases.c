@@ -10,8 +10,11 @@
 #include "trace/activity/phases.h"
 #include "trace/distribution.h"
 
-/* A repeated forward pass has at least these shares of the first one's length and names. Fewer than
- * FORWARD_FEWEST operations are not a forward pass unless their names say so. */
+/* A repeated forward pass has at least FORWARD_LENGTH times as many operations as the first one,
+ * and at least FORWARD_ALIKE of its operations have names that occur in the first one; if it is
+ * longer than the first one and not at a step's end, their number need only be FORWARD_ALIKE of the
+ * first one's. Fewer than FORWARD_FEWEST operations are not a forward pass unless most of them are
+ * named as forward. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8
@@ -131,9 +134,8 @@ static bool find_phases(search *s, const dl_activity_step *step)
     return true;
 }
 
-/* Returns the number of forward passes of a step that are followed by a backward pass; 1 if an
- * update lies between two of them, which then belong to different models: adds 1 to
- * *alternating. */
+/* Returns the number of backward passes of a step that follow a forward pass; 1 if an update lies
+ * between two of them, which then belong to different models: adds 1 to *alternating. */
 static size_t count_passes(const search *s, const dl_activity_step *step, size_t *alternating)
 {
     size_t passes = 0;

@@ -9,14 +9,14 @@
  *                                     give roles, it must also be as long as described below
  *   before any other backward one     backward, unless it repeats a forward pass
  *   at the step's end                 update, unless it only repeats a forward pass, within which
- *                                     the step was cut
+ *                                     the step was cut, and does not follow an update
  *   before an update or input         update
  *
  * A run repeats a forward pass (accumulated gradients) if it has four operations or more, or most
  * of them are named as forward; if it has at least half as many as the first forward pass; and if
- * the operations whose names occur in the first pass number at least 0.8 of the shorter of the two.
- * Calls of collectives belong to the run around them. In a step without backward operations, phases
- * are not distinguished. */
+ * the operations whose names occur in the first pass number at least 0.8 of the shorter of the two,
+ * at the step's end of the run. Calls of collectives belong to the run around them. In a step
+ * without backward operations, phases are not distinguished. */
 #ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
 #define DL_TRACE_ACTIVITY_STEP_PHASES_H
 

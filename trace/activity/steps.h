@@ -7,13 +7,15 @@
  *   1. the caller's hints: an expression for names of ranges, a number of symbols per step, or the
  *      whole trace as one step;
  *   2. ranges and marks that represent steps (step_marks.h): "ProfilerStep#5", "iteration 3"; if
- *      they are not whole (see 4), as for micro-batches, only after all other methods;
+ *      they are not whole (see 4), as for micro-batches, only after method 3 and if method 4 finds
+ *      no steps or at least 3/4 as many as there are marks;
  *   3. repeated launches of one CUDA graph that contain most of the device's time, with equal work
  *      between them;
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
- *      only, in all of the work; then both in its later part: the rest is WARM-UP. The units must
- *      be whole, that is, contain all phases of training found in the work (phases.h). If they are
- *      not, or nothing repeats three times, steps end with updates after a backward pass.
+ *      only, in all of the work; then, without marks, both in its later part: the rest is WARM-UP.
+ *      The units must be whole, that is, contain all phases of training found in the work
+ *      (phases.h). If they are not, or nothing repeats three times, steps end with updates after a
+ *      backward pass.
  *
  * A process that used no device has one line, DL_NO_DEVICE, if it has marks or a framework's
  * operators (operators.h). The operators are then the line's work and replace launches in 2;
@@ -28,7 +30,7 @@
  * quarter of the step, or if the unit after it is OTHER. Work before the first step is WARM-UP, and
  * so are leading steps with less than 0.9 of the median similarity (automatic tuning) and leading
  * steps slower than 1.25 of the median and than nine in ten of the steps; the slow ones are at most
- * a tenth of all steps, and at most ten. */
+ * a tenth of all steps, rounded up, and at most ten. */
 #ifndef DL_TRACE_ACTIVITY_STEPS_H
 #define DL_TRACE_ACTIVITY_STEPS_H
 

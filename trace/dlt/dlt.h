@@ -38,9 +38,9 @@ dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 
 /* Limits the file to `bytes`: the first chunk of records, activities or names that would exceed it
- * and all later ones are not written; their contents count as lost. META and END are still written,
- * so the file may exceed the limit by their size. Without a call there is no limit. Callable from
- * any thread; data already in the file are kept. */
+ * and all later ones are not written; their records and activities count as lost. META and END are
+ * still written, so the file may exceed the limit by their size. Without a call there is no limit.
+ * Callable from any thread; data already in the file are kept. */
 void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes);
 
 /* State of a writer's file. */
@@ -136,7 +136,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
 
 /* Meta keys that dlprof writes (all values are text):
  *   program, version, command     program that made the trace, and its settings
- *   kind                          "train", "bench" or "overhead"
+ *   kind                          "train", "bench", "overhead" or "shapes"
  *   record_ns, record_low_ns, record_high_ns, pairs
  *                                 overhead: recording cost per record, its interval, number of
  *                                 pairs of runs
@@ -149,8 +149,10 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   optimizer, state_bytes        name; bytes of one worker's optimizer state
  *   gradient_bytes                bytes of one worker's gradients
  *   activation_bytes              bytes of one sample's activations and their gradients
- *   sync, interval, n, bound, average_state, fragments, lag, mixing, server_threads,
- *   staleness_rate, rate_drop_epochs, workers, batch (all workers), steps, seed
+ *   precision                     number type of the model: "float", "double", "tf32" or "fp16"
+ *   sync, interval, interval_by_speed, inside, sites, n, bound, average_state, fragments, lag,
+ *   mixing, outer, outer_rate, outer_momentum, server_threads, staleness_rate, rate_drop_epochs,
+ *   workers, worker_threads, batch (all workers), steps, seed
  *                                 settings of the run
  *   quorum, quorum_max, grace_s, grace, scan_s, weight_power, wait_s
  *                                 async_average: settings of its syncer
@@ -162,7 +164,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   rank, world_size, local_rank, rank_exchange
  *                                 if the run has several ranks: the process's rank, number of
  *                                 ranks, rank on its host; "mpi" or "nccl"
- *   slow                          "1:2": worker 1 slowed by a factor of two; "": none
+ *   slow                          "1:2,3:1.5": workers 1 and 3 slowed by these factors; "": none
  *   work                          "uniform:0.4": steps drew their sample counts; missing: equal
  *                                 counts
  *   wait                          "spin" or "block"
@@ -173,7 +175,11 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *                                 "single"; "pinned" or "pageable"; precision of products' factors,
  *                                 "fp32", "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
  *   device_memory_bytes           on GPUs: memory of the first one used at the end by all processes
- *   compress                      compression of gradients: "none", "fp16" or "1bit"
+ *   compress                      number type that gradients are sent as: "none", "fp16", "int8",
+ *                                 "1bit", "topk" or "fp4"
+ *   topk_frac                     topk: fraction of the numbers that is sent
+ *   snapshot                      bench: "1" if it measures snapshots
+ *   arithmetic, threads, workload shapes: precision of products' factors, threads, its workload
  *   stopped                       signal that ended the run early, "SIGINT" or "SIGTERM"
  *   failed                        reason of the run's failure; its last step may lack an exchange
  *   clock_start_ns                CLOCK_MONOTONIC at the start
@@ -181,6 +187,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  * Meta keys of the process of a recorded program ("kind" is "run"):
  *   clock                         clock of the activities: "realtime"
  *   preset, capture_cost          extent of recording; its cost to the program, or "unknown"
+ *   graphs                        how CUDA graphs are recorded
  *   host, pid, rank, world_size, local_rank      if known; numbers from 0
  *   thread.1234                   name of thread 1234
  *   others                        see profiler/inject/capture.c, profiler/inject/capture.h */

@@ -127,7 +127,7 @@ struct dl_trace_writer {
     dl_held_file file;
     pthread_mutex_t lock;
     int error;            /* errno of the first failed write; 0: none */
-    bool full;            /* file full: smaller chunks may still fit, and META is written */
+    bool full;            /* file full: META may still fit and is written, nothing else */
     bool limited;         /* limit reached: only META and END are still written */
     uint64_t bytes_limit; /* limit of the file size */
     uint64_t bytes;       /* current file size */

@@ -18,8 +18,8 @@ static const char *const collectives[] = {
     "Gather",    "Scatter",   "Send",          "Recv",     NULL};
 enum { COLLECTIVES = DL_LENGTH(collectives) - 1 };
 
-/* The first row whose text occurs in a name applies, so texts contained in other texts come last:
- * "reduce", "gather", "scatter". */
+/* The first row whose text occurs in a name applies, so a text that is contained in others
+ * ("reduce", "gather", "scatter") comes after them. */
 static const struct {
     const char *text, *collective;
 } names[] = {

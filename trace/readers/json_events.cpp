@@ -98,7 +98,8 @@ inline const char *position(ondemand::document &document, const padded_text &tex
 using visitor = void (*)(void *, dl_json_text, dl_json_text);
 
 /* Returns the end of the bracket that opens at at[0], or NULL if it does not close before `end`.
- * With `key`, stops after the first such key at depth 1, and sets *key_begin to the key's start. */
+ * With `key`, stops at the first such key at depth 1: sets *key_begin to the key's start, and
+ * returns the position after its colon. */
 const char *scan(const char *at, const char *end, const char *key, const char **key_begin);
 
 /* Replaces control characters by blanks, and invalid UTF-8 by question marks. Returns the number of

@@ -37,7 +37,8 @@ bool dl_json_us_to_ns(dl_json_text value, int64_t *ns);
 
 /* Writes the string without quotes and escapes, and a NUL, to `into`, which has room for
  * value.bytes; returns its length. Replaces an embedded NUL and half a surrogate pair by U+FFFD.
- * Keeps an invalid escape ("C:\Users") unchanged. Copies a value that is not a string. */
+ * Keeps an invalid escape ("C:\Users") unchanged. Of a value that is not a string, copies all but
+ * the last byte. */
 size_t dl_json_unescape(dl_json_text value, char *into);
 
 #ifdef __cplusplus
@@ -65,7 +66,8 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 extern "C" {
 #endif
 
-/* Maximum size of an event, and of the text before or after the events: 8 MiB. */
+/* Maximum size of an event, and of the text before the events: 8 MiB. At most as much of the text
+ * after them is read. */
 #define DL_JSON_EVENT_BYTES_MAX (8U << 20)
 
 /* Source of the text: writes at most `room` bytes to `into` and returns their number; 0 at the end
@@ -93,8 +95,8 @@ typedef struct dl_json_events_result {
 
 /* Reads a text that is an array of events, or an object whose member "traceEvents" is such an
  * array. A truncated text is not an error: all complete events are delivered. Returns DL_ERR_FORMAT
- * with the byte offset if the text is neither, an event is malformed, or an item exceeds
- * DL_JSON_EVENT_BYTES_MAX; earlier events are delivered before. */
+ * with the byte offset if the text is neither, an event is malformed, or an event or the text
+ * before the events exceeds DL_JSON_EVENT_BYTES_MAX; earlier events are delivered before. */
 dl_status dl_json_events_read(const dl_json_events_spec *spec, dl_json_source *read, void *source,
                               dl_json_events_result *result, dl_error *err) DL_MUST_CHECK;
 

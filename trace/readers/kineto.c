@@ -206,7 +206,7 @@ static char *write_text(char *at, const char *end, const char *text)
 }
 
 /* Returns the id of "grid 64x1x1 block 256x1x1 shared 0 regs 32", the form of activity.h; 0 without
- * a grid. */
+ * a grid or a block. */
 static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
 {
     char text[160], *at = text, *end = text + sizeof text;
@@ -454,7 +454,7 @@ static void kineto_free(dl_kineto *kineto)
     dl_kineto_free_samples(kineto);
 }
 
-/* Returns whether times are absolute, so that no base has to be added. */
+/* Returns whether times are absolute, so that no base is missing. */
 static bool is_absolute(const dl_trace *trace)
 {
     return trace->activity_count > 0 && trace->activities[0].start_ns > YEAR_2001_NS;

@@ -119,8 +119,8 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
 }
 
-/* Returns the bytes of all inputs, from their "Input Dims" and "Input type"; without types (PyTorch
- * 1.8) each element has `untyped` bytes. 0: unknown. */
+/* Returns the bytes of all inputs, from their "Input Dims" and "Input type"; if the list of types
+ * is empty (PyTorch 1.8) each element has `untyped` bytes. 0: unknown. */
 static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
 {
     inputs in = {.kineto = kineto};
@@ -184,7 +184,8 @@ static int64_t place_in(const char *ranks, int64_t rank)
 }
 
 /* Returns the identity (>= 1) of the call's process group. The group's first call appends its COMM,
- * unless the process's rank in the group is unknown. */
+ * unless the number of its ranks or the process's rank in it is unknown. A group whose list of
+ * ranks is not given has the process's global rank. */
 static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
                            const dl_kineto_call *call)
 {
@@ -221,8 +222,9 @@ static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
     return true;
 }
 
-/* Keeps only the calls from the best source; calls known from kernels get the times of their
- * launches. */
+/* Keeps only the calls from the best source. Calls known from kernels get the times of their
+ * launches, and are dropped without a launch. Calls without a group are taken to be of all
+ * ranks. */
 static void choose(dl_kineto *kineto)
 {
     dl_kineto_told best = TOLD_BY_PARAMETERS;
@@ -295,7 +297,7 @@ static int by_number(const void *left, const void *right)
     return DL_COMPARE(*a, *b);
 }
 
-/* Adds base_ns to all times. */
+/* Adds base_ns to all times; removes activities whose times become invalid. */
 static void shift(dl_kineto *kineto)
 {
     dl_trace *trace = &kineto->builder.trace;

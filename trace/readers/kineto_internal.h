@@ -126,8 +126,9 @@ typedef struct dl_kineto {
 /* Returns the id of the unescaped string `value`. */
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 
-/* Store an event's data about a collective's call; `activity` is its RANGE or KERNEL. A RANGE that
- * accumulates a gradient gets the gradient's bytes. */
+/* Store an event's data about a collective's call; `activity` is its RANGE or KERNEL.
+ * dl_kineto_keep_range takes any RANGE: it also counts batch sizes (below), and gives a RANGE that
+ * accumulates a gradient the gradient's bytes. */
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);

@@ -14,7 +14,8 @@ static const struct {
     const char *name;
     int input;       /* index of the input with the samples */
     size_t dims;     /* minimum number of dimensions */
-    size_t sequence; /* number of dimensions at which the second one may be the samples; 0: never */
+    size_t sequence; /* from this number of dimensions on, the second one may be the samples; 0:
+                      * never */
 } operators[DL_KINETO_SAMPLE_OPERATORS] = {
     {"aten::conv2d", 0, 4, 0},    {"aten::conv1d", 0, 3, 0}, {"aten::conv3d", 0, 5, 0},
     {"aten::embedding", 1, 2, 2}, {"aten::linear", 0, 2, 3}, {"aten::nll_loss_forward", 1, 1, 0},

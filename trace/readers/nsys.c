@@ -588,7 +588,8 @@ static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
 
 DL_ORDER_OF_POINTERS(by_device_and_pid, nsys_process, DL_BY(device), DL_BY(pid));
 
-/* Finds the processes with device work; if there are none, those that call CUDA. */
+/* Finds the processes with device work; if there are none, those that call CUDA; if there are none
+ * of these either, adds one process with number 0. */
 static void find_processes(dl_nsys *nsys)
 {
     const char *const columns[] = {"globalPid", "deviceId"};
@@ -692,7 +693,7 @@ static void tell_meta(dl_nsys *nsys, size_t rank)
     dl_trace_builder_meta(builder, "clock", nsys->has_session ? "realtime" : "session");
 }
 
-/* Notes warnings and errors of the profiler. */
+/* Notes the profiler's warnings and errors about CUDA or lost data, at most 10. */
 static void note_diagnostics(dl_nsys *nsys, dl_read_trace *item)
 {
     const char *const columns[] = {"text"};

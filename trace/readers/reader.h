@@ -11,16 +11,19 @@
  * (correlation) -> launch call -> (object) -> operator. Otherwise object is 0, and the operator is
  * the innermost RANGE of the call's thread around the call's start.
  *
- * Meta keys, if known: rank, world_size, host, command, clock = "realtime", device.N.name,
- * thread.N, framework, nccl_version, record_shapes = 1. dlprof run adds to traces of PyTorch's
+ * Meta keys, if known: rank, world_size, pid, host, command, clock ("realtime"; "session" if times
+ * count from the start of a recording whose time of day is unknown), device.N.name, thread.N,
+ * process.N, framework, distributed_backend, nccl_version, trace_name, record_shapes = 1, profiler,
+ * schema, invalid_records (number of rejected activities). dlprof run adds to traces of PyTorch's
  * profiler: unprofiled_step_ns (median step before the recording), children_step_ns (processor time
  * of child processes per step), take_ns and take_processor_ns (median time and processor time of
  * taking a batch from child processes), step_faults and step_kernel_ns (page faults and kernel time
  * per step), operator_threads (threads that operators use). If the trace has shapes: batch_samples,
  * the most frequent first dimension of the inputs of the operator batch_samples_of, which is the
- * number of samples if they are in rows; input_sizes and input_calls, the number of different input
- * sizes (in elements) and of calls of this operator. parameter_bytes: bytes of all parameters that
- * the program updates. `notes` has one sentence for each missing or inferred datum. */
+ * number of samples if they are in rows, or the second one, if that alone equals the number of the
+ * loss's targets; input_sizes and input_calls, the number of different input sizes (in elements)
+ * and of calls of this operator. parameter_bytes: bytes of all parameters that the program updates.
+ * `notes` has one sentence for each missing or inferred datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
 
@@ -43,9 +46,10 @@
 /* Recognition of ranges as calls of collectives by patterns, since libraries have many names for
  * the same collective.
  *
- * Built in: ranges "nccl:all_reduce", "rccl:...", "gloo:...", and names of collectives in PyTorch's
- * c10d ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Case, '_', '-' and
- * blanks are ignored. kernel_class.h classifies names of kernels.
+ * Built in: ranges "nccl:all_reduce", and likewise with "rccl:", "xccl:", "hccl:", "ucc:" or
+ * "gloo:", followed by names of collectives in PyTorch's c10d ("_allgather_base",
+ * "reduce_scatter_tensor_coalesced", "all_to_allv"). Case, '_', '-' and blanks are ignored.
+ * kernel_class.h classifies names of kernels.
  *
  * A file of patterns extends both for other libraries:
  *
@@ -75,14 +79,15 @@ typedef struct dl_comm_patterns {
 
 /* Adds "TEXT=COLLECTIVE": ranges that contain TEXT are calls of COLLECTIVE ("AllReduce",
  * "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send",
- * "Recv"). Returns DL_ERR_PARSE without '=' or TEXT, DL_ERR_NAME for another COLLECTIVE. */
+ * "Recv"). Returns DL_ERR_PARSE without '=' or TEXT, or for a TEXT of 256 bytes or more, and
+ * DL_ERR_NAME for another COLLECTIVE. */
 dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule,
                                dl_error *err) DL_MUST_CHECK;
 
 /* Adds the patterns of a file in the format above. Errors name file and line: DL_ERR_IO,
- * DL_ERR_PARSE, DL_ERR_NAME (a section, key, collective or algorithm, with the nearest name),
- * DL_ERR_DATA (no text or collective). Algorithms: ring, tree, direct, hierarchical, pairwise,
- * nvls, collnet. */
+ * DL_ERR_PARSE (also for a text that matches every name), DL_ERR_NAME (a section, key, collective
+ * or algorithm, with the nearest name), DL_ERR_DATA (no section, text or collective). Algorithms:
+ * ring, tree, direct, hierarchical, pairwise, nvls, collnet. */
 dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path,
                                 dl_error *err) DL_MUST_CHECK;
 
@@ -175,7 +180,7 @@ typedef struct dl_text_source dl_text_source;
 dl_status dl_text_source_open(dl_text_source **source, const char *path,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Reads at most `room` bytes: fewer only at the end, 0 after the end or an error. `source` is a
+/* Reads at most `room` bytes: fewer only at the end or on an error, then 0. `source` is a
  * dl_text_source; the function is a dl_json_source. */
 size_t dl_text_source_read(void *source, char *into, size_t room);
 

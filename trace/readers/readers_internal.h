@@ -35,8 +35,8 @@ void dl_trace_builder_append(dl_trace_builder *builder, const dl_activity *activ
 void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const char *format, ...)
     DL_PRINTF(3, 4);
 
-/* Moves the trace to *trace, with late ends truncated and the meta key "invalid_records" set; the
- * builder is empty afterwards. */
+/* Moves the trace to *trace, with late ends truncated and, if activities were rejected, the meta
+ * key "invalid_records"; the builder is empty afterwards. */
 void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 
 /* Returns DL_ERR_FORMAT, with the kind of the file and an alternative, if `path`, which begins with
@@ -48,7 +48,7 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
  * PyTorch 1.8, on NVIDIA and AMD GPUs; also gzipped, or rewritten by other programs.
  *
  *   event                                    becomes
- *   kernel, Kernel                           KERNEL
+ *   kernel, Kernel, gpu_op                   KERNEL
  *   gpu_memcpy, Memcpy; gpu_memset, Memset   MEMCPY; MEMSET. A copy without a size (ROCm) gets the
  *                                            size of the hipMemcpy call with its correlation
  *   *_runtime, Runtime, *_driver             CALL; object = External id of its operator
@@ -56,15 +56,16 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
  *   (and for each awaited record)            EVENT of that object, at the call that recorded it
  *   cpu_op, Operator, user_annotation        RANGE, detail = its category; object = External id
  *   overhead                                 OVERHEAD
- *   record_param_comms, nccl:* ranges,       COLLECTIVE, from the first of these three sources in
- *     args of collectives' kernels             the file; and COMM for each process group
+ *   record_param_comms, nccl:* ranges,       COLLECTIVE, from the first of these three sources that
+ *     args of collectives' kernels             the file has; and COMM for each process group
  *
- * Ignored: flows (they repeat correlations), gpu_user_annotation (repeats ranges), instants,
- * python_function (counted in a note).
+ * Ignored: flows (they repeat correlations), gpu_user_annotation (repeats ranges), instants;
+ * counted in notes: python_function, events of other categories.
  *
  * Times are microseconds whatever displayTimeUnit says, from baseTimeNanoseconds (0 if missing);
- * they are converted to ns without rounding. External ids are used only where they differ from the
- * correlation: PyTorch 1.12 to 2.2 writes the correlation there. Text: json_events.h. */
+ * they are converted to ns without floating point. A call's External id is used only where it
+ * differs from the correlation: PyTorch 1.12 to 2.2 writes the correlation there. Text:
+ * json_events.h. */
 
 extern const dl_trace_reader dl_kineto_reader;
 
@@ -84,14 +85,15 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
  *   ..._SYNCHRONIZATION                SYNC; object = eventSyncId, before schema 3.24 eventId
  *   ..._CUDA_EVENT                     EVENT
  *   ..._OVERHEAD, PROFILER_OVERHEAD    OVERHEAD
- *   NVTX_EVENTS                        RANGE, MARK; detail = domain; for PyTorch's "aten::mul,
- *                                      seq = 1, op_id = 2" also the name, and object = op_id;
- *                                      COLLECTIVE, without bytes, if the range calls one
+ *   NVTX_EVENTS                        RANGE, MARK; PyTorch's "aten::mul, seq = 1, op_id = 2" gets
+ *                                      the name aten::mul and object 2; COLLECTIVE, without bytes,
+ *                                      if the range calls one
  *
- * The reader creates one trace per process with device work. Tables and columns differ between
- * versions, and tables of activities that never occurred are missing: absent data count as unknown.
- * Ranks are not recorded: several processes are numbered by device. Times count from the start of
- * the session. */
+ * The reader creates one trace per process with device work; without any, one per process that
+ * calls CUDA, but at least one. Tables and columns differ between versions, and tables of
+ * activities that never occurred are missing: absent data count as unknown. Ranks are not recorded:
+ * several processes are numbered by device. Times in the file count from the start of the session,
+ * which is added if it is recorded. */
 
 extern const dl_trace_reader dl_nsys_reader;
 

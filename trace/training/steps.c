@@ -53,8 +53,8 @@ static size_t group_by_worker(dl_steps *steps, const dl_trace *trace, size_t *or
     return step_count;
 }
 
-/* Sums the step's records, from steps->order[step->first], into the parts; returns true if they
- * overlap. */
+/* Sums the step's records, from steps->order[step->first], into the parts; returns true if they are
+ * longer than the step. */
 static bool sum_parts(const dl_steps *steps, const dl_trace *trace, dl_step *step)
 {
     int64_t left_ns = step->duration_ns;

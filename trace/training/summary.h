@@ -52,7 +52,8 @@ typedef struct dl_step {
     bool warmup;
     int64_t start_ns, duration_ns;
     int64_t staleness;              /* DL_NO_STALENESS in modes without staleness */
-    int64_t part_ns[DL_PART_COUNT]; /* sum = duration_ns, unless the step's records overlap */
+    int64_t part_ns[DL_PART_COUNT]; /* sum = duration_ns: time of records beyond the step's is
+                                     * cut */
     size_t first;                   /* index of the step's first record in dl_steps.order */
     size_t record_count;            /* number of its records in dl_steps.order, including the final
                                      * STEP record */
