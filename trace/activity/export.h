@@ -11,11 +11,12 @@
  *
  *   activity    category              name                              args
  *   KERNEL      kernel                dl_demangle_short                 device, stream,
- *                                                                       correlation, graph id, graph
- *                                                                       node id, grid, block, shared
- *                                                                       memory, registers per thread
- *                                                                       (or launch shape, if its form
- *                                                                       is unknown); symbol
+ *                                                                       correlation, graph id,
+ *                                                                       graph node id, grid, block,
+ *                                                                       shared memory, registers
+ *                                                                       per thread (launch shape,
+ *                                                                       if its form is unknown);
+ *                                                                       symbol
  *   MEMCPY      gpu_memcpy            "Memcpy HtoD (Pinned -> Device)"  device ... graph node id,
  *                                                                       bytes, memory bandwidth
  *                                                                       (GB/s), peer device
