@@ -58,7 +58,8 @@ set_tests_properties(test_workloads_command PROPERTIES LABELS unit)
 
 # Runs the GPU scenarios that come with the program.
 file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
-     ${PROJECT_SOURCE_DIR}/scenarios/t4/*.ini ${PROJECT_SOURCE_DIR}/scenarios/scaling/*.ini)
+     ${PROJECT_SOURCE_DIR}/scenarios/t4/*.ini ${PROJECT_SOURCE_DIR}/scenarios/scaling/*.ini
+     ${PROJECT_SOURCE_DIR}/scenarios/modes/gpu_*.ini)
 foreach(scenario ${gpu_scenarios})
     get_filename_component(folder ${scenario} DIRECTORY)
     get_filename_component(folder ${folder} NAME)
