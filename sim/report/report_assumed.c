@@ -1,4 +1,5 @@
 #include "sim/report/report_assumed.h"
+#include "sim/report/row_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -169,24 +170,36 @@ static void put_bounded(FILE *out, const dl_study *study)
 
 #define AMOUNT(value, a) dl_amount_text((char[48]){0}, 48, value, (a)->key->dimension)
 
-static void put_effect(FILE *out, const dl_sweep *sweep, const dl_influence *influence)
+/* Writes the values that identify the row to text[bytes]; returns the name of its throughput. */
+static const char *name_row(char *text, size_t bytes, const dl_study *study, const dl_row *row)
 {
-    char point[DL_POINT_TEXT_BYTES];
-    const dl_point *at = &sweep->rows[influence->row].point;
-    fprintf(out, "samples/s %+.1f to %+.1f %% (%s)", 100 * influence->at_low,
-            100 * influence->at_high, dl_point_text(point, sizeof point, at));
+    const bool generates = study->variants[row->variant].scenario.generators != NULL;
+    if (generates)
+        dl_report_options(text, bytes, study, row);
+    else
+        dl_point_text(text, bytes, &row->point);
+    return generates ? "answers/s" : "samples/s";
+}
+
+static void put_effect(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                       const dl_influence *influence)
+{
+    char text[DL_REPORT_OPTIONS_BYTES];
+    const char *rate = name_row(text, sizeof text, study, &sweep->rows[influence->row]);
+    fprintf(out, "%s %+.1f to %+.1f %%", rate, 100 * influence->at_low, 100 * influence->at_high);
+    if (text[0] != '\0') fprintf(out, " (%s)", text);
 }
 
 /* Writes "assumed [exchange] overlap = yes (no: samples/s -2.2 %; workers 16)". */
-static void put_setting(FILE *out, const dl_sweep *sweep, const dl_assumption *a,
-                        const dl_influence *influence)
+static void put_setting(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                        const dl_assumption *a, const dl_influence *influence)
 {
+    char text[DL_REPORT_OPTIONS_BYTES];
     fprintf(out, "assumed [%s] %s = %s", a->key->section, a->key->name, a->chosen);
-    if (influence != NULL) {
-        char point[DL_POINT_TEXT_BYTES];
-        fprintf(out, " (%s: samples/s %+.1f %%; %s)", a->other, 100 * influence->at_low,
-                dl_point_text(point, sizeof point, &sweep->rows[influence->row].point));
-    }
+    if (influence == NULL) return;
+    const char *rate = name_row(text, sizeof text, study, &sweep->rows[influence->row]);
+    fprintf(out, " (%s: %s %+.1f %%%s%s)", a->other, rate, 100 * influence->at_low,
+            text[0] != '\0' ? "; " : "", text);
 }
 
 /* Prints the items of the list with the same cause as item `first`. */
@@ -212,7 +225,7 @@ static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
     const dl_assumption *a = list->items[number].a;
     const dl_influence *influence = influence_of(study, sweep, a);
     if (a->of == DL_ASSUMED_SETTING) {
-        put_setting(out, sweep, a, influence);
+        put_setting(out, study, sweep, a, influence);
     } else {
         fprintf(out, "assumed [%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
                 AMOUNT(a->value, a));
@@ -220,7 +233,7 @@ static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
         put_others_of_cause(out, list, number);
         if (influence != NULL && dl_influence_size(influence) >= MOVES_FRAC) {
             fprintf(out, ", ");
-            put_effect(out, sweep, influence);
+            put_effect(out, study, sweep, influence);
         }
     }
     fprintf(out, ": %s\n", a->source);
@@ -292,7 +305,7 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
         }
         return;
     }
-    put_effect(out, sweep, most);
+    put_effect(out, study, sweep, most);
     if (scaled(variant) != NULL) {
         fprintf(out, " since compute is scaled from %s to %s", scaled(variant)->from,
                 scaled(variant)->to);

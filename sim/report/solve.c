@@ -203,10 +203,11 @@ static void note_point(search *s, const dl_study *study, const dl_row *row)
     if (s->about.options != NULL) return;
     dl_report_options(options, sizeof options, study, row);
     drop_key(options, s->solution->key->name);
+    const bool generates = study->variants[row->variant].scenario.generators != NULL;
     s->about = (dl_solved){.row = s->row,
                            .options = dl_strdup(options),
                            .workers = row->point.workers,
-                           .sync = dl_point_mode(&row->point),
+                           .sync = generates ? NULL : dl_point_mode(&row->point),
                            .batch = row->point.batch};
 }
 
@@ -632,6 +633,15 @@ static void add_names(dl_cell_table *table, const dl_solution *solution)
     }
 }
 
+/* Returns the point as "4 workers, batch 32, average, lag 8", owned by the caller; with generators
+ * only the swept keys. */
+static char *point_of(const dl_solved *s)
+{
+    if (s->sync == NULL) return dl_strdup(s->options);
+    return dl_format("%d worker%s, batch %lld, %s%s%s", s->workers, s->workers > 1 ? "s" : "",
+                     (long long)s->batch, s->sync, s->options[0] != '\0' ? ", " : "", s->options);
+}
+
 /* Returns the reason why a target is not reached, owned by the caller; NULL: it is reached. */
 static char *solved_note(const dl_solution *solution, const dl_solved *s)
 {
@@ -647,9 +657,10 @@ static char *solved_note(const dl_solution *solution, const dl_solved *s)
         why = dl_format("at %s %s", text,
                         error != NULL && error->text[0] != '\0' ? error->text : "it has no value");
     }
-    char *note = dl_format("no %s gives %s = %g: %s (workers %d, batch %lld, %s%s%s)", name,
-                           solution->column, s->target, why, s->workers, (long long)s->batch,
-                           s->sync, s->options[0] != '\0' ? ", " : "", s->options);
+    char *point = point_of(s);
+    char *note = dl_format("no %s gives %s = %g: %s%s%s%s", name, solution->column, s->target, why,
+                           point[0] != '\0' ? " (" : "", point, point[0] != '\0' ? ")" : "");
+    free(point);
     free(why);
     return note;
 }
@@ -790,10 +801,10 @@ static void print_verdict(FILE *out, const dl_solution *solution)
         if (!isnan(solution->all[i].value)) first = &solution->all[i];
     if (first != NULL) {
         print_value(value, sizeof value, solution->key, first->value);
-        fprintf(line, "With %s = %s, %s is %.4g: %d worker%s, batch %lld, %s%s%s.",
-                solution->key->name, value, solution->column, first->found, first->workers,
-                first->workers > 1 ? "s" : "", (long long)first->batch, first->sync,
-                first->options[0] != '\0' ? ", " : "", first->options);
+        char *point = point_of(first);
+        fprintf(line, "With %s = %s, %s is %.4g%s%s.", solution->key->name, value, solution->column,
+                first->found, point[0] != '\0' ? ": " : "", point);
+        free(point);
     }
     if (solution->count > 1 || first == NULL) {
         fprintf(line, " %zu of %zu targets are reached.", solution->count - solution->unreached,
@@ -806,14 +817,16 @@ static void print_verdict(FILE *out, const dl_solution *solution)
 
 void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study)
 {
+    const bool generates = study->variants[0].scenario.generators != NULL;
+    const char *per_s = generates ? "answers/s" : "samples/s";
     const dl_column columns[] = {
-        {.heading = "workers", DL_MEMBER(solved_row, of.workers)},
-        {.heading = "batch", DL_MEMBER(solved_row, of.batch)},
-        {DL_WORD("sync"), DL_MEMBER(solved_row, of.sync)},
+        {.heading = generates ? NULL : "workers", DL_MEMBER(solved_row, of.workers)},
+        {.heading = generates ? NULL : "batch", DL_MEMBER(solved_row, of.batch)},
+        {DL_WORD(generates ? NULL : "sync"), DL_MEMBER(solved_row, of.sync)},
         {DL_WORD("options"), DL_MEMBER(solved_row, of.options)},
         {DL_RATE("target"), DL_MEMBER(solved_row, of.target)},
         {DL_RATE(solution->column), DL_MEMBER(solved_row, of.found)},
-        {.heading = strcmp(solution->column, "throughput_per_s") != 0 ? "samples/s" : NULL,
+        {.heading = strcmp(solution->column, "throughput_per_s") != 0 ? per_s : NULL,
          .form = DL_FORM_RATE,
          DL_MEMBER(solved_row, of.per_s)},
         {DL_WORD(solution->key->name), DL_MEMBER(solved_row, value)},

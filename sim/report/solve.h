@@ -37,7 +37,7 @@ typedef struct dl_solved {
     size_t row;    /* index among all points of the scenario without the key's own list */
     char *options; /* dl_report_options without the key */
     int workers;
-    const char *sync;
+    const char *sync; /* NULL: the point has generators, and no workers, batch and mode to name */
     int64_t batch;
     double per_s; /* samples/s; NaN: the point does not run */
     double target;
