@@ -150,7 +150,9 @@ void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size
         step_s += log(rows[i].step_s) / (double)count;
         batch += log(rows[i].batch) / (double)count;
     }
-    /* Middle of the starts: half of a step for each term, divided by its multiplier. */
+    /* Middle of the starts, as logarithms of times: each term takes half of the geometric mean of
+     * the steps, at the geometric mean of the batches and n - 2 = 10. The last number, 0, is the
+     * middle of c's range. */
     const double middle[DL_TABLE_POLLUX_COSTS] = {step_s - log(2),
                                                   step_s - log(2) - batch,
                                                   step_s - log(2),

@@ -107,7 +107,8 @@ static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activi
 }
 
 /* Takes the operations of the forward and backward passes (all operations if the phases are
- * unknown), the collectives, and the nodes that these need; sets done_ns. */
+ * unknown) and the collectives that end within the step, and the nodes that they wait for; sets
+ * done_ns to the last end of these operations. */
 static void take_step(cut *c, const dl_step_line *line, const dl_activity_step *step,
                       const dl_step_phases *phases)
 {

@@ -23,7 +23,8 @@ static int by_number(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* Returns the sorted numbers of the streams with work other than copies; the caller frees them. */
+/* Returns the sorted numbers of the streams with work other than copies, which may repeat; the
+ * caller frees them. */
 static uint32_t *list_busy(const dl_step_line *line, const dl_activity *activities, size_t *count)
 {
     uint32_t *busy = dl_calloc(line->work_count, sizeof *busy, "streams");

@@ -76,8 +76,8 @@ uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
 dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer);
 
 /* Appends a copy of *record, which must be valid (dl_dlt_valid in codec.h) with a name id of this
- * writer. Callable only from the stream's own thread. Blocks on other threads only while a full
- * chunk is being written. */
+ * writer. Callable only from the stream's own thread. Blocks on other threads only while a full or
+ * due chunk is being written. */
 void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record);
 
 /* Appends a copy of *activity, which must be valid with name and detail ids of this writer;

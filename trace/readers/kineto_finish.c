@@ -184,8 +184,8 @@ static int64_t place_in(const char *ranks, int64_t rank)
 }
 
 /* Returns the identity (>= 1) of the call's process group. The group's first call appends its COMM,
- * unless the number of its ranks or the process's rank in it is unknown. A group whose list of
- * ranks is not given has the process's global rank. */
+ * unless the number of its ranks or the process's rank in it is unknown. In a group whose list of
+ * ranks is not given, the process is taken to have its global rank. */
 static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
                            const dl_kineto_call *call)
 {
