@@ -200,7 +200,8 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
 }
 
 /* Sets the deviation from the lines: the time of all operations at each batch size divided by that
- * of their lines. Does nothing with two batch sizes, through which the lines pass. */
+ * of their lines. Does nothing with fewer than three batch sizes, through which the lines pass;
+ * with more than DL_LINEARITY_MAX only adds a note. */
 static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *notes)
 {
     if (all->batch_count < 3) return;
