@@ -75,6 +75,8 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     }
     char *text = NULL, *name = NULL;
     dl_status status = dl_scenario_text(&set->command, path, &text, &name, err);
+    if (status == DL_OK && lasts) /* for the keys that need it; read_with_length sets its value */
+        dl_ini_text_set(&text, "target", "samples", "1");
     if (status == DL_OK) status = dl_study_read_text(study, name, text, strlen(text), err);
     if (status == DL_OK && lasts) status = read_with_length(study, &text, name, set, err);
     if (status == DL_OK && save) {
