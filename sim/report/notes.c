@@ -88,6 +88,25 @@ static void add_sharded(note_list *list, const dl_variant *variant)
                               name, file_of(costs), name));
 }
 
+/* Notes the size of a micro-batch, which PyTorch's programs call the batch size. */
+static void add_divided(note_list *list, const dl_scenario *scenario)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "sync", "accumulate");
+    const dl_point *most = NULL;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        if (most == NULL || point->option[DL_SYNC_ACCUMULATE] > most->option[DL_SYNC_ACCUMULATE])
+            most = point;
+    }
+    if (!scenario->given[key - dl_scenario_keys.rows] || most == NULL) return;
+    const double count = most->option[DL_SYNC_ACCUMULATE];
+    const double each = (double)most->batch / most->workers;
+    if (!(count > 1)) return;
+    add(list, dl_format("[sync] accumulate = %.0f divides a worker's batch of %.4g into "
+                        "micro-batches of %.4g; micro-batches of %.4g are --batch-per-worker %.4g",
+                        count, each, each / count, each, each * count));
+}
+
 static void add_accumulation(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_accumulates_by_costs(variant)) return;
@@ -97,6 +116,17 @@ static void add_accumulation(note_list *list, const dl_variant *variant)
             "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
             "the last: [costs] accumulate = %lld in %s ([sync] accumulate overrides it)",
             count, count, file_of(&variant->costs)));
+}
+
+/* Notes a job that repeats all its work after a failure. */
+static void add_restarts(note_list *list, const dl_failures *failures)
+{
+    if (!dl_failures_given(failures) || failures->checkpoint_steps > 0) return;
+    add(list, dl_format("without [failures] checkpoint_steps the job starts over after each "
+                        "failure%s",
+                        failures->at_count > 0
+                            ? ""
+                            : "; best_checkpoint_steps of the results is the best value"));
 }
 
 static void add_job(note_list *list, const dl_variant *variant)
@@ -582,6 +612,8 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
     note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
+        add_restarts(&list, &variant->scenario.failures);
+        add_divided(&list, &variant->scenario);
         add_throughput(&list, &variant->scenario);
         add_calibrated(&list, variant);
         if (variant->scenario.gpu == NULL) add_shared_memory(&list, variant);

@@ -58,12 +58,10 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
         dl_csv_comment(writer, "note: %s", notes[i]);
     dl_study_notes_free(notes, count);
     dl_report_assumed_head(writer, study, sweep);
-    char *is_short = dl_report_short_note(sweep);
-    if (is_short != NULL) dl_csv_comment(writer, "note: %s", is_short);
-    free(is_short);
-    char *unequal = dl_report_unequal_note(sweep);
-    if (unequal != NULL) dl_csv_comment(writer, "note: %s", unequal);
-    free(unequal);
+    notes = dl_report_row_notes(study, sweep, &count);
+    for (size_t i = 0; i < count; i++)
+        dl_csv_comment(writer, "note: %s", notes[i]);
+    dl_study_notes_free(notes, count);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];

@@ -546,45 +546,19 @@ static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sw
               out);
 }
 
-/* Notes rows whose averaging interval or staleness has no [target] factor. */
-static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *sweep)
-{
-    const dl_row *first = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        const dl_row *row = &sweep->rows[i];
-        const dl_target *target = &study->variants[row->variant].scenario.target;
-        if (target->samples == 0 || row->error != NULL ||
-            !isnan(dl_target_factor_of(target, row->point.mode, row->point.option[DL_SYNC_INTERVAL],
-                                       row->staleness_mean))) {
-            continue;
-        }
-        if (count++ == 0) first = row;
-    }
-    if (count == 0) return;
-    char options[DL_REPORT_OPTIONS_BYTES];
-    dl_report_options(options, sizeof options, study, first);
-    fprintf(out,
-            "no [target] factor is given for %zu of %zu rows (the first: workers %d, %s%s%s, "
-            "staleness %.3g): they have no time to the target\n",
-            count, sweep->row_count, first->point.workers, dl_point_mode(&first->point),
-            options[0] != '\0' ? ", " : "", options,
-            isnan(first->staleness_mean) ? 0 : first->staleness_mean);
-}
-
 /* Writes the notes on the largest changes first. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t traced_count = 0, count = 0, leading = 0, deciding_count = 0;
-    char *is_short = dl_report_short_note(sweep), *unequal = dl_report_unequal_note(sweep);
+    size_t row_count = 0;
+    char **of_rows = dl_report_row_notes(study, sweep, &row_count);
     char **traced = dl_traced_notes(study, sweep, &traced_count);
     char **notes = dl_study_notes(study, &count, &leading);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
-    if (is_short != NULL) fprintf(out, "%s\n", is_short);
-    if (unequal != NULL) fprintf(out, "%s\n", unequal);
+    for (size_t i = 0; i < row_count; i++)
+        fprintf(out, "%s\n", of_rows[i]);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
-    put_no_target(out, study, sweep);
     put_alone(out, study, sweep);
     for (size_t i = 0; i < leading; i++)
         fprintf(out, "%s\n", notes[i]);
@@ -597,8 +571,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     free(deciding);
     dl_study_notes_free(notes, count);
     dl_study_notes_free(traced, traced_count);
-    free(is_short);
-    free(unequal);
+    dl_study_notes_free(of_rows, row_count);
 }
 
 void dl_report_note_print(FILE *out, const char *note)

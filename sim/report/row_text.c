@@ -71,7 +71,7 @@ void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row)
     }
 }
 
-char *dl_report_short_note(const dl_sweep *sweep)
+static char *short_note(const dl_sweep *sweep)
 {
     const dl_row *worst = NULL;
     size_t count = 0;
@@ -115,7 +115,7 @@ static fast_workers fast_workers_of(const dl_row *row)
     return fast;
 }
 
-char *dl_report_unequal_note(const dl_sweep *sweep)
+static char *unequal_note(const dl_sweep *sweep)
 {
     const dl_row *worst = NULL;
     fast_workers most = {0};
@@ -139,6 +139,62 @@ char *dl_report_unequal_note(const dl_sweep *sweep)
                      most.count, worst->mean.workers, most.count == 1 ? "s" : "",
                      100 * most.steps_frac, most.step_s,
                      dl_point_text(text, sizeof text, &worst->point));
+}
+
+/* Rows whose averaging interval or staleness has no [target] factor. */
+static char *no_target_note(const dl_study *study, const dl_sweep *sweep)
+{
+    const dl_row *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const dl_target *target = &study->variants[row->variant].scenario.target;
+        if (target->samples == 0 || row->error != NULL ||
+            !isnan(dl_target_factor_of(target, row->point.mode, row->point.option[DL_SYNC_INTERVAL],
+                                       row->staleness_mean))) {
+            continue;
+        }
+        if (count++ == 0) first = row;
+    }
+    if (count == 0) return NULL;
+    char options[DL_REPORT_OPTIONS_BYTES];
+    dl_report_options(options, sizeof options, study, first);
+    return dl_format("no [target] factor is given for %zu of %zu rows (the first: workers %d, "
+                     "%s%s%s, staleness %.3g): they have no time to the target; as --set "
+                     "target.factor=%s:1.1",
+                     count, sweep->row_count, first->point.workers, dl_point_mode(&first->point),
+                     options[0] != '\0' ? ", " : "", options,
+                     isnan(first->staleness_mean) ? 0 : first->staleness_mean,
+                     first->point.mode->name);
+}
+
+/* A row in which [failures] worker_mtbf_s had no effect, as the simulated time is too short. */
+static char *no_failure_note(const dl_study *study, const dl_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const dl_scenario *scenario = &study->variants[row->variant].scenario;
+        const dl_absences *absences = &scenario->absences;
+        const double mean_s = absences->mtbf_s, step_s = row->mean.step_mean_s;
+        if (!(mean_s > 0) || row->error != NULL || row->mean.away_frac > 0) continue;
+        const int apart = absences->together == DL_TOGETHER_WORKER ? row->point.workers : 1;
+        return dl_format("no worker failed in the %.0f s that were simulated (workers %d, "
+                         "[failures] worker_mtbf_s = %.6g): --steps %.0f would see ten failures",
+                         (double)scenario->steps * step_s, row->point.workers, mean_s,
+                         ceil(10 * mean_s / apart / step_s));
+    }
+    return NULL;
+}
+
+char **dl_report_row_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)
+{
+    char *all[] = {short_note(sweep), unequal_note(sweep), no_target_note(study, sweep),
+                   no_failure_note(study, sweep)};
+    char **notes = dl_calloc(DL_LENGTH(all), sizeof *notes, "notes");
+    *count = 0;
+    for (size_t i = 0; i < DL_LENGTH(all); i++)
+        if (all[i] != NULL) notes[(*count)++] = all[i];
+    return notes;
 }
 
 const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s)

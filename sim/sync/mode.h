@@ -78,7 +78,7 @@ typedef enum dl_sync_option {
     ROW(DL_SYNC_BLOCK_MOMENTUM, "block_momentum", 0, 1, NULL, (double)NAN, false,              \
         "momentum of the block update; does not change times")                                 \
     ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                            \
-        "micro-batches of a worker between two exchanges")                                     \
+        "micro-batches of a worker's batch, exchanged after the last (gradient accumulation)") \
     ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                     \
         "delay of the exchange. ps, allreduce: 1: exchange during the next step, whose "       \
         "parameters are one step old; average: local steps between sending parameters and "    \

@@ -309,6 +309,22 @@ lost --set failures.node_mtbf_s=3600 | awk '{ h = 24 * (1 - $1); if ($1 <= 0 || 
 COLUMNS=80 expect 0 "workers job goodput % job samples/s lost h/day lost USD/day best checkpoint" --samples-per-s 300 \
     --parameters 25e6 --machine 2xa100@10gbe --workers 2,4 --batch-per-worker 32 --steps 5 --set failures.node_mtbf_s=3600 \
     --set machine.price_usd_per_hour=3 --set failures.checkpoint_steps=1000
+# Without checkpoints a failure costs all work, which the first note says, also in JSON.
+restarts="without [failures] checkpoint_steps the job starts over after each failure"
+failing=(--samples-per-s 300 --parameters 25e6 --machine 2xa100 --workers 2 --batch-per-worker 32 --steps 5
+    --set failures.node_mtbf_s=3600)
+expect 0 "$restarts; best_checkpoint_steps of the results is the best value" "${failing[@]}"
+"$tested" "${failing[@]}" --json - | grep -qF "$restarts" || fail "no note in JSON"
+"$tested" "${failing[@]}" --set failures.checkpoint_steps=2 -o kept.csv | grep -F "$restarts" && fail "it has checkpoints"
+# Steps of 0.32 s: 64 of them are too few for a worker to fail, with a mean of a day.
+away=(--samples-per-s 100 --parameters 1e3 --machine 1xa100@10gbe --workers 4 --batch-per-worker 32 --steps 64 --mode average
+    --interval 64 --set failures.worker_away_s=9)
+expect 0 "no worker failed in the 20 s that were simulated (workers 4, [failures] worker_mtbf_s = 86400): --steps 67" \
+    "${away[@]}" --set failures.worker_mtbf_s=86400
+"$tested" "${away[@]}" --set failures.worker_mtbf_s=10 -o away.csv | grep "no worker failed" && fail "workers failed"
+# Micro-batches divide a worker's batch, unlike the batch of PyTorch's loaders.
+expect 0 "[sync] accumulate = 4 divides a worker's batch of 32 into micro-batches of 8; micro-batches of 32 are --batch-per-worker 128" \
+    --samples-per-s 300 --parameters 25e6 --machine 2xa100 --workers 2 --batch-per-worker 32 --set sync.accumulate=1,4
 # Time to a target of 1e6 samples, 1.5 times as many at interval 8. The best row reaches the target first; a row
 # without a factor is not ranked, and a note says so. The advice applies the factors too.
 target=(--samples-per-s 300 --parameters 25e6 --machine 1xa100@10gbe --workers 4 --batch-per-worker 32 --steps 64
@@ -326,6 +342,8 @@ expect 0 "soonest at the target" "${target[@]}" --mode average --interval 1,4 --
     --max-points 20 --steps 8
 expect 2 "is neither 'interval NUMBER', 'staleness NUMBER' nor a mode; did you mean 'async'" "${target[@]}" --set target.factor=asinc:2
 expect 2 "'interval 4:2' is given twice" "${target[@]}" --set target.factor="interval 4:1,interval 4:2"
+expect 0 "4.63 hours" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --workers 1 --batch 32 --samples 2500000 \
+    --set target.factor=allreduce:2
 expect 2 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --batch 32 --set target.factor=async:2
 # A message tells when results.csv of an earlier command is replaced.
 mkdir -p replaced && cd replaced || exit 1
