@@ -548,66 +548,67 @@ static const dl_manual manual = {
 /* The program's own options; the options for keys of the scenario precede them. */
 static const dl_option own_options[] = {
     DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_settings, seed, 0, 9e18, "SEED",
-                         "Seed (default: the scenario's).", .group = "Runs"),
-    DL_OPTION_ROW_TEXT("output", 'o', dl_settings, output, "FILE", "Results as CSV.",
+                         "Seed of the random numbers (default: the scenario's).", .group = "Runs"),
+    DL_OPTION_ROW_TEXT("output", 'o', dl_settings, output, "FILE", "CSV file of the results.",
                        .group = "Results"),
     DL_OPTION_ROW_TEXT(
         "html", 0, dl_settings, html, "FILE",
-        "One page for any browser: tables, figures, time line, what takes "
-        "the time, predicted beside measured, and controls that simulate other settings "
-        "in the page. Without a scenario: these controls alone."),
+        "One page for any browser: tables, figures, timeline, what takes the time, predictions "
+        "beside measurements, and controls that simulate other settings in the page. Without a "
+        "scenario: these controls alone."),
     DL_OPTION_ROW_TEXT("json", 0, dl_settings, json, "FILE",
                        "Results and notes as JSON; - is standard output, without the table. "
                        "Replaces the CSV file unless --output or --html is given."),
     DL_OPTION_ROW_TEXT("left-out", 0, dl_settings, left_out, "FILE",
-                       "For results and page: errors of measured rows left out of the fit, from "
-                       "dlcal table --rows."),
+                       "Table of dlcal table --rows, whose errors of rows left out of the fit "
+                       "are added to results and page."),
     DL_OPTION_ROW_TEXT("histogram", 0, dl_settings, histogram, "FILE",
                        "Staleness distribution of each worker, as CSV."),
     DL_OPTION_ROW_FLAG("notes", 0, dl_settings, notes,
-                       "Print all notes; without it the first ones and their number."),
-    DL_OPTION_ROW_FLAG("quiet", 'q', dl_settings, quiet, "Print no table."),
+                       "Print all notes; without it, the first ones and the number of the others."),
+    DL_OPTION_ROW_FLAG("quiet", 'q', dl_settings, quiet, "Do not print the table."),
 
     DL_OPTION_ROW_FLAG("explain", 0, dl_settings, explain,
-                       "The parts of a row's time, and the simulated gain of halving each of the "
-                       "largest costs.",
+                       "Print the parts of a row's time, and the simulated gain of halving each "
+                       "of the largest costs.",
                        .group = "One row of the results"),
     DL_OPTION_ROW_TEXT(
         "timeline", 0, dl_settings, timeline, "FILE",
-        "One simulated run as Chrome-trace JSON, for ui.perfetto.dev: workers, collectives, "
-        "staleness, updates; its first steps, 2 MB at most, of fewer workers if a step is more."),
+        "Timeline of one simulated run as Chrome-trace JSON, for ui.perfetto.dev: workers, "
+        "collectives, staleness, updates. Only the first steps, up to 2 MB; fewer workers if one "
+        "step is larger."),
     DL_OPTION_ROW_TEXT("schedule", 0, dl_settings, schedule, "FILE",
-                       "Order of a run's updates (CSV), for dlprof train --schedule."),
+                       "CSV file of the order of a run's updates, for dlprof train --schedule."),
     DL_OPTION_ROW_TEXT("draw-machine", 0, dl_settings, draw, "FILE",
-                       "The machine's links as Graphviz text; with --check nothing is simulated."),
+                       "The machine's links as Graphviz text; with --check, nothing is simulated."),
     DL_OPTION_ROW_NUMBER(INT, "point", 0, dl_settings, point, 0, 1e9, "ROW",
-                         "The row that the above options show (default: the last; for --explain, "
-                         "the one with most workers)."),
+                         "Row that the options above show (default: the last; for --explain, the "
+                         "one with the most workers)."),
 
     DL_OPTION_ROW_TEXT(
         "without", 0, dl_settings, without, "LIST",
         "Costs to switch off, to see their effect: dispatch, external, input, copy, contention, "
-        "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
-        "models activations, micro_batches, imbalance, bubble.",
+        "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; for "
+        "models in stages or layouts also activations, micro_batches, imbalance, bubble.",
         .group = "What if"),
     DL_OPTION_ROW_TEXT("solve", 0, dl_settings, solve, "KEY",
                        "Find, for each point, the value of a key (SECTION.KEY, or KEY) at which a "
                        "column of the results reaches --target."),
     DL_OPTION_ROW_TEXT(
         "target", 0, dl_settings, target, "COLUMN=VALUE,...",
-        "Values for --solve to reach, as throughput_per_s=1000,2000 (dlsim --columns lists "
+        "Values for --solve to reach, as in throughput_per_s=1000,2000 (dlsim --columns lists "
         "columns)."),
 
     DL_OPTION_ROW_KIND("advise", 0, dl_settings, advise, advice_kinds, "KIND",
-                       "Search workers (up to the scenario's largest number), mode, batch, "
-                       "interval, overlap, buckets and compression for the best within limits; "
-                       "layout: axes, micro-batch, recomputation, schedule and sharding of a model "
-                       "on all GPUs, for the highest throughput.",
+                       "Search the number of workers (up to the scenario's largest), mode, "
+                       "batch, interval, overlap, buckets and compression for the best within "
+                       "limits; layout: search axes, micro-batch, recomputation, schedule and "
+                       "sharding of a model on all GPUs for the highest throughput.",
                        .group = "Advice"),
     DL_OPTION_ROW_CHOICE(
         "for", 0, dl_settings, goal, dl_goal_names, "GOAL",
-        "Goal: highest throughput, most samples per dollar, or the cheapest that meets "
-        "--deadline."),
+        "Goal of --advise: highest throughput, most samples per dollar, or the lowest price that "
+        "meets --deadline."),
     DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, dl_settings, max_batch, 0, 1e8, "SAMPLES",
                          "Largest batch of all workers together (default: the scenario's)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, dl_settings, max_staleness, 0, 1e9, "UPDATES",
@@ -615,48 +616,52 @@ static const dl_option own_options[] = {
                          "scenario's modes)."),
     DL_OPTION_ROW_NUMBER(INT, "max-interval", 0, dl_settings, max_interval, 0, DL_STEPS_MAX,
                          "STEPS",
-                         "Most local steps between two averages (default: the scenario's)."),
+                         "Largest number of local steps between two averages (default: the "
+                         "scenario's)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "min-efficiency", 0, dl_settings, min_efficiency, 0, 1, "FRAC",
-                         "Least speedup divided by workers, 0 to 1 (default: any)."),
+                         "Lowest parallel efficiency (speedup divided by workers), 0 to 1 "
+                         "(default: any)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "deadline", 0, dl_settings, deadline_h, 0, 1e9, "HOURS",
                          "Longest time of the whole training (default: any)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "budget", 0, dl_settings, budget_usd, 0, 1e12, "USD",
                          "Highest price of the whole training (default: any)."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "epochs", 0, dl_settings, epochs, 0, 1e9, "COUNT",
-        "Length of the whole training in epochs: results then have its time and price."),
+        "Length of the whole training in epochs; adds its time and price to the results."),
     DL_OPTION_ROW_NUMBER(
         INT, "samples", 0, dl_settings, samples, 0, 1e18, "COUNT",
-        "Length of the whole training in samples: results then have its time and price."),
+        "Length of the whole training in samples; adds its time and price to the results."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "tokens", 0, dl_settings, tokens, 0, 1e18, "COUNT",
-        "Length of the whole training in tokens, as 15e12: results then have its time and price."),
+        "Length of the whole training in tokens, as in 15e12; adds its time and price to the "
+        "results."),
     DL_OPTION_ROW_NUMBER(INT, "max-points", 0, dl_settings, max_points, 1, 100000, "COUNT",
-                         "Most points that the search simulates."),
+                         "Largest number of points that the search simulates."),
 
     DL_OPTION_ROW_NUMBER(
         INT, "threads", 0, dl_settings, threads, 0, 1024, "COUNT",
-        "Threads that simulate (default: one per core); results do not depend on it.",
+        "Number of threads that simulate (default: one per core); results do not depend on it.",
         .group = "Many points"),
     DL_OPTION_ROW_CHOICE("journal", 0, dl_settings, journal, dl_journal_modes, "MODE",
-                         "FILE.journal, the finished runs of a stopped sweep: resume continues "
-                         "from it, restart discards it; off keeps none."),
+                         "Use of FILE.journal, which keeps the finished runs of a stopped sweep: "
+                         "resume continues from it, restart discards it, off writes none."),
     DL_OPTION_ROW_FLAG("long", 0, dl_settings, lasts,
                        "Allow more than 100,000 points, or more than ten minutes as estimated from "
                        "the first seconds."),
 
     DL_OPTION_ROW_FLAG("check", 0, dl_settings, check,
-                       "Validate the scenario, and list the costs that are missing.",
+                       "Validate the scenario, and list the missing costs.",
                        .group = "Without simulating"),
     DL_OPTION_ROW_FLAG("fits", 0, dl_settings, fits,
-                       "Memory that a GPU of each stage needs, by kind; the largest micro-batch "
-                       "that fits, and changes that would make others fit."),
+                       "Print the memory that a GPU of each stage needs, by kind, the largest "
+                       "micro-batch that fits, and changes that would make others fit."),
     DL_OPTION_ROW_FLAG("keys", 0, dl_settings, keys,
-                       "List the keys of scenarios, machine and cost files; of one section where "
-                       "its name replaces SCENARIO."),
-    DL_OPTION_ROW_FLAG("markdown", 0, dl_settings, markdown, "With --keys: as docs/keys.md."),
+                       "List the keys of scenarios, machine and cost files, or, with a section's "
+                       "name in place of SCENARIO, of this section."),
+    DL_OPTION_ROW_FLAG("markdown", 0, dl_settings, markdown,
+                       "With --keys: print Markdown, as in docs/keys.md."),
     DL_OPTION_ROW_FLAG("columns", 0, dl_settings, columns,
-                       "List the columns of results, as docs/columns.md."),
+                       "List the columns of results, as in docs/columns.md."),
     DL_OPTION_ROW_FLAG("machines", 0, dl_settings, machines,
                        "List the machines that --machine knows."),
     DL_OPTION_ROW_FLAG("workloads", 0, dl_settings, workloads,
@@ -666,14 +671,13 @@ static const dl_option own_options[] = {
                        "measured rows to --output; LIST is a CSV file (group, title, file)."),
 
     DL_OPTION_ROW_TEXT("save", 0, dl_settings, save, "FILE",
-                       "The scenario with the command line's options; with --advise, the advised "
-                       "one.",
+                       "Scenario with the command line's options applied; with --advise, the "
+                       "advised scenario.",
                        .group = "Files for later runs"),
     DL_OPTION_ROW_TEXT("save-costs", 0, dl_settings, save_costs, "FILE",
-                       "The scenario's costs, for instance those of --workload, to be edited."),
+                       "Cost file of the scenario, for instance of --workload, for editing."),
     DL_OPTION_ROW_TEXT("save-machine", 0, dl_settings, save_machine, "FILE",
-                       "The machine file of --machine, also of a name, to be edited and given to "
-                       "--machine."),
+                       "Machine file of --machine, also if given by name, for editing."),
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };

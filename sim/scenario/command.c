@@ -26,68 +26,72 @@ static const char group_model[] = "Model and costs", group_machine[] = "Machine 
 static const struct {
     const char *option, *section, *key, *argument, *group, *help;
 } rows[DL_SCENARIO_OPTIONS] = {
-    {"steps", "scenario", "steps", "LIST", group_runs, "Steps of a worker."},
+    {"steps", "scenario", "steps", "LIST", group_runs, "Number of steps of each worker."},
     {"replicates", "scenario", "replicates", "LIST", group_runs,
-     "Runs of each point, for the intervals of the results."},
+     "Number of runs of each point, for the intervals of the results."},
     {"machine", "machine", "file", "FILES", group_machine,
      "Machine files or names (dlsim --machines lists them), whose GPUs are the workers; without "
-     "it workers share cores."},
+     "it, workers share cores."},
     {"gpus", "machine", "gpus", "LIST", group_machine,
-     "GPUs that the workers take in turn; more workers share them."},
+     "Numbers of the GPUs of workers 0, 1, ...; further workers share these GPUs in turn."},
     {"cores", "machine", "cores", "LIST", group_machine,
-     "Cores that the workers share: numbers; workers: one each; measured: as many as the cost "
-     "file says."},
+     "Number of cores that the workers share; workers: one core each; measured: the number in "
+     "the cost file."},
     {"workers", "machine", "workers", "LIST", group_machine,
-     "Numbers of workers; all: every GPU of the machine."},
+     "Number of workers; all: as many as use every GPU of the machine."},
     {"layout", "machine", "layout", "LAYOUT", group_machine,
-     "GPUs of a worker: tp=COUNT that divide each layer, cp=COUNT each sequence, pp=COUNT stages "
-     "of layers, fsdp=COUNT that share parameters, neighbours first, then dp=COUNT workers; "
-     "several with | between them."},
+     "Division of the model among GPUs: tp=COUNT GPUs divide each layer, cp=COUNT each sequence, "
+     "pp=COUNT are stages of layers, fsdp=COUNT shard parameters, dp=COUNT are workers, last; "
+     "the first groups neighbouring GPUs; bars (|) separate layouts."},
     {"workload", "workload", "model", "NAME", group_model,
-     "A network (dlsim --workloads lists them), whose times are estimated."},
+     "Network whose times are estimated (dlsim --workloads lists them)."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
-     "In place of --workload: samples a second of one worker; the rest is assumed."},
+     "Samples per second of one worker, in place of --workload; other costs are assumed."},
     {"costs", "workload", "costs", "FILES", group_model,
-     "Cost files, which dlcal writes, in place of --workload; or beside it those of exchange only, "
-     "as dlcal links writes them."},
+     "Cost files, as dlcal writes them, in place of --workload; or with it, cost files of "
+     "exchange only, from dlcal links."},
     {"calibrate", "workload", "calibrate", "STEP", group_model,
-     "A measured step (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each), to which "
-     "computing is scaled; all else is predicted relative to it."},
+     "Measured step time (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each), to "
+     "which computing is scaled; all else is predicted relative to it."},
     {"batch", "workload", "batch", "LIST", group_model,
-     "Samples of a step, of all workers together."},
+     "Number of samples per step, of all workers together."},
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,
-     "Samples of a step, per worker."},
+     "Number of samples per step of each worker."},
     {"arithmetic", "workload", "arithmetic", "LIST", group_model,
-     "Of --workload: fp32, tf32, bf16, fp16, fp8, or the usual one of the GPU."},
+     "Arithmetic of --workload: fp32, tf32, bf16, fp16, fp8, or the usual one of the GPU."},
     {"recompute", "workload", "recompute", "LIST", group_model,
-     "Of --workload: activations that are computed again: none, selective, full, products."},
+     "Activations of --workload that are recomputed: none, selective, full, products."},
     {"lora", "workload", "lora", "RANKS", group_model,
-     "Of --workload: rank of adapters that are trained in place of the weights."},
+     "Rank of the LoRA adapters that are trained in place of the weights of --workload."},
     {"lora-targets", "workload", "lora_targets", "NAMES", group_model,
-     "Matrices that have adapters, by PEFT's names, or all-linear; default: q_proj,v_proj."},
+     "Matrices with adapters, by PEFT's names, or all-linear; default: q_proj,v_proj."},
     {"parameter-bytes", "workload", "parameter_bytes", "LIST", group_model,
-     "Bytes of the model's parameters, in place of the cost file's."},
+     "Size of the model's parameters in bytes, in place of the cost file's."},
     {"samples-per-epoch", "workload", "samples_per_epoch", "LIST", group_model,
-     "Samples of an epoch, for its time and price."},
+     "Number of samples per epoch, for its time and price."},
     {"micro-batches", "pipeline", "micro_batches", "LIST", group_model,
-     "Micro-batches of a worker's batch, through the stages or one after another."},
+     "Number of micro-batches per worker's batch, computed one after another or through the "
+     "stages."},
     {"micro-batch", "pipeline", "micro_batch", "LIST", group_model,
-     "Samples of a micro-batch, in place of their number."},
+     "Number of samples per micro-batch, in place of --micro-batches."},
     {"mode", "sync", "mode", "LIST", group_exchange,
-     "How the workers exchange: none, allreduce, ps, average, async, ... (dlsim --keys sync lists "
-     "all)."},
-    {"interval", "sync", "interval", "LIST", group_exchange, "Local steps between two averages."},
+     "Mode of exchange between workers: none, allreduce, ps, average, async, ... (dlsim --keys "
+     "sync lists all)."},
+    {"interval", "sync", "interval", "LIST", group_exchange,
+     "Number of local steps between two averages."},
     {"noise", "noise", "kind", "LIST", group_runs,
-     "How steps vary: none, trace, work, exponential, ... (dlsim --keys noise lists all)."},
-    {"measured", "measured", "file", "FILE", group_results, "Measured runs to compare with (CSV)."},
+     "Variation of step times: none, trace, work, exponential, ... (dlsim --keys noise lists "
+     "all)."},
+    {"measured", "measured", "file", "FILE", group_results,
+     "CSV file of measured runs to compare with."},
 };
 
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
 /* Indexed by dl_scenario_command.parameter_type. */
 static const double parameter_type_bytes[] = {4, 4, 2, 2};
 
-/* Writes "Steps of a worker ([scenario] steps; default 200)." Omits the default of --mode, as a new
- * scenario has another one. */
+/* Writes "Number of steps of each worker ([scenario] steps; default 200)." Omits the default of
+ * --mode, as a new scenario has another one. */
 static void write_help(char *text, size_t i)
 {
     const dl_key *key = dl_keys_find(&dl_scenario_keys, rows[i].section, rows[i].key);
@@ -114,7 +118,8 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
     }
     const dl_option others[] = {
         DL_OPT_LIST("set", 0, &command->set, "KEY=VALUE",
-                    "A key of the scenario, as exchange.overlap=yes (dlsim --keys lists them).",
+                    "Value of a key of the scenario, as in exchange.overlap=yes (dlsim --keys "
+                    "lists them).",
                     .group = "Other keys"),
         DL_OPT_TEXT("parameters", 0, &command->parameters, "COUNT",
                     "Number of the model's parameters, in place of --parameter-bytes (25.6e6, "
@@ -125,15 +130,16 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
          .target = &command->parameter_type,
          .choices = parameter_types,
          .argument = "TYPE",
-         .help = "Type in which --parameters are exchanged: 4 bytes each, or 2.",
+         .help = "Number type in which --parameters are exchanged, of 4 bytes or 2.",
          .group = group_model},
         DL_OPT_FLAG("no-scale", 0, &command->no_scale,
-                    "Do not scale compute, even if the cost file's device is not the machine's.",
+                    "Do not scale compute times, even if the cost file's device is not the "
+                    "machine's.",
                     .group = group_model),
         DL_OPT_TEXT(
             "rules", 0, &command->rules, "FRAMEWORK",
-            "Keys of [generators] as in verl, trl, areal or nemo-rl, where the scenario has none "
-            "of its own; without a scenario they are only printed.",
+            "Framework whose rules set keys of [generators] that the scenario does not set: "
+            "verl, trl, areal or nemo-rl; without a scenario, only print these keys.",
             .group = group_exchange),
     };
     memcpy(options, others, sizeof others);

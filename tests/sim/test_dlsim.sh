@@ -25,7 +25,7 @@ expect 0 "Usage: dlsim" --help
 [ "$(grep -c '^[A-Z].*:$' help.txt)" -ge 8 ] && [ "$(sed -n '/:$/p' help.txt | head -1)" = "Model and costs:" ] &&
     ! grep -qx 'Options:' help.txt && ! grep -q '.\{80\}' help.txt ||
     { echo "FAIL: --help has no topics: $(grep ':$' help.txt)"; failures=$((failures + 1)); }
-[[ $(tr -s ' \n' ' ' <help.txt) == *"Steps of a worker ([scenario] steps; default 200). "* ]] ||
+[[ $(tr -s ' \n' ' ' <help.txt) == *"Number of steps of each worker ([scenario] steps; default 200). "* ]] ||
     { echo "FAIL: --help names no keys: $(cat help.txt)"; failures=$((failures + 1)); }
 expect 0 "dlsim " --version
 expect 2 "did you mean '--check'?" --chek good.ini
