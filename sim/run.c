@@ -415,6 +415,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
             workload,
             &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
     }
+    if (dl_run_divides_state(scenario, point)) workload->update_ns /= point->workers;
     if (dl_run_is_of_processes(scenario)) {
         workload->barrier_ns = workload->lock_ns = workload->wakeup_ns = 0;
         workload->memory_bytes_per_ns = INFINITY;

@@ -156,9 +156,47 @@ static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *c
                  DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
 }
 
+/* Scales the recorded update of one rank's part to all parts. */
+static void scale_update(dl_step_costs *costs, uint32_t ranks)
+{
+    dl_step_op *update = find_op(costs, op_names[DL_CPU_PART_UPDATE]);
+    if (update == NULL) return;
+    update->ns.value *= ranks;
+    update->ns.error *= ranks;
+}
+
+/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are those
+ * of parameters. */
+static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
+                         dl_notes *notes)
+{
+    dl_sharding of = {.ranks = ranks};
+    double gathers = 0, before = 0, scatters = 0;
+    for (size_t s = 0; s < cpu->step_count; s++) {
+        const dl_cpu_step *step = &cpu->steps[s];
+        if (step->label != DL_STEP_REGULAR) continue;
+        const double earlier = scatters;
+        for (size_t c = step->first; c < step->first + step->count; c++) {
+            const dl_cpu_collective *one = &cpu->collectives[c];
+            if (one->ranks != ranks) continue;
+            if (strcmp(one->name, DL_SCATTERS) == 0) scatters++;
+            if (strcmp(one->name, DL_GATHERS) != 0) continue;
+            gathers++;
+            before += scatters == earlier;
+            of.gathered_bytes += (double)one->bytes * ranks / (double)cpu->regular_count;
+        }
+    }
+    of.scatter_calls = scatters / (double)cpu->regular_count;
+    of.gather_calls = gathers / (double)cpu->regular_count;
+    of.before_frac = gathers > 0 ? before / gathers : 0;
+    const bool gathers_them = dl_step_costs_take_sharded(costs, &of, notes);
+    scale_update(costs, ranks);
+    return gathers_them;
+}
+
 /* Takes the all-reduces and reduce-scatters of gradients of regular steps: those called in backward
- * passes, or after them (reduces_after). */
-static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+ * passes, or after them (reduces_after). Returns whether all-gathers are those of parameters. */
+static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
     const bool after = reduces_after(cpu);
@@ -191,18 +229,7 @@ static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
         dl_notes_add(notes,
                      "gradients are all-reduced after the backward pass, which hides nothing "
                      "of it");
-    dl_step_op *update = find_op(costs, op_names[DL_CPU_PART_UPDATE]);
-    if (scattered < 2) return;
-    if (update != NULL) {
-        update->ns.value *= scattered;
-        update->ns.error *= scattered;
-    }
-    dl_notes_add(notes,
-                 "gradients are reduce-scattered among %u ranks (FSDP, ZeRO): dlsim has no sharded "
-                 "states on cores. It all-reduces the gradients, as gloo does for a "
-                 "reduce-scatter, gathers no parameters, and has each worker update all: the "
-                 "update is taken %u times as long",
-                 scattered, scattered);
+    return scattered >= 2 && take_sharded(costs, cpu, scattered, notes);
 }
 
 static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
@@ -248,23 +275,30 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
 }
 
-/* Notes broadcasts of as many bytes as a pass adds gradients, among `ranks` ranks: each owner of a
- * part of the optimizer's state sends the parameters that it has updated. */
-static void note_sharded_update(const dl_step_costs *costs, const dl_cpu_training *cpu,
-                                uint32_t ranks, dl_notes *notes)
+/* Takes broadcasts of as many bytes as a pass adds gradients for those of a divided optimizer (ZeRO
+ * stage 1): each owner of a part of its state sends the parameters that it has updated. */
+static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
+                                dl_notes *notes)
 {
     const double bytes = costs->broadcast_bytes;
     if (bytes == 0 || fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return;
-    dl_notes_add(notes,
-                 "a step broadcasts %s, as many bytes as it has gradients: a sharded optimizer "
-                 "(ZeRO stage 1)? dlsim broadcasts them too, but takes the update of one of %u "
-                 "ranks, as recorded, for any number of workers",
-                 DL_BYTES_TEXT(bytes), ranks);
+    costs->sharded = DL_SHARDED_OPTIMIZER;
+    costs->broadcast_bytes = costs->broadcast_calls = 0;
+    scale_update(costs, ranks);
+    dl_notes_add(
+        notes,
+        "a step broadcasts %s, as many bytes as it has gradients: the optimizer's state is "
+        "divided (ZeRO stage 1), [costs] sharded = optimizer. dlsim gathers the updated "
+        "parameters; a rank updates its part, so the update is taken %u times as long for "
+        "all parameters",
+        DL_BYTES_TEXT(bytes), ranks);
 }
 
 /* Takes broadcasts outside of backward passes, which are broadcasts of buffers or parameters; notes
- * all other collectives except reductions, which cost files cannot describe. */
-static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+ * all other collectives except reductions and the parameters' gathers, which cost files cannot
+ * describe. */
+static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool gathers_parameters,
+                        dl_notes *notes)
 {
     size_t count;
     uint32_t ranks = 0;
@@ -272,6 +306,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
         if (strcmp(g->name, DL_REDUCES) == 0 || strcmp(g->name, DL_SCATTERS) == 0) continue;
+        if (strcmp(g->name, DL_GATHERS) == 0 && gathers_parameters) continue;
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {
             costs->broadcast_bytes += g->per_step * (double)g->bytes;
             costs->broadcast_calls += g->per_step;
@@ -282,7 +317,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
                      g->name, g->bytes > 0 ? " of " : "",
                      g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
     }
-    note_sharded_update(costs, cpu, ranks, notes);
+    take_sharded_update(costs, cpu, ranks, notes);
     free(groups);
 }
 
@@ -587,11 +622,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         }
         note_faults(costs, trace, notes);
         note_threads(trace, notes);
-        take_gradients(costs, &cpu, notes);
+        const bool gathers_parameters = take_gradients(costs, &cpu, notes);
         costs->allreduces = costs->gradient_count > 0;
         take_added(costs, &cpu);
         take_parameters(costs, &cpu, trace, notes);
-        take_others(costs, &cpu, notes);
+        take_others(costs, &cpu, gathers_parameters, notes);
         take_processor(costs, trace, notes);
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
         if (costs->backward_ns.value <= 0) {

@@ -134,7 +134,7 @@ static double gathered_before(const marked *m, const dl_instances *found, uint32
             size_t s = 0;
             DL_BISECT(s, m->line->count, m->line->steps[s].start_ns <= one->last_ns);
             if (one->ranks != ranks || s == 0 || !m->timed[s - 1] ||
-                strcasecmp(one->name, gathers ? "AllGather" : DL_SCATTERS) != 0)
+                strcasecmp(one->name, gathers ? DL_GATHERS : DL_SCATTERS) != 0)
                 continue;
             if (gathers == 0 && one->last_ns < scatters_ns[s - 1])
                 scatters_ns[s - 1] = one->last_ns;
@@ -146,37 +146,28 @@ static double gathered_before(const marked *m, const dl_instances *found, uint32
     return count > 0 ? (double)before / (double)count : 0;
 }
 
-/* Takes sharded states: reduce-scatters give each rank the gradients of the part that it updates,
- * and all-gathers collect the parameters before the passes or after the update. These collectives
- * are then not listed in costs->others. */
-static void take_sharded(const marked *m, const dl_instances *found, const list *all,
-                         dl_step_costs *costs, const dl_gradient_exchange *gradients,
-                         dl_notes *notes)
+bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes)
 {
-    const dl_traced_collective *scatters = find(all, DL_SCATTERS, gradients->ranks);
-    dl_traced_collective *gathers = find(all, "AllGather", gradients->ranks);
     const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
-    const double gathered =
-        gathers != NULL ? gathers->bytes * fmax(1, gradients->ranks) / bytes : 0;
+    const double gathered = of->gathered_bytes / bytes;
     bool twice = false;
     costs->sharded = DL_SHARDED_GRADIENTS;
     if (gathered >= GATHERED_MIN) {
-        twice = scatters != NULL && gathers->calls > BOTH_PASSES * scatters->calls;
-        costs->keeps_parameters = !twice && gathered_before(m, found, gradients->ranks) > 0.5;
+        twice = of->scatter_calls > 0 && of->gather_calls > BOTH_PASSES * of->scatter_calls;
+        costs->keeps_parameters = !twice && of->before_frac > 0.5;
         if (twice || costs->keeps_parameters) costs->sharded = DL_SHARDED_PARAMETERS;
-        gathers->ns = gathers->bytes = 0;
     }
     dl_notes_add(notes,
                  "gradients are reduce-scattered among %u ranks and the parameters gathered %s: "
                  "[costs] sharded = %s%s, which dlsim prices (its mode allreduce, [exchange] "
                  "sharded); a rank updates its part, so the update is taken %u times as long for "
                  "all parameters",
-                 gradients->ranks,
+                 of->ranks,
                  twice                     ? "for either pass"
                  : costs->keeps_parameters ? "for the forward pass"
                                            : "after the update",
                  dl_sharded_names[costs->sharded],
-                 costs->keeps_parameters ? ", reshard_after_forward = no" : "", gradients->ranks);
+                 costs->keeps_parameters ? ", reshard_after_forward = no" : "", of->ranks);
     if (gathered >= GATHERED_MIN && fabs(gathered / (twice ? 2 : 1) - 1) > 0.25) {
         dl_notes_add(notes,
                      "gathers carry %.2g times the gradients' bytes in place of %d: dlsim gathers "
@@ -184,6 +175,21 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
                      "bf16 and gradients fp32, --set exchange.param_dtype=bf16 gives half",
                      gathered, twice ? 2 : 1);
     }
+    return gathered >= GATHERED_MIN;
+}
+
+/* Takes sharded states. Their collectives are then not listed in costs->others. */
+static void take_sharded(const marked *m, const dl_instances *found, const list *all,
+                         dl_step_costs *costs, uint32_t ranks, dl_notes *notes)
+{
+    const dl_traced_collective *scatters = find(all, DL_SCATTERS, ranks);
+    dl_traced_collective *gathers = find(all, DL_GATHERS, ranks);
+    const dl_sharding of = {.ranks = ranks,
+                            .scatter_calls = scatters != NULL ? scatters->calls : 0,
+                            .gather_calls = gathers != NULL ? gathers->calls : 0,
+                            .gathered_bytes = gathers != NULL ? gathers->bytes * ranks : 0,
+                            .before_frac = gathered_before(m, found, ranks)};
+    if (dl_step_costs_take_sharded(costs, &of, notes)) gathers->ns = gathers->bytes = 0;
 }
 
 /* Scales the update of one rank's part to all parts. Kernel starts are not scaled, as a rank
@@ -245,7 +251,7 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
         m.count += timed[s];
     const list all = list_all(&m, &found);
     if (gradients->scattered && gradients->ranks > 1) {
-        take_sharded(&m, &found, &all, costs, gradients, notes);
+        take_sharded(&m, &found, &all, costs, gradients->ranks, notes);
         scale_update(costs, gradients->ranks);
     }
     if (gradients->ranks > 0 && gradients->ranks < costs->ranks) {

@@ -58,6 +58,7 @@ typedef struct dl_gradient_source {
 
 #define DL_REDUCES "AllReduce"
 #define DL_SCATTERS "ReduceScatter"
+#define DL_GATHERS "AllGather"
 
 /* Gradients exchanged per step; the caller frees `ready`. */
 typedef struct dl_gradient_exchange {
@@ -223,6 +224,20 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
+
+/* Collectives of a step's sharded state. */
+typedef struct dl_sharding {
+    uint32_t ranks;                     /* that divide it, >= 2 */
+    double scatter_calls, gather_calls; /* reduce-scatters and all-gathers per step */
+    double gathered_bytes;              /* per step, of all ranks' parts */
+    double before_frac; /* fraction of the gathers before the first reduce-scatter */
+} dl_sharding;
+
+/* Sets `sharded` and `keeps_parameters` from the collectives of the gradients' ranks, with a note:
+ * reduce-scatters give each rank the gradients of the part that it updates, and all-gathers collect
+ * the parameters before the passes or after the update. Returns whether the all-gathers are those
+ * of parameters. */
+bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes);
 
 /* Takes all collectives except the gradient exchange from the line's steps marked in
  * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters` and scale the

@@ -49,12 +49,14 @@ KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",
 KEY(bool, overlap, "overlap", OVERLAP, FLAG, .fallback = "no", .limits = DL_LIMITS_OVERLAP,
     .help = "allreduce, ps: exchange during the backward pass. Default: [costs] overlap of the "
             "cost file")
-KEY(dl_sharded, sharded, "sharded", ANY, CHOICE(dl_sharded_names), .fallback = "none",
+KEY(dl_sharded, sharded, "sharded", ON_CORES_TOO, CHOICE(dl_sharded_names), .fallback = "none",
     .elsewhere = dl_sharded_words,
     .help = "allreduce: what the workers divide: the optimizer's state (ZeRO stage 1), also the "
             "gradients (stage 2), or also the parameters (stage 3, FSDP; overlap is then the "
-            "default, and each accumulated micro-batch exchanges)")
-KEY(bool, keeps_parameters, "reshard_after_forward", ANY, EITHER(reshards), .fallback = "yes",
+            "default, and each accumulated micro-batch exchanges); on cores of "
+            "processes only")
+KEY(bool, keeps_parameters, "reshard_after_forward", ON_CORES_TOO, EITHER(reshards),
+    .fallback = "yes",
     .only = "sharded = parameters",
     .help = "yes: parameters are gathered before both passes (FULL_SHARD); no: gathered before "
             "the forward pass, and kept (SHARD_GRAD_OP)")

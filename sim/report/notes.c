@@ -69,16 +69,17 @@ static void add_sharded(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "sharded");
-    if (costs->sharded != DL_SHARDED_NONE && variant->scenario.gpu == NULL) {
-        add(list, dl_format("[costs] sharded = %s in %s has no effect: workers on cores each hold "
-                            "and update all parameters",
+    const dl_scenario *scenario = &variant->scenario;
+    if (costs->sharded != DL_SHARDED_NONE && scenario->gpu == NULL &&
+        scenario->processes != DL_PROCESSES_YES) {
+        add(list, dl_format("[costs] sharded = %s in %s has no effect: workers on cores are "
+                            "threads, which each update all parameters",
                             dl_sharded_names[costs->sharded], file_of(costs)));
         return;
     }
-    if (costs->sharded == DL_SHARDED_NONE || variant->scenario.given[key - dl_scenario_keys.rows])
-        return;
+    if (costs->sharded == DL_SHARDED_NONE || scenario->given[key - dl_scenario_keys.rows]) return;
     const char *name = dl_sharded_names[costs->sharded];
-    add(list, variant->scenario.gpu->sharded == costs->sharded
+    add(list, dl_scenario_sharded(scenario) == costs->sharded
                   ? dl_format("states are divided as [costs] sharded = %s in %s says ([exchange] "
                               "sharded = none switches it off)",
                               name, file_of(costs))

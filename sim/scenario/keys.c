@@ -15,7 +15,9 @@
 #define SCENARIO(member) .owner = DL_OF_SCENARIO, .offset = offsetof(dl_scenario, member)
 #define OF_GPU(member) .owner = DL_OF_GPU, .offset = offsetof(dl_gpu_options, member)
 #define GPU(member) OF_GPU(member), .group = DL_TAKE_GPUS
-#define USED(by) .group = DL_TAKE_GPUS | DL_TAKE_USE(DL_USE_##by)
+#define USED(by)                                                          \
+    .group = DL_USE_##by == DL_USE_ON_CORES_TOO ? DL_TAKE_USE(DL_USE_ANY) \
+                                                : DL_TAKE_GPUS | DL_TAKE_USE(DL_USE_##by)
 #define KEY(type, member, key, use, ...) \
     {"exchange", key, OF_GPU(member), USED(use), .sweep = ',', __VA_ARGS__},
 #define FABRIC(member) GPU(machine.fabric.member)

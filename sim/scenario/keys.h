@@ -40,7 +40,8 @@ typedef enum dl_key_use {
     DL_USE_SERVER,
     DL_USE_SUMS,
     DL_USE_HOST_SERVER,
-    DL_USES
+    DL_USES,
+    DL_USE_ON_CORES_TOO /* any use, and not of GPUs only */
 } dl_key_use;
 
 static inline dl_key_use dl_use_of(const dl_key *key)

@@ -24,7 +24,7 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 {
     const bool within = scenario->pipeline != NULL && scenario->pipeline->shards > 1;
     if (within) return DL_SHARDED_PARAMETERS;
-    return scenario->gpu != NULL ? scenario->gpu->sharded : DL_SHARDED_NONE;
+    return scenario->gpu != NULL ? scenario->gpu->sharded : scenario->sharded;
 }
 
 int dl_point_ranks(const dl_point *point)

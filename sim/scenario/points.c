@@ -384,6 +384,7 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     const dl_key *overlap = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
     const bool is_parameters = sharded == DL_SHARDED_PARAMETERS;
     if (!dl_mode_reduces_gradients(point->mode)) return "only with mode allreduce";
+    if (gpu == NULL) return NULL;
     if (is_parameters && dl_point_is_split(point))
         return "parameters: not of workers of several GPUs, whose layout shards them: fsdp=COUNT";
     if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE)
@@ -398,10 +399,9 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
 static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
                                const dl_point *point, const char *text, dl_error *err)
 {
-    const dl_gpu_options *gpu = scenario->gpu;
-    const char *why = gpu != NULL && gpu->sharded != DL_SHARDED_NONE
-                          ? dl_scenario_not_sharded(scenario, gpu->sharded, point)
-                          : NULL;
+    const dl_sharded sharded = scenario->gpu != NULL ? scenario->gpu->sharded : scenario->sharded;
+    const char *why =
+        sharded != DL_SHARDED_NONE ? dl_scenario_not_sharded(scenario, sharded, point) : NULL;
     if (why == NULL) return DL_OK;
     return dl_ini_error(ini, dl_ini_find(ini, "exchange", "sharded"), DL_ERR_DATA, err,
                         "%s (point: %s)", why, text);

@@ -249,6 +249,18 @@ static dl_status read_trace(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return DL_OK;
 }
 
+/* Reads how workers on cores divide the model state, from the keys of [exchange] that GPUs share
+ * with them. */
+static dl_status read_sharded(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    dl_gpu_options shared = {0};
+    if (scenario->gpu != NULL) return DL_OK;
+    const dl_status status = dl_keys_read(&dl_scenario_keys, DL_OF_GPU, ini, NULL, &shared, err);
+    scenario->sharded = shared.sharded;
+    scenario->keeps_parameters = shared.keeps_parameters;
+    return status;
+}
+
 /* Default of PyTorch's DataLoader: batches prefetched per loader. */
 #define PREFETCH_OF_LOADER 2
 
@@ -266,6 +278,7 @@ static dl_status read_plain(dl_scenario *scenario, const dl_ini *ini, dl_error *
     if ((status = check_keys(&parsed, ini, err)) || (status = read_texts(&parsed, ini, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_SCENARIO, ini, NULL, &parsed, err)) ||
         (status = read_lists(&parsed, ini, &all, err)) ||
+        (status = read_sharded(&parsed, ini, err)) ||
         (status = read_gpu_costs(&parsed, ini, err)) ||
         (status = dl_target_read(&parsed.target, ini, err)) ||
         (status = dl_calibrate_read(&parsed.calibrate, ini, err)) ||

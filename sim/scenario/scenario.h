@@ -138,6 +138,8 @@ typedef struct dl_scenario {
     int shares; /* dl_shares_kind */
     bool batch_per_worker;
     dl_compression compression;
+    dl_sharded sharded;    /* state that processes on cores divide; on GPUs gpu->sharded */
+    bool keeps_parameters; /* likewise gpu->keeps_parameters */
     dl_scenario_input input;
     bool average_state;
     int outer; /* outer optimizer of mode average; 0: none */

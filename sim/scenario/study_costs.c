@@ -140,6 +140,13 @@ static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
 {
     const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;
     bool elastic = false;
+    if (scenario->gpu == NULL && scenario->sharded != DL_SHARDED_NONE &&
+        scenario->processes != DL_PROCESSES_YES) {
+        return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                               "workers on cores are threads here, which share the parameters: "
+                               "[exchange] sharded (mode fsdp) is simulated of processes and GPUs "
+                               "([machine] processes = yes, or a cost file of a PyTorch trace)");
+    }
     if (scenario->processes != DL_PROCESSES_YES) return DL_OK;
     for (size_t p = 0; p < scenario->point_count; p++) {
         elastic |=

@@ -94,13 +94,17 @@ static void take_sharded(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
     const dl_sharded sharded = variant->costs.sharded;
-    if (scenario->gpu == NULL || sharded == DL_SHARDED_NONE ||
-        gives(scenario, "exchange", "sharded"))
-        return;
+    const bool divide = scenario->gpu != NULL || scenario->processes == DL_PROCESSES_YES;
+    if (!divide || sharded == DL_SHARDED_NONE || gives(scenario, "exchange", "sharded")) return;
     for (size_t p = 0; p < scenario->point_count; p++)
         if (dl_scenario_not_sharded(scenario, sharded, &scenario->points[p]) != NULL) return;
-    scenario->gpu->sharded = sharded;
-    scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
+    if (scenario->gpu != NULL) {
+        scenario->gpu->sharded = sharded;
+        scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
+    } else {
+        scenario->sharded = sharded;
+        scenario->keeps_parameters = variant->costs.keeps_parameters;
+    }
 }
 
 /* Whether the point's gradients are exchanged only after the backward pass: those of stages are all
@@ -171,11 +175,11 @@ dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err)
     if (variant->scenario.gpu != NULL && costs->frozen_bytes > 0)
         variant->scenario.gpu->frozen_frac =
             (double)costs->frozen_bytes / (double)costs->parameter_bytes;
+    choose_processes(&variant->scenario, &variant->costs);
     take_place(variant);
     take_sharded(variant);
     take_overlap(variant);
     take_turns(variant);
-    choose_processes(&variant->scenario, &variant->costs);
     return take_accumulation(variant, err);
 }
 

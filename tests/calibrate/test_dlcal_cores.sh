@@ -78,14 +78,33 @@ zcat "$traces/transformer_ddp2.json.gz" | sed 's/"c10d::allreduce_"/"c10d::_redu
     s/"aten::layer_norm"/"RegisterPostBackwardFunction"/' >fsdp.json
 expect 0 "forward                 38.2 ms" info fsdp.json
 expect 0 "ReduceScatter  555 kB     2   1.00" info fsdp.json
-expect 0 "gradients are reduce-scattered among 2 ranks (FSDP, ZeRO)" \
+expect 0 "gradients are reduce-scattered among 2 ranks and the parameters gathered" \
     costs fsdp.json --batch 4 -o fsdp.ini
+holds fsdp.ini "sharded = gradients"
 holds fsdp.ini "parameter_bytes are those of the gradients exchanged in a step"
 holds fsdp.ini "parameter_bytes = 2646944"
 expect 0 "costs written" costs "$traces/transformer_ddp2.json.gz" --batch 4 -o ddp2.ini
 awk '/^\[/ { op = $0 } /^fixed_ns/ && op == "[op step.update]" { print $3 }' ddp2.ini fsdp.ini |
     awk '{ ns[NR] = $1 } END { exit !(NR == 2 && ns[2] > 1.999 * ns[1] && ns[2] < 2.001 * ns[1]) }' ||
     { echo "FAIL: update: $(grep -A1 'step.update' ddp2.ini fsdp.ini)"; failures=$((failures + 1)); }
+# The broadcast before the forward pass as an all-gather of half of the 661,736 parameters: they are
+# gathered once and kept. Gathering them for either pass takes longer.
+sed 's/c10d::broadcast_/c10d::allgather_/' fsdp.json |
+    awk '/"gloo:broadcast"/ { sub("broadcast", "all_gather"); n = NR } NR == n + 7 { sub("\\[4096\\]", "[330868]") } 1' >keep.json
+expect 0 "AllGather     1.32 MB     2   1.00" info keep.json
+expect 0 "[costs] sharded = parameters, reshard_after_forward = no" \
+    costs keep.json --batch 4 -o keep.ini
+holds keep.ini "reshard_after_forward = no"
+grep -q "left out of the costs" keep.ini && { echo "FAIL: gathers are left out: $(cat keep.ini)"; failures=$((failures + 1)); }
+two="--set machine.cores=2 --batch-per-worker 4 --workers 2"
+# shellcheck disable=SC2086
+"$dlsim" --costs keep.ini $two --notes -o keep.csv >keep.txt
+holds keep.txt "states are divided as [costs] sharded = parameters in keep.ini"
+# shellcheck disable=SC2086
+"$dlsim" --costs keep.ini $two --mode fsdp -o twice.csv >/dev/null
+step_of() { grep -v '^#' "$1" | awk -F, '!at { for (i = 1; i <= NF; i++) if ($i == "step_mean_s") at = i; next } { print $at }'; }
+awk "BEGIN { exit !($(step_of keep.csv) < $(step_of twice.csv)) }" ||
+    { echo "FAIL: gathers take no time: $(cat keep.txt)"; failures=$((failures + 1)); }
 # All-reduces that no backward pass calls, of as many bytes as it adds: a loop over the parameters.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"c10d::allreduce_"/"c10d::other_"/' >loop.json
 expect 0 "gradients are all-reduced after the backward pass" costs loop.json --batch 4 -o loop.ini
@@ -96,10 +115,13 @@ grep -q "^overlap = yes" loop.ini && { echo "FAIL: overlap in loop.ini"; failure
 zcat "$traces/transformer_ddp2.json.gz" |
     awk '/"gloo:all_reduce"/ { n = NR } NR == n + 7 { sub("\\[\"float\"\\]", "[\"c10::Half\"]") } 1' >half.json
 expect 0 "a pass adds 2.65 MB of gradients, the exchange carries 1.32 MB" costs half.json --batch 4 -o half.ini
-# Broadcasts of all 661,736 floats in each step: those of a sharded optimizer.
+# Broadcasts of all 661,736 floats in each step: those of a sharded optimizer, whose owners update
+# half of the parameters each.
 zcat "$traces/transformer_ddp2.json.gz" |
     awk '/"gloo:broadcast"/ { n = NR } NR == n + 7 { sub("\\[4096\\]", "[661736]") } 1' >zero.json
 expect 0 "a step broadcasts 2.65 MB, as many bytes as it has gradients" costs zero.json --batch 4 -o zero.ini
+holds zero.ini "sharded = optimizer"
+grep -q "^\[broadcast\]" zero.ini && { echo "FAIL: broadcasts are charged twice: $(cat zero.ini)"; failures=$((failures + 1)); }
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
@@ -167,7 +189,6 @@ grep -q "measured/s" beside.txt && { echo "FAIL: compared: $(cat beside.txt)"; f
 # A loader with a free core overlaps with the step, except for taking its batches (8.4 of 230 ms).
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt
-step_of() { grep -v '^#' "$1" | awk -F, '!at { for (i = 1; i <= NF; i++) if ($i == "step_mean_s") at = i; next } { print $at }'; }
 awk "BEGIN { exit !($(step_of without.csv) < $(step_of hidden.csv) && $(step_of hidden.csv) < 1.05 * $(step_of without.csv)) }" ||
     { echo "FAIL: $(cat hidden.txt without.txt)"; failures=$((failures + 1)); }
 # With two cores it is faster than the baseline, whose loader takes time of its single core.

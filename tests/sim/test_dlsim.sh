@@ -222,10 +222,17 @@ expect 0 "$measured" --costs errors.ini --batch 64 --workers 1 --mode none -o d.
 ! "$dlsim" --costs errors.ini --batch 64 --workers 1 --mode none --replicates 2 -o d.csv | grep -q "$measured" ||
     { echo "FAIL: a note of no interval beside one"; failures=$((failures + 1)); }
 
-# States are divided on GPUs only.
+# Processes divide states, threads share them.
 sed '/^cores/a sharded = gradients' errors.ini >divided.ini
-expect 0 "note: [costs] sharded = gradients in divided.ini has no effect: workers on cores each hold and update all" \
+expect 0 "note: states are divided as [costs] sharded = gradients in divided.ini says" \
     --costs divided.ini --batch 64 --workers 2 --mode allreduce -o d.csv
+threads="--workers 2 --set machine.processes=no"
+# shellcheck disable=SC2086
+expect 0 "note: [costs] sharded = gradients in divided.ini has no effect: workers on cores are threads, which each update all" \
+    --costs divided.ini --batch 64 --mode none $threads -o d.csv
+# shellcheck disable=SC2086
+expect 2 "workers on cores are threads here, which share the parameters: [exchange] sharded (mode fsdp)" \
+    --costs errors.ini --batch 64 --mode fsdp $threads -o d.csv
 
 # Number of points: interval is not an option of async, so 2 workers x (2 intervals + 1) x 2 sigmas.
 sized() { # file, workers, intervals, sigmas

@@ -56,6 +56,26 @@ static void gradients_go_in_buckets(void **state)
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
 }
 
+/* Computing takes 1,000,000 ns, each of two processes' half of the update 50,000, all-reduces of 2,000
+ * and 6,000 bytes 40,000 and 80,000, gathers half of that. Processes wait for each collective of
+ * FSDP; with a divided optimizer the first all-reduce is hidden. */
+static void processes_divide_states(void **state)
+{
+    (void)state;
+    static const char costs[] =
+        FIXTURE_COSTS REDUCES "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
+#define SHARDED "mode = allreduce\n[exchange]\nsharded = "
+    const double passes_ns = 1000000, updates_ns = 50000, reduces_ns = 40000 + 80000;
+    assert_near(step_ns(costs, PROCESSES, "mode = fsdp\n"),
+                passes_ns + updates_ns + reduces_ns + 2 * reduces_ns / 2, 1e-9);
+    assert_near(step_ns(costs, PROCESSES, SHARDED "parameters\nreshard_after_forward = no\n"),
+                passes_ns + updates_ns + reduces_ns + reduces_ns / 2, 1e-9);
+    assert_near(step_ns(costs, PROCESSES, SHARDED "gradients\n"),
+                passes_ns + updates_ns + reduces_ns + reduces_ns / 2, 1e-9);
+    assert_near(step_ns(costs, PROCESSES, SHARDED "optimizer\n"),
+                passes_ns + updates_ns + 80000 + reduces_ns / 2, 1e-9);
+}
+
 /* An all-reduce of 8,000 bytes takes 100,000 ns if two processes arrive together, and 30,000 after
  * the last arrival if the other process has waited. Computing takes one of them longer by a factor:
  *
@@ -466,6 +486,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_has_one_all_reduce),
         cmocka_unit_test(gradients_go_in_buckets),
+        cmocka_unit_test(processes_divide_states),
         cmocka_unit_test(buckets_hide_behind_the_backward_pass),
         cmocka_unit_test(a_synchronous_server_takes_its_time),
         cmocka_unit_test(calls_keep_cores_busy),
