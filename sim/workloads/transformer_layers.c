@@ -399,9 +399,11 @@ static void keep_only(dl_architecture_layer *layer, double numbers, double wide,
 }
 
 /* Recomputes as torchtitan's policy "op", which saves the first, third, ... of consecutive
- * products, and attention (torchtitan/distributed/activation_checkpoint.py), and recomputes
- * everything else. */
-static void recompute_products(dl_architecture_layer *layer, const dl_transformer *s)
+ * products, and fused attention (torchtitan/distributed/activation_checkpoint.py), and recomputes
+ * everything else, including the batched products of plain attention. Attention is forward parts
+ * [core, behind). */
+static void recompute_products(dl_architecture_layer *layer, const dl_transformer *s, int core,
+                               int behind)
 {
     const bool apart = projections(s) == 3;
     const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
@@ -409,7 +411,8 @@ static void recompute_products(dl_architecture_layer *layer, const dl_transforme
     const int count = layer->forward.count;
     for (int p = 0, product = 0; p < count; p++) {
         const dl_layer_part *part = &layer->forward.parts[p];
-        const double share = part->attention ? 0 : part->flop > 0 ? again[product++ % 4] : 1;
+        const bool inside = p >= core && p < behind;
+        const double share = part->attention ? 0 : part->flop > 0 && !inside ? again[product++] : 1;
         if (share == 0) continue;
         dl_layer_part *copy = dl_pass_add(&layer->backward, 0, 0, 0, 0);
         *copy = *part;
@@ -417,9 +420,9 @@ static void recompute_products(dl_architecture_layer *layer, const dl_transforme
         copy->numbers *= share;
         if (share < 1) copy->product.rows = 0;
     }
+    const double attended = s->plain ? 0 : s->query_width;
     keep_only(layer,
-              s->tokens *
-                      (s->query_width + (apart ? s->query_width + s->kv_width : qkv) + s->inside) +
+              s->tokens * (attended + (apart ? s->query_width + s->kv_width : qkv) + s->inside) +
                   (s->gated ? 2 : 1) * stream,
               s->fused ? 0 : stream, 0);
 }
@@ -490,7 +493,7 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     } else if (s->recompute == RECOMPUTE_SELECTIVE) {
         add_again(layer, core, behind);
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {
-        recompute_products(layer, s);
+        recompute_products(layer, s, core, behind);
     }
     /* Blocks' inputs have 16 bits, and so do torchao's inputs of products (float8_linear.py,
      * input_hp). */

@@ -438,6 +438,31 @@ static void attention_is_recomputed(void **state)
     free(text);
 }
 
+/* Every second product is repeated: that behind attention, 2 x 3 x 4 x 4 flop, and the last one, 2 x
+ * 3 x 16 x 4. Plain attention, 4 x 3 x 3 x 4, is repeated as a whole; fused attention is saved. */
+static void every_second_product_is_recomputed(void **state)
+{
+    (void)state;
+    const struct {
+        const char *attention;
+        double again;
+    } cases[] = {{"plain", 96 + 384 + 144}, {"fused", 96 + 384}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *none = dl_format("gpt2:layers=1,width=4,heads=2,sequence=3,vocabulary=5,fused=yes,"
+                               "attention=%s",
+                               cases[i].attention);
+        char *text = dl_format("%s,recompute=products", none);
+        dl_architecture kept = make(none), again = make(text);
+        assert_true(near_scaled(dl_pass_flop(&again.layers[1].backward) -
+                                    dl_pass_flop(&kept.layers[1].backward),
+                                cases[i].again, 0, 0));
+        dl_architecture_free(&kept);
+        dl_architecture_free(&again);
+        free(none);
+        free(text);
+    }
+}
+
 /* Heads wider than width / heads, as in Qwen3: 2 heads of 8 make queries of 16 from 4: three
  * matrices 4 x 16 and one of 16 x 4. */
 static void heads_have_a_width_of_their_own(void **state)
@@ -760,6 +785,7 @@ int main(void)
         cmocka_unit_test(a_block_on_two_gpus),
         cmocka_unit_test(a_quarter_of_each_sequence),
         cmocka_unit_test(attention_is_recomputed),
+        cmocka_unit_test(every_second_product_is_recomputed),
         cmocka_unit_test(heads_have_a_width_of_their_own),
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(a_llama_block_as_pytorch_runs_it),
