@@ -122,6 +122,11 @@ static void account(dl_islands *is, int worker, uint32_t task)
         spend(i, DL_SPENT_COPIES, state->end_ns - state->start_ns);
         return;
     }
+    /* The time of a server on the rank's GPU counts as averaging. */
+    const int64_t stopped_ns = i->stopped_ns[rank] < busy_ns ? i->stopped_ns[rank] : busy_ns;
+    spend(i, DL_SPENT_AVERAGE, stopped_ns);
+    busy_ns -= stopped_ns;
+    i->stopped_ns[rank] = 0;
     /* The slowdown of compute by collectives inside a node counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
         const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
@@ -211,6 +216,7 @@ static void begin_step(dl_islands *is, int worker)
     dl_island *i = &is->islands[worker];
     const bool with_update = is->team->workers[worker].updates_at_once;
     memset(i->spent_ns, 0, sizeof i->spent_ns);
+    memset(i->stopped_ns, 0, (size_t)is->ranks * sizeof *i->stopped_ns);
     i->bubble_ns = 0;
     i->waits = false;
     i->works = true;
@@ -431,8 +437,17 @@ void dl_islands_stopped(void *user, int gpu, int change)
     const int at = is->rank_of[gpu];
     if (at < 0) return;
     dl_island *i = &is->islands[at / is->ranks];
-    i->stops[at % is->ranks] += change;
-    change_speed(i, at % is->ranks);
+    const int rank = at % is->ranks;
+    const int64_t now_ns = is->team->engine.now_ns;
+    if (i->stops[rank] == 0) i->stopped_since_ns[rank] = now_ns;
+    i->stops[rank] += change;
+    if (i->stops[rank] == 0) {
+        const uint32_t task = i->run.lanes[dl_island_lane(rank, DL_ISLAND_COMPUTES)].at;
+        if (task != DL_TASK_NONE)
+            i->stopped_ns[rank] +=
+                now_ns - later(i->stopped_since_ns[rank], i->run.tasks[task].start_ns);
+    }
+    change_speed(i, rank);
 }
 
 void dl_islands_reduced(void *user, int number)

@@ -36,7 +36,9 @@ typedef struct dl_island {
     int *stops;    /* [ranks] number of servers' tasks and staged copies that stop the rank's GPUs;
                     * above 0 the rank is stopped */
     double *speed; /* [ranks] speed when not stopped */
-    int weight;    /* number of ranks that each simulated rank represents */
+    int64_t *stopped_since_ns; /* [ranks] start of the first of the current servers' work */
+    int64_t *stopped_ns;       /* [ranks] time of the current task at which servers stopped it */
+    int weight;                /* number of ranks that each simulated rank represents */
     int64_t spent_ns[DL_SPENT_COUNT]; /* total over all ranks in this step so far */
     int64_t bubble_ns;
     int64_t began_ns; /* start of the current step; -1: not started */

@@ -195,6 +195,8 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     i->noise = dl_calloc((size_t)is->gpus, sizeof *i->noise, "GPUs");
     i->factor = dl_calloc(ranks, sizeof *i->factor, "ranks");
     i->stops = dl_calloc(ranks, sizeof *i->stops, "ranks");
+    i->stopped_since_ns = dl_calloc(ranks, sizeof *i->stopped_since_ns, "ranks");
+    i->stopped_ns = dl_calloc(ranks, sizeof *i->stopped_ns, "ranks");
     i->speed = dl_calloc(ranks, sizeof *i->speed, "ranks");
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
     i->collectives =
@@ -345,6 +347,8 @@ static void free_island(const dl_islands *is, int worker)
     free(i->noise);
     free(i->factor);
     free(i->stops);
+    free(i->stopped_since_ns);
+    free(i->stopped_ns);
     free(i->speed);
     free(i->free_ns);
 }

@@ -165,10 +165,18 @@ void dl_gpus_free(dl_gpus *gpus)
 static void on_segment_done(void *user, int worker);
 static void change_speed_of_all(dl_gpus *gpus);
 
+/* What stops the worker's GPU; NULL: nothing ever does. */
+static const dl_gpu_held *held_of(const dl_gpus *gpus, const dl_gpu_worker *w)
+{
+    const int worker = (int)(w - gpus->workers);
+    return gpus->held != NULL ? &gpus->held[dl_gpus_number(gpus, worker)] : NULL;
+}
+
 static void schedule_end(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
     w->since_ns = gpus->config.engine->now_ns;
+    w->serves = w->speed <= 0 && held_of(gpus, w)->servers > 0;
     if (w->speed <= 0) return;
     w->event = dl_engine_after_about(gpus->config.engine, dl_ns_ceil(w->left_ns / w->speed),
                                      on_segment_done, gpus, worker, worker);
@@ -178,8 +186,7 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
-    if (gpus->held != NULL && gpus->held[dl_gpus_number(gpus, (int)(w - gpus->workers))].stops > 0)
-        return 0;
+    if (held_of(gpus, w) != NULL && held_of(gpus, w)->stops > 0) return 0;
     if (gpus->shared)
         return gpus->share[gpus->computing[dl_gpus_number(gpus, (int)(w - gpus->workers))]];
     return (r->running || throughout) && gpus->slows ? 1 / gpus->slowdown : 1;
@@ -313,18 +320,21 @@ static void start_work(dl_gpus *gpus, int worker)
     start_pass(gpus, worker, 0);
 }
 
-/* Counts the time that the worker lost to collectives inside the node since its speed last changed
- * as copying instead of computing. */
+/* Counts the time that the worker has lost since its speed last changed, to collectives inside the
+ * node, to staged copies or to a server on its GPU, as copying or as the server's updates instead
+ * of computing. */
 static void count_slowed(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];
-    if (gpus->slowdown <= gpus->config.workload->overlap_slowdown || gpus->shared || w->speed >= 1)
-        return;
-    const double since_ns = (double)(gpus->config.engine->now_ns - w->since_ns);
+    dl_worker *of = &gpus->team->workers[worker];
+    const bool is_slow = gpus->slowdown > gpus->config.workload->overlap_slowdown;
+    if (gpus->shared || w->speed >= 1 || (w->speed > 0 && !is_slow)) return;
+    const int64_t from_ns =
+        w->since_ns > of->measured_since_ns ? w->since_ns : of->measured_since_ns;
+    const double since_ns = (double)(gpus->config.engine->now_ns - from_ns);
     const int64_t lost_ns = (int64_t)(since_ns * (1 - w->speed));
-    int64_t *spent_ns = gpus->team->workers[worker].spent_ns;
-    spent_ns[DL_SPENT_COMPUTE] -= lost_ns;
-    spent_ns[DL_SPENT_COPIES] += lost_ns;
+    of->spent_ns[DL_SPENT_COMPUTE] -= lost_ns;
+    of->spent_ns[w->speed <= 0 && w->serves ? DL_SPENT_AVERAGE : DL_SPENT_COPIES] += lost_ns;
 }
 
 static void change_speed(dl_gpus *gpus, int worker)
@@ -684,8 +694,10 @@ static void measure(const dl_team *team, dl_usage *usage)
     for (int w = 0; w < team->config.workers; w++) {
         const int64_t *spent_ns = team->workers[w].spent_ns;
         const double own_ns = span_ns - (double)team->workers[w].measured_since_ns;
+        const dl_gpu_held *held = held_of(gpus, &gpus->workers[w]);
+        const double served_frac = held != NULL ? (double)held->served_ns / span_ns : 0;
         const double frac =
-            (double)(spent_ns[DL_SPENT_COMPUTE] + spent_ns[DL_SPENT_UPDATE]) / own_ns;
+            (double)(spent_ns[DL_SPENT_COMPUTE] + spent_ns[DL_SPENT_UPDATE]) / own_ns + served_frac;
         if (frac <= usage->busiest_frac) continue;
         snprintf(name, sizeof name, "gpu of worker %d", w);
         dl_usage_note(usage, name, frac);

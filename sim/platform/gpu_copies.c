@@ -310,6 +310,46 @@ void dl_gpus_pack(dl_gpus *gpus, int worker, double bytes, dl_event_fn done)
     }
 }
 
+static void hold(dl_gpus *gpus, int gpu, int change)
+{
+    dl_gpu_held *held = &gpus->held[gpu];
+    held->stops += change;
+    if (gpus->config.stopped != NULL) {
+        gpus->config.stopped(gpus->config.user, gpu, change);
+    } else if (held->worker >= 0) {
+        gpus->listener->speed_changed(gpus, held->worker);
+    }
+}
+
+void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
+{
+    for (int i = 0; i < 2; i++)
+        if (copy.holds[i] >= 0) hold(gpus, copy.holds[i], change);
+}
+
+/* Whether the work of the shard stops the GPU that it is on. */
+static bool holds_for_server(const dl_gpus *gpus, int shard)
+{
+    return gpus->held != NULL && !gpus->shared && gpus->servers[shard].kind == DL_PLACE_GPU;
+}
+
+void dl_gpus_hold_server(dl_gpus *gpus, int shard, int change)
+{
+    if (!holds_for_server(gpus, shard)) return;
+    const int gpu = dl_place_gpu_number(&gpus->config.options->machine, gpus->servers[shard]);
+    dl_gpu_held *held = &gpus->held[gpu];
+    const int64_t now_ns = gpus->config.engine->now_ns;
+    if (held->servers == 0) held->since_ns = now_ns;
+    held->servers += change;
+    if (held->servers == 0) held->served_ns += now_ns - held->since_ns;
+    hold(gpus, gpu, change);
+}
+
+static void on_launched(void *user, int shard)
+{
+    dl_gpus_hold_server(user, shard, 1);
+}
+
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index)
 {
@@ -322,9 +362,13 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     /* The first gradient is copied, with one read and one write, at the rate of an update. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
-    dl_gpus_hold_server(gpus, shard, 1);
-    dl_network_start(gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
-                     done, gpus, index);
+    const int64_t delay_ns = latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0;
+    if (delay_ns > 0 && holds_for_server(gpus, shard)) {
+        dl_engine_after(gpus->config.engine, delay_ns, on_launched, gpus, shard);
+    } else {
+        dl_gpus_hold_server(gpus, shard, 1);
+    }
+    dl_network_start(gpus->network, class, traffic, delay_ns, done, gpus, index);
 }
 
 void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, double bytes,
@@ -337,29 +381,4 @@ void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, doub
 int dl_gpus_serving_slices(const dl_gpus *gpus)
 {
     return gpus->servers[0].kind == DL_PLACE_GPU ? 1 : gpus->config.server_threads;
-}
-
-static void hold(dl_gpus *gpus, int gpu, int change)
-{
-    dl_gpu_held *held = &gpus->held[gpu];
-    held->stops += change;
-    if (gpus->config.stopped != NULL) {
-        gpus->config.stopped(gpus->config.user, gpu, change);
-    } else if (held->worker >= 0 && held->stops == (change > 0)) { /* the first stop has begun, or
-                                                                    * the last one has ended */
-        gpus->listener->speed_changed(gpus, held->worker);
-    }
-}
-
-void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
-{
-    for (int i = 0; i < 2; i++)
-        if (copy.holds[i] >= 0) hold(gpus, copy.holds[i], change);
-}
-
-void dl_gpus_hold_server(dl_gpus *gpus, int shard, int change)
-{
-    const dl_place at = gpus->servers[shard];
-    if (gpus->held != NULL && !gpus->shared && at.kind == DL_PLACE_GPU)
-        hold(gpus, dl_place_gpu_number(&gpus->config.options->machine, at), change);
 }

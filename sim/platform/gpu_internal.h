@@ -41,6 +41,7 @@ typedef struct dl_gpu_worker {
     uint8_t phase;                 /* a dl_gpu_phase */
     bool in_exchange;              /* waits for the end of an exchange */
     bool fetches;                  /* the worker itself fetches, not its communication thread */
+    bool serves;                   /* at speed 0: a server stops it, not a copy */
     double backward_ns, update_ns; /* parts of its work; update_ns 0: no update */
     double push_bytes;             /* bytes of the current push before compression */
     int64_t rounds;                /* number of collective rounds (or pushes to a server that works
@@ -115,8 +116,11 @@ typedef struct dl_gpu_crowds dl_gpu_crowds;
 
 /* A GPU that stops computing during staged copies and while a server works on it. */
 typedef struct dl_gpu_held {
-    int stops;  /* number of copies and servers that currently stop it */
-    int worker; /* worker on the GPU; -1: none */
+    int stops;         /* number of copies and servers that currently stop it */
+    int servers;       /* number of servers among them */
+    int worker;        /* worker on the GPU; -1: none */
+    int64_t since_ns;  /* start of the first of the current servers' work */
+    int64_t served_ns; /* time of servers' work that has ended */
 } dl_gpu_held;
 
 /* A parameter server that works tensor by tensor (gpu_server.c). */
@@ -329,8 +333,8 @@ void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, doub
 /* Number of slices of a shard, one per thread; 1 on a GPU. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
-/* Starts to serve `bytes` by a thread of the shard; the shard's GPU stops computing. At the end,
- * calls done(gpus, index), which must call dl_gpus_hold_server(gpus, shard, -1). */
+/* Starts to serve `bytes` by a thread of the shard; after its launch (dl_gpus_launched_ns) the
+ * shard's GPU stops computing. At the end, calls done(gpus, index), which must call dl_gpus_hold_server(gpus, shard, -1). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index);
 

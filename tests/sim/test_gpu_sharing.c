@@ -87,10 +87,8 @@ static dl_scenario scenario_of(const char *machine, const char *rest)
 
 /* Runs workers whose thread makes the batch, launches and waits in sequence, like dlprof
  * train's. */
-static dl_run_result run_in_turn(const char *costs_text, int workers, const char *rest)
+static dl_run_result run_in_turn_on(const char *machine, const char *costs_text, const char *rest)
 {
-    char machine[64];
-    snprintf(machine, sizeof machine, "gpus = 0\nworkers = %d\n", workers);
     dl_costs costs = fixture_costs(costs_text);
     dl_scenario scenario = scenario_of(machine, rest);
     scenario.gpu->in_turn = true;
@@ -99,6 +97,13 @@ static dl_run_result run_in_turn(const char *costs_text, int workers, const char
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
     return r;
+}
+
+static dl_run_result run_in_turn(const char *costs_text, int workers, const char *rest)
+{
+    char machine[64];
+    snprintf(machine, sizeof machine, "gpus = 0\nworkers = %d\n", workers);
+    return run_in_turn_on(machine, costs_text, rest);
 }
 
 static double in_turn_step_ns(const char *costs_text, int workers, const char *rest)
@@ -136,6 +141,19 @@ static void an_exchange_is_slower_beside_others(void **state)
         run_in_turn(costs, 2, "[sync]\nmode = async\nwhere = gpu:0\n[noise]\nslow = 1:1000\n");
     const double input_ns = 2 * 14000 + 1200, exchange_ns = 3 * 16000 + 100e3;
     assert_near(1e9 * r.worker_step_s[0], 5000 + input_ns + 2e6 + exchange_ns, 1e-3);
+    dl_run_result_free(&r);
+}
+
+/* Worker 0 computes 100 ms in its only step, in which all 20 updates of worker 1 take its GPU for
+ * 0.1 ms each, but not for their launches of 3 us + 5 us. */
+static void a_launch_does_not_stop_the_gpu(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run_in_turn_on("gpus = 0, 1\nworkers = 2\n", FIXTURE_GPU_COSTS LAUNCHES,
+                       "[sync]\nmode = async\nwhere = gpu:0\n[noise]\nslow = 0:100\n");
+    const double own_ns = 100e6 + 5000 + 3 * 8000 + 100e3, held_ns = 20 * 100e3;
+    assert_near(1e9 * r.worker_step_s[0], own_ns + held_ns, 1e-9);
     dl_run_result_free(&r);
 }
 
@@ -255,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_server_on_the_workers_gpu),
         cmocka_unit_test(each_wait_for_the_gpu_takes_its_launch),
         cmocka_unit_test(an_exchange_is_slower_beside_others),
+        cmocka_unit_test(a_launch_does_not_stop_the_gpu),
         cmocka_unit_test(an_own_step_does_not_slow_the_next_batch),
         cmocka_unit_test(parameters_are_pulled_under_the_lock),
         cmocka_unit_test(a_batch_is_copied_at_a_fixed_time_too),

@@ -151,6 +151,20 @@ static void a_server_on_a_gpu(void **state)
     assert_near(fixture_step_ns(COSTS, "", 4, gpu), 1.1e6 + 2 * 24e3 + 4000, 400e-6);
 }
 
+/* Workers 0 and 1 compute 1 ms a step; the 0.1 ms of each update are the server's also where they
+ * stop worker 0, which computes on its GPU. All that worker 0 does beside is its own update; the
+ * rest of worker 1's time is its copies, its updates and waiting for the lock. */
+static void a_gpu_that_serves_does_not_compute(void **state)
+{
+    (void)state;
+    dl_run_result r = fixture_run_gpus(COSTS, "", 2, 20, "[sync]\nmode = async\nwhere = gpu:0\n");
+    const double all_s = r.worker_step_s[0] + r.worker_step_s[1];
+    assert_true(r.worker_step_s[0] > 1.15e-3); /* is stopped in most of its steps */
+    assert_near(r.part_frac[DL_PART_COMPUTE], 2e-3 / all_s, 1e-9);
+    assert_near(r.part_frac[DL_PART_COMMUNICATION], 2 * 1e-9 * COPY_NS / all_s, 1e-9);
+    dl_run_result_free(&r);
+}
+
 /* Two shards: half of the bytes to each node, with 1 GB/s between them. */
 static void shards_are_on_the_nodes_in_turn(void **state)
 {
@@ -374,6 +388,7 @@ int main(void)
         cmocka_unit_test(without_contention_links_serve_all_at_once),
         cmocka_unit_test(server_threads_share_the_memory),
         cmocka_unit_test(a_server_on_a_gpu),
+        cmocka_unit_test(a_gpu_that_serves_does_not_compute),
         cmocka_unit_test(shards_are_on_the_nodes_in_turn),
         cmocka_unit_test(pageable_copies_are_staged),
         cmocka_unit_test(all_reduce_is_a_collective),

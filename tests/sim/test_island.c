@@ -523,6 +523,8 @@ static void a_server_stops_a_rank(void **state)
         dl_run_result few = run(costs, "layout = pp=2,dp=2\n", 8, rest);
         dl_run_result many = run(more, "layout = pp=2,dp=2\n", 8, rest);
         assert_near(1e6 * (many.step_p50_s - few.step_p50_s), gpu == 0 ? 16 : 8, 1e-3);
+        assert_near(many.part_frac[DL_PART_COMPUTE] * many.step_mean_s,
+                    few.part_frac[DL_PART_COMPUTE] * few.step_mean_s, 1e-6);
         dl_run_result_free(&few);
         dl_run_result_free(&many);
     }
