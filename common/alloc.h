@@ -30,12 +30,12 @@ void *dl_grow(void *block, size_t count, size_t size, const char *purpose);
 void *dl_alloc_aligned(size_t bytes, const char *purpose);
 
 /* Like dl_alloc_aligned, for large vectors that are read together in one loop. Blocks of at least
- * DL_STAGGER_MIN_BYTES start at successive multiples of DL_STAGGER_BYTES modulo DL_STAGGER_COUNT *
- * DL_STAGGER_BYTES (256 KiB), so that two successive blocks are never a multiple of 256 KiB apart:
- * first-level caches that predict the way from address bits (AMD Zen: bits 12 to 27) confuse
- * vectors that are an exact multiple of 256 MiB apart. Requests transparent huge pages for the
- * whole pages of DL_HUGE_PAGE_BYTES in a block, to save address translations in vectors of tens of
- * MB. Thread-safe. Release with dl_free_staggered only, which accepts NULL. */
+ * DL_STAGGER_MIN_BYTES start 64 bytes after successive multiples of DL_STAGGER_BYTES modulo
+ * DL_STAGGER_COUNT * DL_STAGGER_BYTES (256 KiB), so that two successive blocks are never a multiple
+ * of 256 KiB apart: first-level caches that predict the way from address bits (AMD Zen: bits 12 to
+ * 27) confuse vectors that are an exact multiple of 256 MiB apart. Requests transparent huge pages
+ * for the whole pages of DL_HUGE_PAGE_BYTES in a block, to save address translations in vectors of
+ * tens of MB. Thread-safe. Release with dl_free_staggered only, which accepts NULL. */
 enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
 enum { DL_HUGE_PAGE_BYTES = 2 << 20 };
 

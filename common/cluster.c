@@ -18,9 +18,10 @@
 
 #define RANKS_MAX 1000000
 
-/* Environment variables of the launchers; the first row whose variable is set applies: Open MPI;
- * PMI 1 and 2 (MPICH, Intel MPI, srun --mpi=pmi2); PMIx (srun --mpi=pmix). The last row matches any
- * srun, which sets its variables in job steps only, not in the script of sbatch. */
+/* Environment variables of the launchers; the first row whose `rank` is set (in the last row, also
+ * `size`) applies: Open MPI; PMI 1 and 2 (MPICH, Intel MPI, srun --mpi=pmi2); PMIx (srun
+ * --mpi=pmix). The last row matches any srun, which sets its variables in job steps only, not in
+ * the script of sbatch. */
 static const struct {
     const char *name, *rank, *size;
     bool has_mpi;

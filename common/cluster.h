@@ -3,16 +3,17 @@
  *
  * Without a launcher a program is the only rank, and MPI is not loaded: loading would add 1.3 ms to
  * each start, and linking would make packages depend on MPI. With a launcher, dl_cluster_start
- * finds its variables in the environment, loads DL_CLUSTER_LIBRARY (common/cluster_mpi.c, built if
- * CMake finds MPI) and calls MPI_Init_thread. With DLSCALE_MPI=off in the environment each process
- * works alone, for programs started inside another program's job.
+ * finds its variables in the environment and, unless they give a single process, loads
+ * DL_CLUSTER_LIBRARY (common/cluster_mpi.c, built if CMake finds MPI) and calls MPI_Init_thread.
+ * With DLSCALE_MPI=off in the environment each process works alone, for programs started inside
+ * another program's job.
  *
  * Only rank 0 prints: the standard output of other ranks goes to /dev/null, and dl_cluster_end
  * passes their errors to rank 0, so that the job has one message and one exit status.
  *
- * All ranks must make their collective calls (agree, all_gather, broadcast, barrier) in the same
- * order. Any thread may call, one at a time. If a rank dies, the launcher reports rank and host and
- * stops the others. */
+ * All ranks must make their collective calls (agree, same, all_gather, broadcast, barrier) in the
+ * same order. Any thread may call, one at a time. If a rank dies, the launcher reports rank and
+ * host and stops the others. */
 #ifndef DL_COMMON_CLUSTER_H
 #define DL_COMMON_CLUSTER_H
 
@@ -59,23 +60,25 @@ typedef const dl_cluster_calls *(*dl_cluster_entry_function)(void);
 
 /* Sets *function, a pointer to a function, to the library's function `name`; the library stays
  * loaded (see dl_library_function). Returns DL_ERR_UNSUPPORTED if the launcher has no MPI, or the
- * library or the function is missing. */
+ * library or the function is missing or cannot be loaded. */
 dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *function,
                            dl_error *err) DL_MUST_CHECK;
 
 /* Checks that MPI found the ranks started by the launcher. Returns DL_ERR_UNSUPPORTED if `size`,
- * MPI's number, differs: the launcher then belongs to a different MPI than the build, and each
- * process would work alone. */
+ * MPI's number, differs from the launcher's or, where the launcher gives none, does not exceed its
+ * rank: the launcher then belongs to a different MPI than the build, and each process would work
+ * alone. */
 dl_status dl_launcher_check(const dl_launcher *launcher, int size, dl_error *err) DL_MUST_CHECK;
 
 typedef struct dl_cluster {
     int rank, size;
-    const dl_cluster_calls *calls;        /* NULL if size is 1 */
+    const dl_cluster_calls *calls;        /* NULL: MPI was not started, or its start failed */
     char (*hosts)[DL_CLUSTER_HOST_BYTES]; /* [size] host names; NULL if size is 1 */
     int local_rank, local_size;           /* rank and size among the ranks on this host */
     int cpu_count; /* cores for this rank: its affinity mask, divided among this host's ranks with
                     * the same mask; at least 1 */
-    bool failed;   /* the ranks have agreed that the job failed; no more calls follow */
+    bool failed;   /* the job has failed: a rank failed, the ranks differ, or a message was lost; no
+                    * more calls follow */
 } dl_cluster;
 
 /* Called once, at the start of main. Without a launcher, or if it started one process, *cluster is
@@ -86,13 +89,13 @@ typedef struct dl_cluster {
 dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err) DL_MUST_CHECK;
 
 /* Barrier of all ranks with agreement on a status. If this rank failed, returns `status` and keeps
- * *err; else, if another rank failed, returns its status, and on rank 0 *err is its error after
- * "rank 3 on HOST: ". Returns DL_OK only if all ranks succeeded. Without other ranks, returns
- * `status`. */
+ * *err; else, if another rank failed, returns the status of the first such rank, and *err is its
+ * error after "rank 3 on HOST: "; else, if MPI fails, DL_ERR_SYSTEM. Returns DL_OK only if all
+ * ranks succeeded. Without other ranks, or after an earlier failure, returns `status`. */
 dl_status dl_cluster_agree(dl_cluster *cluster, dl_status status, dl_error *err) DL_MUST_CHECK;
 
 /* Checks that all ranks have the same key. Returns DL_ERR_DATA: "WHAT of rank 3 on HOST differs
- * from that of rank 0". */
+ * from that of rank 0"; DL_ERR_SYSTEM if MPI fails. */
 dl_status dl_cluster_same(dl_cluster *cluster, unsigned long long key, const char *what,
                           dl_error *err) DL_MUST_CHECK;
 

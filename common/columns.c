@@ -257,7 +257,7 @@ static void make_cells(text_cells *text, const dl_column_table *table)
     }
 }
 
-/* Returns whether all cells of the first column have a leading blank. */
+/* Returns whether all cells of the first column with a heading have a leading blank. */
 static bool first_has_room(const text_cells *text, const dl_column_table *table)
 {
     size_t first = 0;

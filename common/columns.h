@@ -39,11 +39,12 @@ dl_datum dl_datum_list(const double *list, int64_t count); /* NULL: no value */
 dl_datum dl_datum_owned_list(double *list, int64_t count);
 void dl_datum_free(dl_datum *datum);
 
-/* Display form of a value. */
+/* Display form of a number; counts and texts are displayed unchanged. */
 typedef enum dl_column_form {
     DL_FORM_PLAIN,   /* multiplied by `scale`, with `digits` after the point */
     DL_FORM_PERCENT, /* fraction in per cent, with `digits` after the point */
-    DL_FORM_SIGNED,  /* fraction in per cent, with a sign */
+    DL_FORM_SIGNED,  /* fraction in per cent, with a sign except for 0, and `digits` after the
+                      * point */
     DL_FORM_TIME,    /* seconds, "12.3 ms" */
     DL_FORM_NS,      /* nanoseconds, displayed like DL_FORM_TIME */
     DL_FORM_BYTES,   /* "1.72 GB" */
@@ -65,8 +66,8 @@ struct dl_column {
     int index;    /* argument of `get` */
     size_t offset;
     dl_datum (*get)(const void *row, const dl_column *column);
-    char *(*link)(const void *row); /* returns the link of the cell in HTML, a new string; or
-                                     * NULL */
+    char *(*link)(const void *row); /* returns the URL of the cell's link in HTML, a new string, or
+                                     * NULL; may be NULL */
 };
 
 /* Displayed heading and form of a column, as initializers of dl_column members. */
@@ -153,13 +154,13 @@ char *dl_column_cell_text(const dl_column *column, const void *row);
 bool dl_column_has_values(const dl_column_table *table, const dl_column *column);
 
 /* Returns the displayed value common to all rows in the column, as a new string; NULL if the values
- * differ or there are none. */
+ * differ, a row has none, or there are no rows. */
 char *dl_column_common_text(const dl_column_table *table, const dl_column *column);
 
 /* Prints the columns with a heading and a value in some row as lines of text. Columns are as wide
- * as their cells, texts left-aligned, numbers right-aligned, "-" for no value. The chosen row is
- * marked with '>', and is bold on a terminal. A remark follows its row, or is printed below it if
- * `width` has no room for it. */
+ * as their cells, DL_FORM_TEXT is left-aligned, other forms are right-aligned with "-" for no
+ * value. The chosen row is marked with '>', and is bold on a terminal. A remark follows its row, or
+ * is printed below it if `width` has no room for it. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
 /* dl_column_width returns the width of a column in dl_columns_print; dl_columns_extra returns the

@@ -24,16 +24,17 @@ const char *dl_cpu_name(char *text, size_t bytes);
  * processors other than x86-64 and AArch64. */
 void dl_cpu_flush_subnormals(void);
 
-/* Processor time used since the machine started, in seconds over all processors. */
+/* Processor time, in seconds; except for own_s, since the machine started and over all
+ * processors. */
 typedef struct dl_cpu_usage {
-    double own_s;   /* this process, all threads */
-    double busy_s;  /* all programs, and the kernel */
+    double own_s;   /* this process since its start, all threads */
+    double busy_s;  /* all programs, including this one, and the kernel */
     double steal_s; /* taken by the host of a virtual machine */
     double total_s; /* including idle time */
 } dl_cpu_usage;
 
-/* Returns the current usage, with a resolution of 10 ms ticks; all zero if /proc/stat cannot be
- * read. */
+/* Returns the current usage; except for own_s, in ticks of usually 10 ms. If /proc/stat cannot be
+ * opened, only own_s is not 0. */
 dl_cpu_usage dl_cpu_usage_now(void);
 
 /* Shares of the machine's processor time between two samples: used by other programs, and taken by
@@ -44,7 +45,7 @@ typedef struct dl_cpu_disturbance {
 
 dl_cpu_disturbance dl_cpu_disturbed(const dl_cpu_usage *from, const dl_cpu_usage *to);
 
-/* Signals a spin loop to the core. */
+/* Signals a spin loop to the core; on x86 only. */
 static inline void dl_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

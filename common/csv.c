@@ -12,7 +12,7 @@
 #include "common/names.h"
 #include "common/units.h"
 
-/* Kind of character that ends a cell. */
+/* End of a cell: a comma, the end of the line or text, or a syntax error. */
 typedef enum cell_end { CELL_COMMA, CELL_LINE, CELL_BAD } cell_end;
 
 /* State of the reader. */

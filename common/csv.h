@@ -25,8 +25,9 @@ typedef struct dl_csv {
 } dl_csv;
 
 /* Reads `path`; `csv` must be zeroed. Returns DL_ERR_PARSE with the line for: no column names, an
- * empty or repeated name, a row whose number of cells differs from the number of names, an unclosed
- * quote or one inside an unquoted cell, text after a closing quote, a NUL byte. */
+ * empty or repeated name, names separated by ';' or tabs, a row whose number of cells differs from
+ * the number of names, an unclosed quote or one inside an unquoted cell, text after a closing
+ * quote, a NUL byte. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;

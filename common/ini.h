@@ -2,10 +2,11 @@
  * typed getters or a table of keys (common/keys.h). Every error names file, line, key, value and
  * the expected form.
  *
- * Grammar: [section], key = value, comments from ';' or '#' at the start of a line, or from ' ;'
- * inside one. Blanks around keys and values are ignored. Errors are: a line without '=', text after
- * ']', an empty section name or key, a key repeated in one section, control characters, "key:
- * value". A UTF-8 byte-order mark and CRLF line ends are accepted. */
+ * Grammar: [section], key = value, comments from ';' or '#' at the start of a line, or from ';'
+ * after a blank inside one. Blanks around keys and values are ignored. Errors are: a line without
+ * '=', a missing ']' or text after it, an empty section name or key, a key repeated in one section,
+ * control characters, "key: value". A UTF-8 byte-order mark at the start and CRLF line ends are
+ * accepted. */
 #ifndef DL_COMMON_INI_H
 #define DL_COMMON_INI_H
 
@@ -75,9 +76,9 @@ dl_status dl_ini_each(const dl_ini *ini, const dl_ini_entry *entry, dl_ini_item_
 /* Resolves a path in the file relative to the file's folder. The caller frees it. */
 char *dl_ini_beside(const dl_ini *ini, const char *path);
 
-/* --- the text of a file, with its comments ---
- * The caller owns *text, a malloc'ed string that dl_ini_text_set and dl_ini_text_remove replace.
- * Only the first [section] and the first line of the key are used. */
+/* --- the text of a file, with its comments --- The caller owns *text, a malloc'ed string that
+ * dl_ini_text_set and dl_ini_text_remove replace. All sections of the given name are searched; only
+ * the first line of the key is used. */
 
 /* Returns the key's line in `text`, without leading blanks; NULL if there is none. */
 const char *dl_ini_text_line(const char *text, const char *section, const char *key);
@@ -85,8 +86,9 @@ const char *dl_ini_text_line(const char *text, const char *section, const char *
 /* Returns the key's value without comment and blanks, as a new string; NULL if there is none. */
 char *dl_ini_text_value(const char *text, const char *section, const char *key);
 
-/* Sets the key to `value`, which must not contain a line end: in the key's line, whose comment is
- * lost; else in a new line at the end of its section; else in a new section at the end. */
+/* Sets the key to `value`, which must not contain a line end: in the key's line, whose comment
+ * is lost; else in a new line at the end of the last such section; else in a new section at the
+ * end. */
 void dl_ini_text_set(char **text, const char *section, const char *key, const char *value);
 
 /* Removes the key's line, if it exists; keeps the section's line. */

@@ -45,9 +45,9 @@ typedef struct pool {
     locale_t locale; /* locale of the caller's thread, used by all threads */
     bool leads;      /* this is rank 0 or the only process */
     pthread_mutex_t mutex;
-    pthread_cond_t more; /* signals jobs to another rank's waiting threads */
-    int64_t limit;       /* first job that failed; this and later ones are not started; -1: no job
-                          * is started */
+    pthread_cond_t more; /* ranks other than 0: signals new jobs to waiting threads */
+    int64_t limit;       /* first job that failed; this and later ones are not started; `count`: no
+                          * failure; -1: no job is started */
     dl_status status;    /* status of the job at `limit` */
     dl_error error;
     int running; /* number of threads running a job */
@@ -127,7 +127,7 @@ static bool take_range(pool *p, int64_t most, range *taken)
     return true;
 }
 
-/* Takes the first startable job in another rank's queue; -1: none. */
+/* Ranks other than 0: takes the first job below `limit` from this rank's queue; -1: none. */
 static int64_t take_queued(pool *p)
 {
     while (p->taken < p->queued) {

@@ -2,8 +2,9 @@
  * on all ranks (common/cluster.h).
  *
  * Each thread takes the next job when it has finished one. Rank 0 gives the other ranks jobs in
- * batches of at most 50 ms per thread, smaller towards the end; a rank requests the next batch
- * before it has finished one. On rank 0 the calling thread answers requests and runs no jobs.
+ * batches of about 50 ms per thread (at least one job each), smaller towards the end; a rank
+ * requests the next batch before it has finished one. On rank 0 the calling thread answers requests
+ * and runs no jobs.
  *
  * Each job has a separate result, so results depend neither on the number of threads nor on the
  * number of ranks; only rank 0 has all results. When a job fails, higher-numbered jobs are not
@@ -19,8 +20,8 @@
 #include "common/journal.h"
 #include "common/status.h"
 
-/* Called periodically on rank 0, by one thread at a time. The first call, before any job runs, has
- * the number of jobs in the journal. */
+/* Called on rank 0 before any job runs, with the number of jobs taken from the journal, then after
+ * each finished job; by one thread at a time. */
 typedef void (*dl_progress_fn)(void *user, int64_t done, int64_t count);
 
 typedef struct dl_jobs {

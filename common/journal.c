@@ -139,8 +139,8 @@ static char *aside_path(const char *path, uint64_t key)
     return dl_format("%s.%016llx", path, (unsigned long long)key);
 }
 
-/* Renames another run's journal after that run's key, so that it can resume later, and starts a new
- * one. */
+/* Renames another run's journal after that run's key, so that it can resume later; the next flush
+ * creates a new one. */
 static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
 {
     free(journal->aside); /* set by an earlier call, if the restored journal was also set aside */

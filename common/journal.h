@@ -31,8 +31,8 @@ typedef enum dl_journal_mode {
 extern const char *const dl_journal_modes[]; /* names of the modes, NULL-terminated */
 
 /* Sets *path to "FILE.journal", which the caller frees; NULL for no journal, because `output` is
- * NULL or not a regular file, or because of `mode`. Removes an earlier run's journal if `mode`
- * requires it: DL_ERR_IO if another process holds it. */
+ * NULL or exists and is not a regular file, or because of `mode`. Removes an earlier run's journal
+ * if `mode` requires it: DL_ERR_IO if another process holds it. */
 dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mode,
                             dl_error *err) DL_MUST_CHECK;
 

@@ -6,7 +6,8 @@
 #include "common/units.h"
 
 /* Returns the length of the valid UTF-8 character at text, or 0. Overlong forms, surrogates and
- * codes over U+10FFFF are invalid (Unicode 15, table 3-7); the second byte reveals them. */
+ * codes over U+10FFFF are invalid (Unicode 15, table 3-7); the first or second byte reveals
+ * them. */
 static int utf8_bytes(const unsigned char *text)
 {
     unsigned char lead = text[0];

@@ -59,7 +59,8 @@ static const dl_key *of_another_section(const dl_keys *keys, const char *name)
 }
 
 /* Writes the hint for an unknown section or, with `section`, an unknown key in it: the dlscale name
- * for another program's word, another section that has the key, or the nearest name. */
+ * for another program's word, another section that has the key, a remark about the word, or the
+ * nearest name. */
 static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
                      size_t bytes)
 {

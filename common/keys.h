@@ -56,22 +56,23 @@ typedef struct dl_keys {
     const dl_word *words; /* other programs' words for SECTION.KEY; NULL: none */
 } dl_keys;
 
-/* Returns DL_ERR_NAME, with the nearest name, for the first section or key of the file without a
- * matching row. */
+/* Returns DL_ERR_NAME, with a hint (another section or program's name, or the nearest one), for the
+ * first section of the file without a matching row, else for the first key without one or before
+ * the first section. */
 dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 
 /* Returns the row of a key; `section` may match a pattern ("op conv1.forward"). NULL: none. */
 const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char *name);
 
 /* Finds the row of "SECTION.KEY", or of a "KEY" that only one section has; else returns
- * DL_ERR_NAME, with the nearest name. */
+ * DL_ERR_NAME, with a hint. */
 dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **found,
                         dl_error *err) DL_MUST_CHECK;
 
 /* Reads every key of `owner` except DL_KEY_OWN into *part: the file's value, else the fallback.
- * Without either, leaves the field unchanged or, for a required key, returns DL_ERR_DATA at the
- * line of the section. With `section` reads only rows whose pattern matches it; with NULL, rows
- * whose section is not a pattern. Copies texts. */
+ * Without either, leaves the field unchanged; for a missing required key, returns DL_ERR_DATA at
+ * the line of the section. With `section` reads only rows whose pattern matches it; with NULL,
+ * reads all rows, each in the section of exactly the row's name. Copies texts. */
 dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const char *section,
                        void *part, dl_error *err) DL_MUST_CHECK;
 
@@ -80,8 +81,8 @@ dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const 
 dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
                        const dl_ini_entry *entry, dl_error *err) DL_MUST_CHECK;
 
-/* Finds the index of `text` among the key's choices; else returns DL_ERR_NAME with the nearest
- * one. */
+/* Finds the index of `text` among the key's choices, or of the choice for another program's word;
+ * else returns DL_ERR_NAME with a hint. */
 dl_status dl_key_choice(const dl_key *key, const char *text, int *choice,
                         dl_error *err) DL_MUST_CHECK;
 
@@ -100,10 +101,10 @@ bool dl_key_holds(const dl_key *key, const char *value);
 /* Output form of the table: for a terminal, as Markdown tables, as part of a manual page. */
 typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl_keys_form;
 
-/* Prints one section of the table, or all (NULL); neighbouring sections with the same keys are
- * merged. Returns false if there is no such section. `takes`, unless NULL, writes to text[bytes]
- * the modes that use a key, "" for all. `before` is NULL or a table printed earlier: of a section
- * with the same keys in both tables, only the name is printed. */
+/* Prints one section of the table, or all (NULL), where neighbouring sections with the same keys
+ * are merged. Returns false if there is no such section. `takes`, unless NULL, writes to
+ * text[bytes] the modes that use a key, "" for all. `before` is NULL or a table printed earlier: a
+ * section with the same keys in both tables is printed without its keys. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,

@@ -22,7 +22,7 @@
 
 #include "common/keys.h"
 
-#define DL_MACHINE_MAX_PARTS 1024 /* parts of one type in a node */
+#define DL_MACHINE_MAX_PARTS 1024 /* parts of one type in a node; sections of one type in a file */
 #define DL_MACHINE_MAX_DEPTH 6    /* levels of PCIe switches */
 
 /* Pairs of GPUs in a node that copy without host memory, in addition to pairs joined by NVLink. */
@@ -134,7 +134,7 @@ typedef struct dl_node_kind {
                                    * limit */
     dl_quantity server_bytes_per_s; /* rate of a process that also serves workers on other nodes,
                                      * sent plus received; unknown: limited by the links only */
-    int socket_link;                /* link class; -1 with one socket */
+    int socket_link;                /* link class; -1: not given, with one socket only */
     int nvswitch_link;              /* link class; -1: no NVSwitch */
     dl_quantity nvswitch_sum_frac;  /* fraction of the link's rate for reductions in the NVSwitch, 0
                                     * < frac <= 1; unknown: the switch cannot reduce */
@@ -247,7 +247,7 @@ typedef struct dl_traffic {
 
 typedef struct dl_fabric {
     int kind;         /* dl_fabric_kind */
-    int group_nodes;  /* >= 1, except for a torus */
+    int group_nodes;  /* >= 1 for a fat tree, rails and a dragonfly */
     int pod_groups;   /* 0: the tree has two levels */
     int router_nodes; /* nodes per router of a dragonfly, >= 1 */
     int global_links; /* links between each pair of a dragonfly's groups */
@@ -545,19 +545,21 @@ void dl_machine_set_site_latency(dl_machine *machine, double ns);
 int dl_machine_domains(const dl_machine *machine);
 int dl_machine_domain(const dl_machine *machine, int node);
 
-/* Checks that the switches between nodes are complete, with a slot for each node, after the caller
- * may have changed the number of nodes. Returns DL_ERR_DATA or DL_ERR_RANGE, without a file. */
+/* Checks that the nodes of [traffic] exist and that the switches between nodes are complete, with a
+ * slot for each node, after the caller may have changed the number of nodes. Returns DL_ERR_DATA,
+ * DL_ERR_RANGE or DL_ERR_UNSUPPORTED, without a file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
 /* Checks that an int can hold the number of GPUs, after the caller may have changed the number of
  * nodes. Returns DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
-/* Makes the nodes exchange over TCP, with packets of Ethernet unless the machine has others. */
+/* Makes the nodes exchange over TCP, with Ethernet's MTU of 1500 bytes unless the machine gives
+ * one. */
 void dl_machine_take_tcp(dl_machine *machine);
 
-/* Reads [fabric] slots of a machine file or a scenario into the machine, if given. Returns
- * DL_ERR_RANGE. */
+/* Reads [fabric] slots of a machine file or a scenario into the machine, if given, in place of
+ * earlier ones. Returns DL_ERR_PARSE or DL_ERR_RANGE. */
 dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
                                 dl_error *err) DL_MUST_CHECK;
 
@@ -571,10 +573,11 @@ int dl_machine_nccl(const dl_machine *machine);
 int dl_machine_kind(const dl_machine *machine, int node);
 const dl_node_kind *dl_machine_node(const dl_machine *machine, int node);
 
-/* Returns the first kind with the same links as the node's kind; GPU models may differ. */
+/* Returns the kind that gives the links of a node: kind 0 if the node's kind differs from it only
+ * in GPU models, else the node's kind. */
 int dl_machine_links_kind(const dl_machine *machine, int node);
 
-/* Returns whether the nodes differ in their links. */
+/* Returns whether the nodes' kinds differ in more than GPU models. */
 bool dl_machine_has_unlike_nodes(const dl_machine *machine);
 
 /* Returns whether some node has a port of a class that the first node lacks. */
@@ -589,8 +592,8 @@ int dl_machine_gpus(const dl_machine *machine);
  * node. */
 int dl_machine_find_gpu(const dl_machine *machine, int number, int *index);
 
-/* Returns the number of nodes required for `gpus` GPUs, at least the machine's; added nodes have
- * kind 0. */
+/* Returns the number of nodes required for `gpus` GPUs, at least the machine's; nodes beyond those
+ * of the file have kind 0. */
 int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus);
 
 /* Return the largest number of GPUs, and the smallest number of NICs, over the machine's nodes. */
@@ -604,8 +607,9 @@ const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int in
 /* Returns whether some GPU of the machine has the model with this index. */
 bool dl_machine_has_model(const dl_machine *machine, int model);
 
-/* Calls visit(user, "link nvlink2", key, quantity) for every quantity, known or unknown, that
- * affects simulated times: rates, latencies, fractions of rates; not the peak rates of GPUs. */
+/* Calls visit(user, "link nvlink2", key, quantity) for every quantity that may have bounds, known
+ * or unknown: rates, latencies, fractions of rates, slowdowns. Not visited: the peak rates of GPUs,
+ * [kernels], [fabric], [netswitch], [traffic] and sites. */
 typedef void (*dl_machine_visit_fn)(void *user, const char *section, const dl_key *key,
                                     dl_quantity *quantity);
 void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user);

@@ -33,8 +33,8 @@ enum {
 typedef struct dl_machine_reader {
     dl_machine *machine;
     dl_node_kind *node;  /* node kind being read */
-    const dl_ini *ini;   /* file without the sections of node kinds */
-    const dl_ini *whole; /* complete file */
+    const dl_ini *ini;   /* sections common to all nodes, or dl_machine_view of `node` */
+    const dl_ini *whole; /* complete file; NULL while reading a node */
     dl_error *err;
     struct dl_node_ranges *ranges; /* node ranges that the [nodes ..] sections read so far assign to
                                     * kinds */
@@ -57,9 +57,10 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
 /* Parses "3" or "0-7", numbers below `count`; returns false for another text. */
 bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
 
-/* Returns the sections that apply to nodes of a kind as a separate file: each [SECTION of KIND]
- * replaces the common one, so [gpus 0-3 of t4] becomes [gpus 0-3]. kind = NULL: all sections
- * without a kind. The view borrows keys and values; dl_machine_free_view releases the rest. */
+/* Returns the sections that apply to nodes of a kind as a separate file: first each [SECTION of
+ * KIND], so that [gpus 0-3 of t4] becomes [gpus 0-3], then the common sections that these do not
+ * replace (see `sorts`). kind = NULL: all sections without a kind. The view borrows keys and
+ * values; dl_machine_free_view releases the rest. */
 dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
 void dl_machine_free_view(dl_ini *view);
 

@@ -515,7 +515,8 @@ static int compare_ranges(const void *a, const void *b)
     return (one->first > other->first) - (one->first < other->first);
 }
 
-/* Adds a run that starts at node `first`, unless the kind stays the same. */
+/* Adds a run that starts at node `first`, unless the kind stays the same; a run that starts there
+ * already gets the kind. */
 static void add_run(dl_machine *m, int first, int kind)
 {
     dl_node_run *last = m->run_count > 0 ? &m->runs[m->run_count - 1] : NULL;
