@@ -21,14 +21,14 @@ typedef struct dl_manual {
     const char *see_also; /* "dlsim(1), dlscale-costs(5)" */
 } dl_manual;
 
-/* Writes the page's head, up to the heading of its description. */
+/* Writes the page's head and the section NAME. */
 void dl_man_head(FILE *out, const char *name, int section, const char *title);
 
 void dl_man_heading(FILE *out, const char *title);
 void dl_man_see_also(FILE *out, const char *names);
 
-/* Writes the text wrapped into lines, with roff requests escaped; an empty line starts a
- * paragraph. */
+/* Writes the text wrapped into lines, with roff requests escaped; a newline breaks the line, an
+ * empty line starts a paragraph. */
 void dl_man_text(FILE *out, const char *text);
 
 /* Writes part of a line, escaped, without wrapping or ending it. */

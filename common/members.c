@@ -18,8 +18,8 @@ static void copy_part(char *to, size_t bytes, const char *from, size_t length)
     to[n] = '\0';
 }
 
-/* Reads the value of a conversion as a double: integers beyond 2^53 lose digits, as in most JSON
- * readers. */
+/* Reads the value of a conversion; `number` loses digits of integers beyond 2^53, as most JSON
+ * readers do. */
 static void take_value(dl_member *m, const char *type, va_list *args)
 {
     m->kind = DL_MEMBER_COUNT;

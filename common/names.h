@@ -8,8 +8,8 @@
 
 /* Returns the index of the entry of names[count] that differs from `name` by the fewest
  * single-character edits (Levenshtein; case-insensitive). If none is near (more than half of the
- * letters would have to change), returns the first entry that starts with `name` ("bert":
- * "bert_base"), or -1. */
+ * letters would have to change), returns the first entry that starts with `name`, of at least three
+ * letters ("bert": "bert_base"), or -1. */
 int dl_names_nearest(const char *name, const char *const *names, size_t count);
 
 /* Returns the index of `name` in names[count], or -1. */

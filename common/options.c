@@ -240,7 +240,7 @@ dl_listed_option *dl_options_listed(const dl_command *command)
     return listed;
 }
 
-/* Returns the start column of descriptions: after all left texts except the longest ones. */
+/* Returns the start column of descriptions: after all left texts that end before MOST_INDENT. */
 static int description_indent(const dl_command *command)
 {
     int indent = (int)strlen("      --version") + 2;

@@ -24,8 +24,9 @@ typedef enum dl_option_type {
     DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
     DL_OPTION_REGEX,  /* const char **    extended regular expression (regex.h); borrowed */
     DL_OPTION_CHOICE, /* int *            index into choices[] */
-    DL_OPTION_KIND,   /* int *            0: not given; else 1 + index into choices[]; without an
-                       * argument the first choice. The argument follows '=' or is the next text */
+    DL_OPTION_KIND,   /* int * 0: not given; else 1 + index into choices[]; without an argument the
+                       * first choice. The argument follows '=', or is the next text if that is a
+                       * choice */
     DL_OPTION_LIST    /* dl_text_list *   may be repeated; borrowed from argv */
 } dl_option_type;
 
@@ -109,12 +110,12 @@ typedef struct dl_option {
  * whose targets are in *settings. */
 void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void *settings);
 
-/* Reads an argument into the option's target; a flag becomes true, whatever the text. Returns the
- * errors of dl_options_parse, without the option's name. */
+/* Reads an argument into the option's target; a flag becomes true, whatever the text. Returns
+ * DL_ERR_PARSE, DL_ERR_NAME or DL_ERR_RANGE, without the option's name. */
 dl_status dl_option_read(const dl_option *option, const char *text, dl_error *err) DL_MUST_CHECK;
 
-/* Returns the target's value in the form of a command line; NULL for flags, lists and unset texts.
- * The caller frees it. */
+/* Returns the target's value in the form of a command line; NULL for flags, lists, and texts and
+ * kinds that are not set. The caller frees it. */
 char *dl_option_value(const dl_option *option);
 
 /* For completion: prints the arguments of the option that start with `typed`, one per line. Returns
@@ -141,15 +142,16 @@ typedef struct dl_command {
 
 typedef enum dl_options_action {
     DL_OPTIONS_RUN, /* continue */
-    DL_OPTIONS_DONE /* --help or --version was printed to stdout: exit with 0 */
+    DL_OPTIONS_DONE /* --help, --version or another requested text was printed to stdout: exit with
+                     * 0 */
 } dl_options_action;
 
 /* Parses argv[1..argc-1]. Stores each option's argument in its target immediately, so that after a
- * failure some targets hold new values; `action` and argv stay unchanged. Appends positional
+ * failure some targets hold new values; `action` and argv then stay unchanged. Appends positional
  * arguments to `positional` (borrowed from argv; may be NULL if positional_max is 0); the last
  * occurrence of a repeated option applies. Returns DL_ERR_USAGE for an unknown option (with the
- * nearest name), a missing or superfluous argument, a number that does not parse or lies outside
- * its range, an unknown choice. */
+ * nearest name), a missing or superfluous argument, an empty file name, a value that does not parse
+ * or lies outside its range, an unknown choice. */
 dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action,
                            dl_error *err) DL_MUST_CHECK;
@@ -171,8 +173,8 @@ int dl_command_main(const dl_command *command, int argc, char **argv, dl_command
 dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
                          void *user, dl_error *err) DL_MUST_CHECK;
 
-/* Returns the effective settings as a new string "name=value name=value ..." (flags only if set,
- * texts with spaces quoted); the caller frees it. */
+/* Returns the effective settings as a new string "name=value flag name=value ..." (flags only if
+ * set, texts with spaces quoted); the caller frees it. */
 char *dl_options_dump(const dl_command *command);
 void dl_text_list_free(dl_text_list *list);
 

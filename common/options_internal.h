@@ -13,8 +13,8 @@ char *dl_option_description(const dl_option *option);
 /* An option in the order of --help and the manual page. */
 typedef struct dl_listed_option {
     const dl_option *option;
-    const char *heading; /* heading above the option; NULL: none, as for an option without a
-                          * group */
+    const char *heading; /* heading above the first option of a group; NULL: another option of the
+                          * group, or one without a group */
 } dl_listed_option;
 
 /* Returns all options of the command, group by group: [option_count]; the caller frees the

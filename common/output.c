@@ -320,7 +320,8 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
 /* The file denoted by a path, or the location where it would be created. */
 typedef struct place {
     bool exists; /* `found` is the file if it exists, else its folder */
-    bool known;  /* a regular file or a folder was found; otherwise opening it reports the error */
+    bool known;  /* a regular file or, if it does not exist, its folder was found; otherwise opening
+                  * it reports the error */
     struct stat found;
     char *target, *folder; /* after following symbolic links; NULL: too many links */
 } place;

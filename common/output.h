@@ -25,10 +25,12 @@ typedef struct dl_output {
 dl_status dl_output_open(dl_output *output, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Moves the file to its target. Returns DL_ERR_IO with the system's reason if it was not written
- * completely; the target is then unchanged. Leaves {0} in any case. */
+ * completely; the target is then unchanged, unless it is written directly. Leaves {0} in any
+ * case. */
 dl_status dl_output_close(dl_output *output, dl_error *err) DL_MUST_CHECK;
 
-/* Abandons an output, if any; the target is unchanged. Leaves {0}. */
+/* Abandons an output, if any; the target is unchanged, unless it is written directly. Leaves
+ * {0}. */
 void dl_output_abandon(dl_output *output);
 
 /* Called at the end of a function that wrote `output`: closes it if `status` is DL_OK; else
@@ -48,8 +50,9 @@ dl_status dl_outputs_end(dl_status status, dl_error *err) DL_MUST_CHECK;
 
 /* Called first in a program's main. From this call, control characters printed to standard output
  * and standard error, which may come from file names, appear as "\u001b" instead of reaching the
- * terminal: all of C0 except newline and tab, DEL, C1 as UTF-8, and invalid UTF-8. A write beyond
- * the file size limit (RLIMIT_FSIZE) fails with EFBIG instead of ending the program. */
+ * terminal: all of C0 except newline and tab, DEL, C1 as UTF-8, and bytes that neither start nor
+ * continue a UTF-8 sequence. A write beyond the file size limit (RLIMIT_FSIZE) fails with EFBIG
+ * instead of ending the program. */
 void dl_output_start(void);
 
 /* A file of a command, and its role in messages: "--output", "the cost file". */

@@ -1,9 +1,10 @@
 /* Status codes and error reports, used by all functions that can fail.
  *
- * Every fallible function returns dl_status (0 = success) and takes a dl_error as its last
- * argument, in which it describes the failure. Its other out-parameters are unchanged on failure.
- * Library code never prints and never exits; a program's main() prints the dl_error and converts
- * the code to an exit status (dl_status_exit_code).
+ * Unless stated otherwise, a fallible function returns dl_status (0 = success) and takes a dl_error
+ * as its last argument, in which it describes the failure. Its other out-parameters are unchanged
+ * on failure. Library code neither prints errors nor exits, except when memory is exhausted
+ * (alloc.h); a program's main() prints the dl_error and converts the code to an exit status
+ * (dl_status_exit_code).
  *
  * A broken invariant is not an error but a bug: DL_ASSERT (like assert.h, also enabled in release
  * builds) prints the runtime values and aborts. */
