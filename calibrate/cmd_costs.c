@@ -64,8 +64,7 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     if (status != DL_OK) return status;
     if (known != 1 && known != count) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--batch: want one number, or one for each of the "
-                            "%zu traces",
+                            "--batch: expected one number, or one for each of the %zu traces",
                             count);
     }
     for (; known < count; known++)
@@ -270,7 +269,7 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
     }
     const dl_status status =
         dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                        "it holds %zu training processes, but costs come from one: %s %.300s",
+                        "it holds %zu training processes, but costs are taken from one: %s %.300s",
                         in->count, by != NULL ? "choose" : "give one of", list);
     free(list);
     return status;
@@ -617,45 +616,48 @@ int dl_calibrate_costs(int argc, char **argv)
     settings set = {.output = "costs.ini", .state_bytes = -1, .parameter_bytes = -1};
     const dl_option options[] = {
         DL_OPT_TEXT("batch", 'b', &set.batches, "SAMPLES",
-                    "Samples of a step of the traced worker, one number or one per trace (default: "
-                    "the first dimension of the layers' inputs, where the trace has shapes).",
+                    "Number of samples per step of the traced worker, one number or one per "
+                    "trace (default: the first dimension of the layers' inputs, if the trace has "
+                    "shapes).",
                     .group = "The traced run"),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write.", .group = "Output"),
-        DL_OPT_TEXT("workload", 0, &set.workload, "NAME",
-                    "Name of the workload, for the cost file."),
+        DL_OPT_TEXT("workload", 0, &set.workload, "NAME", "Name of the workload in the cost file."),
         DL_OPT_INT(
             "state-bytes", 0, &set.state_bytes, 0, 1e18, "BYTES",
-            "Bytes of one worker's optimizer state, for modes that exchange it (default: unknown).",
+            "Size of one worker's optimizer state in bytes, for modes that exchange it (default: "
+            "unknown).",
             .group = "The traced run"),
         DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, 0, 1e18, "BYTES",
-                   "Bytes of the parameters (default: those of the collectives, or of the "
-                   "gradients where the trace has shapes)."),
+                   "Size of the parameters in bytes (default: that of the collectives, or of the "
+                   "gradients if the trace has shapes)."),
         DL_OPT_TEXT("parameters", 0, &set.parameters, "COUNT",
                     "Number of the parameters, of 4 bytes each, in place of --parameter-bytes "
                     "(25.6e6, 25.6M)."),
         DL_OPT_TEXT("device", 0, &set.device, "NAME", "Name of the device (default: the trace's)."),
-        DL_OPT_INT(
-            "cores", 0, &set.cores, 0, 1024, "COUNT",
-            "Cores of the traced machine (default: this machine's, if it was the traced one)."),
+        DL_OPT_INT("cores", 0, &set.cores, 0, 1024, "COUNT",
+                   "Number of cores of the traced machine (default: this machine's, if it was "
+                   "the traced one)."),
         DL_OPT_CHOICE(
             "gradients", 0, &set.gradients, gradient_kinds, "KIND",
-            "When gradients are ready, in traces without an all-reduce: ddp, during the backward "
-            "pass in the buckets of PyTorch's DistributedDataParallel; none, not known."),
+            "When gradients are ready, for traces without an all-reduce: ddp, during the "
+            "backward pass in the buckets of PyTorch's DistributedDataParallel; none, unknown."),
         DL_OPT_LIST("copies", 0, &set.copies, "TRACE",
-                    "Trace of dlprof bench --of the same program: how much copies of it slow each "
-                    "other, and its step without a profiler, to which the operations are scaled.",
+                    "Trace of dlprof bench --of of the same program: how much concurrent copies "
+                    "slow each other, and the step without a profiler, to which the operations "
+                    "are scaled.",
                     .group = "Other traces"),
         DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
-                    "For traces without collectives: a trace of any workload on the same type of "
-                    "device, for the slowdown during collectives."),
+                    "Trace of any workload on the same type of device, for the slowdown during "
+                    "collectives if the other traces have none."),
         DL_OPT_FLAG("incomplete", 0, &set.incomplete,
-                    "Also accept steps that lack a forward pass, a backward pass or an update, or "
-                    "consist of one of them to 99 %: inference, workers whose server updates.",
+                    "Also accept steps that lack a forward pass, a backward pass or an update, "
+                    "or that one of them fills to more than 99 %: inference, or workers whose "
+                    "updates a server applies.",
                     .group = "Reading traces"),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Waits for events outside the trace to include: threads, those of the host's "
-                      "threads (an error if the step is then more than 5 % too short); keep, also "
-                      "those of the device; remove, none.",
+                      "Waits for events outside the trace that are part of the step: threads, "
+                      "those of the host's threads (an error if the step is then more than 5 % "
+                      "too short); keep, also those of the device; remove, none.",
                       .group = "Reading traces"),
     };
     const dl_command command = {
@@ -663,10 +665,11 @@ int dl_calibrate_costs(int argc, char **argv)
         .positional = "TRACE...",
         .summary =
             "Take the costs of a step from one rank's trace of any training program (PyTorch, "
-            "Nsight Systems, dlprof run), or from traces at several batch sizes: forward, backward "
-            "and update on the device, the host's time to issue a step, when gradients are ready, "
-            "input, slowdown during collectives. Of PyTorch on cores without a GPU: the parts of a "
-            "step without its waits. From the cost file dlsim predicts more GPUs or processes.",
+            "Nsight Systems, dlprof run), or from traces at several batch sizes: forward, "
+            "backward and update on the device, the host's time to issue a step, when gradients "
+            "are ready, input, slowdown during collectives. For PyTorch on cores without a GPU: "
+            "the parts of a step without its waits. From the cost file, dlsim predicts more GPUs "
+            "or processes.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

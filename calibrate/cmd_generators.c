@@ -35,7 +35,7 @@ static dl_status cell(const dl_csv *csv, size_t row, const char *name, double *v
     dl_status status = dl_csv_number(csv, row, (size_t)column, value, err);
     if (status != DL_OK || isnan(*value) || (*value > 0 && *value < 1e15)) return status;
     return dl_error_set_at(err, DL_ERR_RANGE, csv->path, csv->lines[row],
-                           "%s: a number above 0, not '%s'", name,
+                           "%s: expected a number above 0, not '%s'", name,
                            dl_csv_cell(csv, row, (size_t)column));
 }
 
@@ -167,10 +167,10 @@ int dl_calibrate_generators(int argc, char **argv)
         .program = argv[0],
         .positional = "TABLE",
         .summary =
-            "Fit the costs of a scenario with [generators] to a table (CSV) of parts of steps. "
-            "Columns requests and tokens_per_s: requests in flight on a replica and its tokens a "
-            "second; tokens, gpus and update_s: tokens of an update, GPUs of the trainer and "
-            "seconds. A row may have either or both.",
+            "Fit the costs of a scenario with [generators] to a table (CSV) of measured parts of "
+            "steps. Columns requests and tokens_per_s: requests in flight on a replica, and its "
+            "tokens per second; tokens, gpus and update_s: tokens of an update, GPUs of the "
+            "trainer, and seconds. A row may have either group or both.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -89,7 +89,8 @@ static dl_status show_file(info *all, const char *path, const settings *set, dl_
 
 static dl_status show_clocks(const info *all, dl_error *err)
 {
-    if (all->summary_count < 2) return dl_error_set(err, DL_ERR_USAGE, "--clocks: want two ranks");
+    if (all->summary_count < 2)
+        return dl_error_set(err, DL_ERR_USAGE, "--clocks needs at least two ranks");
     const dl_trace **traces = dl_calloc(all->summary_count, sizeof *traces, "traces");
     dl_rank_clock *clocks = dl_calloc(all->summary_count, sizeof *clocks, "clocks");
     for (size_t i = 0; i < all->summary_count; i++)
@@ -118,7 +119,7 @@ static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;
     if (set->info.json && set->clocks) {
-        return dl_error_set(err, DL_ERR_USAGE, "--clocks has no JSON");
+        return dl_error_set(err, DL_ERR_USAGE, "--clocks cannot be combined with --json");
     }
     dl_status status = DL_OK;
     info all = {.files = dl_calloc(paths->count, sizeof *all.files, "traces")};
@@ -145,15 +146,15 @@ int dl_calibrate_info(int argc, char **argv)
     dl_info_options(&set.info, "Print an array of JSON objects, one per process.", options);
     options[DL_INFO_OPTION_COUNT] = (dl_option)DL_OPT_FLAG(
         "clocks", 0, &set.clocks,
-        "Also compare the ranks' clocks by the ends of their collectives (text only).",
+        "Also compare the ranks' clocks by the ends of their collectives (no JSON).",
         .group = "Output");
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
         .summary = "Summarize traces of other profilers: PyTorch's (Kineto) Chrome-trace JSON, "
-                   "also gzipped, also several in a .tar, Nsight Systems' SQLite exports, and "
-                   ".dlt: where the devices' time went, steps, kernels, copies, collectives by "
-                   "size, gaps of the trace, several ranks side by side.",
+                   "also gzipped or several in a .tar, Nsight Systems' SQLite exports, and .dlt: "
+                   "where the devices' time went, steps, kernels, copies, collectives by size, "
+                   "gaps of the trace, several ranks side by side.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -108,22 +108,25 @@ int dl_calibrate_links(int argc, char **argv)
     static const char *const places[] = {"in", "out", NULL};
     const dl_option options[] = {
         DL_OPT_TEXT("output", 'o', &set.output, "FILE",
-                    "Cost file to write: the collectives' curves, rates of pageable copies."),
+                    "Cost file to write, with the collectives' curves and the rates of pageable "
+                    "copies."),
         DL_OPT_TEXT("costs", 0, &set.base, "FILE",
-                    "Cost file whose other values the output keeps."),
+                    "Cost file whose other values are copied to the output."),
         DL_OPT_CHOICE("place", 0, &set.place, places, "PLACE",
                       "Times of nccl-tests to use for the cost file and the comparison: in place "
                       "or out of place."),
         DL_OPT_TEXT("nodes", 0, &set.nodes, "COUNTS",
-                    "Also write the collectives' curves for these numbers of nodes (with commas), "
-                    "from their growth over three or more counts of nodes in the logs."),
+                    "Also write the collectives' curves for these numbers of nodes "
+                    "(comma-separated), extrapolated from three or more numbers of nodes in the "
+                    "logs."),
         DL_OPT_TEXT("machine", 0, &set.machine, "NAME",
                     "Also compare each collective and copy with this machine, a file or a name "
                     "(dlsim --machines), and print possible causes of differences."),
-        DL_OPT_TEXT("csv", 0, &set.csv, "FILE", "Also write the comparison, one row per size."),
+        DL_OPT_TEXT("csv", 0, &set.csv, "FILE",
+                    "Also write the comparison as CSV, one row per size."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_FLAG("judge", 0, &set.judge,
-                    "Print only the errors on sizes that were left out of the fit."),
+                    "Print only the errors for sizes that were left out of the fit."),
     };
     const dl_command command = {
         .program = argv[0],

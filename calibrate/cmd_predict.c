@@ -205,7 +205,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
     if (status == DL_OK && in.count == 0)
-        status = dl_error_set(err, DL_ERR_DATA, "no trace has operations of a GPU");
+        status = dl_error_set(err, DL_ERR_DATA, "no trace has GPU operations");
     if (status == DL_OK) {
         status = set->together ? predict_together(&in, set, err) : predict_each(&in, set, err);
     }
@@ -235,17 +235,17 @@ int dl_calibrate_predict(int argc, char **argv)
                     "their collectives from the arrivals of the ranks.",
                     .group = "Prediction"),
         DL_OPT_FLAG("align", 0, &set.align,
-                    "With --together: put the ranks on a common clock first, by the ends of their "
-                    "collectives."),
+                    "With --together: first put the ranks on a common clock, by the ends of "
+                    "their collectives."),
         DL_OPT_FLAG("json", 0, &set.json, "Print JSON.", .group = "Output"),
     };
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
         .summary =
-            "Replay a trace with modelled collectives in place of its own. Print the error of the "
-            "mean step: unchanged (replay), without collectives, with the transfers added to that, "
-            "and with transfers and the peers' lateness of other steps put back (modelled).",
+            "Replay a trace with modelled collectives in place of its own. Print the error of "
+            "the mean step: replayed unchanged, without collectives, with all transfers added to "
+            "that, and with modelled transfers and the peers' lateness of other steps.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -156,7 +156,7 @@ static dl_status write_step(replay *r, const settings *set, dl_error *err)
     if (batch == 0)
         return dl_error_set_at(
             err, DL_ERR_USAGE, trace->path, 0,
-            "--step: the trace does not show the samples of a step: give --batch");
+            "--step: the trace does not show the number of samples per step: give --batch");
     dl_status status = dl_replay_scale(&r->run, "collective", 0, NULL, err);
     if (status == DL_OK) status = dl_replay_simulate(&r->run.graph, r->times, err);
     if (status != DL_OK) return status;
@@ -195,7 +195,8 @@ static dl_status replay_together(const dl_text_list *paths, const settings *set,
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
     if (status == DL_OK && in.count < 2)
-        status = dl_error_set(err, DL_ERR_USAGE, "--together: want two ranks, not %zu", in.count);
+        status = dl_error_set(err, DL_ERR_USAGE, "--together needs at least two ranks, not %zu",
+                              in.count);
     if (status == DL_OK) status = dl_trace_inputs_align(&in, err);
     if (status == DL_OK)
         status = replay_traces((const dl_trace *const *)in.traces, in.count, set, follows, err);
@@ -228,8 +229,9 @@ static dl_status check(const dl_text_list *paths, const settings *set, dl_error 
     if (set->step != NULL && (paths->count > 1 || set->together))
         return dl_error_set(err, DL_ERR_USAGE, "--step writes a step of one trace");
     if (set->step == NULL && set->batch > 0)
-        return dl_error_set(err, DL_ERR_USAGE, "--batch is of --step");
-    if (set->brief && set->json) return dl_error_set(err, DL_ERR_USAGE, "--brief has no JSON");
+        return dl_error_set(err, DL_ERR_USAGE, "--batch needs --step");
+    if (set->brief && set->json)
+        return dl_error_set(err, DL_ERR_USAGE, "--brief cannot be combined with --json");
     const dl_file_role outputs[] = {{"--timeline", set->timeline}, {"--step", set->step}};
     return dl_outputs_check_paths(outputs, 2, "a trace", paths->items, paths->count, err);
 }
@@ -246,7 +248,7 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
         status = replay_one_by_one(paths->items[i], set, &follows, err);
     if (set->json) printf("\n]\n"); /* after a failure, closes the array of the earlier replays */
     if (!follows && status == DL_OK)
-        status = dl_error_set(err, DL_ERR_DATA, "no trace has operations of a GPU");
+        status = dl_error_set(err, DL_ERR_DATA, "no trace has GPU operations");
     return status;
 }
 
@@ -255,23 +257,24 @@ int dl_calibrate_replay(int argc, char **argv)
     settings set = {.steps = 40};
     const dl_option options[] = {
         DL_OPT_LIST("without", 0, &set.without, "CLASS",
-                    "Also replay with these taking no time: host, call, external, launch, spacing, "
-                    "kernel, collective, copy, memset, a class of kernels (gemm, convolution, "
-                    "...), or all kernels and calls whose name holds the text.",
+                    "Also replay with this class taking no time: host, call, external, launch, "
+                    "spacing, kernel, collective, copy, memset, a class of kernels (gemm, "
+                    "convolution, ...), or all kernels and calls whose name contains the text.",
                     .group = "What if"),
         DL_OPT_LIST("scale", 0, &set.scale, "CLASS=FACTOR",
-                    "Also replay with these taking FACTOR times as long."),
+                    "Also replay with this class taking FACTOR times as long."),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Waits for events outside the trace to keep: threads, those of the host's "
-                      "threads (those of devices then appear as errors); keep, all; remove, none."),
+                      "Waits for events outside the trace that are kept: threads, those of the "
+                      "host's threads (those of devices then appear as errors); keep, all; "
+                      "remove, none."),
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
-                    "Write the replay, with the changes asked for, as Chrome-trace JSON.",
+                    "Write the replay, with the requested changes, as Chrome-trace JSON.",
                     .group = "Output"),
         DL_OPT_TEXT(
             "step", 0, &set.step, "FILE",
             "Write the median step, without its collectives, for dlsim's [workload] trace."),
         DL_OPT_INT("batch", 0, &set.batch, 1, INT32_MAX, "SAMPLES",
-                   "Samples of that step (default: from the trace)."),
+                   "Number of samples per step in --step (default: from the trace)."),
         DL_OPT_FLAG("json", 0, &set.json, "Print an array of JSON objects, one per process."),
         DL_OPT_FLAG("brief", 0, &set.brief,
                     "Print one line per process: error, critical path, unexplained time."),
@@ -279,8 +282,8 @@ int dl_calibrate_replay(int argc, char **argv)
                     "The processes are ranks of one run: collectives end for all after the last "
                     "one arrives.",
                     .group = "Reading traces"),
-        DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS", "Steps to print; JSON holds all.",
-                   .group = "Output"),
+        DL_OPT_INT("steps", 0, &set.steps, 1, 1000000, "ROWS",
+                   "Number of steps to print; JSON holds all.", .group = "Output"),
     };
     const dl_command command = {
         .program = argv[0],

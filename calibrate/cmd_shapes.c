@@ -67,7 +67,7 @@ int dl_calibrate_shapes(int argc, char **argv)
     settings set = {.output = "machine.ini"};
     const dl_option options[] = {
         DL_OPT_TEXT("machine", 0, &set.machine, "NAME",
-                    "The machine to which the kernels are added: a file or a name (dlsim "
+                    "Machine to which the kernels are added: a file or a name (dlsim "
                     "--machines), of GPUs of one model (default: the cores as one device)."),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Machine file to write."),
     };

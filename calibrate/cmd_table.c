@@ -236,21 +236,21 @@ int dl_calibrate_table(int argc, char **argv)
     settings set = {.cluster = &cluster, .command.rows_have_batches = true};
     const dl_option own[] = {
         DL_OPT_LIST("scenario", 's', &set.scenarios, "FILE",
-                    "Scenario of the rows; its cost file has the known costs. Options of dlsim set "
-                    "its keys, with or without a file. Several: each with its own TABLE and "
-                    "--output, in the same order."),
+                    "Scenario of the rows; its cost file has the known costs. Options of dlsim "
+                    "set its keys, with or without a file. Several scenarios each need their own "
+                    "TABLE and --output, in the same order."),
         DL_OPT_LIST(
             "fit", 0, &set.costs, "KEY,KEY...",
-            "Costs to fit, as section.key or key, also of the machine file, as "
+            "Costs to fit, as SECTION.KEY or KEY, also of the machine file, as in "
             "link.nvlink2.bytes_per_s (default: those missing in the cost file). With several "
-            "scenarios: the costs that they do not share; given once for all, or once for each."),
+            "scenarios: the costs that they do not share, given once for all or once for each."),
         DL_OPT_TEXT("share", 0, &set.share, "KEY,KEY...",
-                    "Costs to fit that have one value in all scenarios, such as a cluster's "
+                    "Costs to fit with one value for all scenarios, such as a cluster's "
                     "network.bytes_per_s."),
         DL_OPT_TEXT("use", 0, &set.use, "USE",
-                    "Use only rows with this value in the column use, such as fitted."),
+                    "Use only rows with this value in the column `use`, such as fitted."),
         DL_OPT_FLAG("near", 0, &set.near,
-                    "Search only from the cost file's values, not everywhere."),
+                    "Start the search only at the cost file's values, not throughout the ranges."),
         DL_OPT_LIST("predict", 0, &set.predict, "FILE",
                     "Also predict the rows of this table, compare with simpler models, and print "
                     "the errors. With several scenarios: once for each."),
@@ -258,14 +258,15 @@ int dl_calibrate_table(int argc, char **argv)
                     "Cost file to write (default: costs.ini)."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_LIST("rows", 0, &set.rows, "FILE",
-                    "Also write the rows with their errors, in the fit and left out of it (CSV). "
-                    "With several scenarios: once for each."),
+                    "Also write the rows with their errors, both in the fit and left out of it "
+                    "(CSV). With several scenarios: once for each."),
         DL_OPT_INT(
             "threads", 0, &set.threads, 0, 1024, "COUNT",
-            "Threads that simulate (default: one per core); the result does not depend on it."),
+            "Number of threads that simulate (default: one per core); the result does not depend "
+            "on it."),
         DL_OPT_CHOICE("journal", 0, &set.journal, dl_journal_modes, "MODE",
-                      "COSTS.journal, the simulations of a stopped fit: resume continues from it, "
-                      "restart discards it; off keeps none."),
+                      "Use of COSTS.journal, which keeps the simulations of a stopped fit: "
+                      "resume continues from it, restart discards it, off writes none."),
     };
     dl_option options[DL_LENGTH(own) + DL_SCENARIO_OPTIONS_ALL];
     memcpy(options, own, sizeof own);
@@ -273,11 +274,11 @@ int dl_calibrate_table(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "[TABLE...]",
-        .summary = "Fit costs of a scenario to a table of measured throughputs or step times (CSV, "
-                   "columns as for dlsim's [measured]), through the simulator without noise. Print "
-                   "errors, residuals, costs that the rows do not determine, and how well each row "
-                   "is predicted from the others. Without TABLE, that of the scenario's [measured] "
-                   "file.",
+        .summary = "Fit costs of a scenario to a table of measured throughputs or step times "
+                   "(CSV, columns as for dlsim's [measured]), by simulation without noise. Print "
+                   "errors, residuals, costs that the rows do not determine, and how well each "
+                   "row is predicted from the others. Without TABLE, the table is that of the "
+                   "scenario's [measured] file.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = DL_TABLE_PARTS_MAX,

@@ -57,7 +57,8 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
         } else if (has_work(trace) || (cores && in->cores)) {
             in->traces[in->count++] = trace;
         } else if (cores) {
-            fprintf(stderr, "%s: %s: it trained on cores, without a device: see dlcal costs\n",
+            fprintf(stderr,
+                    "%s: %s: it is of training on cores, without a device: see dlcal costs\n",
                     program, trace->path);
         } else if (trace->activity_count == 0 && trace->record_count > 0) {
             fprintf(stderr, "%s: %s: it is a recording of dlprof train: see dlcal fit\n", program,
@@ -136,15 +137,17 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
     trace_command given = {.run = run, .user = user, .read = read};
     const dl_option patterns[] = {
         DL_OPT_LIST("collective", 0, &given.collectives, "TEXT=COLLECTIVE",
-                    "Ranges that hold TEXT call a collective (AllReduce, AlltoAll, ...).",
+                    "Text in the names of ranges that call a collective (AllReduce, AlltoAll, "
+                    "...).",
                     .group = "Reading traces"),
         DL_OPT_TEXT("comm-patterns", 0, &given.path, "FILE",
-                    "Kernels and ranges of collectives by libraries that dlcal does not know (INI: "
-                    "docs/formats.md)."),
+                    "INI file of the kernels and ranges that are collectives of libraries "
+                    "unknown to dlcal (docs/formats.md)."),
         DL_OPT_TEXT("rank", 0, &read->rank, "NUMBER",
-                    "Of files with several processes, take that of this rank (Nsight Systems: the "
-                    "number that dlcal info gives it)."),
-        DL_OPT_TEXT("process", 0, &read->process, "PID", "The same by the process's number."),
+                    "Rank to read from files with several processes (Nsight Systems: the number "
+                    "that dlcal info gives it)."),
+        DL_OPT_TEXT("process", 0, &read->process, "PID",
+                    "Process to read from files with several, by its PID."),
     };
     const size_t own = command->option_count, of_steps = hints != NULL ? DL_STEP_OPTION_COUNT : 0;
     const size_t more = of_steps + DL_LENGTH(patterns);

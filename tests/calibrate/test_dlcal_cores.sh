@@ -248,7 +248,7 @@ expect 2 "cnn_ddp1.json.gz: --batch (samples per step) is missing" costs "$trace
 expect 0 "parameter_bytes is unknown" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o cnn.ini
 expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes 4283944 -o cnn.ini
 holds cnn.ini "parameter_bytes = 4283944"
-expect 1 "it trained on cores, without a device: see dlcal costs" replay "$traces/mlp_b16.json.gz"
+expect 1 "it is of training on cores, without a device: see dlcal costs" replay "$traces/mlp_b16.json.gz"
 
 # dlsim reads the file; a step of one worker takes the sum of its operations.
 "$dlsim" --costs mlp.ini --batch 16 --workers 1 --set machine.cores=2 --mode none -o results.csv >out.txt 2>&1 ||

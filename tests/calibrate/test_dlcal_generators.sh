@@ -42,6 +42,6 @@ expect 1 "a whole step does not tell generation from training" generators step.c
 printf 'requests,tokens_per_s\n8,900\n8,910\n' >one.csv
 expect 1 "at least two values of requests are needed" generators one.csv -o no.ini
 printf 'requests,tokens_per_s\n8,-1\n9,910\n' >bad.csv
-expect 1 "bad.csv:2: tokens_per_s: a number above 0" generators bad.csv -o no.ini
+expect 1 "bad.csv:2: tokens_per_s: expected a number above 0" generators bad.csv -o no.ini
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -57,8 +57,8 @@ expect 0 "GPU of a test" info rank1.json.gz
 expect 0 "note: times are whole microseconds" info rank0.json
 expect 0 "rank dev" info rank0.json rank1.json.gz
 expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks rank0.json rank1.json.gz
-expect 2 "want two ranks" info --clocks rank0.json
-expect 2 "--clocks has no JSON" info --clocks --json rank0.json rank1.json.gz
+expect 2 "--clocks needs at least two ranks" info --clocks rank0.json
+expect 2 "--clocks cannot be combined with --json" info --clocks --json rank0.json rank1.json.gz
 expect 0 "Usage: dlcal info" info --clocks --json --help
 expect 0 '"reader": "kineto"' info --json rank0.json
 expect 0 '"name":"AlltoAll","bytes":2000' info --json --collective all_red=AlltoAll rank0.json

@@ -86,10 +86,10 @@ grep -q '"name":"sgemm".*"dur":800' replayed.json || {
     failures=$((failures + 1))
 }
 expect 0 "trace.json                                       3    0.00%    0.00%" replay --brief trace.json
-expect 2 "--brief has no JSON" replay --brief --json trace.json
-expect 2 "want two ranks, not 1" replay --together trace.json
-expect 0 "host.json: it trained on cores, without a device" replay host.json trace.json
-expect 1 "no trace has operations of a GPU" replay host.json
+expect 2 "--brief cannot be combined with --json" replay --brief --json trace.json
+expect 2 "--together needs at least two ranks, not 1" replay --together trace.json
+expect 0 "host.json: it is of training on cores, without a device" replay host.json trace.json
+expect 1 "no trace has GPU operations" replay host.json
 expect 1 "missing.json" replay missing.json
 expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
 expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json

@@ -135,7 +135,7 @@ for command in "costs --batch 32 -o one.ini" info replay predict; do
     # shellcheck disable=SC2086
     tested=$dlcal expect 1 "do not repeat every 9, or not twice: 5 steps" $command --step-period 9 v100.json
     # shellcheck disable=SC2086
-    tested=$dlcal expect 2 "--one-step: not with --step-marks, --step-period" $command --one-step --step-period 3 v100.json
+    tested=$dlcal expect 2 "--one-step cannot be combined with --step-marks or --step-period" $command --one-step --step-period 3 v100.json
 done
 
 # Two steps without marks, each with four micro-batches of 0.6 ms forward and 1.2 ms backward, and
@@ -202,7 +202,7 @@ tested=$dlcal expect 0 "run/9.json" info run
 same() { sed -e 1d -e '/^file = /d' "$1"; } # except for the name of the trace
 diff <(same v100.ini) <(same run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
 cp v100.json run/10.json
-tested=$dlcal expect 1 "2 training processes, but costs come from one: give one of run/10.json, run/9.json" \
+tested=$dlcal expect 1 "2 training processes, but costs are taken from one: give one of run/10.json, run/9.json" \
     costs run --batch 32 -o run.ini
 rm run/*.json
 tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt" costs run --batch 32

@@ -9,12 +9,13 @@ void dl_step_options(dl_step_hints *hints, dl_option *table)
 {
     const dl_option own[DL_STEP_OPTION_COUNT] = {
         DL_OPT_REGEX("step-marks", 0, &hints->marks, "REGEX",
-                     "Ranges and marks that are training steps, as an extended regular expression.",
+                     "Extended regular expression of the ranges and marks that are training "
+                     "steps.",
                      .group = "Reading traces"),
         DL_OPT_INT("step-period", 0, &hints->period, 0, UINT32_MAX, "COUNT",
-                   "Kernels, copies and graph launches of a training step, collectives left out, "
-                   "within a quarter (default: found out)."),
-        DL_OPT_FLAG("one-step", 0, &hints->one_step, "The trace is of one training step."),
+                   "Number of kernels, copies and graph launches per training step, without "
+                   "collectives, within a quarter (default: detected)."),
+        DL_OPT_FLAG("one-step", 0, &hints->one_step, "Treat the trace as a single training step."),
     };
     memcpy(table, own, sizeof own);
 }
@@ -22,7 +23,8 @@ void dl_step_options(dl_step_hints *hints, dl_option *table)
 dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err)
 {
     if (!hints->one_step || (hints->marks == NULL && hints->period <= 0)) return DL_OK;
-    return dl_error_set(err, DL_ERR_USAGE, "--one-step: not with --step-marks, --step-period");
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--one-step cannot be combined with --step-marks or --step-period");
 }
 
 /* Describes the regular steps of the line, for an error message. */
