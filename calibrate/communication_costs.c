@@ -693,6 +693,13 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
                    .error = rate.error,
                    .count = rate.count,
                    .origin = limited ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED};
+    if (isnan(highest->speedup)) {
+        dl_notes_add(notes,
+                     "memory: one thread was not measured, so that %u threads may not have reached "
+                     "its limit: total_bytes_per_s is a lower bound",
+                     highest->threads);
+        return;
+    }
     if (limited) return;
     dl_notes_add(
         notes,

@@ -80,6 +80,22 @@ static void test_average(void **state)
     dl_memory_fit_free(&memory);
 }
 
+/* Without a point of one thread the speedup is unknown, and so is whether the limit was reached. */
+static void test_no_single_thread(void **state)
+{
+    (void)state;
+    dl_comm_point copies[] = {point(1000000, 0, 2, 160000)};
+    dl_memory_fit memory;
+    dl_costs costs;
+    dl_notes notes;
+    fit(copies, 1, NULL, 0, &memory, &costs, &notes);
+    assert_true(fabs(costs.memory_total_bytes_per_s.value - 25e9) < 1);
+    assert_int_equal(costs.memory_total_bytes_per_s.origin, DL_ORIGIN_ASSUMED);
+    assert_contains(notes.lines[0], "one thread was not measured");
+    dl_notes_free(&notes);
+    dl_memory_fit_free(&memory);
+}
+
 static void test_one_thread_says_nothing(void **state)
 {
     (void)state;
@@ -98,6 +114,7 @@ int main(void)
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_lower_bound),
         cmocka_unit_test(test_average),
+        cmocka_unit_test(test_no_single_thread),
         cmocka_unit_test(test_one_thread_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
