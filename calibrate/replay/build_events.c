@@ -142,11 +142,12 @@ static bool add_known(replay_builder *b, const dl_activity *event, const dl_acti
     uint32_t from = DL_REPLAY_NONE, to = DL_REPLAY_NONE;
     for (size_t s = 0; s < b->stream_count; s++) {
         const stream_works *works = &b->streams[s];
-        if (works->stream == event->stream) {
+        const bool is_own = works->stream == event->stream && works->device == event->device;
+        if (is_own) {
             size_t place = replay_launched_before(works, event->start_ns);
             if (place > 0) from = works->nodes[place - 1];
         }
-        if (works->stream == sync->stream && works->stream != event->stream) {
+        if (!is_own && works->stream == sync->stream && works->device == sync->device) {
             size_t place = replay_launched_before(works, call->start_ns);
             if (place < works->count) to = works->nodes[place];
         }

@@ -164,6 +164,31 @@ static void test_event(void **state)
     }
 }
 
+/* Streams of two devices with one number: stream 7 of device 1 waits for stream 7 of device 0. */
+static void test_event_between_devices(void **state)
+{
+    (void)state;
+    dl_trace trace = hand_trace();
+    replay_call(&trace, 1, "cudaLaunchKernel", 0, 4, 1);
+    replay_kernel(&trace, 7, "k", 5, 200, 1);
+    replay_call(&trace, 1, "cudaEventRecord", 4, 2, 2);
+    replay_call(&trace, 1, "cudaStreamWaitEvent", 6, 2, 3);
+    replay_call(&trace, 1, "cudaLaunchKernel", 8, 4, 4);
+    replay_kernel(&trace, 7, "k", 205, 20, 4);
+    trace.activities[trace.activity_count - 1].device = 1;
+    dl_activity *event = replay_add(&trace, DL_ACTIVITY_EVENT, "", 5, 0);
+    event->stream = 7;
+    event->object = 77;
+    dl_activity *wait = replay_add(&trace, DL_ACTIVITY_SYNC, "stream wait", 6, 1);
+    wait->device = 1;
+    wait->stream = 7;
+    wait->object = 77;
+    wait->correlation = 3;
+    replayed r = replay_trace(&trace);
+    assert_int_equal(replayed_edges(&r, DL_REPLAY_EVENT, DL_REPLAY_RECORDED), 1);
+    replayed_free(&r);
+}
+
 /* The wait is for an earlier event: the kernel on 8 starts while the one on 7 runs. */
 static void test_refuted_event(void **state)
 {
@@ -363,13 +388,21 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device_bound), cmocka_unit_test(test_host_bound),
-        cmocka_unit_test(test_unexplained),  cmocka_unit_test(test_missing_launches),
-        cmocka_unit_test(test_event),        cmocka_unit_test(test_refuted_event),
-        cmocka_unit_test(test_timed_event),  cmocka_unit_test(test_blocking_copy),
-        cmocka_unit_test(test_stream_sync),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_busy_quiet),   cmocka_unit_test(test_queue),
-        cmocka_unit_test(test_nested_call),  cmocka_unit_test(test_overlapping_works),
+        cmocka_unit_test(test_device_bound),
+        cmocka_unit_test(test_host_bound),
+        cmocka_unit_test(test_unexplained),
+        cmocka_unit_test(test_missing_launches),
+        cmocka_unit_test(test_event),
+        cmocka_unit_test(test_event_between_devices),
+        cmocka_unit_test(test_refuted_event),
+        cmocka_unit_test(test_timed_event),
+        cmocka_unit_test(test_blocking_copy),
+        cmocka_unit_test(test_stream_sync),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_busy_quiet),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_nested_call),
+        cmocka_unit_test(test_overlapping_works),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
