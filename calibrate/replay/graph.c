@@ -112,7 +112,6 @@ const char *dl_replay_edge_kind_name(dl_replay_edge_kind kind)
         [DL_REPLAY_LAUNCH] = "launch", [DL_REPLAY_EVENT] = "event",
         [DL_REPLAY_SYNC] = "sync",     [DL_REPLAY_QUEUE] = "queue",
         [DL_REPLAY_ROOM] = "room",     [DL_REPLAY_HANDOVER] = "handover",
-        [DL_REPLAY_OTHER] = "other",
     };
     return (unsigned)kind < DL_REPLAY_EDGE_KIND_END ? names[kind] : "unknown";
 }

@@ -43,7 +43,6 @@ typedef enum dl_replay_edge_kind {
      * first work after which there was room */
     DL_REPLAY_ROOM,
     DL_REPLAY_HANDOVER, /* end of a thread's burst -> thread that continued after it */
-    DL_REPLAY_OTHER,    /* added by a caller */
     DL_REPLAY_EDGE_KIND_END
 } dl_replay_edge_kind;
 

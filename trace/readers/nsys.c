@@ -450,9 +450,8 @@ static void read_host_table(dl_nsys *nsys, const char *table, dl_activity_kind k
     nsys_end_rows(nsys, &rows, table);
 }
 
-enum { TEXT = NAME + 1, DOMAIN_ID };
-static const char *const nvtx_columns[] = {"start",  "end",  "globalTid",
-                                           "textId", "text", "domainId"};
+enum { TEXT = NAME + 1 };
+static const char *const nvtx_columns[] = {"start", "end", "globalTid", "textId", "text"};
 #define NVTX_TABLE "NVTX_EVENTS"
 
 static const char *text_of(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows)
