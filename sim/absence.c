@@ -24,7 +24,8 @@ typedef struct dl_absentee {
     bool due;
     int64_t since_ns; /* start of the current absence, or NONE */
     int64_t away_ns;  /* total time of completed absences since the end of the warm-up */
-    int64_t ended_ns; /* compute time up to the end of the worker's last step */
+    int64_t ended_ns; /* compute time up to the end of the worker's last step, or up to the start of
+                       * its latest absence */
     int64_t cut_ns;   /* compute time of aborted steps since the end of the warm-up */
 } dl_absentee;
 

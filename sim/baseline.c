@@ -231,7 +231,8 @@ static void add_axis(char *text, size_t bytes, const char *key, int size)
     if (size > 1) snprintf(text + used, bytes - used, "%s%s=%d", used > 0 ? "," : "", key, size);
 }
 
-/* Appends " (KEY VALUE, KEY VALUE)" with the swept settings of a baseline. */
+/* Appends " (KEY VALUE, KEY VALUE)" with the baseline's swept recomputation and arithmetic, after
+ * "one GPU" or "one worker" if the text is empty. */
 static void add_settings(char *text, const dl_study *study, const dl_variant *variant,
                          const dl_point *baseline)
 {

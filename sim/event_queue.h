@@ -14,8 +14,8 @@
  * Handlers and arguments of events are in a pool, which is accessed when an event enters and
  * leaves, not when its key moves. A cancelled event stays until its time comes, or until more than
  * 128 events are cancelled and they outnumber the pending ones; if all events are near, it is
- * removed immediately. After init, only buckets (on first use) and room for cancelled events are
- * allocated.
+ * removed immediately. After init, memory is allocated only for buckets (on first use), cancelled
+ * events, and the events of dl_event_queue_make_room.
  *
  * Invariant: times are int64 ns, 0 <= now <= each time; all near events come before all far
  * ones. */

@@ -360,7 +360,8 @@ typedef struct changed {
     dl_costs estimated;
 } changed;
 
-/* Makes the change; false if it is impossible or saves no memory. Release with free_changed. */
+/* Makes the change; false if it is impossible or, for selective recomputation, saves no memory.
+ * Release with free_changed. */
 static bool change(changed *c, const dl_scenario *scenario, const dl_costs *costs,
                    const smaller_network *to)
 {

@@ -7,7 +7,8 @@
 
 bool dl_memory_fits(const dl_gpu_memory *memory); /* also true if the need is unknown */
 
-/* Memory that PyTorch's allocator may hold in addition: DL_RESERVE_FRAC of the allocated bytes. */
+/* Memory that PyTorch's allocator may hold in addition: DL_RESERVE_FRAC of the allocated bytes (the
+ * need without the workspace). */
 double dl_memory_reserve_bytes(const dl_gpu_memory *memory);
 
 /* Verdict of --fits and of advice. */
@@ -25,8 +26,8 @@ dl_fit dl_memory_fit(const dl_gpu_memory *memory);
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit);
 
-/* When in a step the stage's memory peaks: "in the loss of micro-batch 1". The caller frees the
- * text. */
+/* When in a step the stage's memory peaks: "in the loss of micro-batch 1"; "" if unknown. The
+ * caller frees the text. */
 char *dl_fits_when(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    int stage, const dl_gpu_memory *memory);
 
@@ -46,7 +47,8 @@ char *dl_fits_content(const dl_gpu_content *content);
 
 /* dl_fits_remedy: changes with which the point fits, "what fits: --batch-per-worker 2,
  * exchange.sharded=gradients (61 GB)", or, if there are none, advice to take more or larger GPUs.
- * dl_fits_text: the memory's content, "; " and the remedy. The caller frees the text. */
+ * If the scenario's generators do not fit, their remedy (dl_generate_remedy). dl_fits_text: the
+ * memory's content, "; " and the remedy. The caller frees the text. */
 char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                      const dl_gpu_memory *memory);
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,

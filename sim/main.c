@@ -64,7 +64,8 @@ static dl_status read_with_length(dl_study *study, char **text, const char *name
     return dl_study_read_text(study, name, *text, strlen(*text), err);
 }
 
-/* Reads the scenario `path` (NULL: none) together with the keys of the command line. */
+/* Reads the scenario `path` (NULL: none) together with the keys of the command line, and writes it
+ * to the file of --save. */
 static dl_status read_study(dl_study *study, const char *path, const dl_settings *set,
                             dl_error *err)
 {
@@ -725,7 +726,8 @@ static dl_status write_machine(const char *path, const dl_settings *set, dl_erro
     return status;
 }
 
-/* Runs options that only list something or use existing results; *done: whether there was one. */
+/* Runs options that simulate no scenario: lists, --save-machine or --draw-machine for a machine
+ * alone, --index. *done: whether there was one. */
 static dl_status run_listing(const dl_settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {

@@ -23,13 +23,15 @@ typedef struct dl_settings {
     const char *save_costs, *save_machine;
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     const char *html, *index, *left_out, *json;
-    int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last row */
+    int64_t threads, seed, point; /* threads 0: one per core; seed -1: the scenario's; point 0: the
+                                   * last row, for --explain the one with most workers */
     bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *solve, *target;
     int advise; /* kind of search, index of advice_kinds; 0: none */
     int goal;
-    /* Limits for --advise; if not given, max_staleness is -1 and the others are 0. */
+    /* Limits for --advise, and the length of training (epochs, tokens, samples). If not given,
+     * max_staleness is -1, max_points 400, and the others are 0. */
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs, tokens;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
@@ -67,7 +69,8 @@ dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_s
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err);
 
 /* Sets *samples to the number of samples of the whole training, from --samples, --tokens, --epochs
- * or the study's target; NaN: not given. */
+ * or the study's target; NaN: not given. DL_ERR_USAGE if several options are given, or if the study
+ * does not say how many samples an epoch or token count is. */
 dl_status dl_settings_samples(const dl_settings *set, const dl_study *study, double *samples,
                               dl_error *err);
 

@@ -180,7 +180,10 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
     const bool layout = set->advise == ADVISE_LAYOUT;
     /* All layouts use all GPUs, so the cheapest is the fastest. */
     const bool cheapest = set->goal == DL_GOAL_COST;
-    enum { NEVER_OF_LAYOUTS = 6 }; /* options of never[] refused for layouts too */
+    enum {
+        NEVER_OF_LAYOUTS = 6
+    }; /* number of options at the start of never[] that layouts refuse
+                                    * too */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);

@@ -103,8 +103,8 @@ typedef struct dl_noise {
     int block_left;    /* trace: factors left in the current block */
 } dl_noise;
 
-/* Index of the measured run that a replicate uses, 0 to run_count - 1; all runs are used equally
- * often. */
+/* Index of the measured run that a replicate uses, 0 to run_count - 1; replicates use all runs
+ * about equally often. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
 /* dl_noise_source_init sets up the noise of a replicate, which borrows what `config` borrows.

@@ -27,10 +27,11 @@ typedef struct dl_pace {
     /* Protected by the mutex: */
     pthread_mutex_t mutex;
     double left, done; /* weights of the remaining work, and of this process's finished work */
-    double least;      /* weight of one step of the heaviest run; an upper bound until the first
-                        * step ends */
+    double least;      /* weight of one step of the heaviest run so far: an upper bound of the
+                        * finished work while `done` is 0 */
     double spent_s;    /* processor time that this process spent on finished work */
-    double estimate_s; /* total time on all threads, past and future; NaN: unknown */
+    double estimate_s; /* run time of the whole command, past and future, on all threads; NaN:
+                        * unknown */
     bool has_said;
     atomic_bool is_over; /* read without the mutex */
 } dl_pace;
@@ -55,8 +56,8 @@ double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const d
 void dl_pace_expect(dl_pace *pace, double weight);
 
 /* Call these before and after a run of `weight` (config.watch = &run->watch); no effect if `pace`
- * is NULL. dl_pace_end returns `status`, or DL_ERR_RANGE with a remedy if the limit ended the
- * run. */
+ * is NULL. dl_pace_end returns `status`, or DL_ERR_RANGE with a remedy if the estimate exceeds the
+ * limit and work is left. */
 void dl_pace_start(dl_pace_run *run, dl_pace *pace, double weight);
 dl_status dl_pace_end(dl_pace_run *run, dl_status status, const char *path, dl_error *err);
 

@@ -4,8 +4,9 @@
 
 /* Finds a root of f(x, user) between `low` < `high`, where f has opposite signs or is zero, by
  * Brent's method (R. P. Brent 1973, Algorithms for Minimization without Derivatives, chapter 4), to
- * within `width`, with at most `rounds` evaluations after those at low and high. A NaN or infinite
- * value of f ends the search. Returns the best x found; `low` if the signs are equal. */
+ * within `width`, with at most `rounds` evaluations after those at low and high. Returns the latest
+ * x found. A NaN or infinite value of f ends the search: returns the x before it (the midpoint if
+ * there is none). Returns `low` if f has the same sign at both ends, or is not finite there. */
 double dl_find_root(double (*f)(double x, void *user), void *user, double low, double high,
                     double width, int rounds);
 

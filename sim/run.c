@@ -54,7 +54,7 @@ static bool has_syncer(const dl_point *point)
     return dl_mode_takes(point->mode, DL_SYNC_SYNCER);
 }
 
-/* Threads on cores: agents, their loaders and a syncer. */
+/* Threads on cores: agents, their loaders, and a syncer whose merge time is not given. */
 static int threads(const dl_scenario *scenario, const dl_point *point)
 {
     const bool merges = has_syncer(point) && !(scenario->syncer.merge_s > 0);
@@ -552,8 +552,8 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     return DL_OK;
 }
 
-/* Sets the distribution of work from the costs; its standard deviation falls with the square root
- * of the number of accumulated batches. Returns memory to be freed with the noise, or NULL. */
+/* Sets the distribution of work from the costs (dl_work_spread_of). Without noise, workers get
+ * expected work: returns it, to be freed with the noise; otherwise NULL. */
 static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
 {
     noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]),

@@ -24,7 +24,8 @@ typedef enum dl_part {
     DL_PART_DISPATCH,
     DL_PART_COMMUNICATION, /* copies: push, pull, all-reduce */
     DL_PART_AVERAGING,     /* averaging, and the update on the server */
-    DL_PART_WAITING,       /* waiting at barriers, for locks and in the core's run queue */
+    DL_PART_WAITING,       /* waiting at barriers, for locks, conditions and the core's run queue,
+                            * and absences */
     DL_PART_INPUT,
     DL_PART_COUNT
 } dl_part;
@@ -53,7 +54,8 @@ typedef struct dl_run_config {
     const dl_point *point;
     uint32_t replicate; /* number of the noise replicate */
     uint32_t draw;      /* number of the cost draw */
-    double compute_log; /* logarithm of a factor on forward, backward and update; 0: none */
+    double compute_log; /* logarithm of a factor on forward, backward, update and bucket copies; 0:
+                         * none */
     bool by_spread;     /* compute_log applies in full to the GPUs of largest spread_log
                          * (dl_model_costs), and to others in proportion to their spread_log */
     bool without_slow;  /* baseline run: ignores the slow worker */
@@ -132,9 +134,9 @@ typedef struct dl_run_result {
     double *worker_step_s; /* [workers] mean step time */
     int64_t *staleness;    /* [staleness_rows x staleness_bins] number of applied gradients by
                             * staleness */
-    int staleness_rows;    /* number of workers, or 1 (all workers pooled) if the table would be too
-                            * large */
-    int staleness_bins;    /* 0: the mode has no staleness */
+    int staleness_rows;    /* number of workers; 1 (all workers pooled) if the table would be too
+                            * large or steps are not logged; 0 without bins */
+    int staleness_bins;    /* 0: no applied gradient has a staleness */
     int64_t *worker_stale_sum, *worker_stale_count; /* [workers] sum and number of the staleness of
                                                      * applied gradients, or NULL */
     int64_t events;
@@ -147,11 +149,12 @@ typedef struct dl_run_result {
 /* Whether replicates of the scenario differ at the same costs. */
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
-/* Simulates the run. DL_ERR_DATA if a step takes no time, if workers wait for one another
- * forever, or if all leave before one has done a step; DL_ERR_RANGE if the run takes more than
- * DL_NS_MAX or its watch ended it. With steady_after, a run whose steps repeat (sim/team.h) ends
- * early and sets only steady_per_s; this does not apply to split models. Release *result with
- * dl_run_result_free. */
+/* Simulates the run. DL_ERR_DATA if a step takes no time, if workers wait for one another forever,
+ * or if all leave before one has done a step; DL_ERR_RANGE if the run takes more than DL_NS_MAX or
+ * its watch ended it; otherwise errors of the GPUs' set-up. With steady_after, a run whose steps
+ * repeat (sim/team.h) ends early and sets only steady_per_s; this does not apply to split models,
+ * recorded steps, loaders, absences, a syncer, or work that differs between steps. Release *result
+ * with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 
@@ -165,8 +168,9 @@ bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, 
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err) DL_MUST_CHECK;
 
-/* GPU memory that the point needs; NaN without GPUs or if the costs do not determine it. If the
- * scenario's generators do not fit, the generators' memory (dl_generate_memory). */
+/* GPU memory that the point needs; NaN without GPUs, if keys give the trainer's rate, or if the
+ * costs do not determine it. If the scenario's generators do not fit, the generators' memory
+ * (dl_generate_memory). */
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
@@ -183,19 +187,21 @@ double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Adds default values for costs that the point (NULL: any point of the scenario) needs but the
- * costs lack, and records them in *made. */
+ * costs lack, and records them in *made. Nothing is needed if the scenario refuses missing
+ * costs. */
 void dl_run_assume(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
                    dl_assumptions *made);
 
-/* The least reliable origin of the costs that the point's run depends on. */
+/* The least reliable origin of the costs and machine values that the point's run depends on. */
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Whether the point's steps start with the collectives of sim/step_collectives.h, provided that the
  * costs have any. */
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point);
 
-/* Whether the point lies outside the range in which the costs were measured: batch per worker,
- * number of co-running instances or, for more than one worker, number of cores. */
+/* Whether the point lies outside the range in which the costs were measured: samples per
+ * micro-batch, number of processes in an exchange, number of co-running instances or, for several
+ * threads on cores, number of cores. False if the trainer's rate is given. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Steps per worker, including warm-up. Without a warm-up in the scenario, its steps are rounded up

@@ -78,8 +78,8 @@ bool dl_run_is_of_processes(const dl_scenario *scenario);
 const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_point *point,
                                               int kind);
 
-/* Whether the workers are processes and the costs have the time of a whole exchange among them:
- * all-reduces, or push and pull with a synchronous server. */
+/* Whether the workers are processes whose exchange is timed as a whole: all-reduces, or, with a
+ * synchronous server, push and pull together, if that was measured. */
 bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Whether the workers are processes that divide the model state (dl_sharded). */

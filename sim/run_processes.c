@@ -147,7 +147,7 @@ void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const 
         late.alone = dl_run_process_cost(costs, point, DL_ALLREDUCE_LATE);
     }
     *ns = *late_ns = 0;
-    /* No exchange, or one worker. */
+    /* No exchange, one worker, or no time for this number of processes. */
     if (!dl_run_reduces(scenario, costs, point) || together.alone == NULL) return;
     *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
     *late_ns = late.alone != NULL

@@ -10,7 +10,7 @@
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
-#define MOVES_LOG 1e-4 /* smaller changes are ignored: the assumption does not matter */
+#define MOVES_LOG 1e-4 /* a row whose rate changes less, as a logarithm, gets no interval */
 #define OVERRUN 16     /* factor by which the fewest steps may exceed the allowed events */
 
 /* A row whose runs are repeated with other costs; rank 0 lists them for all ranks. */
@@ -87,7 +87,7 @@ static int count_of(const dl_variant *variant, const dl_point *point)
     return count;
 }
 
-/* Whether the row has assumptions and, among the rows that ran with its variant and mode, the most
+/* Whether the row has variations and, among the rows that ran with its variant and mode, the most
  * GPUs (or workers on cores); of equal rows, the last one. */
 static bool is_tried(const dl_study *study, const dl_sweep *sweep, size_t number)
 {

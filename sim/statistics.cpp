@@ -9,8 +9,8 @@
 #define BOOST_MATH_ROUNDING_ERROR_POLICY ignore_error
 #define BOOST_MATH_INDETERMINATE_RESULT_ERROR_POLICY ignore_error
 #define BOOST_MATH_PROMOTE_DOUBLE_POLICY true
-/* Boost.Math includes <iostream> for debugging (tools/roots.hpp of 1.74), whose C++ streams would
- * be set up at every start, by a library that nothing else needs. */
+/* Boost.Math includes <iostream> for debugging (tools/roots.hpp of 1.74), which would set up the
+ * C++ streams at every start; nothing else needs them. */
 #define _GLIBCXX_IOSTREAM 1
 
 #include <algorithm>
@@ -206,7 +206,7 @@ double dl_t_quantile(double u, double freedom)
 
 double dl_beta_quantile(double u, double a, double b)
 {
-    /* In double: a simulated step may need one. */
+    /* In double, for speed: each simulated step may need a quantile. */
     namespace policies = boost::math::policies;
     return boost::math::ibeta_inv(a, b, u, policies::policy<policies::promote_double<false>>());
 }

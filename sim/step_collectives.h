@@ -1,14 +1,15 @@
-/* Collectives that precede each step of mode allreduce on GPUs, in sequence, while no GPU computes:
- * the broadcast of the model's buffers ([broadcast] of the costs), and the collectives of a trace
- * of the program other than the gradient exchange ([trace NUMBER] collective_K).
+/* Collectives that precede each step of a mode that reduces gradients on GPUs, in sequence, while
+ * no GPU computes: the broadcast of the model's buffers ([broadcast] of the costs), and the
+ * collectives of a trace of the program other than the gradient exchange ([trace NUMBER]
+ * collective_K).
  *
- * A traced collective's name gives its kind (AlltoAll, AllGather, ...); its bytes, calls and ranks
- * must be known. If it covered all traced ranks, all workers of a point take part; if fewer (layers
- * split over some GPUs, as by Megatron), groups of that many consecutive workers take part, and the
- * group size must divide the number of workers. A worker's bytes grow with its batch; its input of
- * a gather, output of a scatter and buffer of an all-to-all do not depend on the number of workers.
- * As no overlap with compute is assumed, and waits are not included, the result is an upper bound
- * of their transfer times. */
+ * A traced collective's name gives its kind (AlltoAll, AllGather, ...); its bytes and number of
+ * ranks, at least 2, must be known. If it covered all traced ranks, all workers of a point take
+ * part; if fewer (layers split over some GPUs, as by Megatron), groups of that many consecutive
+ * workers take part, and the group size must divide the number of workers. A worker's bytes grow
+ * with its batch, except those of a broadcast; its input of a gather, output of a scatter and
+ * buffer of an all-to-all do not depend on the number of workers. As no overlap with compute is
+ * assumed, and waits are not included, the result is an upper bound of their transfer times. */
 #ifndef DL_SIM_STEP_COLLECTIVES_H
 #define DL_SIM_STEP_COLLECTIVES_H
 

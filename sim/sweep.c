@@ -116,7 +116,7 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     return median;
 }
 
-/* Adds all members, which are doubles, whether counts or means. */
+/* Adds all members of *run, which are doubles, with weight `share`. */
 static void add_rollout(dl_run_result *mean, const dl_rollout_result *run, double share)
 {
     if (mean->rollout == NULL) mean->rollout = dl_calloc(1, sizeof *run, "figures of generators");
@@ -319,8 +319,8 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
 }
 
 /* Computes the row's results from its runs. `base`: runs of its baseline, NULL for no speedup;
- * `interval`: whether to compute intervals; `worth`: number of the baseline's GPUs (or workers)
- * that the row's GPUs are equivalent to. */
+ * `interval`: whether to compute intervals; `worth`: dl_point_worth of the row over that of the
+ * baseline. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
 {

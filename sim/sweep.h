@@ -1,8 +1,9 @@
 /* Runs all points of a study with all replicates on several threads; one row per point.
  *
  * A replicate is one realisation of the noise. Each is run with the undrawn costs: a row's
- * throughput, mean step and speedup are medians over these runs, as a measured point is the median
- * of its runs (a mean would follow the few runs in which the machine was slow). The other figures,
+ * throughput and mean step are medians over these runs, as a measured point is the median of its
+ * runs (a mean would follow the few runs in which the machine was slow), and the speedup is the
+ * ratio of two such medians. Samples, span, updates and events are sums. The other figures,
  * including p50 and p99 of the step, are means over the runs; staleness figures are those of pooled
  * counts; maxima are maxima. Without variation one run is enough. The 95 % interval is that of one
  * such system's throughput. With more than one replicate, each is run again with costs drawn from
@@ -28,7 +29,7 @@
  * of the layout with the fewest GPUs that fits or, where workers divide the parameters, the point
  * with the fewest workers that fits. Rows that differ only in layouts, exchange, recomputation and
  * arithmetic share the baseline whose settings compute fastest; with several GPU models, it uses
- * the fastest GPU.
+ * the fastest GPU. With [generators] it is the same point, generating and training in turn.
  *
  * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no
  * speedup.
@@ -103,7 +104,7 @@ typedef struct dl_sweep {
     size_t row_count;
     int64_t runs, events;
     double seconds;           /* wall time */
-    dl_influence *influences; /* [influence_count] one per assumed value, largest first */
+    dl_influence *influences; /* [influence_count] one per cause of assumptions, largest first */
     size_t influence_count;
     size_t influence_rows_skipped; /* rows not tried because they would have taken too long */
     dl_journal *journal; /* or NULL; to be ended (dl_sweep_end_journal) once results are stored */
@@ -128,17 +129,17 @@ typedef struct dl_sweep_config {
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
 char *dl_study_missing(const dl_study *study, const char **path);
 
-/* Runs all points on all ranks; only rank 0 gets rows. DL_ERR_DATA if costs are missing or a step
- * takes no time; otherwise the errors of dl_jobs_run. Release with dl_sweep_free. */
+/* Runs all points on all ranks; only rank 0 gets rows. DL_ERR_DATA if costs are missing; otherwise
+ * the errors of dl_run, dl_jobs_run and the journal. Release with dl_sweep_free. */
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err) DL_MUST_CHECK;
 
 /* Finds the effects of assumptions on the throughput, cause by cause. Simulates again, for each
  * variant and mode, the row with most GPUs (or workers on cores), and each row with one replicate,
- * whose interval it sets. The runs of a row have 4 to 40 steps and about as many events as the
- * row's own runs or, if that is more, its share of 300 000; a row that needs many more is skipped.
- * Called at the end of dl_sweep_run, on all ranks; in its journal these runs follow the sweep's
- * `runs`. Returns the errors of dl_jobs_run. */
+ * whose interval it sets. The runs of a row have 4 to 40 steps, at most the scenario's, and about
+ * as many events as the row's own runs or, if that is more, its share of 300 000; a row that needs
+ * many more is skipped. Called at the end of dl_sweep_run, on all ranks; in its journal these runs
+ * follow the sweep's `runs`. Returns the errors of dl_jobs_run. */
 dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;

@@ -41,7 +41,8 @@ static double alone_ns(const dl_team *team, int worker)
     return dl_team_compute_ns(team, worker) + config->workload->update_ns;
 }
 
-/* Sets the workers' intervals from step times without noise (config.interval_by_speed). */
+/* Sets the workers' intervals: the point's or, with config.interval_by_speed, intervals in
+ * proportion to speed, from step times without noise. */
 static void set_intervals(dl_team *team)
 {
     const dl_team_config *config = &team->config;
@@ -580,7 +581,7 @@ static void look_for_repetition(dl_team *team)
     }
 }
 
-/* Starts measuring counts of the whole team. */
+/* Restarts the counts of the whole team, at the end of its warm-up. */
 static void start_measuring(dl_team *team)
 {
     team->is_warm = true;

@@ -1,13 +1,13 @@
 /* The workers of one run, and the actions of a sync mode: compute, move bytes, wait for each other.
  *
  * A worker is a thread or a GPU (sim/platform/platform.h) with a small state machine: its mode's
- * advance() is called when the step starts and after each action, and starts exactly one further
- * action. The stage counts from 0 in each step and belongs to the mode.
+ * advance() is called when the step starts and after each action; it starts exactly one further
+ * action or ends the step. The stage counts from 0 in each step and belongs to the mode.
  *
  * Waiting. With a core for each worker, threads spin: all leave a barrier barrier_ns after the last
  * arrival, and the next one in the queue gets the lock lock_ns after its release. With fewer cores
  * they block: the last one to arrive continues immediately; the others wake wakeup_ns later, at the
- * end of their core's queue. A single worker never waits.
+ * end of their core's queue. A single worker never waits at a barrier or for the lock.
  *
  * The lock. Spinning threads get it in FIFO order, and it belongs to its next owner from the
  * release on. For blocking threads it is a mutex: a release frees it and wakes the thread that has
@@ -51,10 +51,10 @@ typedef enum dl_worker_state {
     DL_STATE_UPDATE,  /* optimizer on the worker, after an exchange */
     DL_STATE_PUSH,
     DL_STATE_PULL,
-    DL_STATE_AVERAGE, /* averaging, and the update on the server */
+    DL_STATE_AVERAGE, /* all other exchanges: averaging, summing, and the update on the server */
     DL_STATE_BARRIER,
     DL_STATE_LOCK,
-    DL_STATE_WAIT, /* waits for a condition */
+    DL_STATE_WAIT, /* waits for a condition, or is absent */
     DL_STATE_ALLREDUCE,
     DL_STATE_DISPATCH, /* GPU waits for the host to launch the step */
     DL_STATE_INPUT,    /* waits for its batch of samples */
@@ -145,7 +145,8 @@ typedef struct dl_team_companion {
                                                    * counts from now on */
     void (*close)(dl_team *team);                 /* called when the run stops: cancels pending
                                                    * events */
-    void (*ended)(dl_team *team); /* called when the engine has handled all events */
+    void (*ended)(dl_team *team); /* called when the engine has handled all events, unless the run
+                                   * ended early (dl_team_run) */
     void (*free)(dl_team *team);
 } dl_team_companion;
 
@@ -210,7 +211,7 @@ typedef struct dl_team_config {
     int64_t steady_after;  /* > 0: the run ends once its steps repeat (see Repetition below), but
                             * not before each worker has done this many; requires no noise */
     int64_t interval;      /* averaging interval in steps, after which steps repeat; for
-                            * steady_after */
+                            * steady_after and dl_team_exchanges */
     bool pulls_under_lock; /* workers hold the lock during pulls on every platform, as in dlprof
                             * train */
     bool keeps_logs;       /* logs each step's time and staleness; required by steady_after and a
@@ -270,7 +271,8 @@ typedef struct dl_worker {
     int32_t local_updates; /* local updates since the last exchange, for the mode */
     int32_t interval;      /* local steps between two exchanges, for the mode */
     int32_t warm_up_steps; /* steps done during its warm-up */
-    int32_t dropped;       /* number of steps whose gradient the mode has dropped */
+    int32_t dropped;       /* number of steps since its warm-up whose gradient the mode has
+                            * dropped */
     union {
         int32_t contributions; /* contributions since contributed_version; after the run, those that
                                 * no update includes */
@@ -286,7 +288,7 @@ typedef struct dl_worker {
                                   * cores also input */
 } dl_worker;
 
-/* A worker that waits for a condition. */
+/* An agent that waits for a condition. */
 typedef struct dl_waiting {
     int worker;
     dl_team_condition condition;

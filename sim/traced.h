@@ -22,7 +22,7 @@ const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_poin
 
 /* Predicted step time in seconds of the point that reproduces the trace, on the variant's machine,
  * from a short simulation without noise; NaN if the machine has no such point or is a different
- * one. */
+ * one, if costs are missing, or if the run fails. */
 double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace);
 
 /* The variant's trace with the worst prediction, and the relative error of its throughput
@@ -30,7 +30,7 @@ double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace);
 const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_frac);
 
 /* Whether a prediction of the point leaves the traced collective out, so that no part of the
- * simulation includes its time. */
+ * simulation includes its time; false for one worker. */
 bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
                            const dl_cost_trace *trace, const dl_traced_collective *collective);
 

@@ -51,8 +51,8 @@ static inline void dl_value_scale(dl_value *value, double factor)
     value->high *= factor;
 }
 
-/* Parses a value in the form above. DL_ERR_PARSE; DL_ERR_RANGE for the number; DL_ERR_NAME for the
- * origin or a unit. */
+/* Parses a value in the form above. DL_ERR_PARSE; DL_ERR_RANGE for a number, error, bound or count;
+ * DL_ERR_NAME for the origin or a unit. */
 dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *value,
                          dl_error *err) DL_MUST_CHECK;
 

@@ -3,10 +3,11 @@
  * Work is time on one core at full speed on an otherwise idle machine; traffic is the memory that a
  * piece of work reads and writes, which limits concurrent work (sim/platform/host.h).
  *
- *   operation         fixed + per_sample batch, summed over operations; negative sums count as 0
- *   copy              latency + bytes / bandwidth                    traffic 2 bytes
+ *   operation         fixed + per_sample x batch, summed over operations; negative sums count as 0
+ *   copy              latency + bytes / bandwidth                    traffic 2 x bytes
  *   message           vector / encode + copy of the message + vector / decode
- *   average, update   latency + bytes (vectors / read + 1 / write)   traffic (vectors + 1) bytes */
+ *   average, update   latency + bytes (vectors / read + 1 / write)   traffic (vectors + 1) x bytes
+ */
 #ifndef DL_SIM_WORKLOAD_H
 #define DL_SIM_WORKLOAD_H
 
@@ -70,7 +71,8 @@ typedef struct dl_workload {
  * become 0 (or no limit): check dl_costs_missing first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
-/* Sets the compute times to those of the GPU model with this number in the machine. */
+/* Sets compute, update and bucket times to those of the GPU model with this number in the
+ * machine. */
 void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int model, double batch);
 
 /* Adds the host's wait for the backward pass (DL_READS_BATCH) to per_worker_ns of a micro-batch,
@@ -135,20 +137,22 @@ double dl_side_by_side(const dl_costs *costs, int k, int cores);
 /* Largest k with a known copies_k; 1 if there is none. */
 int dl_sharing_known(const dl_costs *costs);
 
-/* Writes to *drawn the costs with each value drawn from `stream`, with the given value as the
- * median and its standard error:
+/* Writes to *drawn the costs with each value drawn from `stream`:
  *
+ *   undetermined within bounds           uniform between them; of a rate, the inverse is uniform
+ *   assumed, with a 95 % interval        lognormal on either side of the value
  *   above its lower bound, or positive   its distance from that bound, or from 0, is lognormal
  *   between 0 and 1, a share             logit-normal, with the error's slope at the median
  *   at its bound, or negative            normal
  *
- * clamped to the range of its key. Errors of different values are assumed independent, except that
- * the times of one collective are all off by the same number of standard errors. Where collectives
- * were measured in several starts of a benchmark, another start is drawn, the same for all of them:
- * the logarithm of its factor is Student's t times the standard deviation of the measured ones.
- * `stream` NULL: the costs unchanged. *drawn borrows everything from `costs` but its operations,
- * the machine's numbers and the collectives with their times; release it with
- * dl_costs_draw_free. */
+ * The last three have the given value as the median and its standard error, and are clamped to the
+ * range of the key. Errors of different values are assumed independent, except that values of one
+ * cause, and the times of one collective, are all off by the same number of standard errors. Where
+ * collectives were measured in several starts of a benchmark, another start is drawn, the same for
+ * all of them: the logarithm of its factor is Student's t times the standard deviation of the
+ * measured ones. `stream` NULL: the costs unchanged. *drawn borrows everything from `costs` but its
+ * operations, GPU models, the machine's numbers and the collectives with their times; release it
+ * with dl_costs_draw_free. */
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn);
 void dl_costs_draw_free(dl_costs *drawn);
 
@@ -171,7 +175,8 @@ const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, 
  * [gloo] ranks_factor. */
 void dl_costs_draw_other_ranks(dl_costs *drawn, int workers);
 
-/* Whether any value has a standard error, so that draws differ from the costs. */
+/* Whether any value has a standard error or bounds, or a collective has several starts, so that
+ * draws differ from the costs. */
 bool dl_costs_have_errors(const dl_costs *costs);
 
 #endif
