@@ -13,7 +13,8 @@
  * machine is reported to vary too much for a verdict on the predictions. */
 #define DL_ACCURACY_SPREAD_FRAC 0.3
 
-/* Share of the processors taken by others above which the runs are reported as disturbed. */
+/* Share of the processors taken by other programs, or by the host, above which the runs are
+ * reported as disturbed. */
 #define DL_ACCURACY_DISTURBED_FRAC 0.05
 
 typedef struct dl_accuracy {
@@ -52,8 +53,9 @@ typedef struct dl_accuracy {
  * measured or did not run are left out. */
 dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured);
 
-/* Prints the errors and, for repeated points, the noise floor, the number of runs inside the
- * interval, and whether the machine varied too much to judge. */
+/* Prints the errors and the number of runs left out and, for repeated points, the noise floor, the
+ * number of runs inside the interval, the distance of the distributions, and whether the runs were
+ * disturbed or varied too much to judge. */
 void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
 /* Prints the lines of dl_accuracy_print without the errors; prints nothing if no point was repeated
@@ -73,15 +75,15 @@ typedef struct dl_error_sum {
 
 typedef struct dl_errors {
     dl_error_sum use[DL_USE_COUNT]; /* DL_USE_ERROR counts rows only */
-    dl_error_sum left_out; /* all points except DL_USE_ERROR, each predicted without itself */
+    dl_error_sum left_out;          /* points whose error without a fit to them is known */
 } dl_errors;
 
 /* Adds a measured point. left_out_frac is its error with no cost fitted to it; NaN: unknown. */
 void dl_errors_add(dl_errors *errors, dl_measured_use use, int rows, double error_frac,
                    double left_out_frac);
 
-/* Errors of all measured points of a sweep. If no costs were fitted to any row, every point also
- * counts as left out. */
+/* Errors of all measured points of a sweep. If no row was traced or had costs fitted to it, every
+ * point also counts as left out. */
 dl_errors dl_errors_of(const dl_sweep *sweep, const dl_measured *measured);
 
 /* Adds all sums of `more` to `errors`. */
@@ -94,7 +96,8 @@ typedef enum dl_verdict {
     DL_VERDICT_PREDICTED,      /* at least two unseen points */
     DL_VERDICT_TOO_FEW_ROWS,   /* fewer than two unseen points, and at least one unseen or
                                 * contradictory point */
-    DL_VERDICT_REPRODUCED,     /* costs were fitted to all points */
+    DL_VERDICT_REPRODUCED,     /* no unseen or contradictory point, and costs were fitted to at
+                                * least one */
     DL_VERDICT_NO_MEASUREMENT, /* no point but the traced step of the costs */
     DL_VERDICT_COUNT
 } dl_verdict;

@@ -18,7 +18,7 @@
 #define COARSE_EVENTS 400000000
 #define BEAM 3
 #define ROUNDS 8
-#define GAINED 1.002 /* smallest relative gain of an accepted change */
+#define GAINED 1.002 /* smallest gain of a round after which another round follows */
 #define BEYOND_GAIN 1.02
 #define WORKERS_NEAR 2 /* numbers of workers tried in a round on each side of a point */
 
@@ -458,8 +458,8 @@ static dl_status climb(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Resets the point's settings one by one to their simplest values while it keeps nearly all of its
- * score; resets workers and mode too unless keep_choice. */
+/* Resets the point's settings one by one to the simplest values that keep nearly all of its score;
+ * resets workers and mode too unless keep_choice. */
 static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice, dl_error *err)
 {
     static const int order[] = {SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP, ACCUMULATE,

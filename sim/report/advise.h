@@ -2,12 +2,12 @@
  * given limits. The points are simulated; nothing is interpolated.
  *
  * The search starts with every number of workers in every mode at the scenario's other settings.
- * Then, in rounds, it tries every change of one setting (overlap and buckets together) of the best
- * points, and of the fastest points beyond a limit of time, price or efficiency, until no change
- * gains. Then it resets each setting of the best points to its simplest value if that costs less
- * than DL_ADVICE_SIMPLER_FRAC. It simulates the remaining points again with more steps, noise and
- * costs drawn from their standard errors. All points get the same draws, so two points are compared
- * draw by draw. The same seed gives the same advice.
+ * Then, in up to 8 rounds, it tries every change of one setting (overlap and buckets together) of
+ * the best points, and of the fastest points beyond a limit of time, price, efficiency or memory,
+ * until no change gains. Then it resets each setting of the best points to its simplest value if
+ * that costs less than DL_ADVICE_SIMPLER_FRAC. It simulates the remaining points again with more
+ * steps, noise and costs drawn from their standard errors. All points get the same draws, so two
+ * points are compared draw by draw. The same seed gives the same advice.
  *
  * The usual choice, all-reduce or one GPU alone, comes first unless another point's lead is
  * certain: at least DL_ADVICE_SIMPLER_FRAC, also in 97.5 % of the draws and, for a server, also on
@@ -37,7 +37,7 @@ typedef struct dl_advice_config {
     dl_goal goal;
     double
         max_staleness; /* limit on the mean staleness of applied gradients; NaN: 0, or no limit if
-                        * the scenario has a mode with stale gradients */
+                        * the scenario has a lag or a mode with stale gradients */
     int64_t max_batch; /* samples of all workers together; 0: the scenario's largest batch */
     int64_t max_interval;  /* local steps between two averages; 0: the scenario's largest interval,
                             * else 1 */
@@ -60,7 +60,7 @@ typedef struct dl_advice_axis {
     char *section, *key;
     char **values; /* [count], the simplest first; "": the key is left out */
     size_t count;
-    size_t start; /* the scenario's own value */
+    size_t start; /* index of the value that the search starts with */
 } dl_advice_axis;
 
 /* Why a point is not advised. */
@@ -84,12 +84,12 @@ typedef struct dl_advised {
     size_t *at;     /* [axis_count] index of the value on each axis; >= count: the axis does not
                      * apply */
     char *text;     /* scenario with only this point */
-    char *settings; /* "overlap yes, bucket_bytes 25MB"; may be "" */
+    char *settings; /* "overlap yes, bucket_bytes 25 MB"; may be "" */
     char *options;  /* command-line options that turn the scenario into this point */
     dl_out out;
     char *why;     /* reason for DL_OUT_REFUSED and DL_OUT_COSTS; else NULL */
-    dl_row row;    /* of its pointers only rates, error and mode are set; values are NaN if the
-                    * point did not run */
+    dl_row row;    /* of its pointers only rates, error, above and mode are valid; values are NaN if
+                    * the point did not run */
     bool is_final; /* simulated with all steps and draws */
     int gpus;      /* number of GPUs, or of workers on cores */
     double factor; /* factor by which the point needs more samples to reach the target ([target]);
@@ -147,9 +147,10 @@ typedef struct dl_advice {
 } dl_advice;
 
 /* Searches from the study's scenario. Requires the study's costs to be read. DL_ERR_USAGE for a
- * scenario or config that cannot be searched (the text gives the reason), DL_ERR_DATA if no point
- * can be simulated. If all points are beyond the limits, best_count is 0. Release with
- * dl_advice_free. */
+ * scenario or config that cannot be searched (the text gives the reason), DL_ERR_UNFIT if no point
+ * fits into memory, DL_ERR_DATA if no point can be simulated or a needed price is unknown;
+ * otherwise the errors of dl_sweep_run. If all points are beyond the limits, best_count is 0.
+ * Release with dl_advice_free. */
 dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_config *config,
                     dl_error *err) DL_MUST_CHECK;
 void dl_advice_free(dl_advice *advice);

@@ -35,7 +35,8 @@ typedef struct dl_advice_search {
     dl_ini given;                /* the study's text */
     char *text;                  /* the study's text with the mode under its own name */
     dl_ini base;                 /* entries of `text` */
-    size_t searched;             /* number of points simulated by the search */
+    size_t searched;             /* number of points simulated so far, including final
+                                  * simulations */
     int64_t events;
 } dl_advice_search;
 

@@ -252,8 +252,8 @@ static void add_cores(const dl_advice_search *s)
     dl_ini_free_list(items, count);
 }
 
-/* If GPUs differ, adds shares of the batch in proportion to their speed, unless the scenario sets
- * the shares. */
+/* If GPUs differ, adds shares of the batch in proportion to their speed, unless the scenario lists
+ * several kinds of shares. */
 static void add_shares(const dl_advice_search *s)
 {
     if (s->study->variants[0].costs.model_count == 0 ||

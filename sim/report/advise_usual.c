@@ -72,8 +72,8 @@ static double score_of(const dl_advice_search *s, dl_advised *point)
 }
 
 /* Sets on_terms of a server's point from the best of these all-reduce points: those with the
- * point's settings and any buckets, and those among the best points with the same number of
- * workers. */
+ * point's settings and any buckets, and those among the best points with the same number of workers
+ * and the same machine. */
 static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 {
     dl_advice *advice = s->advice;

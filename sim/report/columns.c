@@ -23,7 +23,7 @@ typedef enum group {
     ALL,
     BY_WORKER, /* [scenario] per_worker = yes */
     ON_GPUS,
-    SPLIT,     /* a scenario with [pipeline] */
+    SPLIT,     /* a scenario with [machine] layout or [pipeline] */
     ADVISED,   /* --advise layout */
     AVERAGING, /* a mode with an interval */
     SYNCER,
@@ -33,7 +33,7 @@ typedef enum group {
     GENERATORS,
     TOKENS,   /* [workload] model whose samples are token sequences */
     TRACED,   /* costs with [trace NUMBER] */
-    FITTED,   /* rows marked as fitted or contradictory */
+    FITTED,   /* rows marked as traced, fitted or contradictory */
     LEFT_OUT, /* --left-out */
     EXPLAINED,
     GROUPS
@@ -282,7 +282,7 @@ bool dl_result_may_fail(const dl_result *r)
            r->row->mean.syncer == NULL;
 }
 
-/* Mean time between failures of the row's job, s. */
+/* Mean time between random failures of the row's job, s; 0: no random failures. */
 static double mean_s_of(const dl_result *r)
 {
     const dl_gpu_options *gpu = r->variant->scenario.gpu;
@@ -604,7 +604,8 @@ GETTER(gpus_of_workers, dl_point_gpus(&r->row->point) != r->row->point.workers
                             ? dl_datum_count(dl_point_gpus(&r->row->point))
                             : dl_datum_none())
 
-/* Mean staleness of the stalest worker, if it differs from the overall mean. */
+/* Mean staleness of the stalest worker; empty unless it is at least DIFFERS times the overall
+ * mean. */
 static dl_datum stalest_of(const void *row, const dl_column *column)
 {
     const dl_result *r = row;

@@ -43,8 +43,8 @@ char *dl_generators_answer(const dl_result *best, bool among_several);
  * is in `text` or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
-/* Whether failures can stop the row's job; with a syncer the job continues without a failed
- * worker. */
+/* Whether failures or checkpoints delay the row's job; with a syncer the job continues without a
+ * failed worker. */
 bool dl_result_may_fail(const dl_result *result);
 
 /* Duration and price of the training until its target ([target]), in seconds and US dollars; NaN:

@@ -40,7 +40,7 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio);
 /* Simulates row `number` again with the time of each cost halved and then removed, on up to five of
  * the scenario's replicates and, if a run has at most a million events, with all its steps; reads
  * the study's text and costs anew for each. Sets only why_not if a run has more than five million
- * events. */
+ * events or cannot be repeated. Rows with [generators]: dl_generators_gains. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
 /* dl_generators_gains is dl_gains_simulate for a row with [generators]: it varies times of both
@@ -61,14 +61,14 @@ typedef struct dl_explanation {
                           * workers that reach 90 % of it */
     size_t first,
         drawn; /* first: best of all rows (dl_result_is_better); drawn: row of the series with the
-                * most workers up to 8, for a figure */
+                * most workers up to 8, for a figure; `row` if all have more */
     dl_gains gains; /* gains of `row` */
 } dl_explanation;
 
-/* Explains row `row`; if that is row_count, explains the row with the most workers of a series.
- * Rows that differ only in workers (in weak scaling, also in a proportional batch) form a series.
- * The series with the most measured rows is chosen; among equals, the one with the most workers.
- * Release with dl_explanation_free. */
+/* Explains row `row`; if that is row_count, explains the row with the most workers of a series or,
+ * with [generators], the best of all rows. Rows that differ only in workers (in weak scaling, also
+ * in a proportional batch) form a series. The series with the most measured rows is chosen; among
+ * equals, the one with the most workers. Release with dl_explanation_free. */
 void dl_explanation_find(dl_explanation *explanation, const dl_study *study, const dl_sweep *sweep,
                          const dl_measured *measured, size_t row);
 void dl_explanation_free(dl_explanation *explanation);

@@ -8,9 +8,11 @@
 #include "sim/report/advise.h"
 
 /* Simulates splits of `gpus` with bounds up to the config's largest staleness (mean age; NaN: the
- * scenario's bound), and the best of them with every copying method. Writes all rows to `path` and,
- * unless `out` is NULL, the advice to `out`. *text is the advised scenario, freed by the caller.
- * Errors: those of dl_sweep_run; DL_ERR_DATA if no split is within the largest staleness. */
+ * scenario's bound), or with several in_flight where workers limit them, and the best of them with
+ * every copying method. Writes all rows to `path` and, unless `out` is NULL, the advice to `out`.
+ * *text is the advised scenario, freed by the caller. Errors: those of dl_sweep_run; DL_ERR_USAGE
+ * if generators and trainer share all GPUs; DL_ERR_UNFIT if no split fits; DL_ERR_DATA if no split
+ * is within the largest staleness. */
 dl_status dl_generators_advise(const dl_study *study, const dl_advice_config *config,
                                const char *path, FILE *out, char **text,
                                dl_error *err) DL_MUST_CHECK;

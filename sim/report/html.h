@@ -38,8 +38,8 @@ void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, c
 /* Writes a verbatim text that opens on a click on its title. */
 void dl_html_details(FILE *out, const char *title, const char *text);
 
-/* Writes the columns that have a heading. A row's first cell is a header cell; mark and remark have
- * separate columns at the end; the chosen row has the class "best". */
+/* Writes the columns that have a heading and values. A row's first cell is a header cell; mark and
+ * remark share a column at the end; the chosen row has the class "best". */
 void dl_html_table(FILE *out, const char *caption, const dl_column_table *table);
 
 #endif

@@ -285,7 +285,8 @@ static size_t left(const search *s)
     return most > s->ran ? most - s->ran : 0;
 }
 
-/* Simulates the layouts of one reference kind until the fastest is known. */
+/* Simulates the layouts of one reference kind until the fastest is known or max_points are
+ * simulated. */
 static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -378,7 +379,8 @@ static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
     return status;
 }
 
-/* Sets the steps and draws per layout that the event budget allows, given the events per run. */
+/* Sets the steps and draws per layout that the event budget allows, given the events of one run of
+ * each layout together. */
 static void plan(search *s, double events)
 {
     dl_study *all = &s->advice->study;

@@ -10,7 +10,7 @@
 /* Outcome of each layout in the search. */
 typedef enum dl_layout_fate {
     /* not simulated: the lower bound of its step time (dl_run_least_ns) exceeds the step times in
-     * the result */
+     * the result, or max_points ended the search */
     DL_LAYOUT_WAITS,
     DL_LAYOUT_UNFIT, /* does not fit into memory (dl_memory_fit) */
     DL_LAYOUT_UNCACHED,
@@ -35,7 +35,8 @@ typedef struct dl_layout_advice {
     dl_study study; /* one variant per layout simulated with draws, the fastest first */
     dl_sweep sweep; /* their rows */
     size_t counts[DL_LAYOUT_FATES], count;
-    size_t usual[DL_LAYOUT_USUALS]; /* row of each reference; row_count: none fits */
+    size_t usual[DL_LAYOUT_USUALS]; /* row of each reference, or of a layout equal to it; row_count:
+                                     * none fits */
     char *given;                    /* the scenario's layout; NULL: none */
     size_t given_count;             /* number of layouts that `given` allows */
     char **options;                 /* [row_count] command-line options that produce the row */
@@ -47,15 +48,16 @@ typedef struct dl_layout_advice {
 } dl_layout_advice;
 
 /* Simulates the layouts of all GPUs that fit with the allocator's reserve (--fits: yes), each
- * without noise for one step after a warm-up, in ascending order of the lower bounds of their
- * steps, until no remaining layout can be among the 20 best or max_points are simulated. Then
- * simulates these 20 and the best reference layouts with noise and drawn costs, the same draws for
- * all. Layouts whose steps differ by at most 0.5 % and which differ only in the order of axes,
- * schedule, chunks or sharding among workers count as one: the fastest, whose row gives the number
- * of layouts equal to it. The scenario's lists of micro_batch, recompute, schedule, chunks and
- * sharded replace the values tried. tp must divide the GPUs of a node. `advice` must be zeroed;
- * release it with dl_layout_advice_free, also after an error. DL_ERR_USAGE for a scenario that
- * cannot be searched, DL_ERR_UNFIT with a remedy if nothing fits; the errors of dl_sweep_run. */
+ * without noise for one step after a warm-up: first the reference layouts, then the others in
+ * ascending order of the lower bounds of their steps, until no remaining layout can be among the 20
+ * best or max_points are simulated. Then simulates these 20 and the best reference layouts with
+ * noise and drawn costs, the same draws for all. Layouts whose steps differ by at most 0.5 % and
+ * which differ only in the order of axes, schedule, chunks or sharding among workers count as one:
+ * the fastest, whose row gives the number of layouts equal to it. The scenario's lists of
+ * micro_batch, recompute, schedule, chunks and sharded replace the values tried. tp must divide the
+ * GPUs of a node. `advice` must be zeroed; release it with dl_layout_advice_free, also after an
+ * error. DL_ERR_USAGE for a scenario that cannot be searched, DL_ERR_UNFIT with a remedy if nothing
+ * fits, DL_ERR_DATA if no layout is possible; the errors of dl_sweep_run. */
 dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
                             const dl_advice_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_layout_advice_free(dl_layout_advice *advice);

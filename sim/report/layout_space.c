@@ -247,7 +247,7 @@ static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
 }
 
 /* Lists the factorizations of the number of GPUs into tp (within a node), pp (at most the number of
- * layers), fsdp and dp, each with all settings. */
+ * layers), fsdp and dp, with cp = 1, each with all settings. */
 static void list_layouts(dl_layout_space *s)
 {
     const dl_scenario *scenario = s->scenario;

@@ -81,8 +81,8 @@ typedef enum dl_measure {
 
 /* Measurements of one point. */
 typedef struct dl_measured {
-    int runs;                       /* rows of this point with values; 0: none, and all values are
-                                     * NaN */
+    int runs;                       /* rows of this point with values that are used; 1 for a traced
+                                     * step; 0: none, and all values are NaN */
     int failed_runs;                /* rows with the word `error` */
     int disturbed_runs;             /* rows left out, as over DL_MEASURED_DISTURBED_FRAC of the
                                      * processors was taken */

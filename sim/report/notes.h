@@ -1,5 +1,5 @@
-/* Notes on a study beside its results: unknown costs, which are left out; costs of another GPU,
- * scaled or not; and traces. */
+/* Notes on a study beside its results, among them: unknown costs, which are left out; costs that
+ * are estimated or of another GPU; settings without effect; and traces. */
 #ifndef DL_SIM_NOTES_H
 #define DL_SIM_NOTES_H
 

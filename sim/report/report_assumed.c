@@ -53,7 +53,8 @@ static const dl_influence *influence_of(const dl_study *study, const dl_sweep *s
     return NULL;
 }
 
-/* Whether the assumption was tried: each variant with it has a row that ran. */
+/* Whether the assumption was tried: each variant with it has a row that ran, and no row was
+ * skipped. */
 static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     for (size_t v = 0; v < study->variant_count; v++) {

@@ -187,7 +187,8 @@ static void print_view(FILE *out, const dl_results *all, const dl_view *of)
 {
     dl_results some;
     dl_view_rows(&some, all, of);
-    /* Only the first table states the settings common to all rows. */
+    /* The first table states the settings common to all rows; a further table of all rows omits
+     * them. */
     view v = {.folds = some.count == all->count};
     if (some.count > 0) {
         char *left_out = NULL;
@@ -301,8 +302,8 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* Returns the baseline of a row with a speedup, "one GPU" if it is one worker with the
- * micro-batches of the costs; NULL: none. */
+/* Returns the baseline of a row with a speedup, "one GPU" or "one worker" if it is one worker with
+ * the micro-batches of the costs; NULL: none. */
 static const char *baseline_of(const dl_row *row)
 {
     if (row->error != NULL || isnan(row->speedup)) return NULL;

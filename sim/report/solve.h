@@ -5,11 +5,11 @@
  * Each point is solved separately for each target. The column must be monotonic in the key. From
  * the scenario's own value (or one in the middle of the key's range) the search moves by growing
  * factors towards the target until it passes it, at most to the ends of the key's range, or to the
- * last value at which the point fits into memory. Then Brent's method (GSL) on the logarithm of the
- * key narrows the bracket to DL_SOLVE_TOLERANCE. Whole numbers are bisected; of the two neighbours
- * around the target the result is the one with the larger value in the column. The same rule
- * applies where the column jumps over the target, in the printed digits. Noise and draws of costs
- * are the same at each value tried.
+ * last value at which the point fits into memory. Then Brent's method (sim/root.h) on the logarithm
+ * of the key narrows the bracket to DL_SOLVE_TOLERANCE. Whole numbers are bisected; of the two
+ * neighbours around the target the result is the one with the larger value in the column. The same
+ * rule applies where the column jumps over the target, in the printed digits. Noise and draws of
+ * costs are the same at each value tried.
  *
  * A whole number that the scenario cannot have, such as one that does not divide the batch, is
  * replaced by the nearest possible one. */
@@ -62,8 +62,8 @@ typedef struct dl_solution {
 } dl_solution;
 
 /* DL_ERR_USAGE for a key that no scenario has or that is not a number, and for invalid targets;
- * DL_ERR_NAME for a column missing in the results. *solution must be zeroed; release it with
- * dl_solution_free. */
+ * DL_ERR_NAME for a column missing in the results; otherwise the errors of reading and simulating
+ * the scenario. *solution must be zeroed; release it with dl_solution_free. */
 dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
                    dl_error *err) DL_MUST_CHECK;
 void dl_solution_free(dl_solution *solution);
