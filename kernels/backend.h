@@ -110,8 +110,9 @@ typedef struct dl_backend {
      * refuses the memory (ulimit -v, strict overcommit), for which operations would otherwise wait
      * forever. NULL: nothing to reserve. */
     dl_status (*start_threads)(int threads, dl_error *err);
-    /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). NULL for 0
-     * bytes, or if the device lacks memory: then `wait` fails. */
+    /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). A device returns
+     * NULL for 0 bytes, or if it lacks memory: then `wait` fails. The processor's table ends the
+     * program if it lacks memory. */
     void *(*allocate)(size_t bytes, const char *purpose);
     void (*release)(void *memory);
 

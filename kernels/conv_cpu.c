@@ -317,7 +317,7 @@ typedef struct direct_product {
     dl_real *product;
 } direct_product;
 
-/* y[pixels x filters] += windows W^T, filters first .. last - 1 */
+/* y[pixels x filters] = windows W^T, or +=, filters first .. last - 1 */
 static void few_outputs_part(const void *loop, size_t first, size_t last)
 {
     const direct_product *direct = loop;

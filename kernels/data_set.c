@@ -60,9 +60,9 @@ static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimens
     return bytes < FILE_BYTES_MAX ? (size_t)bytes : FILE_BYTES_MAX;
 }
 
-/* Unpacks at most one byte more than the header states, and only the first piece of a file of
- * another kind, so that a small file cannot fill the memory. DL_ERR_FORMAT for a damaged gzip
- * stream, DL_ERR_IO for a read error. */
+/* Unpacks at most one byte more than the header states, but at least the first piece, and only that
+ * piece of a file of another kind, so that a small file cannot fill the memory. DL_ERR_FORMAT for a
+ * damaged gzip stream, DL_ERR_IO for a read error. */
 static dl_status unpack(idx_file *file, gzFile stream, uint32_t magic, size_t dimensions,
                         dl_error *err)
 {

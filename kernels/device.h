@@ -139,8 +139,8 @@ typedef struct dl_device_choice {
 dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err) DL_MUST_CHECK;
 
 /* Loads the "cuda" table from DL_DEVICE_CUDA_LIBRARY, which stays loaded. DL_ERR_UNSUPPORTED,
- * naming the missing part and offering the processor, if it cannot be loaded or there is no
- * device. */
+ * naming the missing part and offering the processor, if it cannot be loaded or there is no device;
+ * DL_ERR_SYSTEM if the program's folder cannot be found. */
 dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err) DL_MUST_CHECK;
 
 /* The library's export: a function without arguments that returns its table. */

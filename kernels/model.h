@@ -29,10 +29,10 @@ typedef struct dl_model dl_model;
  *               the 3x3 convolutions ("v1.5"), as torchvision has it */
 extern const char *const dl_model_names[];
 
-/* Builds a model for batches of 1..max_batch samples; parameters are drawn (He normal,
- * biases 0; classifiers of the two large models normal of deviation 0.01) from the stream of
- * `seed`: equal seeds give equal parameters. Unknown name: DL_ERR_NAME; max_batch < 1:
- * DL_ERR_RANGE. */
+/* Builds a model for batches of 1..max_batch samples; parameters are drawn (He normal, biases 0;
+ * classifiers of the two large models normal of deviation 0.01) from the stream of `seed`: equal
+ * seeds give equal parameters. Unknown name: DL_ERR_NAME; max_batch < 1: DL_ERR_RANGE; no OpenBLAS:
+ * DL_ERR_UNSUPPORTED; threads for the drawing refused: DL_ERR_SYSTEM. */
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
                           uint64_t seed, dl_error *err) DL_MUST_CHECK;
 /* dl_model_create on a backend, whose operations the calling thread can use; also DL_ERR_SYSTEM if
@@ -49,9 +49,9 @@ dl_precision dl_model_precision(const dl_model *model);
 size_t dl_model_parameter_count(const dl_model *model);
 size_t dl_model_parameter_bytes(const dl_model *model);
 
-/* Bytes held by a model. Activations (the input, and the data that layers keep for their backward
- * pass) and their gradients grow with max_batch, the rest hardly does. The optimizer's state is not
- * included. */
+/* Bytes of the backend's memory held by a model. Activations (the input, and the data that layers
+ * keep for their backward pass) and their gradients grow with max_batch, the rest hardly does. The
+ * optimizer's state is not included. */
 typedef struct dl_model_memory {
     size_t parameter_bytes, gradient_bytes;
     size_t activation_bytes, activation_gradient_bytes;
