@@ -86,11 +86,11 @@ typedef struct dl_device_type {
      * microsecond; call it after `wait`. */
     double (*between_ns)(size_t from, size_t to);
 
-    /* Makes a group of devices[count], unused slots on different devices, for all-reduces;
-     * DL_ERR_UNSUPPORTED if they cannot form one. With `ranks` not NULL the group spans several
-     * processes, each of which calls this with its own slots as devices[]. If a member fails,
-     * `lost` must report its process in the other processes, so that their `wait` fails. make_id
-     * makes the id of one such group. */
+    /* Makes a group of devices[count], unused slots, for all-reduces; DL_ERR_UNSUPPORTED if two of
+     * them are on one device, DL_ERR_SYSTEM if the library cannot join them. With `ranks` not NULL
+     * the group spans several processes, each of which calls this with its own slots as devices[].
+     * If a member fails, `lost` must report its process in the other processes, so that their
+     * `wait` fails. make_id makes the id of one such group. */
     dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err);
     dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
@@ -102,7 +102,7 @@ typedef struct dl_device_type {
 
     /* For measurements. Operations launched after `hold` start at `let_go`, so that launch times do
      * not count. Launch at most some hundred in between, and none for which the host waits (copies
-     * of pageable memory). A hold ends by itself after a second or two. */
+     * of pageable memory). A hold ends by itself after two seconds. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Launches an empty operation. */
@@ -121,8 +121,8 @@ typedef struct dl_device_type {
      * all in the used slot's memory. The list itself is in host memory and may be freed on
      * return. */
     void (*average)(void *result, const void *const *vectors, int n, size_t count);
-    /* As dl_quantise_encode and dl_quantise_decode; all pointers are to the used slot's memory, and
-     * `blocks` is a copy of plan->blocks. */
+    /* As dl_quantise_encode and dl_quantise_decode, for the kinds fp16 and 1bit only; all pointers
+     * are to the used slot's memory, and `blocks` is a copy of plan->blocks. */
     void (*encode)(const dl_quantise_plan *plan, const void *blocks, const void *values,
                    void *residual, void *message);
     void (*decode)(const dl_quantise_plan *plan, const void *blocks, const void *message,

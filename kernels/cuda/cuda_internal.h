@@ -1,11 +1,12 @@
 /* Internals of the "cuda" backend: a slot on a GPU and the operations. cuda_calls.c: the thread's
  * slot, failures of calls; backend_cuda.c: the table and all operations but convolutions
- * (backend_cuda_conv.c); device_cuda.c: slots, marks, exchange; device_cuda_group.c: reductions,
- * waits; cuda_kernels.cu: our kernels and the operations that use them. dl_backend documents the
- * operations.
+ * (backend_cuda_conv.c); device_cuda.c: slots, marks, holds, copies; device_cuda_group.c:
+ * reductions, waits; cuda_kernels.cu: our kernels and the operations that use them. dl_backend
+ * documents the operations.
  *
  * A slot launches everything on one stream, so that its operations run in order and may share
- * scratch memory. Only `wait`, allocations and the first use of a shape block.
+ * scratch memory. Only `wait`, allocations, releases and the first use of a shape block, and with
+ * several processes also reductions.
  *
  * Every CUDA call is checked by dl_cuda_good or a similar function: the first failure is kept with
  * its reason, and later calls are skipped. */
@@ -78,7 +79,7 @@ bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what)
 bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what);
 
 /* Returns memory for one operation's intermediate results, which the next operation may overwrite;
- * NULL if the device lacks memory. */
+ * NULL for 0 bytes, if the device lacks memory, or after a failure. */
 void *dl_cuda_scratch(dl_device *device, size_t bytes);
 
 /* The backend's `wait`: returns when all work of the thread's slot is done or another member of its
