@@ -6,8 +6,8 @@
  * After each interval a learner uploads its parameter change, based on the version that it took
  * last. At most one upload per learner waits: a newer one supersedes it. An upload staler than the
  * bound when a version is published is lost. The syncer looks at the waiting uploads whenever one
- * arrives or, with scan_s > 0, every scan_s seconds; once a quorum waits, it waits the grace time
- * for more, then merges. */
+ * arrives or, with scan_s > 0, every scan_s seconds; once a quorum waits, it waits for more until
+ * the grace time has passed or quorum_max uploads wait, then merges. */
 #ifndef DL_KERNELS_MERGE_H
 #define DL_KERNELS_MERGE_H
 
@@ -69,7 +69,7 @@ typedef struct dl_merger {
     int workers;
     int64_t bound;      /* largest staleness; -1: no bound */
     dl_upload *uploads; /* [workers] */
-    int *chosen;        /* [workers] learners of the current merge, in order */
+    int *chosen;        /* [workers] learners of the current merge, ascending */
     double *weights;    /* [workers] weights of their uploads */
     int64_t version, order;
     int64_t grace_end_ns;   /* end of the grace time; -1: there is no quorum */

@@ -30,11 +30,12 @@ typedef enum dl_schedule_kind {
 typedef struct dl_schedule_event {
     double time_s; /* simulated time since the start of the run */
     int64_t update;
-    int64_t read;  /* gradient: update that made its parameters, 0 = initial; merge: base version of
-                    * the upload; replace, rebase: version that the worker takes */
+    int64_t read;  /* gradient: update that made its parameters, 0 = initial; upload, merge: base
+                    * version of the upload; replace, rebase: version that the worker takes */
     double weight; /* merge: weight of the upload */
     int64_t batch; /* gradient, local: number of its mini-batch in the order of the samples */
-    size_t after;  /* number of leading events that must be done before its gradient is computed */
+    size_t after;  /* gradient, local: number of leading events that must be done before its
+                    * gradient is computed */
     int worker;    /* all events except averages */
     int fragment;  /* average, send, receive */
     dl_schedule_kind kind;
@@ -64,11 +65,11 @@ typedef struct dl_schedule {
 /* Limit of mini-batch numbers: 1000 epochs of ten million samples, one by one. */
 #define DL_SCHEDULE_BATCHES_MAX ((int64_t)10000000000)
 
-/* Reads a schedule into *schedule, which must be zeroed. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA
- * with file:line for a file that is no schedule, has another schema, or describes an impossible
- * run: updates out of order, a version that does not exist yet or is no longer kept, a worker that
- * does not exist. The caller releases it with dl_schedule_free. Only `bytes` bytes of `text` are
- * read: no NUL needs to follow. */
+/* Reads a schedule into *schedule, which must be zeroed. DL_ERR_PARSE, DL_ERR_NAME, DL_ERR_RANGE
+ * and DL_ERR_DATA with file:line for a file that is no schedule, has another schema or an unknown
+ * event, or describes an impossible run: updates out of order, a version that does not exist yet or
+ * is no longer kept, a worker that does not exist. The caller releases it with dl_schedule_free.
+ * Only `bytes` bytes of `text` are read: no NUL needs to follow. */
 dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
                                 size_t bytes, dl_error *err) DL_MUST_CHECK;

@@ -85,10 +85,11 @@ static void slow_device_down(dl_train_worker *worker, double factor)
                             .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
 }
 
-/* Prolongs by `factor` the forward and backward passes, which began at start_cpu_ns. A slower
- * device also loads memory and caches for longer, so the passes are run again (with the same
- * results), and only a remainder of less than one pass is spent spinning. Measures CPU time, since
- * wall time also includes the time in which other threads have the core. */
+/* Prolongs by `factor` the computation that began at start_cpu_ns: the filling of the input, the
+ * forward and the backward pass. A slower device also loads memory and caches for longer, so the
+ * passes are run again (with the same results), and only a fractional part of the factor is spent
+ * spinning. Measures CPU time, since wall time also includes the time in which other threads have
+ * the core. */
 static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
 {
     const int64_t pass_ns = dl_clock_thread_cpu_ns() - start_cpu_ns;
@@ -407,8 +408,7 @@ static void end_reduction(dl_train_shared *shared)
     }
 }
 
-/* Runs every worker's phase in turn, then waits for all devices, unless the next phase needs no
- * wait. */
+/* Runs every worker's phase in turn, then waits for all devices, except in collective modes. */
 static void run_phase(dl_train_shared *shared, int phase)
 {
     const dl_sync_mode *mode = shared->mode;
