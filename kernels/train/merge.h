@@ -38,7 +38,7 @@ typedef enum dl_merge_kind {
     DL_MERGE_ADOPT,      /* the worker took version `version` */
     DL_MERGE_TOO_STALE,  /* the upload was lost: staler than the bound */
     DL_MERGE_SUPERSEDED, /* the upload was lost: the worker uploaded again */
-    DL_MERGE_UNMERGED    /* the run ended before a merge of the upload, whose samples count */
+    DL_MERGE_UNMERGED    /* the run ended before a merge of the upload */
 } dl_merge_kind;
 
 typedef struct dl_merge_event {

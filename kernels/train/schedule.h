@@ -57,8 +57,8 @@ typedef struct dl_schedule {
     double staleness_mean;
 } dl_schedule;
 
-/* Largest staleness of a gradient, in updates: a replay keeps that many versions of the
- * parameters. */
+/* Largest staleness of a gradient, in updates: a replay keeps one version of the parameters more
+ * than the largest staleness. */
 #define DL_SCHEDULE_STALENESS_MAX 1023
 #define DL_SCHEDULE_WORKERS_MAX 1024
 #define DL_SCHEDULE_FRAGMENTS_MAX 1024

@@ -122,7 +122,7 @@ typedef enum dl_dispatch {
 typedef enum dl_train_where {
     DL_TRAIN_WHERE_AUTO,
     DL_TRAIN_WHERE_CPU,
-    DL_TRAIN_WHERE_GPU,      /* on device `where_device`; every mode but none */
+    DL_TRAIN_WHERE_GPU,      /* on device `where_device`; every mode but none and async_average */
     DL_TRAIN_WHERE_ALLREDUCE /* between the devices; allreduce and average */
 } dl_train_where;
 
@@ -173,7 +173,8 @@ typedef struct dl_train_config {
     int64_t bound;         /* softsync, async_average: largest staleness; -1 = none */
     dl_merge_config merge; /* async_average */
     bool staleness_rate;   /* async, softsync: divides each gradient's learning rate by its
-                              staleness, if above 1 (Zhang et al. 2016); sgd only */
+                            * staleness, if above 1 (Zhang et al. 2016); sgd only, not on a device's
+                            * server */
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
     int batch;             /* samples per step of all workers; a multiple of workers */
     int64_t steps; /* steps of each worker, with interval_by_speed of the fastest: 1..2^32-1; in
@@ -207,7 +208,7 @@ typedef struct dl_train_config {
     double topk_frac;      /* topk: above 0, at most 1; unused by the others */
     double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
     double evaluate_every; /* steps of worker 0 between two points of the result, possibly
-                            * fractional; 0 = none */
+                            * fractional; 0 = none; not in async_average */
     dl_rank_group
         *ranks; /* processes that share the workers; NULL = this one has them all. The other
                  * settings count all ranks together; this rank's cores and devices follow those of
@@ -259,7 +260,8 @@ typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */
     int64_t *steps_done;  /* [worker_count] steps of each worker: all, except in none, async,
-                           * softsync, async_average, and a stopped run */
+                           * softsync, async_average, with interval_by_speed, and in a stopped
+                           * run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds; with work, those drawn */
     double first_loss, last_loss; /* loss of the first and of the last step, mean over the
@@ -326,8 +328,9 @@ dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data,
 /* Trains. If `observer` is NULL, the clock is read once per step. All workers are set up before any
  * starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
  * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or
- * pinned or the device fails, DL_ERR_UNSUPPORTED for settings that a device lacks. On success the
- * caller releases *result with dl_train_result_free. */
+ * pinned, the device fails, or a rank is lost, DL_ERR_UNSUPPORTED for settings that the mode or the
+ * device lacks, or if there is no OpenBLAS. On success the caller releases *result with
+ * dl_train_result_free. */
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        const dl_train_observer *observer, dl_train_result *result,
                        dl_error *err) DL_MUST_CHECK;
@@ -356,7 +359,7 @@ dl_status dl_train_check_modes(const dl_train_config *config, bool all,
  * NULL: none. */
 const char *dl_train_scheduled_setting(const dl_train_config *config);
 
-/* As dl_train_check, for the settings that a replay uses. */
+/* Checks the settings that a replay uses, as dl_train_check does, without the data set. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 
 /* Trains by the schedule of a simulated run, which gives the order of the gradients and the
@@ -366,10 +369,11 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
  *
  * Uses these settings: model, precision, optimizer, outer (of averages and merges; DL_ERR_DATA
  * without it if the schedule is of mode bmuf), seed, average_state (of averages; DL_ERR_DATA with
- * merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps
- * of all workers: of schedule->batch samples) and stop. Computes on the processor. In the result
- * step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule with
- * merges the parameters are the last version. Fails as dl_train_run. */
+ * merges or a lag), quantise and topk_frac (of averages; else DL_ERR_DATA), mixing (with a lag),
+ * staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps of all
+ * workers: of schedule->batch samples) and stop. Computes on the processor. In the result step_ns
+ * and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule with merges the
+ * parameters are the last version. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result,
                           dl_error *err) DL_MUST_CHECK;

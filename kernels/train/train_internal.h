@@ -122,8 +122,8 @@ struct dl_train_shared {
     void **gradients;          /* [workers] with sites: each worker's gradients */
     void *result;              /* averaged parameters or gradients */
     void *state_result;
-    void *velocity;          /* momentum of the outer optimizer, whose parameters are
-                              * `parameters` */
+    void *velocity;          /* momentum of the outer optimizer, whose parameters are `parameters`
+                              * or, in async_average, the syncer's `outer` */
     dl_quantise_plan *plans; /* [fragments] plans for messages of parameter changes; NULL: none */
     size_t message_bytes;    /* bytes of a worker's messages: its gradients, or all its fragments */
     void **all_slots;        /* rank 0: [senders of all ranks] vectors of decoded messages; NULL on
@@ -131,8 +131,9 @@ struct dl_train_shared {
     void *gathered;          /* rank 0: one message of each rank */
     atomic_llong *sent;      /* [fragments] with lag: number of sends by workers of this process */
     atomic_llong *averaged;  /* [fragments] with lag: number of averages */
-    void *parameters;        /* the server's parameters; like the vectors above in the server's
-                              * memory, see train_exchange.c */
+    void *parameters;        /* the server's parameters; in average the common start
+                              * (dl_train_keeps_start), in async_average the last version. Like the
+                              * vectors above in the server's memory, see train_exchange.c */
     dl_quantise_plan plan;   /* plan for messages of gradients */
     void **messages;         /* messages at the server: [workers] or in average [senders]; NULL:
                               * uncompressed */
@@ -145,7 +146,8 @@ struct dl_train_shared {
     void **spares;           /* [spare_count] unused vectors; guarded by the lock */
     int pending_count, spare_count;
     atomic_bool ended;       /* free_running: a worker has done all its steps */
-    atomic_bool failed;      /* a worker's device has failed: all end as when asked to stop */
+    atomic_bool failed;      /* a worker's device, or an exchange with other ranks, has failed: all
+                              * end as when asked to stop */
     atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or failed */
     atomic_llong last_step;  /* number of steps at which the run ends, as in config.steps; worker 0
                               * lowers it to stop */
@@ -154,12 +156,12 @@ struct dl_train_shared {
     dl_lock lock;
 
     dl_model *initial;        /* has the common initial parameters; freed after the set-up */
-    pthread_barrier_t set_up; /* for all threads, before the start */
-    dl_status status;         /* result of the set-up of all workers */
+    pthread_barrier_t set_up; /* for the threads that lead workers, before the start */
+    dl_status status;         /* result of the set-up of all workers; at the end, of the run */
     dl_error err;
 
-    /* For threads that wait for an update (softsync with a bound), and for the syncer. Timed by
-     * CLOCK_MONOTONIC. */
+    /* For threads that wait for an update (softsync with a bound) or for an average (with lag), and
+     * for the syncer. Timed by CLOCK_MONOTONIC. */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int64_t published; /* copy of `version`, guarded by the mutex */
@@ -188,8 +190,8 @@ struct dl_train_worker {
 
     dl_device *device;         /* NULL: the processor */
     dl_device *server;         /* where = gpu: slot on the server's device, or `device` itself */
-    void *message, *residual;  /* message and residual of the worker's gradients; NULL: not
-                                * needed */
+    void *message, *residual;  /* message and residual of the worker's gradients or, in average, of
+                                * its parameter changes; NULL: not needed */
     void *learned;             /* average: parameter change to be encoded; NULL: not needed */
     int64_t merged;            /* with lag: rounds merged so far */
     void *blocks;              /* blocks of the plan, on the worker's device */
@@ -285,7 +287,7 @@ void dl_train_server_free(dl_train_shared *shared);
 dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const void *from,
                               size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Allocates memory for messages of the worker's gradients, if the configuration needs it. */
+/* Allocates memory for the worker's messages, if the configuration needs it. */
 void dl_train_make_message(dl_train_worker *worker);
 void dl_train_free_message(dl_train_worker *worker);
 

@@ -583,8 +583,8 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
 }
 
 /* Checks that the options suit the schedule: an outer optimizer needs averages or merges, bmuf
- * needs an outer optimizer, compressed messages need averages, and averaging the optimizers' states
- * needs averages without a lag. */
+ * needs an outer optimizer, compressed messages need averages, and the optimizers' states cannot be
+ * averaged with a lag or with merges. */
 static dl_status check_outer(const dl_train_config *config, const dl_schedule *schedule,
                              dl_error *err)
 {
