@@ -217,7 +217,7 @@ def simulate(scenario: PathLike | None = None, **options: Any) -> Result:
     names = _plain(options.get("workload"))
     if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
         return _simulate(scenario, options, True)
-    clash = {"html", "timeline", "save"} & {name for name, value in options.items() if value}
+    clash = {name for name in ("html", "timeline", "save") if options.get(name)}
     if clash:
         raise TypeError(f"{clash.pop()}: give one workload, not a list")
     of = {_value(name): _simulate(scenario, {**options, "workload": name}, True) for name in names}

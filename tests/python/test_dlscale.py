@@ -98,6 +98,9 @@ class Simulate(unittest.TestCase):
                         pandas.Index([1, 2])):
             r = dlscale.simulate(workers=workers, mode="allreduce", **POINT)
             self.assertEqual([row["workers"] for row in r], [1, 2])
+        r = dlscale.simulate(workload=["resnet18", "resnet34"], machine="2xrtx3090",
+                             workers=numpy.array([1, 2]), batch_per_worker=8, mode="allreduce")
+        self.assertEqual([row["workers"] for row in r], [1, 2, 1, 2])
         r = dlscale.simulate(workers=numpy.int64(2), mode="allreduce", no_scale=numpy.bool_(False),
                              set={"exchange.overlap": numpy.array([True, False])}, **POINT)
         self.assertEqual([row["overlap"] for row in r], ["yes", "no"])
