@@ -477,6 +477,15 @@ static bool needs_argument(const dl_option *option)
     return option->type != DL_OPTION_FLAG && option->type != DL_OPTION_KIND;
 }
 
+/* Whether a text is next that can be the argument of an option: any but "--name", as in
+ * "--html --workload", where the argument was forgotten. */
+static bool has_argument(const option_parse *parse)
+{
+    if (parse->next == parse->count) return false;
+    const char *next = parse->arguments[parse->next];
+    return strncmp(next, "--", 2) != 0 || next[2] == '\0';
+}
+
 /* Parses "name" or "name=value", without its dashes. */
 static dl_status take_long(option_parse *parse, const char *text)
 {
@@ -492,7 +501,7 @@ static dl_status take_long(option_parse *parse, const char *text)
         status =
             dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' takes no argument", names[found]);
     }
-    if (status == DL_OK && value == NULL && parse->next == parse->count && option != NULL &&
+    if (status == DL_OK && value == NULL && !has_argument(parse) && option != NULL &&
         needs_argument(option)) {
         status = dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' needs an argument: %s",
                               names[found], option->argument);
@@ -529,7 +538,7 @@ static dl_status take_letters(option_parse *parse, const char *letters)
         const char *value = NULL;
         const dl_option *option = &command->options[i];
         const bool flag = !needs_argument(option);
-        if (!flag && c[1] == '\0' && parse->next == parse->count) {
+        if (!flag && c[1] == '\0' && !has_argument(parse)) {
             return dl_error_set(parse->err, DL_ERR_USAGE, "option '-%s' needs an argument",
                                 letters);
         }

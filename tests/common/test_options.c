@@ -118,6 +118,7 @@ static void bad_usage_names_the_option(void **state)
         {{"t", "--help=yes"}, "option '--help' takes no argument"},
         {{"t", "--steps"}, "option '--steps' needs an argument: COUNT"},
         {{"t", "--step"}, "option '--steps' needs an argument: COUNT"},
+        {{"t", "--steps", "--verbose"}, "option '--steps' needs an argument: COUNT"},
         {{"t", "-n"}, "option '-n' needs an argument"},
         {{"-n", "3", "-vn"}, "option '-vn' needs an argument"},
         {{"-x", "t"}, "unknown option '-x'"},
