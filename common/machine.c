@@ -469,8 +469,10 @@ static const dl_key rows[] = {
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
         "maximum rate to the other sites, in each direction; default: no limit. Sites divide the "
         "nodes into equal parts, in the order of the sections"),
-    QUANTITY("site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
-             "latency between the site and the network of sites; default: 0"),
+    QUANTITY(
+        "site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
+        "latency between the site and the network of sites, one way: two sites' sum is half of "
+        "their round-trip time; default: 0"),
     QUANTITY("between *", "bytes_per_s", OF_SITE_PAIR, dl_site_pair, bytes_per_s, RATES, false,
              "maximum rate between the two sites that the section names ([between paris tokyo]), "
              "in each direction, in addition to the sites' own limits; default: no limit"),

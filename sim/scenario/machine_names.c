@@ -435,8 +435,10 @@ static dl_status understand_box(const dl_machine_tables *t, const char *name, si
                          ? refuse_part(t, name, at + (size_t)(part - copy), part, err)
                          : refuse_name(box, err);
         } else if (count < 1 || count > DL_BOX_GPUS_MAX - w->gpus) {
-            status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d GPUs", box,
-                                  DL_BOX_GPUS_MAX);
+            status = dl_error_set(err, DL_ERR_RANGE,
+                                  "'%s': expected 1 to %d GPUs in a box; "
+                                  "several boxes have a network, as 4x8xrtx3090@100gbe",
+                                  box, DL_BOX_GPUS_MAX);
         } else {
             w->parts[w->part_count++] = (dl_wanted_gpus){count, row};
             w->gpus += count;

@@ -154,5 +154,5 @@ grep -q '^# exchange: .* sharded=parameters reduce_dtype=bf16$' head.csv || fail
 expect 2 "this needs copies = gpu" "${run[@]}" --machine 4xrtx3090 --mode ps --set exchange.copy_threads=2
 
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
-expect 2 "expected 1 to 16 GPUs" "${run[@]}" --machine 99xrtx3090
+expect 2 "expected 1 to 16 GPUs in a box; several boxes have a network, as 4x8xrtx3090@100gbe" "${run[@]}" --machine 99xrtx3090
 exit $((failures > 0))
