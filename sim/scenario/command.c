@@ -210,10 +210,26 @@ dl_status dl_scenario_option_word(const char *given, const char **option, dl_err
                         key->name, key->help);
 }
 
+/* Returns the value of the last --set of a key, as given; NULL: there is none. */
+static const char *set_value(const dl_scenario_command *command, const char *section,
+                             const char *key)
+{
+    char *name = dl_format("%s.%s=", section, key);
+    const char *value = NULL;
+    for (size_t i = 0; i < command->set.count; i++)
+        if (strncmp(command->set.items[i], name, strlen(name)) == 0)
+            value = command->set.items[i] + strlen(name);
+    free(name);
+    return value;
+}
+
 const char *dl_scenario_command_value(const dl_scenario_command *command, const char *option)
 {
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
-        if (strcmp(rows[i].option, option) == 0) return command->values[i];
+        if (strcmp(rows[i].option, option) == 0)
+            return set_value(command, rows[i].section, rows[i].key) != NULL
+                       ? set_value(command, rows[i].section, rows[i].key)
+                       : command->values[i];
     return NULL;
 }
 
@@ -390,6 +406,7 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
 
 /* GPUs of the smallest of several machines, and the nodes that a number of workers needs. */
 typedef struct machine_room {
+    int64_t most;  /* GPUs of the machine with the most */
     int64_t gpus;  /* GPUs of the machine with the fewest; INT64_MAX before the first machine */
     int64_t nodes; /* largest number of nodes that any machine needs for the workers */
     bool grows; /* nodes can be added: all machines' nodes have network cards, and no name contains
@@ -398,7 +415,7 @@ typedef struct machine_room {
 
 static dl_status find_room(const char *machines, int64_t workers, machine_room *room, dl_error *err)
 {
-    *room = (machine_room){INT64_MAX, 1, true};
+    *room = (machine_room){0, INT64_MAX, 1, true};
     char *files = NULL, *rest = NULL;
     dl_status status = list_files(&(file_rule){.machines = true}, machines, &files, err);
     if (status != DL_OK) return status;
@@ -410,6 +427,7 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
         const int64_t gpus = dl_machine_gpus(&machine);
         const int64_t nodes = dl_machine_nodes_for(&machine, workers);
         if (gpus < room->gpus) room->gpus = gpus;
+        if (gpus > room->most) room->most = gpus;
         if (nodes > room->nodes) room->nodes = nodes;
         room->grows = room->grows && dl_machine_fewest_nics(&machine) > 0 &&
                       !dl_machine_counts_nodes(file + strspn(file, " "));
@@ -435,18 +453,23 @@ static int64_t listed_gpus(const char *lists)
     return least;
 }
 
-/* Sets *list to the default worker counts: 1, 2, 4, ... and all GPUs of the smallest machine, or of
- * the list `gpus` (NULL: none), up to 64. The caller frees it. */
+#define DEFAULT_WORKERS_MAX 64
+
+/* Sets *list to the default worker counts, up to DEFAULT_WORKERS_MAX: 1, 2, 4, ... below the number
+ * of GPUs of the smallest machine, or of the list `gpus` (NULL: none), and that number; for machines
+ * that differ, all GPUs of each in place of it. The caller frees it. */
 static dl_status default_workers(const char *machines, const char *gpus, char **list, dl_error *err)
 {
     machine_room room;
     dl_status status = find_room(machines, 1, &room, err);
     if (status != DL_OK) return status;
-    const int64_t of = gpus != NULL ? listed_gpus(gpus) : room.gpus, most = of < 64 ? of : 64;
-    *list = dl_strdup("1");
+    const bool differ = gpus == NULL && room.most > room.gpus && room.most <= DEFAULT_WORKERS_MAX;
+    const int64_t of = gpus != NULL ? listed_gpus(gpus) : room.gpus,
+                  most = of < DEFAULT_WORKERS_MAX ? of : DEFAULT_WORKERS_MAX;
+    *list = dl_strdup(differ && most == 1 ? "all" : "1");
     for (int64_t n = 1; n < most;) {
         n = 2 * n < most ? 2 * n : most;
-        char *more = dl_format("%lld", (long long)n);
+        char *more = differ && n == most ? dl_strdup("all") : dl_format("%lld", (long long)n);
         dl_join(list, ", ", more);
         free(more);
     }

@@ -61,7 +61,8 @@ bool dl_scenario_command_given(const dl_scenario_command *command);
  * mode and a key value by these two. DL_ERR_USAGE if such a word is in a list. */
 dl_status dl_scenario_plain_mode(char **text, dl_error *err) DL_MUST_CHECK;
 
-/* Returns the value of an option that sets a key, "workers", as given; NULL: not given. */
+/* Returns the value of an option that sets a key, "workers", as given by it or by --set; NULL: not
+ * given. */
 const char *dl_scenario_command_value(const dl_scenario_command *command, const char *option);
 
 /* Whether --rules is the only scenario option given. */
@@ -74,7 +75,8 @@ const char *dl_scenario_command_machine_alone(const dl_scenario_command *command
  * the file, with its keys replaced by those of the command line, plus the keys of --rules that
  * neither has. If `path` is NULL, it is a new scenario, which requires --costs, --samples-per-s, or
  * --workload and --machine, and a batch unless the cost file has a measured one. A new scenario
- * defaults to mode allreduce and 1, 2, 4, ... workers up to the machine's GPUs, or 1, 2, 4, 8 on
+ * defaults to mode allreduce and 1, 2, 4, ... workers up to the machine's GPUs (of several machines:
+ * those of the smallest, and all of each), or 1, 2, 4, 8 on
  * the measured cores. *name, freed by the caller, is the scenario's name in error texts and the
  * base of its relative file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A
  * machine is a file or the name of a machine that comes with the program. DL_ERR_USAGE for a

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "common/units.h"
 #include "sim/platform/placement.h"
 #include "sim/scenario/machine_catalogue.h"
@@ -165,9 +166,9 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
             is_connected ? dl_format("[machine] nodes = %lld adds nodes; ", nodes) : dl_strdup("");
         dl_status status =
             dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
-                         "%.0f workers, but %d GPUs: %sgpus lists those that "
+                         "%.0f workers, but %s has %d GPUs: %sgpus lists those that "
                          "workers share%s",
-                         wanted, count, more,
+                         wanted, dl_base_name(gpu->machine.path), count, more,
                          is_connected ? ""
                                       : "; for more nodes give the box a network, as in "
                                         "2xrtx3090@10gbe");

@@ -150,15 +150,25 @@ expect 0 "1 point in" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
 equal all.csv eight.csv "all GPUs of a p2.8xlarge"
 expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
 expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
-expect 2 "12 workers, but 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
+expect 2 "12 workers, but p2.8xlarge.ini has 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
     whole.ini --workers 12
 # Without a scenario file, nodes are added until all workers have a GPU, if the machine has a network.
 expect 0 "334 samples/s on p2.8xlarge, 4 nodes" "${number[@]}" --workers 1,8,32 --mode allreduce
 expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,32 --mode allreduce
 expect 0 "334 samples/s on p2.8xlarge
 " "${number[@]}" --workers 1,8 --mode allreduce
-expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
+expect 2 "4 workers, but z10pe_2x1080ti.ini has 2 GPUs: gpus lists those that workers share" \
     --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine z10pe_2x1080ti --workers 4
+
+# Without --workers each of several unlike machines is shown with all its GPUs, not only with as many as the smallest.
+"$tested" -q --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine 4xrtx4090,8xa100,2xh100 -o unlike.csv
+awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
+    n { printf "%s %s;", $at["machine"], $at["workers"] }' unlike.csv >unlike
+[ "$(cat unlike)" = "4xrtx4090 1;4xrtx4090 4;8xa100 1;8xa100 8;2xh100 1;2xh100 2;" ] || fail "unlike machines: $(cat unlike)"
+# --set gives the keys of options as these do, also where defaults follow from them.
+expect 0 "tp=2" --workload gpt2 --machine 8xh100 --set workload.batch=64 --set machine.layout="tp=2|tp=4" -o set.csv
+"$tested" -q --workload gpt2 --machine 8xh100 --batch 64 --layout "tp=2|tp=4" -o option.csv
+equal option.csv set.csv "--set of options"
 
 # Averages use an all-reduce unless keys of a server are given; a note names the default where averages take time.
 expect 0 "default [sync] where = auto: averages are an all-reduce of the GPUs" "${number[@]}" \

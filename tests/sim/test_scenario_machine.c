@@ -83,7 +83,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
     static const refused_text cases[] = {
-        {HEAD "workers = 2, 9\n" WORK, DL_ERR_RANGE, 3, "9 workers, but 8 GPUs"},
+        {HEAD "workers = 2, 9\n" WORK, DL_ERR_RANGE, 3,
+         "9 workers, but scenario_gpus.ini has 8 GPUs"},
         {HEAD "workers = 3\ngpus = 0, 2\n" WORK "[sync]\nmode = allreduce\n", DL_ERR_DATA, 3,
          "3 workers share 2 GPUs: collectives have one rank on each"},
         {HEAD "workers = 1\ngpus = 2, 0\n" WORK, DL_ERR_RANGE, 4, "ascend"},
