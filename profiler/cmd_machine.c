@@ -78,7 +78,7 @@ static dl_status bench_gpus(const dl_device_type *type, int count, const char *p
     return status == DL_OK ? closed : status;
 }
 
-/* Measures copies, by way of a temporary trace file. */
+/* Measures copies, and averages in the GPUs' memory, by way of a temporary trace file. */
 static dl_status take_copies(dl_box *box, const dl_device_type *type, int count, dl_error *err)
 {
     const char *folder = getenv("TMPDIR");

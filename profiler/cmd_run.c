@@ -112,7 +112,7 @@ static void find_torch(profiled_run *run)
     free(file);
 }
 
-/* Prepares everything before the target starts; all failures happen here. */
+/* Prepares everything before the target starts, so that wrong options and files fail here. */
 static dl_status prepare(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;

@@ -764,7 +764,7 @@ static dl_status check_schedule_options(const train_options *options, dl_error *
 }
 
 /* Runs `dlprof train --schedule`. DL_ERR_USAGE for options whose values the schedule determines,
- * and for those of a trace. */
+ * for --csv, and under a launcher. */
 static dl_status replay_run(train_command *run, dl_error *err)
 {
     train_options set = *run->options;

@@ -167,7 +167,7 @@ static void unpack(dl_recorder *recorder, int first, int workers, int64_t most, 
     }
 }
 
-/* Sets *most on rank 0 to the largest number of steps of any worker of any rank. */
+/* Sets *most, on all ranks, to the largest number of steps of any worker of any rank. */
 static dl_status most_steps(dl_rank_group *group, const dl_recorder *recorder, int64_t *most,
                             dl_error *err)
 {

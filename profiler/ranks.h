@@ -40,7 +40,8 @@ dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl
  * thread on this host has its own core. The group may be NULL, here and below. */
 void dl_ranks_apply(dl_rank_group *group, dl_train_config *config);
 
-/* Compares the data of all ranks: DL_ERR_DATA if a rank has other data than rank 0. */
+/* Compares the data of all ranks by name, number of samples and labels: DL_ERR_DATA if a rank has
+ * other data than rank 0. */
 dl_status dl_ranks_check_data(dl_rank_group *group, const dl_data_set *data,
                               dl_error *err) DL_MUST_CHECK;
 
