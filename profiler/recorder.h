@@ -74,7 +74,8 @@ void dl_recorder_free(dl_recorder *recorder);
 void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
                               const dl_train_result *result);
 
-/* Time at which the first worker ended its last step; until then all workers were active. */
+/* Time at which the first worker ended its last step; until then all workers were active. Workers
+ * without a step are ignored; INT64_MAX if no worker has done one. */
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 
 /* Number of steps that worker `worker` has done. May be called during the run. */
@@ -91,9 +92,9 @@ double dl_recorder_mean_step_ns(const dl_recorder *recorder);
  * the worker's steps, both after the warm-up. */
 double dl_recorder_throughput_per_s(const dl_recorder *recorder);
 
-/* Statistics of the staleness of the applied gradients of one worker, or of all if worker < 0. A
- * quantile is the smallest value that at least that fraction of the values do not exceed. count is
- * 0 in synchronous modes. */
+/* Statistics of the staleness of the applied gradients or merged uploads of one worker, or of all
+ * if worker < 0. A quantile is the smallest value that at least that fraction of the values do not
+ * exceed. count is 0 in synchronous modes. */
 dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker);
 
 /* Shows the progress of a training run on a terminal. A thread reads the recorder a few times a
@@ -113,8 +114,8 @@ void dl_run_progress_stop(dl_run_progress *progress);
 
 /* The result of one training run, as a row of the table that dlsim compares with. */
 
-/* Checks before a run that a row can be appended to `path`, or the file be created. Changes
- * nothing. DL_ERR_FORMAT if it has other columns. */
+/* Checks before a run that the file at `path`, if there is one, has the columns of a row.
+ * DL_ERR_FORMAT for other columns, and the errors of dl_csv_read. */
 dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Appends a row to `path`, with the column names before it if the file is new or empty:
@@ -122,12 +123,15 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
  *   cores, workers, batch, sync, interval    interval: empty except in average, async_average
  *   model, precision                         "lenet"; "float", "double", "tf32", "fp16"
  *   gpu_count                                GPUs that the workers are on; 0: on the processor
- *   where, compress                          "cpu", "gpu:0", "allreduce"; "none", "fp16", "1bit";
- *                                            empty without exchange
+ *   where, compress                          "cpu", "gpu:0", "allreduce"; a name of
+ *                                            dl_quantise_names; empty without exchange
  *   host_memory                              "pinned", "pageable"; empty without GPUs
  *   step_s, throughput_per_s                 without the warm-up
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
- *   staleness_mean_by_worker                 numbers separated by semicolons
+ *   staleness_mean_by_worker                 numbers separated by semicolons; empty also if a
+ *                                            worker has no staleness
+ *   staleness_counts                         numbers of gradients or uploads with staleness 0,
+ *                                            1, 2, ..., separated by semicolons
  *   uploads_applied, _too_stale,             counts of uploads in async_average, else empty
  *   _superseded, _unmerged, merges
  *   steps, seed                              steps of the worker that did the most: fewer than

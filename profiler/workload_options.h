@@ -39,8 +39,8 @@ void dl_workload_options_apply(const dl_workload_options *options, dl_train_conf
  * DL_ERR_UNSUPPORTED) are bad usage, DL_ERR_USAGE. Returns the status, which is also err->code. */
 dl_status dl_workload_usage(dl_status status, dl_error *err);
 
-/* Source of training data: MNIST or CIFAR-10, whichever has the model's shape, if its files are
- * there; else synthetic images of that shape. */
+/* Source of training data. AUTO: MNIST or CIFAR-10, whichever has the model's shape, if its files
+ * are there; else synthetic images of that shape. */
 typedef enum dl_data_choice {
     DL_DATA_AUTO,
     DL_DATA_MNIST,
@@ -73,12 +73,13 @@ dl_status dl_batch_list_parse(const char *text, int *batches, int *count,
 
 /* Sets *factors to the list's factors [workers], 1 for workers not named; NULL for an empty list.
  * Released with free(). DL_ERR_USAGE for a text that is not WORKER:FACTOR, a worker that does not
- * exist or comes twice, a factor below 1. */
+ * exist or comes twice, a factor outside 1..1000. */
 dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **factors,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Variation of samples per step: "KIND:SPREAD" of the command line, as lognormal:0.5, or "none".
- * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the run checks the range. */
+/* Variation of samples per step: "KIND:SPREAD" of the command line, as lognormal:0.5.
+ * DL_ERR_USAGE for another text, an unknown kind or a spread outside 0..1; the run checks the
+ * range of the kind. */
 dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err) DL_MUST_CHECK;
 
 /* The choice that selects the set with the name `set_name` (dl_data_set.name). */
@@ -116,7 +117,8 @@ dl_device_options dl_device_options_default(void);
 void dl_device_options_table(dl_device_options *options, dl_option *table);
 
 /* Sets the fields of *config given by the options, and loads the libraries for a GPU. DL_ERR_USAGE
- * for an invalid device; DL_ERR_UNSUPPORTED, naming the missing part, if there is no GPU. */
+ * for an invalid device or --where, and for --compress topk without --topk-frac or the reverse;
+ * DL_ERR_UNSUPPORTED, naming the missing part, if there is no GPU. */
 dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
                                   dl_error *err) DL_MUST_CHECK;
 

@@ -245,8 +245,8 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     /* A snapshot must find the cores in the state that a training run started now would find. */
     if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT && !is_on_gpu(config))
         status = spread(config, budget_ns, cases, err);
-    /* Other load on the machine reduces the rounds; the time exceeds the budget by a quarter at
-     * most. */
+    /* Other load on the machine reduces the rounds: none but the first starts after the budget is
+     * exceeded by a quarter. */
     const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
     for (int round = 0; status == DL_OK && round < rounds; round++) {
         if (round > 0 && dl_clock_ns() > latest_ns) break;

@@ -52,9 +52,9 @@ typedef enum dl_bench_kind {
     /* Only costs that vary with the machine's state (load by neighbours, placement on cores): k
      * concurrent steps for k = 2, 4, ... up to workers_max and the number of cores (1 on a machine
      * with one core), one run per batch size; and pushes, pulls, averages and updates of the real
-     * size on all cores, with copies of vectors that another core's cache holds. Many snapshots,
-     * taken between runs of training, sample the states during these runs; costs by size need a
-     * whole benchmark. */
+     * size by two threads (one on a machine with one core), with copies of vectors that another
+     * core's cache holds. Many snapshots, taken between runs of training, sample the states during
+     * these runs; costs by size need a whole benchmark. */
     DL_BENCH_SNAPSHOT,
     DL_BENCH_HOST, /* communication costs of a host whose workers run on `copier`; no steps */
     /* Concurrent steps of 1, 2, 4, ... up to workers_max copies that share the first GPU of
@@ -69,7 +69,8 @@ typedef enum dl_bench_kind {
 /* Settings of a benchmark. */
 typedef struct dl_bench_config {
     dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used;
-                              by GPU_STEPS also device, first_device, device_settings */
+                            * by GPU_STEPS also device, first_device, device_settings, by HOST the
+                            * last two */
     size_t parameter_bytes;
     size_t replica_bytes, activation_bytes; /* GPU_STEPS: memory per copy, and per sample of its
                                              * batch */
@@ -78,7 +79,8 @@ typedef struct dl_bench_config {
     int batch_count;
     int workers_max; /* largest number of concurrent copies, 1 .. DL_TRAIN_WORKERS_MAX */
     double seconds;  /* time budget; each part gets a share and runs at least once */
-    bool quick;      /* exchange at most DL_BENCH_QUICK_VECTORS vectors */
+    bool quick;      /* exchange at most DL_BENCH_QUICK_VECTORS vectors; measure memory with small
+                      * ones */
     dl_bench_kind kind;
     /* HOST: type of the device that copies to and from the server's page-locked memory, with one
      * stream per thread on device train.first_device; NULL: the threads copy. */

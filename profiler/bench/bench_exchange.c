@@ -27,8 +27,8 @@
  * written, are timed separately: two threads train a step each, then one pushes a vector and the
  * other pulls it.
  *
- * One thread also encodes its replica's change in a step as a message of each kind and decodes it;
- * each round starts with another kind. */
+ * One thread also encodes the difference of its replica's parameters from the server's, after a
+ * step, as a message of each kind and decodes it; each round starts with another kind. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7
@@ -45,8 +45,8 @@ typedef enum dl_round_kind {
 typedef struct dl_round_case {
     dl_round_kind kind;
     int size;    /* index of the size */
-    int vectors; /* n; = threads for ASYNC and the real size */
-    int threads; /* t <= n */
+    int vectors; /* n; = threads for ASYNC and, except in SHARED, the real size */
+    int threads; /* t <= n; SHARED: 2 */
     int servers; /* AVERAGE: 1 .. threads; else 1 */
 } dl_round_case;
 
