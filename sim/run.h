@@ -58,7 +58,8 @@ typedef struct dl_run_config {
                          * none */
     bool by_spread;     /* compute_log applies in full to the GPUs of largest spread_log
                          * (dl_model_costs), and to others in proportion to their spread_log */
-    bool without_slow;  /* baseline run: ignores the slow worker */
+    bool without_slow;  /* baseline run: ignores slow workers and lasting differences between GPUs
+                         * of a model */
     bool on_policy; /* baseline with generators: generation and training alternate on all GPUs */
     int64_t steady_after; /* > 0: end the run once steps repeat, but not before this many steps;
                            * requires no noise */

@@ -75,12 +75,13 @@ const char *dl_scenario_command_machine_alone(const dl_scenario_command *command
  * the file, with its keys replaced by those of the command line, plus the keys of --rules that
  * neither has. If `path` is NULL, it is a new scenario, which requires --costs, --samples-per-s, or
  * --workload and --machine, and a batch unless the cost file has a measured one. A new scenario
- * defaults to mode allreduce and 1, 2, 4, ... workers up to the machine's GPUs (of several machines:
- * those of the smallest, and all of each), or 1, 2, 4, 8 on
- * the measured cores. *name, freed by the caller, is the scenario's name in error texts and the
- * base of its relative file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A
- * machine is a file or the name of a machine that comes with the program. DL_ERR_USAGE for a
- * malformed --set and for an unknown machine. */
+ * defaults to mode allreduce and to 1, 2, 4, ... workers up to the machine's GPUs, at most 64 (of
+ * several machines: those of the smallest, and all of each), or 1, 2, 4, 8 on the measured cores.
+ * *name, freed by the caller, is the scenario's name in error texts and the base of its relative
+ * file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a file or the
+ * name of a machine that comes with the program. DL_ERR_USAGE for a malformed --set, an unknown
+ * machine, options that exclude each other and, of a new scenario, a missing option; DL_ERR_DATA
+ * for a file with a NUL byte; errors of reading files. */
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
                            char **name, dl_error *err) DL_MUST_CHECK;
 

@@ -1,4 +1,5 @@
-/* Workers of a scenario that are slow or absent ([noise] slow, [failures]). */
+/* Workers of a scenario that are slow or absent, and failures of the whole job ([noise] slow,
+ * [failures]). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

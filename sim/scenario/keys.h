@@ -58,14 +58,14 @@ enum {
     DL_LIMITS_LOADERS,        /* workers on cores wait for batches */
     DL_LIMITS_PREFETCH,       /* workers wait for batches while the cores that make them are not
                                * always busy */
-    DL_LIMITS_STORAGE,        /* GPUs wait for batches, and storage is always busy */
+    DL_LIMITS_STORAGE,        /* workers wait for batches, and storage is always busy */
     DL_LIMITS_SHARED_STORAGE, /* GPUs wait for batches, and storage shared by all nodes is always
                                * busy */
     DL_LIMITS_OVERLAP,        /* the exchange could run during the backward pass */
     DL_LIMITS_BUCKETS,        /* overlap without buckets */
     DL_LIMITS_SERVER,         /* limited by the threads with which the server averages and
                                * updates */
-    DL_LIMITS_PLACE           /* averages go through a server */
+    DL_LIMITS_PLACE           /* place where averages are computed: all-reduce or a server */
 };
 
 extern const dl_keys dl_scenario_keys;

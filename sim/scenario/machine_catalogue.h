@@ -43,19 +43,20 @@ char *dl_machine_file(const char *name);
  * none of these. */
 char *dl_machine_own_name(const char *path);
 
-/* Returns the default machine for `count` GPUs of this name: the board on which they are sold, else
- * a box, "8xa100"; the caller frees it. */
+/* Returns the default machine for GPUs of this name: the board on which they are sold, with all its
+ * GPUs; if there is none, a box of `count` of them, "8xa100". The caller frees it. */
 char *dl_machine_usual(const char *gpu, int count);
 
 /* Whether `path` is not a file and dl_machine_open knows its last part by name. */
 bool dl_machine_is_known(const char *path);
 
 /* Whether the name of the machine (dl_machine_is_known) contains its number of nodes, such as
- * 2xdgx_a100 or 4x2xrtx3090@1gbe. That number is then a limit. */
+ * 2xdgx_a100 or 4x2xrtx3090@1gbe, and all are of one kind. That number is then a limit. */
 bool dl_machine_counts_nodes(const char *path);
 
-/* Generates the text of the machine file of a box or an instance, freed by the caller. DL_ERR_NAME,
- * with the nearest name, for an unknown `name`; DL_ERR_RANGE for its counts. */
+/* Generates the text of the machine file of boxes, of an instance, or of several nodes of a machine
+ * file, freed by the caller. DL_ERR_NAME, with the nearest name, for an unknown `name`;
+ * DL_ERR_RANGE for its counts; errors of reading the tables and the machine file. */
 dl_status dl_machine_make_text(const char *name, char **text, dl_error *err) DL_MUST_CHECK;
 
 /* Prints a table of all machines: files, instances, and the GPUs of boxes. */

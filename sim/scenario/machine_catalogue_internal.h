@@ -64,7 +64,8 @@ typedef struct dl_wanted_nodes {
     long ports;                /* network ports of each of a box's nodes; 0: none */
     double network_gbit_per_s; /* rate of each port */
     bool infiniband;
-    bool bridges; /* NVLink bridges between GPUs 0 and 1, 2 and 3, ... of each part */
+    bool bridges; /* NVLink bridges between GPUs 0 and 1, 2 and 3, ... of each part whose model has
+                   * them */
 } dl_wanted_nodes;
 
 /* Meaning of a machine's name. */

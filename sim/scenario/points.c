@@ -11,9 +11,9 @@
 #include "common/units.h"
 
 #define POINTS_MAX 10000
-#define LOG_MAX 20000000      /* limit on steps x workers that syncers and split models log */
+#define LOG_MAX 20000000      /* limit on steps x workers x ranks that syncers log */
 #define LOADERS_MAX 100000000 /* limit on the total of loaders: their events fit into a queue */
-#define STEPS_MAX 1e11        /* limit on steps x workers of any run, which takes a day or more */
+#define STEPS_MAX 1e11        /* limit on steps x workers x ranks of any run: a day or more */
 
 /* --- lists of swept values ------------------------------------------------------------------ */
 

@@ -54,8 +54,9 @@ typedef struct dl_scaling {
 /* Scales the costs to the machine's first GPU if the scenario allows it and the costs are from
  * another GPU; then creates costs->models if the machine has GPUs of several models. *scalings is
  * set to the scalings [models] to each of its models, freed by the caller, or to NULL if there is
- * only one. DL_ERR_DATA if, with scale_compute, the costs do not name a GPU of the file or a rate
- * is unknown, or if a file of gpu_costs is from another GPU; errors of reading it. */
+ * only one. DL_ERR_DATA for costs of a processor, unless scale = no; if, with scale_compute, the
+ * costs do not name a GPU of the file; if a rate that is needed is unknown; or if a file of
+ * gpu_costs is from another GPU or is not suitable. Errors of reading the files. */
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                            dl_scaling **scalings, dl_error *err) DL_MUST_CHECK;
 

@@ -190,7 +190,8 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* Checks the keys' names, and that the keys apply to the scenario's workers. */
+/* Checks the keys' names, and that the keys apply to the scenario's workers; notes which keys are
+ * given. */
 static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const bool on_gpus = dl_ini_find(ini, "machine", "file") != NULL;

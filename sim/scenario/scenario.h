@@ -51,8 +51,9 @@ typedef struct dl_point {
 
 /* Kinds of workers on cores: threads with one memory, or processes. */
 typedef enum dl_processes {
-    DL_PROCESSES_AUTO, /* not known until the costs are read; processes if the costs have
-                        * [collective allreduce] sections */
+    DL_PROCESSES_AUTO, /* not known until the costs are read; processes if the costs have times of
+                        * exchanges between processes or are of a program whose workers are
+                        * processes */
     DL_PROCESSES_NO,
     DL_PROCESSES_YES
 } dl_processes;
@@ -157,7 +158,7 @@ typedef struct dl_scenario {
     double sigma;
     dl_slow_worker *slow; /* [slow_count] */
     size_t slow_count;
-    dl_gpu_options *gpu;              /* NULL: workers are threads on cores */
+    dl_gpu_options *gpu;              /* NULL: workers are on cores */
     dl_scenario_pipeline *pipeline;   /* NULL: models are not split */
     dl_generators *generators;        /* NULL: the scenario generates no samples; else the points
                                        * describe the trainer */
@@ -234,7 +235,8 @@ double dl_scenario_usd_per_hour(const dl_scenario *scenario, const dl_point *poi
 
 dl_split dl_point_split(const dl_point *point);
 
-/* Whether the mode takes the option, and the option is given or has a meaningful default. */
+/* Whether the mode takes the option and its value is shown: lag, and options of all modes, only if
+ * they differ from their default; others if they are given or have a finite default. */
 bool dl_point_shows(const dl_point *point, int option);
 
 #define DL_POINT_TEXT_BYTES 256
@@ -248,7 +250,8 @@ const char *dl_point_text(char *text, size_t bytes, const dl_point *point);
 /* Returns another program's word for a mode; NULL: unknown word. */
 const dl_word *dl_mode_word(const char *given);
 
-/* Whether `said` names the point's mode, by its own name or by another program's word. */
+/* Whether `said` is the name of the point's mode in output (dl_point_mode) or another program's
+ * word for that name. */
 bool dl_point_mode_is(const dl_point *point, const char *said);
 
 #endif

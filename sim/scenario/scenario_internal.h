@@ -35,7 +35,7 @@ dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
 /* Reads the network of [workload] model, which may be absent, with its adapters. Rejects unknown
- * networks, and a network together with costs. */
+ * networks, and a network together with scale_compute. */
 dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
                                  dl_error *err) DL_MUST_CHECK;
 
@@ -46,7 +46,7 @@ dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
 #define DL_CORES_AS_WORKERS (-2)
 
 /* Reads [machine], [exchange] of GPUs, and the lists of cores and workers. If workers come from
- * [machine] placement or layout, their list is 1 for now. */
+ * [machine] layout, [pipeline] gpus or [generators], their list is 1 for now. */
 dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 

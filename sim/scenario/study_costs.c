@@ -135,7 +135,7 @@ static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs
     return status;
 }
 
-/* Rejects features that are simulated only for threads. */
+/* If the workers on cores are processes, rejects features that are simulated only for threads. */
 static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
 {
     const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;
@@ -186,7 +186,8 @@ static const dl_variant *first_calibrated(const dl_study *study, const dl_varian
     }
 }
 
-/* Scales compute so that the predicted step equals the measured one, if the scenario has one. */
+/* Scales compute by the given calibration factor, or so that the predicted step equals the measured
+ * one; a later variant takes the factor of the first with the same key. */
 static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error *err)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -223,7 +224,7 @@ static void keep_factor(dl_study *study)
 }
 
 /* Assumes settings that the scenario leaves open, defaults of costs that points need and the costs
- * lack, and bounds of the machine's values. */
+ * lack, and bounds of the machine's values; with [generators] also those of generation. */
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -37,7 +37,7 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
     return status;
 }
 
-/* Whether two scenarios name the same files, so that the files are hashed only once. */
+/* Whether two scenarios on cores have the same cost file, so that it is hashed only once. */
 static bool has_same_files(const dl_scenario *a, const dl_scenario *b)
 {
     const char *const of_a = a->costs_path != NULL ? a->costs_path : "";

@@ -186,7 +186,8 @@ static void weaken_overlap(dl_scenario *scenario, dl_costs *costs, double factor
     }
 }
 
-/* Weakens only known slowdowns, as unknown ones must remain unknown. */
+/* Weakens known slowdowns; unknown ones remain unknown, except that removal sets the slowdown of
+ * two concurrent workers to 1. */
 static void lessen_sharing(dl_costs *costs, double factor)
 {
     weaken(&costs->sharing[2], factor);

@@ -1,6 +1,7 @@
 /* Costs switched off, to see the effect of each: `dlsim --without LIST`.
  *
  *   dispatch   issuing operations and GPU steps     input    making and copying batches
+ *   external   waits of a traced GPU step that have no cause in the trace
  *   copy       copies of workers on cores, and exchange between their processes; on GPUs, links and
  *              GPU memory (launches of collectives remain) and collectives measured as a whole
  *   contention sharing of links and memory among flows of GPUs: each has the rate of its slowest
@@ -8,7 +9,8 @@
  *   sharing    slowdown of workers by each other    memory   limit of memory bandwidth
  *   overlap    slowdown of compute by concurrent collectives
  *   noise      variation of steps, and of exchange from run to run
- *   slow       slow workers                         wakeup   start of a blocked thread after a post
+ *   slow       slow workers, and lasting differences between GPUs of a model
+ *   wakeup     start of a blocked thread after a post
  *   lock       hand-over of a spinning lock         barrier  from the last arrival to the release
  *
  *   of models split over GPUs (sim/island/island.h):

@@ -150,7 +150,8 @@ const dl_word dl_sharded_words[] = {
 
 /* --- modes ----------------------------------------------------------------------------------- */
 
-/* Words that mean a mode and a key: expanded to both if given alone on the command line. */
+/* Words that mean a mode and a key: a scenario's only mode is replaced by both; in a list each such
+ * word makes a part of the study (sim/scenario/study.h). */
 #define MODES_WITH_KEY(ROW)                                             \
     ROW("fsdp", "allreduce", "exchange", "sharded", "parameters")       \
     ROW("fsdp2", "allreduce", "exchange", "sharded", "parameters")      \

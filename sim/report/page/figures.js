@@ -1,6 +1,6 @@
 // Figures of a page, drawn from its results (rows as objects, as in the CSV and JSON files): lines over workers,
-// interval or network rate with measured points, parts of a step, memory, staleness, cost against time, and a zoomable
-// time line. Names from files are inserted as text, never as HTML.
+// interval, network rate, bound on staleness or batch, with measured points; parts of a step, memory, staleness, cost
+// against time, errors of measured rows, and a zoomable time line. Names from files are inserted as text, never as HTML.
 "use strict";
 const dlscale = (() => {
 const element = id => document.getElementById(id);
@@ -71,7 +71,8 @@ const isNumber = value => typeof value === "number" && Number.isFinite(value);
 const distinct = (rows, key) => new Set(rows.map(row => row[key])).size;
 const best = rows => rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
 
-// Returns the settings in which rows with equal x differ; each combination of their values is one line.
+// Returns settings that suffice to tell rows with equal x apart; each combination of their values is one line. null:
+// some of these rows differ in no setting.
 function keysOfLines(rows, keys, x) {
     const apart = [], of = (row, names) => JSON.stringify(names.map(name => row[name]));
     for (;;) {
@@ -122,7 +123,9 @@ function linesOf(rows, keys, x) {
     }) };
 }
 
-// Splits the lines into panels of at most LINES_MOST, by the setting that gives the fewest panels.
+// Splits more than LINES_MOST lines into panels, by the setting whose largest panel exceeds that number least, then by
+// the one that gives the fewest panels. Keeps the fastest lines of each panel and the PANELS_MOST panels with the
+// fastest lines; `left`: number of the other lines. Panels of more than BANDS_MOST lines show no intervals.
 const LINES_MOST = 7, PANELS_MOST = 6, BANDS_MOST = 4;
 function panelsOf({ apart, lines }) {
     if (lines.length <= LINES_MOST) return { panels: [{ title: "", lines }], left: 0 };
@@ -200,7 +203,8 @@ function wordsOf(row, keys) {
     return lines.join("\n");
 }
 
-// Returns positions and ticks of an axis from `low` to `high`; logarithmic if `doubles` is set.
+// Returns positions and ticks of an axis from `low` to `high`; logarithmic if `doubles` is set. `values`: the ticks, if
+// not at round numbers.
 function axis(low, high, from, to, doubles, values) {
     const at = doubles ? v => from + (to - from) * Math.log(v / low) / Math.log(high / low || 2) : v => from + (to - from) * (v - low) / (high - low || 1);
     if (values) return { at, marks: values };
@@ -258,14 +262,16 @@ function endLabels(svg, ends, box) {
     }
 }
 
-// Draws a measured point: filled; hollow if costs were fitted to it; a cross if it contradicts others.
+// Draws a measured point: filled; hollow if costs were fitted to it or made from its trace; a cross if it contradicts
+// others.
 function measuredMark(x, y, use, colour) {
     if (use === "contradiction") return makeSvg("path", { d: `M${x - 4} ${y - 4}l8 8m0 -8l-8 8`, stroke: colour, "stroke-width": 2 });
     const isHollow = use === "fitted" || use === "traced";
     return makeSvg("circle", { cx: x, cy: y, r: 4, fill: isHollow ? "var(--paper)" : colour, stroke: isHollow ? colour : "var(--paper)", "stroke-width": isHollow ? 1.8 : 1 });
 }
 
-// Draws one panel of lines. spec: {x, y, low, high, measured, reference, xLabel, yLabel, xText, yText, percent}
+// Draws one panel of lines. spec: {x, y, low, high, measured, measuredRange, reference, doubles, xLabel, yLabel, xText,
+// yText}
 function linePanel(spec, { title, lines }, keys) {
     const rows = lines.flatMap(line => line.rows), xs = [...new Set(rows.map(row => row[spec.x]))].sort((a, b) => a - b);
     const values = rows.flatMap(row => [spec.y(row), spec.high(row), spec.measured(row)]).filter(v => v > 0);
@@ -371,7 +377,8 @@ function barLabels(rows, keys) {
     return { labels, left: Math.min(280, 14 + CHAR_PX * Math.max(...labels.map(label => label.length))) };
 }
 
-// Draws one horizontal bar per row with parts [{name, value(row), colour}], as fractions or amounts.
+// Draws one horizontal bar per row with parts [{name, value(row), text(row), colour}], as fractions or amounts; `most`
+// of the rows shown is the full width, end(row) the text after a bar, mark(row) the position of a red line.
 function barFigure(all, keys, { parts, end, most, caption, mark }) {
     const { rows, said } = barRows(all);
     if (rows.length === 0) return null;
@@ -462,7 +469,8 @@ function stalenessFigure(all, keys) {
         (shown.some(row => byWorker(row).length > 0) ? ", dots at the mean of each worker" : "") + "." + said);
 }
 
-// Price against time; the points of the Pareto front are joined.
+// Price against time, of reaching the target if any row has one, else of a million samples; the points of the Pareto
+// front are joined.
 function priceFigure(all, keys) {
     const toTarget = all.some(row => row.usd_to_target > 0);
     const price = row => toTarget ? row.usd_to_target : row.usd_per_hour / row.throughput_per_s / 3600 * 1e6, time = row => toTarget ? row.target_s / 3600 : 1e6 / row.throughput_per_s / 3600;
@@ -520,7 +528,7 @@ function errorFigure(all, overWorkers) {
     return figureOf([svg], (overWorkers ? "The same errors over the number of workers: does it get worse where nothing was fitted?" : "Error of each measured row, a line of each group; bands of 5 and 10 %. Hollow: costs were fitted to it; crosses contradict others."));
 }
 
-// Batches proportional to the workers are labelled per worker.
+// Replaces batch by batch_per_worker if the latter has fewer different values.
 function withBatchPerWorker(rows) {
     const each = rows.map(row => ({ batch_per_worker: row.batch / row.workers }));
     if (!(distinct(each, "batch_per_worker") < distinct(rows, "batch"))) return rows;
@@ -605,7 +613,7 @@ function timeline(box, trace, caption) {
     const all = lanesOf(trace), lanes = all.slice(0, LANES_MOST);
     if (lanes.length === 0) return box.replaceChildren();
     const whole = { start: Math.min(...lanes.map(l => l.slices[0].start)), end: Math.max(...lanes.flatMap(l => l.slices.map(s => s.end))) };
-    // Initially shows three steps, the fourth to the sixth if there are that many.
+    // Initially shows the last three of the first six steps.
     const steps = (lanes.find(l => l.slices.some(s => s.name === "step")) || { slices: [] }).slices.filter(s => s.name === "step").slice(0, 6).slice(-3);
     const excerpt = steps.length > 0 ? { start: steps[0].start, end: steps.at(-1).end } : whole;
     let view = { ...whole }, top = 4;

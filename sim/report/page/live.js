@@ -225,7 +225,8 @@ function settings(workers) {
 }
 
 const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
-// Returns 1, 2, 4, ... below the number of workers, and that number; for modes with k gradients per update only those >= k.
+// Returns 1, 2, 4, ... below the number of workers, and that number; for modes with k gradients per update without those
+// of the former that are < k.
 function workerCounts() {
     const most = Math.max(1, Math.floor(Number(controls.workers.value()) || 1)), counts = [];
     const least = takes("k") ? Number(controls.k.value()) || 1 : 1;
@@ -272,7 +273,7 @@ function showTable(rows, best, swept) {
         make("tbody", {}, ...body))));
 }
 
-// For the page's own results shows only the answer, as the page already has their table and figures.
+// For the page's own results shows only the answer and the notes, as the page already has their table and figures.
 function show(results, chosen, isOwn) {
     const rows = results.rows.filter(row => row.throughput_per_s > 0);
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
@@ -342,8 +343,8 @@ async function showLine() {
     say("");
 }
 
-// Returns the point for which the page's simulator and the program that wrote the page give different results; ""
-// if there is none.
+// Describes the first difference between the results of the page's simulator and those of the program that wrote the
+// page: in the number of points, or in the throughput of a point; "" if there is none.
 const isSame = (here, there) => Math.abs(here - there) <= 1e-9 * there;
 function difference(results) {
     if (results.rows.length !== data.points.length) return `${results.rows.length} points here, ${data.points.length} in the results`;
