@@ -50,16 +50,16 @@ static const char *const group_titles[GROUPS] = {
     [SYNCER] = "With a syncer (mode `async_average`); empty in rows of other modes",
     [FAILURES] = "With `[failures]`; empty in rows with a syncer",
     [ABSENCES] = "With `[failures] away` or `worker_mtbf_s`",
-    [TARGET] = "With `[target] samples`; empty where a row's factor is not known",
+    [TARGET] = "With `[target] samples`; empty in rows whose factor is not known",
     [GENERATORS] =
-        "With `[generators]`: a step is an update, and a worker's parts are the trainer's",
+        "With `[generators]`; a step is an update, and the shares of time are the trainer's",
     [TOKENS] = "With a `[workload] model` that is a transformer",
     [TRACED] =
-        "Where a cost file has `[trace NUMBER]`; the own point of a trace is a `traced` row, "
+        "If a cost file has `[trace NUMBER]`; the point of the trace itself is a `traced` row, "
         "which judges nothing",
-    [FITTED] = "Where a row is traced, or marked in the measured table as fitted or contradictory",
+    [FITTED] = "If a row is traced, or marked in the measured table as fitted or contradictory",
     [LEFT_OUT] = "With `--left-out`",
-    [EXPLAINED] = "With `--explain`, last",
+    [EXPLAINED] = "With `--explain`, as the last columns",
 };
 
 /* --- getters ---------------------------------------------------------------------------------- */
@@ -378,9 +378,10 @@ GETTER(target_usd, dl_datum_number(dl_result_target_usd(r)))
     }
 
 static const dl_column point_columns[] = {
-    BY(cores_of, ALL, "cores", NULL, "that the workers share; empty on GPUs", DL_PLAIN("cores", 0)),
+    BY(cores_of, ALL, "cores", NULL, "number of cores that the workers share; empty on GPUs",
+       DL_PLAIN("cores", 0)),
     BY(workers_of, ALL, "workers", NULL, "number of workers", DL_PLAIN("workers", 0)),
-    BY(batch_of, ALL, "batch", "samples", "of a step, of all workers together",
+    BY(batch_of, ALL, "batch", "samples", "size of a step's batch, all workers together",
        DL_PLAIN("batch", 0)),
     BY(mode_of, ALL, "sync", NULL, "`[sync] mode`", DL_WORD("sync")),
 };
@@ -388,67 +389,64 @@ static const dl_column point_columns[] = {
 /* clang-format off */
 static const dl_column columns[] = {
     ROW("step_mean_s", "s", mean.step_mean_s, "time of a worker's step: mean", DL_TIME("step")),
-    ROW("step_p50_s", "s", mean.step_p50_s, "median"),
-    ROW("step_p99_s", "s", mean.step_p99_s, "99 % quantile"),
-    ROW("step_sd_s", "s", mean.step_sd_s, "standard deviation"),
+    ROW("step_p50_s", "s", mean.step_p50_s, "its median"),
+    ROW("step_p99_s", "s", mean.step_p99_s, "its 99 % quantile"),
+    ROW("step_sd_s", "s", mean.step_sd_s, "its standard deviation"),
     ROW("throughput_per_s", "samples/s", mean.throughput_per_s,
-        "over the common span of all workers; median of the replicates", DL_RATE("samples/s")),
+        "throughput in the time span common to all workers; median of the replicates", DL_RATE("samples/s")),
     ROW("throughput_low_per_s", "samples/s", low_per_s,
-        "95 % interval of one run, lower end; empty with one replicate and no assumptions"),
-    ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end"),
+        "lower end of the 95 % interval of one run; empty with one replicate and no assumptions"),
+    ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end of this interval"),
     ROW("speedup", NULL, speedup,
-        "throughput over that of one worker without exchange, with the same total batch (the same "
-        "batch per worker with `batch_per_worker`), on the fastest GPU: the whole model, in the "
-        "fewest micro-batches with which it fits; if it does not, for all rows the one of the "
-        "table's layouts with fewest GPUs that fits, which the table's heading names",
+        "throughput over that of one worker without exchange, at the same total batch or batch per "
+        "worker ([definition](simulating.md#staleness-and-speedup))",
         DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
-        "95 % interval of the ratio of runs with the same costs and noise, lower end"),
-    ROW("speedup_high", NULL, speedup_high, "upper end"),
+        "lower end of its 95 % interval, from the ratios of runs with the same costs and noise"),
+    ROW("speedup_high", NULL, speedup_high, "upper end of this interval"),
     ROW("efficiency", NULL, efficiency,
         "speedup / workers; a slower GPU counts by its speed over the fastest one's"),
     ROW("compute_frac", NULL, mean.part_frac[DL_PART_COMPUTE],
         "share of the workers' time in forward and backward passes and their own updates; the six "
         "shares add up to 1", DL_PERCENT("comp. %", 1)),
-    ROW("dispatch_frac", NULL, mean.part_frac[DL_PART_DISPATCH], "in the host's own time", DL_PERCENT("host %", 1)),
+    ROW("dispatch_frac", NULL, mean.part_frac[DL_PART_DISPATCH], "share in the host's own time", DL_PERCENT("host %", 1)),
     ROW("communication_frac", NULL, mean.part_frac[DL_PART_COMMUNICATION],
-        "in copies and collectives, also copies that stop a worker's GPU", DL_PERCENT("comm. %", 1)),
+        "share in copies and collectives, also copies that stop a worker's GPU", DL_PERCENT("comm. %", 1)),
     ROW("averaging_frac", NULL, mean.part_frac[DL_PART_AVERAGING],
-        "in averaging and the server's update, also where it stops a worker's GPU", DL_PERCENT("avg. %", 1)),
+        "share in averaging and the server's update, also if it stops a worker's GPU", DL_PERCENT("avg. %", 1)),
     ROW("waiting_frac", NULL, mean.part_frac[DL_PART_WAITING],
-        "waiting for other workers, the lock or the core", DL_PERCENT("wait %", 1)),
-    ROW("input_frac", NULL, mean.part_frac[DL_PART_INPUT], "in input", DL_PERCENT("input %", 1)),
+        "share of waiting for other workers, the lock or the core", DL_PERCENT("wait %", 1)),
+    ROW("input_frac", NULL, mean.part_frac[DL_PART_INPUT], "share in input", DL_PERCENT("input %", 1)),
     ROW("applied_frac", NULL, mean.applied_frac,
         "share of the computed gradients that an update contains", DL_PERCENT("steps kept %", 1)),
-    ROW("updates_per_s", "1/s", mean.updates_per_s, "updates of the shared parameters"),
+    ROW("updates_per_s", "1/s", mean.updates_per_s, "number of updates of the shared parameters per second"),
     ROW("staleness_mean", "updates", staleness_mean,
-        "that the server applied between a worker's read of the parameters and the application of "
-        "its gradient; `average` with a lag: local steps between sending parameters and merging "
-        "their average", DL_PLAIN("staleness", 2)),
-    ROW("staleness_sd", "updates", staleness_sd, "standard deviation", DL_PLAIN("sd", 2)),
-    ROW("staleness_p50", "updates", staleness_p50, "quantiles", DL_PLAIN("p50", 0)),
+        "[staleness](simulating.md#staleness-and-speedup) of the applied gradients: mean; of "
+        "`average` with a lag, local steps between sending parameters and merging their average", DL_PLAIN("staleness", 2)),
+    ROW("staleness_sd", "updates", staleness_sd, "its standard deviation", DL_PLAIN("sd", 2)),
+    ROW("staleness_p50", "updates", staleness_p50, "its quantiles", DL_PLAIN("p50", 0)),
     ROW("staleness_p90", "updates", staleness_p90, NULL, DL_PLAIN("p90", 0)),
     ROW("staleness_p99", "updates", staleness_p99, NULL),
-    ROW("staleness_max", "updates", staleness_max, "largest"),
+    ROW("staleness_max", "updates", staleness_max, "the largest"),
     ROW("drift_steps_mean", "steps", mean.drift_steps_mean,
-        "local updates since the parameters were last averaged; modes with an interval"),
-    ROW("drift_steps_max", "steps", mean.drift_steps_max, "largest"),
+        "local updates since the parameters were last averaged, in modes with an interval: mean"),
+    ROW("drift_steps_max", "steps", mean.drift_steps_max, "their largest number"),
     ROW("clock_lag_max", "steps", mean.clock_lag_max,
-        "that a worker was ahead of the slowest one, at most"),
-    BY(busiest_of, ALL, "busiest", NULL, "resource with the largest share of busy time"),
-    ROW("busiest_frac", NULL, mean.usage.busiest_frac, "that share"),
+        "largest lead of a worker over the slowest one"),
+    BY(busiest_of, ALL, "busiest", NULL, "the resource that is busy for the largest share of the time"),
+    ROW("busiest_frac", NULL, mean.usage.busiest_frac, "this share"),
     BY(origin_of, ALL, "origin", NULL,
        "the least trustworthy origin of the costs that were used"),
     BY(extrapolated_of, ALL, "extrapolated", NULL,
-       "1: the point or its baseline lies outside the range of the measured costs"),
+       "1 if the point or its baseline lies outside the range of the measured costs, else 0"),
     BY(runs_of, ALL, "measured_runs", NULL,
-       "runs of the point in the measured table; without any the next are empty"),
-    MEASURED("measured_step_s", "s", DL_MEASURE_STEP_S, "median"),
-    BY(measured_rate, ALL, "measured_per_s", "samples/s", "median; `error` if all runs failed", DL_RATE("measured/s")),
-    BY(measured_low, ALL, "measured_low_per_s", "samples/s", "one standard error below"),
-    BY(measured_high, ALL, "measured_high_per_s", "samples/s", "and above"),
+       "number of the point's runs in the measured table; if 0, the following columns are empty"),
+    MEASURED("measured_step_s", "s", DL_MEASURE_STEP_S, "median of their step times"),
+    BY(measured_rate, ALL, "measured_per_s", "samples/s", "median of their throughputs; `error` if all runs failed", DL_RATE("measured/s")),
+    BY(measured_low, ALL, "measured_low_per_s", "samples/s", "this median less one standard error"),
+    BY(measured_high, ALL, "measured_high_per_s", "samples/s", "this median plus one standard error"),
     BY(measured_p10, ALL, "measured_p10_per_s", "samples/s",
-       "quantiles of the runs, with five or more"),
+       "quantiles of the runs, if there are at least five"),
     BY(measured_p90, ALL, "measured_p90_per_s", "samples/s", NULL),
     BY(error_of, ALL, "error_frac", NULL, "predicted / measured throughput - 1", DL_SIGNED("error %", 1)),
     MEASURED("measured_staleness_mean", "updates", DL_MEASURE_STALENESS_MEAN,
@@ -457,123 +455,123 @@ static const dl_column columns[] = {
     MEASURED("measured_staleness_p50", "updates", DL_MEASURE_STALENESS_P50, NULL, DL_PLAIN("measured p50", 0)),
     MEASURED("measured_staleness_p90", "updates", DL_MEASURE_STALENESS_P90, NULL, DL_PLAIN("measured p90", 0)),
     BY(measured_by_worker, ALL, "measured_staleness_mean_by_worker", "updates", NULL, DL_PLAIN("measured by worker", 2)),
-    BY(source_of, ALL, "measured_source", NULL, NULL),
+    BY(source_of, ALL, "measured_source", NULL, "source, as in the measured table"),
     BY(steps_by_worker, BY_WORKER, "step_mean_s_by_worker", "s",
-       "one number per worker, separated by `;`"),
-    BY(staleness_by_worker, BY_WORKER, "staleness_mean_by_worker", "updates", NULL, DL_PLAIN("by worker", 2)),
+       "mean time of each worker's steps, separated by `;`"),
+    BY(staleness_by_worker, BY_WORKER, "staleness_mean_by_worker", "updates", "the same of the mean staleness", DL_PLAIN("by worker", 2)),
     BY(link_of, ON_GPUS, "link", NULL, "the busiest link"),
     OF(of_row, ON_GPUS, dl_row, "link_frac", NULL, mean.usage.link_frac,
-       "its share of busy time"),
+       "share of the time for which it is busy"),
     OF(of_row, ON_GPUS, dl_row, "memory_bytes", "B", memory.needs_bytes,
-       "needed on the fullest GPU; empty where the cost file does not say", DL_BYTES("memory")),
-    BY(memory_frac, ON_GPUS, "memory_frac", NULL, "over its capacity", DL_PERCENT("memory %", 1)),
+       "memory needed on the fullest GPU; empty if the cost file does not say", DL_BYTES("memory")),
+    BY(memory_frac, ON_GPUS, "memory_frac", NULL, "the same over the GPU's capacity", DL_PERCENT("memory %", 1)),
     BY(memory_by_kind, ON_GPUS, "memory_by_kind_bytes", "B",
-       "parameters; gradients; optimizer; gathered from other ranks; activations; working; logits; "
-       "workspace; others; and, beyond `memory_bytes`, the allocator's reserve. As in `--fits`"),
+       "its parts, separated by `;`: parameters, gradients, optimizer, gathered, activations, "
+       "working, logits, workspace, others and, beyond `memory_bytes`, the reserve "
+       "([kinds](layouts.md#memory))"),
     BY(usd_per_hour, ON_GPUS, "usd_per_hour", "USD/h",
-       "price of the nodes used, where the machine file has one", DL_PLAIN("USD/h", 2)),
+       "price of the nodes used, if the machine file has one", DL_PLAIN("USD/h", 2)),
     BY(epoch_s, ON_GPUS, "epoch_s", "s", "time per epoch, with `samples_per_epoch`", DL_TIME("epoch")),
     BY(usd_per_epoch, ON_GPUS, "usd_per_epoch", "USD", "price per epoch", DL_PLAIN("USD/epoch", 2)),
     BY(why_not, ON_GPUS, "error", NULL,
-       "why the point was not run (it does not fit into memory); its other columns are empty then"),
-    BY(gpus_of, SPLIT, "gpus_used", NULL, "of all workers"),
+       "why the point was not run (it does not fit into memory); its other columns are then empty"),
+    BY(gpus_of, SPLIT, "gpus_used", NULL, "number of GPUs of all workers"),
     BY(stages_of, SPLIT, "pipeline_stages", NULL,
-       "of each worker; with one stage the rest is empty"),
+       "settings of each worker's pipeline; with one stage the last two are empty"),
     BY(micro_batches_of, SPLIT, "pipeline_micro_batches", NULL, NULL),
     BY(schedule_of, SPLIT, "pipeline_schedule", NULL, NULL),
     OF(of_split, SPLIT, dl_split_result, "bubble_frac", NULL, bubble_frac,
-       "share of the GPUs' time in which a stage waits for another"),
+       "share of the GPUs' time in which a stage waits for another stage"),
     OF(of_split, SPLIT, dl_split_result, "crossing_bytes", "B", crossed_bytes,
        "activations and their gradients that cross between stages in a step, over all workers"),
     OF(of_split, SPLIT, dl_split_result, "exchange_bytes", "B", reduced_bytes,
-       "that workers exchange in a step, and that their own GPUs gather and reduce"),
-    BY(first_layers, SPLIT, "stage_first_layer", NULL, "one per stage, separated by `;`"),
+       "bytes in a step that workers exchange, and that the GPUs of a worker gather and reduce"),
+    BY(first_layers, SPLIT, "stage_first_layer", NULL,
+       "first layer and busy share: one value per stage, separated by `;`"),
     BY(stage_busy, SPLIT, "stage_busy_frac", NULL, NULL),
-    BY(stage_memory, SPLIT, "stage_memory_bytes", "B", NULL),
+    BY(stage_memory, SPLIT, "stage_memory_bytes", "B", "memory needed, one value per stage"),
     BY(stage_staleness, SPLIT, "stage_staleness", NULL,
-       "updates by which the weights of each stage's gradient are old: 0 but without a flush"),
+       "number of updates by which the weights of each stage's gradients are old: 0 if the pipeline is flushed"),
     BY(shards_of, SPLIT, "shards", NULL,
        "GPUs of a stage, or of the whole worker, that share its parameters ([machine] layout, fsdp)"),
     BY(tensor_of, SPLIT, "tensor", NULL, "GPUs that divide each layer ([machine] layout, tp)"),
     OF(of_row, ADVISED, dl_row, "equal_layouts", NULL, equal_layouts,
-       "other layouts that the row stands for, whose steps differ by less than 0.5 %",
+       "number of other layouts that the row stands for, as their steps differ by less than 0.5 %",
        DL_PLAIN("equal", 0)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
        "share of the workers' time in local steps: computing, its launches and input; the rest is "
        "exchange, also inside a site, and waiting", DL_PERCENT("local steps %", 1)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_mean_s", "s", outer_step_mean_s,
-       "time of `interval` local steps with their exchange, over all workers: mean; with a syncer "
-       "from one merge's end to the next, the first from the start", DL_TIME("outer step")),
+       "time of `interval` local steps with their exchange, mean over all workers; with a syncer the "
+       "time from the end of a merge (or the start of the run) to the end of the next", DL_TIME("outer step")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_p50_s", "s", outer_step_p50_s,
-       "quantiles"),
+       "its quantiles"),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_p95_s", "s", outer_step_p95_s,
        NULL, DL_TIME("p95")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_blocked_s", "s", blocked_s,
        "part of a worker's outer step outside local steps: exchange that these do not hide, and "
-       "waiting for others, so it may exceed `outer_exchange_s`", DL_TIME("blocked")),
+       "waiting for others (so it may exceed `outer_exchange_s`)", DL_TIME("blocked")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_sent_bytes", "B", site_sent_bytes,
-       "in an outer step to other sites (nodes, where the machine file has no sites), by the site "
-       "that sends most; empty on cores", DL_BYTES("site sends")),
+       "bytes that the site that sends most sends to other sites in an outer step (nodes, if the "
+       "machine file has no sites); empty on cores", DL_BYTES("site sends")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_exchange_s", "s", exchange_s,
-       "time in a worker's outer step for which its parameters are copied and averaged, hidden by "
-       "local steps (`lag`) or not, without waiting for others; empty with a syncer, and with "
+       "time in a worker's outer step during which its parameters are copied and averaged, hidden by "
+       "local steps (`lag`) or not, excluding waits for others; empty with a syncer, and with "
        "`inside` without a lag", DL_TIME("exchange")),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads", NULL, uploaded,
-       "of all learners; the sum of the next four", DL_PLAIN("uploads", 0)),
+       "number of uploads of all learners, the sum of the next four", DL_PLAIN("uploads", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_applied", NULL, applied,
-       "merged into the parameters", DL_PLAIN("applied", 0)),
+       "those merged into the parameters", DL_PLAIN("applied", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_too_stale", NULL, too_stale,
-       "dropped, as beyond the bound of staleness", DL_PLAIN("too stale", 0)),
+       "those dropped because they are staler than the bound", DL_PLAIN("too stale", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_superseded", NULL, superseded,
-       "replaced by a newer one of the same learner", DL_PLAIN("superseded", 0)),
+       "those replaced by a newer one of the same learner", DL_PLAIN("superseded", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_unmerged", NULL, unmerged,
-       "left when the run ended", DL_PLAIN("unmerged", 0)),
-    OF(of_syncer, SYNCER, dl_syncer_result, "merges", NULL, merges, "in the run", DL_PLAIN("merges", 0)),
+       "those left when the run ended", DL_PLAIN("unmerged", 0)),
+    OF(of_syncer, SYNCER, dl_syncer_result, "merges", NULL, merges, "number of merges in the run", DL_PLAIN("merges", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "goodput_frac", NULL, goodput_frac,
-       "share of all learners' time in steps that were not lost: superseded, too stale, or of an "
-       "interval in which they failed", DL_PERCENT("goodput %", 1)),
+       "share of all learners' time in steps that were not lost (by an upload superseded or too "
+       "stale, or an interval in which the learner failed)", DL_PERCENT("goodput %", 1)),
     OF(of_syncer, SYNCER, dl_syncer_result, "weight_mean", NULL, weight_mean,
-       "of the uploads applied, by `weight_power`: mean weight", DL_PLAIN("weight", 3)),
+       "mean weight of the applied uploads, by `weight_power`", DL_PLAIN("weight", 3)),
     OF(of_syncer, SYNCER, dl_syncer_result, "applied_weight_frac", NULL, applied_weight_frac,
-       "their weights added up, over all uploads"),
+       "sum of these weights over the number of all uploads"),
     BY(job_goodput, FAILURES, "job_goodput_frac", NULL,
-       "share of the job's time in steps that need not be done "
-       "again", DL_PERCENT("job goodput %", 2)),
-    BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times that", DL_RATE("job samples/s")),
+       "share of the job's time in steps that need not be repeated", DL_PERCENT("job goodput %", 2)),
+    BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times this share", DL_RATE("job samples/s")),
     BY(best_steps, FAILURES, "best_checkpoint_steps", "steps",
        "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s` and `node_mtbf_s`", DL_PLAIN("best checkpoint", 0)),
     BY(lost_hours, FAILURES, "lost_hours_per_day", "h",
-       "of a day: checkpoints, steps that are done again, restarts", DL_PLAIN("lost h/day", 3)),
-    BY(lost_usd, FAILURES, "lost_usd_per_day", "USD", "price of these hours, where "
-                                                      "known", DL_PLAIN("lost USD/day", 2)),
+       "hours of a day lost to checkpoints, repeated steps and restarts", DL_PLAIN("lost h/day", 3)),
+    BY(lost_usd, FAILURES, "lost_usd_per_day", "USD", "price of these hours, if known", DL_PLAIN("lost USD/day", 2)),
     OF(of_row, ABSENCES, dl_row, "worker_goodput_frac", NULL, mean.goodput_frac,
        "share of all workers' time, absences included, in steps that were not lost; `applied_frac` "
        "of mode `average` is then the share of steps that were not "
        "lost", DL_PERCENT("worker goodput %", 1)),
     OF(of_row, ABSENCES, dl_row, "worker_away_frac", NULL, mean.away_frac,
-       "share of all workers' time for which they were away", DL_PERCENT("away %", 1)),
+       "share of all workers' time in which they were away", DL_PERCENT("away %", 1)),
     BY(target_factor, TARGET, "target_factor", NULL,
        "samples to the target over those of synchronous training, by `[target] factor`", DL_PLAIN("factor", 2)),
     BY(target_s, TARGET, "target_s", "s",
-       "time to the target: `[target] samples` times the factor, over the throughput, of a job that "
-       "fails over `job_per_s`", DL_RATE("hours"), .scale = 1 / SECONDS_PER_HOUR),
-    BY(target_usd, TARGET, "usd_to_target", "USD", "price of that, where one is known", DL_RATE("USD")),
-    BY(tokens_per_s, TOKENS, "tokens_per_s", "tokens/s", "of all workers", DL_RATE("tokens/s")),
+       "time to the target: `[target] samples` times the factor, over the throughput (over "
+       "`job_per_s` with `[failures]`)", DL_RATE("hours"), .scale = 1 / SECONDS_PER_HOUR),
+    BY(target_usd, TARGET, "usd_to_target", "USD", "price of this time, if known", DL_RATE("USD")),
+    BY(tokens_per_s, TOKENS, "tokens_per_s", "tokens/s", "throughput of all workers in tokens", DL_RATE("tokens/s")),
     BY(mfu, TOKENS, "mfu_frac", NULL,
        "model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): samples/s times three "
-       "times the products of the network's forward pass, over the data sheets' rates, in "
-       "`[workload] arithmetic`, of the GPUs used. Half of the scores of causal attention count "
-       "where it is fused; what is computed again does not", DL_PERCENT("MFU %", 1)),
+       "times the flop of the forward pass's matrix products, over the data sheets' rates of the "
+       "GPUs used in `[workload] arithmetic`. Half of the scores of causal attention count if it is "
+       "fused; recomputation does not count", DL_PERCENT("MFU %", 1)),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
-       "device time, with waits for other ranks, of the traced step's collectives that the row "
-       "leaves out; empty: none. `+` in tables"),
+       "device time of the traced step's collectives that the row leaves out, with waits for other "
+       "ranks; empty if there are none. Marked by `+` in tables"),
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
        "predicted / traced throughput - 1 at the trace's own point; of several traces the worst. "
-       "`!` in tables, beyond 10 % and two standard errors of the traced step"),
+       "Marked by `!` in tables if beyond 10 % and two standard errors of the traced step"),
     BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed"),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
-       "`error_frac` with costs fitted to the other rows", DL_SIGNED("error left out %", 1)),
+       "`error_frac` with costs that are fitted to the other rows", DL_SIGNED("error left out %", 1)),
     BY(dominant_of, EXPLAINED, "dominant", NULL,
        "the largest part of the workers' time (`compute`, `dispatch`, ...)"),
     BY(dominant_frac, EXPLAINED, "dominant_frac", NULL, "its share"),
@@ -872,20 +870,21 @@ static void put_reference(FILE *out, const dl_column *rows, size_t count, int ch
 void dl_columns_reference(FILE *out)
 {
     fputs("# Columns of results\n\n"
-          "The columns of `dlsim`'s [results](formats.md#results), CSV and JSON. Made by `dlsim "
-          "--columns`.\n"
-          "Units are in the names (`_s`, `_per_s`, `_bytes`, `usd`; `_frac`: 0 to 1), others "
-          "before a colon.\n"
-          "After the columns of the point come one for each option of a mode (`interval`, `n`, "
-          "`bound`, `k`,\n"
-          "`moving_rate`, `block_momentum`, `accumulate`, `lag`) and one for each other key that "
-          "the scenario\n"
-          "varies, named as the key (`machine` for `[machine] file`, `noise` for `[noise] kind`, "
-          "`input_cores`\n"
-          "for `[input] cores`).\n",
+          "The columns of `dlsim`'s [results](formats.md#results), CSV and JSON. `dlsim "
+          "--columns` writes this\n"
+          "page. Units are in the columns' names (`_s`, `_per_s`, `_bytes`, `usd`; `_frac` is a "
+          "share from 0 to\n"
+          "1); other units stand before a colon. After the columns of the point (`cores` to "
+          "`sync`) there is\n"
+          "one for each option of a mode (`interval`, `n`, `bound`, `k`, `moving_rate`, "
+          "`block_momentum`,\n"
+          "`accumulate`, `lag`) and one for each other key that the scenario varies, named as "
+          "the key\n"
+          "(`machine` for `[machine] file`, `noise` for `[noise] kind`, `input_cores` for "
+          "`[input] cores`).\n",
           out);
     for (int g = 0; g < GROUPS; g++) {
-        fprintf(out, "\n## %s\n\n| column | |\n|-|-|\n", group_titles[g]);
+        fprintf(out, "\n## %s\n\n| column | meaning |\n|-|-|\n", group_titles[g]);
         if (g == ALL) put_reference(out, point_columns, DL_LENGTH(point_columns), g);
         put_reference(out, columns, DL_LENGTH(columns), g);
         if (g == GENERATORS)
