@@ -25,7 +25,7 @@
  *   h2d_with_d2h    one copy  1                -        to a GPU, while it sends twice the bytes
  *   p2p             one copy  1                source   from GPU `source` to GPU `worker`
  *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
- *   launch          -         -                -        host: launch of an empty operation */
+ *   launch          -         1                -        host: launch of an empty operation */
 static const char *const names[] = {
     [DL_BENCH_GPU_H2D] = "h2d",
     [DL_BENCH_GPU_D2H] = "d2h",

@@ -9,12 +9,13 @@
  * Each copy gets its number, from 0, in DLPROF_COPY; MASTER_PORT, if set, is raised by that number,
  * so that the ranks of each copy meet at a separate port (torch.distributed).
  *
- * Only the part of a run in which all copies are active counts: from the time when each has printed
- * `warmup` + 1 lines until each has printed `count` more, or the first copy ends. Then the copies
- * are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S seconds SIGKILL), and all processes that they
- * have started (SIGKILL), such as a data loader's workers or a launcher's ranks; meanwhile this
- * process is the parent of orphans, and must have no other children. Every round runs all k in a
- * new random order, so that a drift of the machine's speed affects all k equally.
+ * Only the part of a run in which all copies are active counts. It begins when each has printed
+ * `warmup` + 1 lines. The copies run until each has printed `count` more; the part ends with the
+ * earliest of their last lines. Then the copies are stopped (SIGTERM, after DL_PROGRAM_PATIENCE_S
+ * seconds SIGKILL), and all processes that they have started (SIGKILL), such as a data loader's
+ * workers or a launcher's ranks; meanwhile this process is the parent of orphans, and must have no
+ * other children. Every round runs all k in a new random order, so that a drift of the machine's
+ * speed affects all k equally.
  *
  * The samples are BENCH records "step" like those of dlprof bench (trace/record.h). */
 #ifndef DL_PROFILER_BENCH_PROGRAM_H
@@ -44,8 +45,8 @@ typedef struct dl_program_config {
 } dl_program_config;
 
 /* Adds the samples of all rounds to `bench`. DL_ERR_DATA: a copy ended (the error has its last
- * line) before all had printed enough lines, or no copy ended a step for limit_s; DL_ERR_IO: a copy
- * cannot be started; or the error of `begin`. *runs becomes the number of runs that gave
+ * line) before all had printed enough lines, or no copy ended a step for limit_s; DL_ERR_IO: no
+ * pipe or process can be made; or the error of `begin`. *runs becomes the number of runs that gave
  * samples. */
 dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int *runs,
                            dl_error *err) DL_MUST_CHECK;

@@ -129,7 +129,7 @@ static void write_command(dl_trace_writer *writer)
 }
 
 /* Meta keys that describe a trace's process: program, version, kind, clock, host, pid, command,
- * preset, graphs, and rank, world_size, local_rank if the launcher set them. */
+ * preset, graphs, capture_cost, and rank, world_size, local_rank if the launcher set them. */
 
 /* Writes the keys of the calling process. */
 static void capture_meta_process(dl_trace_writer *writer, const dl_capture_settings *settings)

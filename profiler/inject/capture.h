@@ -1,11 +1,11 @@
 /* The recording of one process, to which every front end of the injected library (CUPTI, NVTX, the
  * NCCL plugin) appends: one .dlt file `<folder>/<host>.<pid>.<start-ns>.dlt`.
  *
- * It starts with the first call of any function below except dl_capture_log, in whichever thread,
- * and ends in an atexit handler. Any thread may call everything here at any time, also before,
- * during and after the end, and in forked children: when nothing is recorded (no output folder,
- * file not writable, forked child, ended, stopped) the calls do nothing. None of them ever ends the
- * program, prints on its standard output or changes errno.
+ * It starts with the first call of dl_capture_active, _append, _intern, _meta or _path, in
+ * whichever thread, and ends in an atexit handler. Any thread may call everything here at any time,
+ * also before, during and after the end, and in forked children: when nothing is recorded (no
+ * output folder, file not writable, forked child, ended, stopped) the calls do nothing. None of
+ * them ever ends the program, prints on its standard output or changes errno.
  *
  * A forked child records nothing and leaves the parent's file alone; a child that calls exec is a
  * new process with a separate file. A killed process keeps everything up to the last flush, at most
@@ -86,7 +86,8 @@ void dl_step_limit_begin(int64_t steps);
 /* Registers the text of an id. */
 void dl_step_limit_name(uint32_t id, const char *text);
 
-/* Counts `activity`; returns whether it is the step that reaches the limit or comes after it. */
+/* Counts `activity` if it marks a step; returns whether it reaches the limit, or is a later step of
+ * the same kind. */
 bool dl_step_limit_reached(const dl_activity *activity);
 
 #endif

@@ -114,8 +114,8 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
  * adjustment of the system's clock between the two readings is far smaller. */
 #define CLOCK_TOLERANCE_NS 1000000000LL
 
-/* Checks without a record before CUPTI counts as taken over: 5 s at 2 checks a second. CUPTI
- * delivers a thread's buffer only when all kernels in it have ended. */
+/* Consecutive checks with calls but without records before CUPTI counts as taken over: 5 s at 2
+ * checks a second. CUPTI delivers a thread's buffer only when all kernels in it have ended. */
 #define SILENT_MAX 10
 
 static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
@@ -164,7 +164,7 @@ void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t recor
 
 /* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
 #define BUFFER_BYTES (4u << 20)
-#define BUFFERS_MAX 64 /* 256 MiB; reached only if the disk is too slow */
+#define BUFFERS_MAX 64 /* 256 MiB; reached by as many threads, or if the disk is too slow */
 
 /* Flushes of CUPTI at the end of the session, for unfinished records. */
 #define END_FLUSHES 3
@@ -195,7 +195,7 @@ static struct {
     CUcontext context; /* current in the thread that ends the program; NULL = none */
     pthread_mutex_t end_lock;
     pthread_cond_t ended_signal;
-    bool ended, given_up; /* given_up: it took too long, and no thread waits any more */
+    bool ended, given_up; /* given_up: it took too long, and no later caller waits */
 } session = {.end_lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* CUPTI asks for an empty buffer, in a thread of the program. */
@@ -255,9 +255,9 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
-/* Subscribes as CUPTI's only tool; if another tool came first, fails, and the log names that tool.
- * From CUPTI 13.3 on several tools can subscribe if each uses the ..._v2 functions and callbacks,
- * with driver 610 or later; this is untested and not used. */
+/* Subscribes as CUPTI's only tool; if another tool came first, fails, and the log has the name that
+ * that tool gave. From CUPTI 13.3 on several tools can subscribe if each uses the ..._v2 functions
+ * and callbacks, with driver 610 or later; this is untested and not used. */
 static bool subscribe(const dl_cupti_api *api)
 {
     char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
@@ -351,8 +351,8 @@ static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *
 }
 
 /* Sets CUPTI up and starts recording: subscription, attributes, buffers, kinds, callbacks. On
- * failure CUPTI's state is restored, and the capture's log gives the reason, with the name of
- * another tool that uses CUPTI. */
+ * failure nothing is subscribed, and the capture's log gives the reason, with the name of another
+ * tool that uses CUPTI. */
 static bool cupti_set_up(const dl_capture_settings *settings)
 {
     const dl_cupti_api *api = &session.api;

@@ -21,8 +21,7 @@
 bool dl_cupti_session_start(void);
 
 /* Buffers that CUPTI fills: zeroed memory of one size, reused. Outside malloc, so that the
- * program's heap stays as it was. Any thread; the lock is held for a few instructions only, and
- * never while CUPTI is called. */
+ * program's heap stays as it was. Any thread; the lock is never held while CUPTI is called. */
 
 /* Header of a buffer. */
 typedef struct dl_buffer {

@@ -3,7 +3,7 @@
 
 int InitializeInjection(void);
 
-/* Returns 1 to keep the library loaded. */
+/* Returns 1, which keeps the library loaded, if the session has started; else 0. */
 __attribute__((visibility("default"))) int InitializeInjection(void)
 {
     return dl_cupti_session_start() ? 1 : 0;

@@ -170,7 +170,7 @@ typedef struct reported_comm {
 static pthread_mutex_t reported_lock = PTHREAD_MUTEX_INITIALIZER;
 static reported_comm *reported_first;
 
-/* Whether this communicator is reported for the first time. */
+/* Whether this rank of the communicator is reported for the first time. */
 static bool is_new_comm(uint64_t object, uint32_t rank)
 {
     reported_comm *made = malloc(sizeof *made);

@@ -64,11 +64,12 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
  * the file NCCL_PROFILER_PLUGIN and uses the newest that it supports. The plugin is the only source
  * of the algorithm and protocol that NCCL chose, which the names of its kernels do not show.
  *
- *   communicator made         COMM, unless NVTX has reported it already
+ *   communicator made         COMM, unless NVTX has reported it already (versions 5 and 4)
  *   work handed to a kernel   MARK with the text "AllReduce RING LL128 8 channels", detail
  *                             DL_NCCL_PLAN_DETAIL, object = communicator, bytes of one rank,
- *                             peer = root or peer, count = number of the call in its
- *                             communicator (low 32 bits), which is the same on all ranks
+ *                             peer = root or peer, count = number of a collective in its
+ *                             communicator (low 32 bits), which is the same on all ranks; 0 for
+ *                             Send and Recv
  *
  * The declarations follow the structures that NCCL documents (plugins/profiler in its repository):
  * versions 5 (NCCL 2.28) to 2 (2.24). Version 1 (2.23 only) reports function, algorithm and

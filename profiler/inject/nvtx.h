@@ -30,9 +30,9 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
  * that a library ends by nvtxRangePopPayload would never end. */
 int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
-/* NVTX domains, the strings registered in them and the payload schemas. All functions may be called
- * by any thread. Nothing is freed before the process ends, since a program may use a handle after
- * it has destroyed the domain; a new domain with the name of a destroyed one reuses it. */
+/* A domain of NVTX, with its payload schemas. Never freed before the process ends, since a program
+ * may use a handle after it has destroyed the domain; a new domain with the name of a destroyed one
+ * reuses it. */
 typedef struct dl_nvtx_domain dl_nvtx_domain;
 
 #endif

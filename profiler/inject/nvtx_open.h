@@ -2,8 +2,9 @@
  * per process for start and end, whose ranges may end in another thread.
  *
  * A thread has one stack for all domains, but a pop takes the innermost range of its domain, as
- * NVTX defines levels per domain. Ranges still open when their thread ends, or at dl_nvtx_open_end,
- * are recorded up to that time. All functions may be called by any thread. */
+ * NVTX defines levels per domain. Pushed ranges still open when their thread ends, and all ranges
+ * still open at dl_nvtx_open_end, are recorded up to that time. All functions may be called by any
+ * thread. */
 #ifndef DL_PROFILER_INJECT_NVTX_OPEN_H
 #define DL_PROFILER_INJECT_NVTX_OPEN_H
 
@@ -31,7 +32,8 @@ int dl_nvtx_push(const dl_nvtx_open *open);
 /* Pops the innermost range of `domain` into *open; false if there is none or it was not kept. */
 bool dl_nvtx_pop(const dl_nvtx_domain *domain, dl_nvtx_open *open);
 
-/* Keeps a copy and returns its id; 0 if there are too many. */
+/* Keeps a copy and returns its id; 0 if there are too many, memory is short or the recording has
+ * ended. */
 nvtxRangeId_t dl_nvtx_start(const dl_nvtx_open *open);
 
 /* Removes the range `id` and copies it to *open; false if it is not open. */

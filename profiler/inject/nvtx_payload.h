@@ -2,9 +2,9 @@
  * ranges (nvtxPayloadSchemaRegister), and reading of one field by the name of its entry.
  *
  * An entry's place follows the rules of nvToolsExtPayload.h: its own offset if one is given, else
- * after the entry before it with natural alignment, at most packAlign. From an entry of unknown
- * size on (an array of variable length, an unknown type) only entries with a given offset have a
- * place.
+ * after the entry before it with natural alignment, at most packAlign. An entry of unknown size (an
+ * array of variable length, an unknown type) has no place, nor have the entries after it up to the
+ * next one with a given offset.
  *
  * A layout never changes once it is made, so any thread may read through it. */
 #ifndef DL_PROFILER_INJECT_NVTX_PAYLOAD_H

@@ -26,8 +26,9 @@
 /* Each preset includes the one before it. */
 typedef enum dl_capture_preset {
     DL_CAPTURE_LIGHT,   /* kernels, copies, memsets; NVTX */
-    DL_CAPTURE_DEFAULT, /* also runtime calls, synchronisation, events, overhead */
-    DL_CAPTURE_FULL     /* also driver calls */
+    DL_CAPTURE_DEFAULT, /* also runtime calls, the driver's launches, synchronisation, events,
+                         * overhead */
+    DL_CAPTURE_FULL     /* also the driver's copies and waits */
 } dl_capture_preset;
 extern const char *const dl_capture_preset_names[]; /* "light", "default", "full", NULL */
 

@@ -76,7 +76,8 @@ typedef struct dl_box {
     bool peer_memory;  /* the kernel module for copies between NICs and GPUs is loaded */
 
     dl_box_switch *switches;
-    dl_box_gpu *gpus; /* in the order of their addresses, as with CUDA_DEVICE_ORDER=PCI_BUS_ID */
+    dl_box_gpu *gpus; /* in the order of their addresses, as with CUDA_DEVICE_ORDER=PCI_BUS_ID; then
+                       * those that only the driver shows */
     dl_box_nic *nics;
     int switch_count, gpu_count, nic_count;
 
@@ -84,7 +85,7 @@ typedef struct dl_box {
     dl_box_nvlink *nvlinks;
     int nvlink_count;
     double nvlink_bytes_per_s; /* per lane and direction, on the wire */
-    int nvswitch_lanes;        /* lanes of each GPU; 0 = no NVSwitch */
+    int nvswitch_lanes;        /* least lanes of a GPU to it; 0 = no NVSwitch */
     bool peer_known;
     dl_peer peer;
 
@@ -127,7 +128,8 @@ dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *
  * devices. */
 double dl_sysfs_net_rate(const char *root, const char *name);
 
-/* Rate of port 1 of an InfiniBand (or RoCE) device in bytes per second; 0 if unknown. */
+/* Rate of port 1 of an InfiniBand (or RoCE) device in bytes per second; 0 if it is unknown or the
+ * port is not active. */
 double dl_sysfs_infiniband_rate(const char *root, const char *name);
 
 /* Whether the port's link layer is InfiniBand rather than Ethernet. */
@@ -194,8 +196,8 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
  *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers per clock)
  *   link bytes_per_s   = rate on the wire x the fraction that copies were seen to reach
  *
- * Where the box has measured rates of copies and averages, they replace these rates, marked
- * measured. [protocol] is not written. */
+ * Rates that the box has measured are marked measured and replace these. [protocol] is not
+ * written. */
 
 /* Keys missing in a file, as "[host] memory_bytes_per_s". Release with dl_machine_gaps_free. */
 typedef struct dl_machine_gaps {
@@ -208,8 +210,8 @@ void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps);
 
 void dl_machine_gaps_free(dl_machine_gaps *gaps);
 
-/* Writes the findings as one JSON object, without the derived rates of the machine file. Keys are
- * those of dl_box; unknown values are null. */
+/* Writes the findings and the GPUs' rates by dl_gpu_rates_find as one JSON object, without the
+ * measured rates of copies and averages. Unknown values are null. */
 
 /* Write errors: ferror(out). */
 void dl_box_write_json(const dl_box *box, FILE *out);

@@ -22,14 +22,13 @@ dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes,
 
 extern const char *const dl_wait_names[]; /* "auto", "spin", "block", NULL: by dl_wait */
 
-/* Writes the keys of all kinds of traces: program ... command, kind, model ... state_bytes, seed,
- * data, device, cores, host, pid, clock_start_ns, wall_start; and captured, the preset, if dlprof
- * run records this process's CUDA calls at the same time. */
+/* Writes the keys of all kinds of traces: program ... command, kind, model ... activation_bytes,
+ * seed, data, device, cores, those of dl_device_meta, host, pid, wall_start, clock_start_ns; and
+ * captured, the preset, if dlprof run records this process's CUDA calls at the same time. */
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes);
 
-/* Writes the settings of a training run: sync ... steps, compress, slow, work, wait and, with
- * async_average, quorum ... wait_s. */
+/* Writes the settings of a training run, sync ... wait; some only if the run uses them. */
 void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config);
 
 /* Writes the keys of async_average: uploads_applied, _too_stale, _superseded, _unmerged, merges. */

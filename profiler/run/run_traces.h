@@ -32,7 +32,7 @@ typedef struct dl_run_process {
     dl_activity_summary summary;           /* of the activities; borrows `trace` */
     char *text, *json; /* the summary, printed; NULL if there are no activities */
 
-    char *log; /* lines of the log without the last newline; NULL = no log */
+    char *log; /* lines of the log without the newlines at its end; NULL = no log */
 } dl_run_process;
 
 typedef struct dl_run_traces {

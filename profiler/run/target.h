@@ -19,7 +19,8 @@ typedef struct dl_target_end {
                                    * host, without the target and this process */
 } dl_target_end;
 
-/* As dl_cpu_usage_now, but own_s includes ended children and their descendants. */
+/* As dl_cpu_usage_now, but own_s includes children that have been waited for, and their
+ * descendants. */
 dl_cpu_usage dl_target_usage_now(void);
 
 /* Runs argv[0] with the arguments argv (ended by a NULL) and waits for its end. As with execvp, the
@@ -46,8 +47,9 @@ bool dl_run_library_records_cuda(const char *library);
 
 /* Finds or creates the folder of the traces, and locks it until dl_run_release(path); *path is its
  * absolute path, free() it; *made is whether it was created. `wanted` may be missing, but not its
- * parent; NULL: a new folder dlprof.<command's last part>.<local time>. DL_ERR_IO if the folder
- * cannot be created or written to, is another run's, or holds traces; it may exist nevertheless. */
+ * parent; NULL: a new folder dlprof.<command's last part>.<local time>, with a number if that
+ * exists. DL_ERR_IO if the folder cannot be created or written to, is another run's, or holds
+ * traces; it may exist nevertheless. DL_ERR_USAGE if `wanted` is "". */
 dl_status dl_run_folder(const char *wanted, const char *command, char **path, bool *made,
                         dl_error *err) DL_MUST_CHECK;
 
@@ -59,8 +61,8 @@ void dl_run_release(const char *folder);
 
 /* Sets environment variables that pass the settings to processes started from now on, and make
  * CUDA, NVTX and, with `nccl`, NCCL load `library` (NULL: none) into them. DL_ERR_USAGE, with the
- * environment unchanged, if they name another library, unless `force`. Removes KINETO_USE_DAEMON,
- * which makes PyTorch touch CUPTI on import. */
+ * environment unchanged, if one of the latter is set already, unless `force`. Removes
+ * KINETO_USE_DAEMON, which makes PyTorch touch CUPTI on import. */
 dl_status dl_run_environment(const char *library, const dl_capture_settings *settings, bool nccl,
                              bool force, dl_error *err) DL_MUST_CHECK;
 
