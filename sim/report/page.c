@@ -18,7 +18,6 @@
 #include "sim/report/views.h"
 #include "sim/scenario/without.h"
 
-#define ROWS_OPEN 24            /* maximum number of unmeasured rows shown without a click */
 #define CSV_BYTES_MAX (4 << 20) /* limit on the size of the results in the page */
 #define TIMELINE_BYTES 220000
 #define LANES_MAX 256 /* maximum number of GPUs in a time line */
@@ -159,17 +158,13 @@ static bool is_compared(const page *p)
 static void put_results(const page *p)
 {
     const bool compared = is_compared(p);
-    const bool closed = p->sweep->row_count > ROWS_OPEN && !compared;
     char *caption = dl_format("%s: %s", compared ? "Predicted and measured" : "Predicted",
                               p->study->variants[0].scenario.name);
     char marks[DL_MARKS_BYTES] = "";
     for (size_t i = 0; i < p->sweep->row_count; i++)
         dl_report_marks_of(marks, &p->sweep->rows[i]);
     fputs("<h2>Results</h2>\n", p->out);
-    if (closed)
-        dl_html(p->out, "<details><summary>All %zu points</summary>\n", p->sweep->row_count);
     dl_view_html(p->out, caption, &p->results, dl_view_main(&p->results));
-    if (closed) fputs("</details>\n", p->out);
     dl_report_marks_explain(p->out, marks, "<p class=\"remarks\">", "</p>");
     for (size_t i = 0; i < DL_VIEWS_FURTHER; i++)
         dl_view_html(p->out, dl_views_further[i].title, &p->results, &dl_views_further[i]);

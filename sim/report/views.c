@@ -10,6 +10,8 @@
 #include "sim/fits.h"
 #include "sim/report/html.h"
 
+#define ROWS_OPEN 24 /* maximum number of unmeasured rows shown without a click */
+
 /* --- selection of rows ------------------------------------------------------------------------ */
 
 static bool averages_between_sites(const dl_result *r)
@@ -258,7 +260,17 @@ void dl_view_html(FILE *out, const char *caption, const dl_results *all, const d
         columns[table.column_count++] = dl_result_column(view->columns[c].heading);
     }
     if (view == dl_view_main(all) && some.count > 1) table.chosen = dl_results_best(&some);
+    bool compared = false;
+    for (size_t i = 0; i < some.count; i++)
+        compared |= class_of(&some.results[i]) != NULL;
+    const bool closed = some.count > ROWS_OPEN && !compared;
+    if (closed) {
+        const bool is_main = view == dl_view_main(all);
+        dl_html(out, "<details><summary>%s%s %zu points</summary>\n", is_main ? "All" : caption,
+                is_main ? "" : ":", some.count);
+    }
     if (some.count > 0) dl_html_table(out, caption, &table);
+    if (closed) fputs("</details>\n", out);
     free(columns);
     free(some.results);
 }

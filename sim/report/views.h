@@ -38,7 +38,8 @@ bool dl_view_shows(const dl_results *results, const dl_view_column *column);
 /* Puts the table's rows into *some, which borrows from `all`; release some->results with free(). */
 void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
 
-/* Writes the table as HTML; writes nothing if it has no rows. A row's class is the use of its
+/* Writes the table as HTML, folded if it has many rows and none of them is measured; writes nothing
+ * if it has no rows. A row's class is the use of its
  * measurement ("fitted", "unseen", ...). */
 void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view);
 

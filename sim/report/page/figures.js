@@ -328,7 +328,7 @@ const lineFigures = [
     { x: "workers", xLabel: "workers", yLabel: "speedup over one without exchange", doubles: true, reference: v => v,
         y: row => row.speedup, low: row => row.speedup_low, high: row => row.speedup_high, scale: row => 1 / single(row),
         when: rows => rows.some(row => row.speedup >= 0.01),
-        caption: "Predicted lines with their 95 % interval; the dotted one is proportional" },
+        caption: "Predicted lines with their 95 % interval", referenceCaption: "; the dotted one is proportional" },
     { x: "interval", xLabel: "mini-batches between two averages", yLabel: "samples/s",
         y: row => row.throughput_per_s, low: row => row.throughput_low_per_s, high: row => row.throughput_high_per_s, scale: () => 1,
         caption: "Averaging less often" },
@@ -345,7 +345,9 @@ const lineFigures = [
 function lineFigure(figure, all, keys) {
     const rows = all.filter(row => isNumber(row[figure.x]) && (row.throughput_per_s > 0 || isNumber(row.measured_per_s)));
     if (distinct(rows, figure.x) < 2 || figure.when && !figure.when(rows, keys)) return null;
-    const spec = { xText: digits, yText: short, ...figure, measured: row => isNumber(row.measured_per_s) ? row.measured_per_s * figure.scale(row) : undefined,
+    // With several GPUs per worker the baseline is one GPU, or a smaller layout, and not one worker.
+    const reference = rows.some(row => row.gpus_used > row.workers) ? undefined : figure.reference;
+    const spec = { xText: digits, yText: short, ...figure, reference, measured: row => isNumber(row.measured_per_s) ? row.measured_per_s * figure.scale(row) : undefined,
         measuredRange: row => isNumber(row.measured_low_per_s) && isNumber(row.measured_high_per_s) && figure.scale(row)
             ? [row.measured_low_per_s * figure.scale(row), row.measured_high_per_s * figure.scale(row)] : null };
     const found = linesOf(rows, keys, figure.x);
@@ -354,7 +356,7 @@ function lineFigure(figure, all, keys) {
     const drawn = panels.filter(panel => panel.lines.some(line => line.rows.some(row => spec.y(row) > 0)));
     if (drawn.length === 0) return null;
     const measured = rows.some(row => spec.measured(row) > 0), rowsWith = use => rows.some(row => row.measured_use === use);
-    const caption = figure.caption + (measured ? `. Measured points on top${rowsWith("fitted") || rowsWith("traced") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
+    const caption = figure.caption + (reference ? figure.referenceCaption : "") + (measured ? `. Measured points on top${rowsWith("fitted") || rowsWith("traced") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
         (rows.some(row => row.extrapolated) ? ". Dashed and hollow: outside of what the costs were measured at" : "") +
         (left > 0 ? `. ${left} more lines, all slower than those of their panel, are in the table` : "") + ".";
     return figureOf(drawn.map(panel => linePanel(spec, panel, keys)), caption);
