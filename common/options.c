@@ -387,7 +387,7 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
 {
     const dl_status status = set_target(option, text, err);
     if (status == DL_ERR_PARSE && option->type == DL_OPTION_DOUBLE) {
-        return dl_error_set(err, status, "'%s' is not a number: %s, without a unit, as %g", text,
+        return dl_error_set(err, status, "'%s' is not a number: %s, without a unit, as in %g", text,
                             option->argument, option->high < 1.5 ? 0.5 : 1.5);
     }
     if (status != DL_ERR_RANGE) return status;

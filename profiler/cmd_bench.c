@@ -182,27 +182,30 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 
 static const dl_option bench_table[] = {
     DL_OPTION_ROW_TEXT("batch", 'b', bench_options, batch, "SAMPLES,...",
-                       "Samples of one copy's step, several sizes; overhead takes the first.",
+                       "Number of samples per step of one copy, several sizes; overhead uses the "
+                       "first.",
                        .group = "Measurements"),
     DL_OPTION_ROW_NUMBER(
         INT, "workers-max", 'w', bench_options, workers_max, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
-        "Most concurrent copies of the step (default: twice the cores, or 8 of one GPU)."),
+        "Largest number of concurrent copies of the step (default: twice the cores, or 8 of one "
+        "GPU)."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "seconds", 0, bench_options, seconds, 0.1, 86400, "SECONDS",
-        "Time for all measurements; each is made at least once, which may take longer."),
+        "Time for all measurements; each one is made at least once, which may take longer."),
     DL_OPTION_ROW_FLAG(
         "quick", 0, bench_options, quick,
-        "Few repetitions of fewer cases, in about a second, to check that all works."),
+        "Few repetitions of fewer cases, in about a second, to check that everything works."),
     DL_OPTION_ROW_FLAG("snapshot", 0, bench_options, snapshot,
-                       "Only the costs that vary within minutes, in about a second: take many "
-                       "between runs, in addition to at least one full bench."),
+                       "Measure only the costs that vary within minutes, in about a second; take "
+                       "many snapshots between runs, in addition to at least one full bench."),
     DL_OPTION_ROW_TEXT(
         "device", 'd', bench_options, device, "DEVICE",
-        "Device to measure: cpu, or the GPUs from cuda:NUMBER on; overhead trains there."),
+        "Device to measure: cpu, or the GPUs from cuda:NUMBER on; also the device on which "
+        "overhead trains."),
     DL_OPTION_ROW_TEXT("cupti", 0, bench_options, cupti, "FILE",
-                       "The libcupti that overhead uses (default: searched for)."),
+                       "Path of the libcupti that overhead uses (default: searched for)."),
     DL_OPTION_ROW_TEXT("output", 'o', bench_options, output, "FILE",
-                       "The trace to write (default: bench.dlt; of overhead: none)."),
+                       "Trace to write (default: bench.dlt; with overhead: none)."),
 };
 
 enum {
@@ -408,21 +411,22 @@ typedef struct program_options {
 
 static const dl_option program_table[] = {
     DL_OPTION_ROW_TEXT("step-line", 0, program_options, step_line, "REGEX",
-                       "Lines that the program prints after steps; the first group is the number "
-                       "of the last step."),
+                       "Regular expression of the lines that the program prints after steps; its "
+                       "first group is the number of the last step."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', program_options, batch, 1, INT32_MAX, "SAMPLES",
-                         "Samples of a step of one copy."),
+                         "Number of samples per step of one copy."),
     DL_OPTION_ROW_NUMBER(INT, "workers-max", 'w', program_options, copies, 0, DL_TRAIN_WORKERS_MAX,
-                         "COUNT", "Most concurrent copies (default: twice the cores)."),
+                         "COUNT",
+                         "Largest number of concurrent copies (default: twice the cores)."),
     DL_OPTION_ROW_NUMBER(INT, "lines", 0, program_options, lines, 1, 1000000, "COUNT",
-                         "Lines to measure, of each copy in each run."),
+                         "Number of lines to measure, of each copy in each run."),
     DL_OPTION_ROW_NUMBER(INT, "warmup", 0, program_options, warmup, 0, 1000000, "COUNT",
-                         "Warm-up lines before these, in addition to the first line."),
+                         "Number of warm-up lines before these, in addition to the first line."),
     DL_OPTION_ROW_NUMBER(INT, "rounds", 0, program_options, rounds, 1, 1000, "COUNT",
-                         "Runs of every number of copies."),
+                         "Number of runs for each number of copies."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "limit", 0, program_options, limit_s, 1, 86400, "SECONDS",
-                         "Longest time without such a line."),
-    DL_OPTION_ROW_TEXT("output", 'o', program_options, output, "FILE", "The trace to write."),
+                         "Longest time without a line that matches --step-line."),
+    DL_OPTION_ROW_TEXT("output", 'o', program_options, output, "FILE", "Trace to write."),
 };
 enum { PROGRAM_OPTION_COUNT = sizeof program_table / sizeof *program_table };
 
@@ -565,11 +569,12 @@ static int bench_of(int argc, char **argv, char **program)
     dl_status status = dl_options_parse(&command, argc, argv, &none, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         if (program[0] == NULL) {
-            status = dl_error_set(&err, DL_ERR_USAGE, "--of: want a program");
+            status = dl_error_set(&err, DL_ERR_USAGE, "--of: expected a program");
         } else if (options.batch == 0) {
             status = dl_error_set(&err, DL_ERR_USAGE, "--batch is missing: samples of a step");
         } else if (regcomp(&lines, options.step_line, REG_EXTENDED) != 0) {
-            status = dl_error_set(&err, DL_ERR_USAGE, "--step-line: no regular expression: '%s'",
+            status = dl_error_set(&err, DL_ERR_USAGE,
+                                  "--step-line: not a valid regular expression: '%s'",
                                   options.step_line);
         } else {
             status = measure_program(&options, &lines, program, &err);
@@ -609,9 +614,10 @@ int dl_cmd_bench(int argc, char **argv)
         .positional = "[overhead|shapes]",
         .summary =
             "Measure the costs of copies, averages, updates, waiting, and of concurrent steps on "
-            "this machine. With 'overhead': the cost of recording a run. With 'shapes' (see shapes "
-            "--help): times of matrix products by shape. With '--of PROGRAM ...' (after its own "
-            "options, see --help --of): steps of concurrent copies of any program.",
+            "this machine. With 'overhead': the cost of recording a run. With 'shapes' (see "
+            "shapes --help): the times of matrix products by shape. With '--of PROGRAM ...' "
+            "(after its own options, see --help --of): the steps of concurrent copies of any "
+            "program.",
         .options = table,
         .option_count = OPTION_COUNT,
         .positional_max = 1,

@@ -155,12 +155,14 @@ int dl_cmd_export(int argc, char **argv)
                                 .type = DL_OPTION_TEXT,
                                 .target = &output,
                                 .argument = "FILE",
-                                .help = "The JSON to write (default: one TRACE with .json)."}};
+                                .help = "JSON file to write (default: the TRACE's name with "
+                                        ".json; required for several traces)."}};
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Write traces as Chrome-trace JSON, for Perfetto and chrome://tracing: one of "
-                   "dlprof train, or those of a recorded program's processes in one file.",
+        .summary = "Write traces as Chrome-trace JSON, for Perfetto and chrome://tracing: one "
+                   "trace of dlprof train, or those of a recorded program's processes in one "
+                   "file.",
         .options = table,
         .option_count = sizeof table / sizeof table[0],
         .positional_min = 1,

@@ -120,14 +120,14 @@ int dl_cmd_info(int argc, char **argv)
 {
     dl_info_settings set = dl_info_settings_default();
     dl_option table[DL_INFO_OPTION_COUNT];
-    dl_info_options(&set, "Print one JSON object, an array for several traces.", table);
+    dl_info_options(&set, "Print a JSON object; for several traces an array.", table);
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Summarize traces. Of dlprof train: step times and their parts, samples a "
-                   "second, copies, staleness; or the samples of a bench. Of a recorded program: "
-                   "where its devices' time went, steps, kernels, copies, collectives, calls; "
-                   "several ranks side by side.",
+        .summary = "Summarize traces. For dlprof train: step times and their parts, samples per "
+                   "second, copies, staleness; for dlprof bench: its measurements. For a "
+                   "recorded program: where its devices' time went, steps, kernels, copies, "
+                   "collectives, calls; several ranks side by side.",
         .options = table,
         .option_count = DL_INFO_OPTION_COUNT,
         .positional_min = 1,

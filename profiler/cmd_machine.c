@@ -204,23 +204,23 @@ int dl_cmd_machine(int argc, char **argv)
          .type = DL_OPTION_TEXT,
          .target = &set.output,
          .argument = "FILE",
-         .help = "The machine file to write (default: standard output)."},
+         .help = "Machine file to write (default: standard output)."},
         {.name = "measure",
          .type = DL_OPTION_FLAG,
          .target = &set.measure,
-         .help = "Measure the memory's rate on all cores, and between sockets; with GPUs copies "
-                 "to, from and between them, and averages in their memory. Takes seconds."},
+         .help = "Measure the memory's rate on all cores and between sockets; with GPUs, also "
+                 "copies to, from and between them, and averages in their memory. Takes seconds."},
         {.name = "json",
          .type = DL_OPTION_FLAG,
          .target = &set.json,
-         .help = "Write the findings as one JSON object in place of the machine file."},
+         .help = "Write the findings as a JSON object in place of the machine file."},
     };
     const dl_command command = {
         .program = argv[0],
         .positional = "",
-        .summary = "Write the machine file of this machine for dlsim: sockets, memory, PCIe tree, "
-                   "NICs, GPUs, NVLinks, each value with its origin. Unknown values are left out "
-                   "and named.",
+        .summary = "Write a machine file of this machine for dlsim: sockets, memory, PCIe tree, "
+                   "NICs, GPUs, NVLinks, each value with its origin. Unknown values are left "
+                   "out, and listed.",
         .options = table,
         .option_count = sizeof table / sizeof table[0],
     };

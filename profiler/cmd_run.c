@@ -44,22 +44,24 @@ typedef struct profiled_run {
 
 static const dl_option own_options[] = {
     DL_OPTION_ROW_TEXT("output", 'o', run_options, output, "FOLDER",
-                       "Folder for the traces, made if missing (default: dlprof.<command>.<time>).",
+                       "Folder for the traces, created if missing (default: "
+                       "dlprof.<command>.<time>).",
                        .group = "Output"),
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
-                       "Also record NCCL's reports to a profiler plugin.", .group = "Recording"),
+                       "Also record what NCCL reports to a profiler plugin.", .group = "Recording"),
     DL_OPTION_ROW_FLAG("no-torch", 0, run_options, no_torch,
-                       "Do not record training with PyTorch on processors (20 steps after 15, "
-                       "unless --steps or --duration are given)."),
+                       "Do not record training with PyTorch on processors (by default, 20 steps "
+                       "after 15 are recorded, unless --steps or --duration are given)."),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
                        "Costs of recording, from dlprof bench overhead, to store in the traces "
                        "(default: ~/.local/share/dlprof/overhead.dlt, if it is of this machine)."),
     DL_OPTION_ROW_FLAG("force", 'f', run_options, force,
-                       "Replace another profiler's settings in the environment."),
+                       "Replace the settings of another profiler in the environment."),
     DL_OPTION_ROW_TEXT("summary", 0, run_options, summary, "FILE",
                        "Write the summary to a file instead of standard error.", .group = "Output"),
     DL_OPTION_ROW_TEXT("json", 0, run_options, json, "FILE", "Also write the summary as JSON."),
-    DL_OPTION_ROW_FLAG("quiet", 'q', run_options, quiet, "Print only errors and gaps of traces."),
+    DL_OPTION_ROW_FLAG("quiet", 'q', run_options, quiet,
+                       "Print only errors and gaps in the traces."),
 };
 
 enum {
@@ -157,7 +159,7 @@ static bool any_trouble(const dl_run_traces *traces)
 /* Reports that the traces contain no work of a device. */
 static void say_no_device(const profiled_run *run)
 {
-    fprintf(stderr, "dlprof run: no work of a GPU was recorded");
+    fprintf(stderr, "dlprof run: no GPU work was recorded");
     if (any_trouble(&run->traces)) {
         fprintf(stderr, "; the summary says more\n");
     } else {

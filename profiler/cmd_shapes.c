@@ -25,20 +25,23 @@ typedef struct shapes_options {
 
 static const dl_option shapes_table[] = {
     DL_OPTION_ROW_TEXT("workload", 0, shapes_options, workload, "NAME",
-                       "The network whose products are measured too: as of dlsim, with keys after "
-                       "a colon (transformer:width=512,tp=2), or a config.json."),
+                       "Network whose products are also measured, as in dlsim: a name with keys "
+                       "after a colon (transformer:width=512,tp=2), or a config.json."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', shapes_options, batch, 1, 1 << 20, "SAMPLES",
-                         "Samples of its step."),
-    DL_OPTION_ROW_TEXT("device", 'd', shapes_options, device, "DEVICE", "cpu, or cuda:NUMBER."),
+                         "Number of samples per step of the network."),
+    DL_OPTION_ROW_TEXT("device", 'd', shapes_options, device, "DEVICE",
+                       "Device to measure: cpu, or cuda:NUMBER."),
     DL_OPTION_ROW_CHOICE("math", 0, shapes_options, math, dl_device_math_names, "ARITHMETIC",
-                         "Of products on a GPU: fp32 or tf32."),
+                         "Arithmetic of products on a GPU: fp32 or tf32."),
     DL_OPTION_ROW_NUMBER(INT, "threads", 't', shapes_options, threads, 0, 4096, "COUNT",
-                         "Cores that share each product (default: all that the process may use)."),
+                         "Number of cores that share each product (default: all that the process "
+                         "may use)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "seconds", 0, shapes_options, seconds, 0.1, 86400, "SECONDS",
                          "Time for all measurements; at least two rounds are made."),
     DL_OPTION_ROW_FLAG("quick", 0, shapes_options, quick,
-                       "Two rounds with smaller spread shapes, to check that all works."),
-    DL_OPTION_ROW_TEXT("output", 'o', shapes_options, output, "FILE", "The trace to write."),
+                       "Only two rounds, with smaller spread shapes, to check that everything "
+                       "works."),
+    DL_OPTION_ROW_TEXT("output", 'o', shapes_options, output, "FILE", "Trace to write."),
 };
 enum { OPTION_COUNT = sizeof shapes_table / sizeof *shapes_table };
 
@@ -155,9 +158,10 @@ int dl_cmd_bench_shapes(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "",
-        .summary = "Measure matrix products on all cores or a GPU: ten spread shapes and those of "
-                   "a network, forward, and the gradients of inputs and of weights, apart; and "
-                   "how fast data is moved. dlcal shapes fits them for dlsim.",
+        .summary = "Measure matrix products on all cores or a GPU: ten shapes spread over sizes, "
+                   "and those of a network, separately for the forward pass and the gradients of "
+                   "inputs and of weights; and the rate at which data is moved. dlcal shapes "
+                   "fits them for dlsim.",
         .options = table,
         .option_count = OPTION_COUNT,
     };

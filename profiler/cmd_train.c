@@ -78,8 +78,8 @@ static dl_status accuracy_options_apply(const train_options *options, size_t sam
     if (rest == options->evaluate_every || (*rest != '\0' && !epochs) || !(number > 0) ||
         !isfinite(number) || (!epochs && number < 1)) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--evaluate-every %s is neither a number of steps nor one of epochs, "
-                            "as 100 or 0.5epochs",
+                            "--evaluate-every %s is neither a number of steps nor of epochs, as "
+                            "in 100 or 0.5epochs",
                             options->evaluate_every);
     }
     if (options->curve == NULL) {
@@ -415,106 +415,113 @@ static const char group_steps[] = "Workers and steps", group_exchange[] = "Excha
 static const dl_option train_table[] = {
     DL_OPTION_ROW_NUMBER(INT, "workers", 'w', train_options, workers, 1, DL_TRAIN_WORKERS_MAX,
                          "COUNT",
-                         "Replicas of the model, each a thread pinned to a core; of all ranks "
-                         "together.",
+                         "Number of replicas of the model, each a thread pinned to a core, over "
+                         "all ranks together.",
                          .group = group_steps),
     DL_OPTION_ROW_NUMBER(INT, "threads", 0, train_options, threads, 1, DL_TRAIN_WORKERS_MAX,
                          "COUNT",
-                         "Threads of each worker, each pinned to a core, that divide its "
-                         "operations; the results are the same to the bit."),
+                         "Number of threads per worker, each pinned to a core, that divide its "
+                         "operations; results are identical to the bit."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', train_options, batch, 1, 1 << 20, "SAMPLES",
-                         "Samples of a step, of all workers together."),
+                         "Number of samples per step, of all workers together."),
     DL_OPTION_ROW_NUMBER(INT, "steps", 0, train_options, steps, 1, UINT32_MAX, "COUNT",
-                         "Steps of each worker."),
+                         "Number of steps of each worker."),
     DL_OPTION_ROW_NUMBER(INT, "epochs", 0, train_options, epochs, 0, 1 << 20, "COUNT",
-                         "Passes over the data (default: --steps counts)."),
+                         "Number of passes over the data (default: --steps is used)."),
     DL_OPTION_ROW_LIST("slow", 0, train_options, slow, "WORKER:FACTOR",
-                       "Prolong a worker's compute by a factor."),
+                       "Multiply a worker's compute time by a factor."),
     DL_OPTION_ROW_TEXT("work", 0, train_options, work, "KIND:SPREAD",
-                       "Draw the samples of each worker's step, batch / workers on average, as of "
-                       "sentences of several lengths: uniform, two-point or lognormal, with that "
-                       "coefficient of variation (default: equal)."),
+                       "Draw the number of samples of each worker's step, batch / workers on "
+                       "average, as for sentences of different lengths: uniform, two-point or "
+                       "lognormal, with this coefficient of variation (default: constant)."),
     DL_OPTION_ROW_CHOICE("wait", 0, train_options, wait, dl_wait_names, "HOW",
-                         "How workers wait; auto spins if each has its own core."),
+                         "How workers wait; auto spins if each has a core of its own."),
 
     DL_OPTION_ROW_CHOICE("sync", 's', train_options, sync, dl_sync_names, "MODE",
-                         "How the workers exchange.", .group = group_exchange),
+                         "Mode of exchange between workers.", .group = group_exchange),
     DL_OPTION_ROW_NUMBER(INT, "server-threads", 0, train_options, server_threads, 1,
                          DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "average, ps: workers that average or update, a slice each."),
+                         "Number of workers that average (average) or update (ps), each a slice "
+                         "of the parameters."),
     DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
-                         "average, async_average: steps between two averages or uploads."),
+                         "Number of steps between two averages (average) or uploads "
+                         "(async_average)."),
     DL_OPTION_ROW_FLAG("interval-by-speed", 0, train_options, interval_by_speed,
-                       "average: workers that --slow slows do fewer steps between two averages, as "
-                       "many as they can in the fastest one's time."),
+                       "Workers that --slow slows do fewer steps between two averages, as many "
+                       "as they can in the time of the fastest worker; for average."),
     DL_OPTION_ROW_CHOICE("inside", 0, train_options, inside, inside_names, "MODE",
-                         "average: allreduce has the workers of a site average gradients in each "
-                         "step, and only sites average parameters."),
+                         "Exchange within a site, for average: allreduce averages gradients in "
+                         "each step, so that only sites average parameters."),
     DL_OPTION_ROW_NUMBER(INT, "sites", 0, train_options, sites, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "With --inside: equal groups of neighbouring workers."),
+                         "Number of sites, equal groups of neighbouring workers, for --inside."),
     DL_OPTION_ROW_NUMBER(INT, "fragments", 0, train_options, fragments, 1, DL_TRAIN_FRAGMENTS_MAX,
                          "COUNT",
-                         "average: parts of the parameters that are averaged one after another, "
-                         "each once an interval; must divide the interval."),
+                         "Number of parts of the parameters that are averaged one after another, "
+                         "each once per interval, for average; must divide the interval."),
     DL_OPTION_ROW_NUMBER(INT, "lag", 0, train_options, lag, 0, INT32_MAX, "STEPS",
-                         "average: steps between sending parameters and merging their average, "
-                         "fewer than the interval."),
+                         "Number of steps between sending parameters and merging their average, "
+                         "for average; fewer than the interval."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "mixing", 0, train_options, mixing, 0, 1, "FRACTION",
-                         "average with --lag: share of its own parameters that a worker keeps when "
-                         "it merges (alpha of Streaming DiLoCo)."),
+                         "Share of its own parameters that a worker keeps when it merges an "
+                         "average, with --lag (alpha of Streaming DiLoCo)."),
     DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
-                       "average: the optimizer's state too."),
+                       "Also average the optimizer's state, for average."),
     DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
-                         "average, async_average: optimizer that applies an average to the "
-                         "parameters: none, which replaces them; sgd (BMUF); nesterov (DiLoCo)."),
+                         "Optimizer that applies an average to the parameters, for average and "
+                         "async_average: none, which replaces them; sgd (BMUF); nesterov "
+                         "(DiLoCo)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
-                         "Learning rate of --outer."),
+                         "Learning rate of the --outer optimizer."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
-                         "FACTOR", "Momentum of --outer."),
+                         "FACTOR", "Momentum of the --outer optimizer."),
     DL_OPTION_ROW_NUMBER(INT, "n", 0, train_options, n, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "softsync: an update needs workers / n gradients."),
+                         "Divisor n of softsync: an update takes workers / n gradients."),
     DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, 0, INT32_MAX, "UPDATES",
-                         "softsync, async_average: largest staleness of a gradient or upload "
-                         "(default: any)."),
+                         "Largest staleness of a gradient (softsync) or an upload "
+                         "(async_average) (default: any)."),
     DL_OPTION_ROW_NUMBER(INT, "quorum", 0, train_options, quorum, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "async_average: uploads that a merge needs."),
+                         "Number of uploads that a merge of async_average needs."),
     DL_OPTION_ROW_NUMBER(INT, "quorum-max", 0, train_options, quorum_max, 0, DL_TRAIN_WORKERS_MAX,
-                         "COUNT", "Most uploads in one merge (default: the workers)."),
+                         "COUNT",
+                         "Largest number of uploads per merge (default: the number of workers)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "grace-s", 0, train_options, grace_s, 0, 1e6, "SECONDS",
-                         "Time to wait for more uploads once there is a quorum."),
+                         "Time that a merge waits for more uploads after the quorum."),
     DL_OPTION_ROW_CHOICE("grace", 0, train_options, grace, dl_merge_grace_names, "HOW",
-                         "fixed: all of --grace-s; adaptive: only until a worker of the quorum is "
-                         "expected to upload again."),
+                         "Wait for more uploads: fixed, all of --grace-s; adaptive, only until a "
+                         "worker of the quorum is expected to upload again."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "scan-s", 0, train_options, scan_s, 0, 1e6, "SECONDS",
-                         "Time between scans for uploads; 0: each is seen at once."),
+                         "Time between scans for uploads; 0: each upload is seen at once."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "weight-power", 0, train_options, weight_power, 0, 100, "POWER",
-                         "A merge weights an upload that is s versions stale by (1 + s)^-POWER."),
+                         "Exponent of a merge's weights: an upload that is s versions stale has "
+                         "the weight (1 + s)^-POWER."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "wait-s", 0, train_options, wait_s, 0, 1e6, "SECONDS",
-                         "Longest wait of a worker for a new version after an upload."),
+                         "Longest time that a worker waits for a new version after an upload."),
     DL_OPTION_ROW_FLAG("staleness-rate", 0, train_options, staleness_rate,
-                       "async, softsync: divide a gradient's learning rate by its staleness."),
+                       "Divide a gradient's learning rate by its staleness, for async and "
+                       "softsync."),
 
     DL_OPTION_ROW_FLAG("evaluate", 'e', train_options, evaluate,
                        "Print the accuracy on the test images.", .group = group_accuracy),
     DL_OPTION_ROW_TEXT("curve", 0, train_options, curve, "FILE",
-                       "Accuracy on the test images at the end, and during the run with "
-                       "--evaluate-every (CSV)."),
+                       "CSV file of the accuracy on the test images at the end, and during the "
+                       "run with --evaluate-every."),
     DL_OPTION_ROW_TEXT("evaluate-every", 0, train_options, evaluate_every, "STEPS",
-                       "Steps between two points of the curve, or epochs, as 0.5epochs; with "
-                       "--schedule, a step is one gradient per worker."),
+                       "Number of steps between two points of the curve, or of epochs, as in "
+                       "0.5epochs; with --schedule, a step is one gradient per worker."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "rate-drop", 0, train_options, rate_drop, 0, 1e9, "EPOCHS",
-                         "Epochs after which the learning rate is a tenth (default: none)."),
+                         "Number of epochs after which the learning rate is divided by ten "
+                         "(default: none)."),
     DL_OPTION_ROW_TEXT("schedule", 0, train_options, schedule, "FILE",
-                       "Replay the order of updates that dlsim --schedule wrote; workers, batch "
-                       "and mode are those of the file."),
+                       "Replay the order of updates in a file of dlsim --schedule, which also "
+                       "sets workers, batch and mode."),
 
     DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
-                       "The trace to write; each rank has its own, as run.rank0.dlt.",
+                       "Trace to write; each rank writes its own, as in run.rank0.dlt.",
                        .group = group_output),
     DL_OPTION_ROW_FLAG("no-trace", 0, train_options, no_trace,
                        "Write no trace, and time only whole steps."),
     DL_OPTION_ROW_TEXT("csv", 0, train_options, csv, "FILE",
-                       "Append a row of results, for dlsim --measured."),
+                       "CSV file to which a row of results is appended, for dlsim --measured."),
 };
 
 /* Layout of the option table: the command's own options, then those of each topic. */
@@ -751,15 +758,15 @@ static dl_status check_schedule_options(const train_options *options, dl_error *
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s and --schedule: a schedule is replayed unchanged, without a row "
-                            "of results or other settings",
+                            "--%s and --schedule: a schedule is replayed unchanged, without a "
+                            "row of results or other settings",
                             decided[i].name);
     }
     const dl_launcher launcher = dl_ranks_launcher(&options->ranks);
     if (launcher.name == NULL) return DL_OK;
     return dl_error_set(err, DL_ERR_USAGE,
-                        "--schedule is for one process, but %s has started %d; --ranks off has "
-                        "each repeat it by itself",
+                        "--schedule is for one process, but %s has started %d; with --ranks off, "
+                        "each replays it separately",
                         launcher.name, launcher.size);
 }
 

@@ -13,18 +13,19 @@ static const dl_manual manual = {
     .exit_codes =
         (const dl_manual_item[]){
             {"130, 143",
-             "train or bench was stopped by Ctrl-C or SIGTERM; its trace until then is written."},
-            {"any other", "Of run: that of the program that was recorded; 128 plus the signal that "
-                          "killed it, 126 or 127 if it could not be started."},
+             "train or bench was stopped by Ctrl-C (130) or SIGTERM (143); the trace until then "
+             "is written."},
+            {"any other", "For run: the exit code of the recorded program; 128 plus the number "
+                          "of the signal that killed it, 126 or 127 if it could not be started."},
             {NULL, NULL}},
     .environment =
         (const dl_manual_item[]){
-            {"DL_DATA", "Folder of the data sets, with mnist, ... in it; ./data if it is not set."},
+            {"DL_DATA", "Folder of the data sets, which contains mnist, ...; ./data if not set."},
             {"DLPROF_PRESET, DLPROF_STEPS, ...",
-             "Defaults of the options of run, by their names in capitals. run hands its options on "
-             "in them, so that all processes that the program starts are recorded in the same "
-             "way."},
-            {"TMPDIR", "Where bench overhead records; /tmp if it is not set."},
+             "Defaults of the options of run, with their names in capitals. run passes its "
+             "options on in them, so that all processes that the program starts are recorded in "
+             "the same way."},
+            {"TMPDIR", "Folder in which bench overhead records; /tmp if not set."},
             {"XDG_DATA_HOME", "Folder in place of ~/.local/share."},
             {NULL, NULL}},
     .files =
@@ -42,9 +43,10 @@ int main(int argc, char **argv)
 {
     static const dl_subcommand commands[] = {
         {"train", "Train a model for real, and record every operation.", dl_cmd_train},
-        {"bench", "Measure the costs of exchange and sharing on this machine.", dl_cmd_bench},
+        {"bench", "Measure the costs of exchange and of shared cores or GPUs on this machine.",
+         dl_cmd_bench},
         {"run", "Record an unchanged program: CUDA, NVTX, PyTorch.", dl_cmd_run},
-        {"info", "Summarize traces: steps, their split, throughput, staleness.", dl_cmd_info},
+        {"info", "Summarize traces: steps and their parts, throughput, staleness.", dl_cmd_info},
         {"machine", "Write a machine file for dlsim from this machine's hardware.", dl_cmd_machine},
         {"export", "Write a trace as Chrome-trace JSON, for Perfetto.", dl_cmd_export},
     };

@@ -24,8 +24,8 @@ dl_rank_options dl_rank_options_default(void)
 
 static const dl_option own_options[DL_RANK_OPTION_COUNT] = {
     DL_OPTION_ROW_CHOICE("ranks", 0, dl_rank_options, ranks, choices, "WHICH",
-                         "Whether processes of one mpirun (or srun with MPI) share the workers of "
-                         "one run (auto), or are separate runs (off).",
+                         "Whether the processes of one mpirun (or srun with MPI) share the "
+                         "workers of one run (auto), or are separate runs (off).",
                          .group = "Ranks"),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "rank-limit", 0, dl_rank_options, limit_s, 1e-3, DL_RANK_LIMIT_MAX_S, "SECONDS",
@@ -51,8 +51,9 @@ static dl_status refuse_torchrun(const dl_rank_options *options, dl_error *err)
         getenv("TORCHELASTIC_RUN_ID") == NULL)
         return DL_OK;
     return dl_error_set(err, DL_ERR_USAGE,
-                        "torchrun has started %s processes, which have no MPI to exchange through: "
-                        "start them by mpirun; with --ranks off each is a separate run",
+                        "torchrun has started %s processes, which have no MPI to exchange "
+                        "through: start them with mpirun; with --ranks off, each is a separate "
+                        "run",
                         size);
 }
 
@@ -113,7 +114,7 @@ dl_status dl_ranks_check_data(dl_rank_group *group, const dl_data_set *data, dl_
     if (status != DL_OK || memcmp(&own, &first, sizeof own) == 0) return status;
     return dl_error_set(err, DL_ERR_DATA,
                         "this rank has data set '%s' of %zu samples, rank 0 has '%s' of %llu, or "
-                        "one in another order",
+                        "in another order",
                         data->name, data->count, first.name, (unsigned long long)first.count);
 }
 

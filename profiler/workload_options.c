@@ -238,26 +238,29 @@ dl_device_options dl_device_options_default(void)
 
 static const dl_option device_table[DL_DEVICE_OPTION_COUNT] = {
     DL_OPTION_ROW_TEXT("device", 'd', dl_device_options, device, "DEVICE",
-                       "Where workers compute: cpu, cuda or cuda:NUMBER; worker w takes GPU NUMBER "
-                       "+ w, or shares one.",
+                       "Device on which workers compute: cpu, cuda or cuda:NUMBER; worker w uses "
+                       "GPU NUMBER + w, or workers share GPUs.",
                        .group = "GPUs"),
     DL_OPTION_ROW_NUMBER(INT, "gpus", 0, dl_device_options, gpus, 0, 1 << 10, "COUNT",
-                         "GPUs that the workers take in turn, from the first on (default: all)."),
+                         "Number of GPUs, assigned to the workers in turn, from that of --device "
+                         "on (default: all)."),
     DL_OPTION_ROW_CHOICE("dispatch", 0, dl_device_options, dispatch, dl_dispatch_names, "HOW",
-                         "Who launches on the GPUs: a thread for each worker, or one for all."),
+                         "Threads that launch work on the GPUs: one per worker, or a single one "
+                         "for all."),
     DL_OPTION_ROW_CHOICE("host-memory", 0, dl_device_options, host_memory, dl_host_memory_names,
-                         "KIND", "Host memory that is copied to and from GPUs."),
+                         "KIND", "Kind of host memory for copies to and from GPUs."),
     DL_OPTION_ROW_TEXT("where", 0, dl_device_options, where, "PLACE",
-                       "Where averages and updates are computed: cpu, gpu:NUMBER, or allreduce "
-                       "between GPUs; auto is allreduce for --sync allreduce on GPUs, else cpu."),
+                       "Place where averages and updates are computed: cpu, gpu:NUMBER, or "
+                       "allreduce between GPUs; auto is allreduce for --sync allreduce on GPUs, "
+                       "otherwise cpu."),
     DL_OPTION_ROW_CHOICE("compress", 0, dl_device_options, quantise, dl_quantise_names, "TYPE",
-                         "Number type that gradients (with average, parameters' changes) are sent "
-                         "as: int8 and fp4 have a scale per 1024 numbers, 1bit and topk error "
+                         "Type in which gradients (with average, parameter changes) are sent; "
+                         "int8 and fp4 have a scale per 1024 numbers, 1bit and topk error "
                          "feedback.",
                          .group = "Exchange"),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "topk-frac", 0, dl_device_options, topk_frac, 0, 1, "FRACTION",
-        "Part of each layer's numbers that --compress topk sends; required there."),
+        "Fraction of each layer's numbers that --compress topk sends; required there."),
 };
 
 void dl_device_options_table(dl_device_options *options, dl_option *table)
@@ -391,22 +394,22 @@ static const dl_option workload_table[DL_WORKLOAD_OPTION_COUNT] = {
     DL_OPTION_ROW_NUMBER(DOUBLE, "momentum", 0, dl_workload_options, momentum, 0, 0.999999,
                          "FRACTION", "Momentum of sgd."),
     DL_OPTION_ROW_CHOICE("precision", 0, dl_workload_options, precision, precision_names, "TYPE",
-                         "Number type of the model. On a GPU, tf32 and fp16 round only the factors "
-                         "of products; half is refused."),
+                         "Number type of the model. On a GPU, tf32 and fp16 round only the "
+                         "factors of products; half is refused."),
     DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_workload_options, seed, 0, 0x1p53, "NUMBER",
-                         "Seed of parameters, order of the samples, and synthetic data."),
+                         "Seed of the parameters, the order of the samples, and synthetic data."),
     DL_OPTION_ROW_CHOICE("data", 0, dl_workload_options, data, data_choice_names, "SET",
-                         "Training data; auto takes MNIST or CIFAR-10, as fits the model, where "
-                         "its files are, else synthetic images."),
+                         "Training data; auto uses MNIST or CIFAR-10, depending on the model, if "
+                         "its files are found, otherwise synthetic images."),
     DL_OPTION_ROW_TEXT("data-folder", 0, dl_workload_options, data_folder, "FOLDER",
-                       "Where the set's files are (default: mnist or cifar10 in $DL_DATA, or in "
+                       "Folder of the set's files (default: mnist or cifar10 in $DL_DATA, or in "
                        "./data)."),
     DL_OPTION_ROW_NUMBER(INT, "cores", 0, dl_workload_options, cores, 0, 1 << 20, "COUNT",
-                         "Cores to use (default: all that this process may use).",
+                         "Number of cores to use (default: all that this process may use).",
                          .group = "Cores"),
     DL_OPTION_ROW_NUMBER(INT, "first-core", 0, dl_workload_options, first_core, 0, 1 << 20,
                          "NUMBER",
-                         "Core of worker 0; the others follow, modulo the number of cores."),
+                         "Core of worker 0; the other workers follow, modulo the number of cores."),
 };
 
 void dl_workload_options_table(dl_workload_options *options, dl_option *table)

@@ -15,35 +15,34 @@ const char *const dl_capture_graphs_names[] = {"node", "graph", NULL};
 static const dl_option rows[] = {
     DL_OPTION_ROW_CHOICE(
         "preset", 'p', dl_capture_settings, preset, dl_capture_preset_names, "PRESET",
-        "How much: light, kernels, copies and NVTX; default, also runtime calls, the driver's "
-        "launches and synchronisation; full, also the driver's copies and waits.",
+        "Amount to record: light, kernels, copies and NVTX; default, also runtime calls, the "
+        "driver's launches and synchronization; full, also the driver's copies and waits.",
         .group = "Recording"),
     DL_OPTION_ROW_CHOICE("graphs", 0, dl_capture_settings, graphs, dl_capture_graphs_names, "HOW",
                          "Record each node of a CUDA graph, or each launch of a whole graph."),
     DL_OPTION_ROW_NUMBER(
         INT, "steps", 0, dl_capture_settings, steps, 0, DL_CAPTURE_STEPS_MAX, "COUNT",
-        "Record only this many steps of a process, where NVTX ranges mark steps (default: all)."),
+        "Number of steps to record of a process in which NVTX ranges mark steps (default: all)."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "duration", 0, dl_capture_settings, duration_s, 0, DL_CAPTURE_DURATION_MAX_S,
         "SECONDS",
-        "Record a process for this long from its first activity on (default: to its end)."),
+        "Time for which a process is recorded, from its first activity on (default: to its end)."),
     DL_OPTION_ROW_NUMBER(
         BYTES, "limit", 0, dl_capture_settings, limit_bytes, 0, DL_CAPTURE_LIMIT_MAX_BYTES, "SIZE",
-        "End a process's recording when its trace has this size (default: never)."),
+        "Size of a process's trace at which its recording ends (default: unlimited)."),
     DL_OPTION_ROW_NUMBER(
         DOUBLE, "end-wait", 0, dl_capture_settings, end_wait_s, 0, DL_CAPTURE_DURATION_MAX_S,
-        "SECONDS",
-        "Hold up a process's end for this long at most, until its last records have come."),
+        "SECONDS", "Longest time that a process's end is delayed, until its last records arrive."),
     DL_OPTION_ROW_FLAG("lib-ranges", 0, dl_capture_settings, lib_ranges,
-                       "Have cuBLAS and cuDNN mark their calls with NVTX ranges."),
+                       "Enable the NVTX ranges of cuBLAS and cuDNN calls."),
     DL_OPTION_ROW_FLAG(
         "latency", 0, dl_capture_settings, latency,
-        "Have kernels stamped when queued and submitted; only --dump-raw keeps the stamps."),
+        "Record when kernels are queued and submitted; only --dump-raw keeps these times."),
     DL_OPTION_ROW_FLAG(
         "dump-raw", 0, dl_capture_settings, dump_raw,
-        "Also keep CUPTI's buffers in NAME.raw beside each trace, to test dlprof's decoder."),
+        "Also write CUPTI's buffers to NAME.raw beside each trace, to test dlprof's decoder."),
     DL_OPTION_ROW_TEXT("cupti", 0, dl_capture_settings, cupti, "FILE",
-                       "The libcupti to use (default: searched for)."),
+                       "Path of the libcupti to use (default: searched for)."),
     DL_OPTION_ROW_TEXT("output", 0, dl_capture_settings, output, NULL, NULL),
     DL_OPTION_ROW_TEXT("cost", 0, dl_capture_settings, cost, NULL, NULL),
 };

@@ -130,7 +130,7 @@ static void bad_usage_names_the_option(void **state)
         {{"--steps=3x", "t"}, "--steps: '3x' is not a whole number"},
         {{"-n", "0", "t"}, "--steps: '0' is out of range (1..1000)"},
         {{"--rate=-1", "t"}, "--rate: '-1' is out of range (at least 0)"},
-        {{"--rate=nan", "t"}, "--rate: 'nan' is not a number: PER_S, without a unit, as 1.5"},
+        {{"--rate=nan", "t"}, "--rate: 'nan' is not a number: PER_S, without a unit, as in 1.5"},
         {{"--size=5Mib", "t"}, "--size: unknown unit of bytes 'Mib'; did you mean 'MiB'?"},
         {{"--size=2GiB", "t"}, "--size: '2GiB' is out of range (1..1GiB)"},
         {{"--size=0", "t"}, "--size: '0' is out of range (1..1GiB)"},

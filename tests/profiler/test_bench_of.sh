@@ -103,8 +103,8 @@ expect 1 "exited with 127" bench "${own[@]}" -o new.dlt --of ./missing
 expect 1 "nowhere" bench "${own[@]}" -o nowhere/new.dlt --of ./endless.sh
 expect 1 "no line matched for 1 s" bench "${own[@]}" --limit 1 --step-line "iteration" --of ./plain.sh
 expect 2 "--batch is missing" bench --of ./short.sh
-expect 2 "want a program" bench --batch 1 --of
-expect 2 "no regular expression" bench --batch 1 --step-line "(" --of ./short.sh
+expect 2 "expected a program" bench --batch 1 --of
+expect 2 "not a valid regular expression" bench --batch 1 --step-line "(" --of ./short.sh
 expect 0 "PROGRAM [ARGUMENT...]" bench --help --of
 
 # dlcal costs writes the factors of sharing and the step time to a cost file.

@@ -27,7 +27,7 @@ OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 1 \
 expect 0 "workers     1 on" "${small[@]}" --no-trace
 tested=$dlprof
 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 expect 0 "workers     1 on" "${small[@]}" --no-trace --ranks off
-TORCHELASTIC_RUN_ID=1 WORLD_SIZE=2 expect 2 "start them by mpirun" "${small[@]}" --workers 2
+TORCHELASTIC_RUN_ID=1 WORLD_SIZE=2 expect 2 "start them with mpirun" "${small[@]}" --workers 2
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 2 "async needs a server" "${small[@]}" --workers 2 --sync async
 
 [ -e "$(dirname "$dlprof")/libdlscale_mpi.so" ] && command -v mpirun >/dev/null ||

@@ -161,7 +161,7 @@ fi
 [ -c /dev/full ] && expect 0 "/dev/full: cannot write: No space left on device" run -o nowhere --json /dev/full -- sh target.sh 0
 
 # Without a trace, the message has the reason from the injected library's log.
-expect 0 "no work of a GPU was recorded; the summary says more" run -o early -- \
+expect 0 "no GPU work was recorded; the summary says more" run -o early -- \
     sh -c 'sh target.sh 0; rm "$DLPROF_OUTPUT"/*.11.*'
 expect 0 "libcupti.so not found" run -o logged -- \
     sh -c 'echo "libcupti.so not found" >"$DLPROF_OUTPUT/node.1.1.log"'
@@ -236,7 +236,7 @@ if [ $# -gt 1 ]; then
     tested=$built
     steps=$2
     expect 0 "42 activities (40 range, 2 clock)" run -- "$steps" 20
-    expect 0 "no work of a GPU was recorded, only what the command marks" run -- "$steps" 20
+    expect 0 "no GPU work was recorded, only what the command marks" run -- "$steps" 20
     expect 0 "stopped early: limit on steps" run --steps 3 -- "$steps" 20
     expect 137 "incomplete" run -o real -- "$steps" 20 killed
     # The steps are those of the process, as no device has any.
