@@ -21,7 +21,7 @@ averages.
                     which the others wait: compared with the same computation and a barrier
   broadcast         one broadcast from rank 0 before the computation, with a small all-reduce after it
   roundtrip         an RPC to a parameter server that sends gradients of that size and receives as many
-                    parameters, by each number of callers in --ranks, less the update below
+                    parameters, by one caller and each number in --ranks, less the update below
   update            the server's arithmetic for one caller. With several callers it takes longer, as
                     they share the cores: that is part of their round trips
 
@@ -56,7 +56,7 @@ SETTLE_STEPS = (20, 60)
 RPC_STEPS = 2    # timed steps with RPC, as a multiple of the settling steps: calls vary more
 WARM_STEPS = 2   # untimed steps before each case
 LATE = 1.5       # computation of the late rank, relative to the others
-LEAST_US = 50.0  # mean differences below this are noise, and written as this
+LEAST_US = 50.0  # smaller mean times are noise, and written as this
 BROADCASTS = (1024, 262144)  # bytes; broadcast buffers of models are small
 SMALL = 16384   # bytes of the all-reduce that synchronises the ranks
 
