@@ -7,9 +7,10 @@ optimizer with parameters on the processor to its next update. If no optimizer o
 parameters, as in hand-written loops, a step lasts from the end of one backward pass to the end of the
 next, and gets a range in the trace; another range, from the end of the backward pass to the next
 batch or module, is the update. The first WARM_UP steps are ignored, the next TIMED steps, or those of
-TIMED_S seconds, are timed without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, for at most DLPROF_DURATION seconds
-(0: RECORDED_S, but at least MIN_RECORDED steps). If other optimizers have updated parameters too,
-each step gets a range. If the program ends earlier, the steps recorded until then are kept.
+TIMED_S seconds, are timed without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, for at
+most DLPROF_DURATION seconds (0: RECORDED_S, but at least MIN_RECORDED steps). If other optimizers
+have updated parameters too, each step gets a range. If the program ends earlier, the steps recorded
+until then are kept.
 
 Writes to DLPROF_OUTPUT, once per process, <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
 with these members: "dlprof_step_ns", the median step without a profiler; "dlprof_children_ns", the
