@@ -264,6 +264,7 @@ static double mean_outer_step_s(const dl_team *team, const dl_run_result *result
     for (int w = 0; w < team->config.workers; w++) {
         const dl_worker *worker = &team->workers[w];
         const double steps = (double)(worker->steps_done - worker->warm_up_steps);
+        if (steps <= 0) continue; /* the worker left before its first counted step */
         sum_s += steps * result->worker_step_s[w];
         outer_steps += steps / (double)worker->interval;
     }

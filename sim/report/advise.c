@@ -137,9 +137,12 @@ static void take_row(dl_advised *point, dl_row *row)
     dl_run_result *mean = &point->row.mean;
     mean->worker_step_s = NULL;
     mean->staleness = NULL;
+    mean->worker_stale_sum = NULL;
+    mean->worker_stale_count = NULL;
     mean->split = NULL;
     mean->averaging = NULL;
     mean->syncer = NULL;
+    mean->rollout = NULL;
     point->row.worker_staleness = NULL;
     point->row.point.gpus = NULL;
 }

@@ -314,7 +314,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     dl_point_models(scenario, point, models);
     dl_point_shares(scenario, costs, point, samples);
     char *text = dl_format("GPUs differ; a batch of %lld is divided", (long long)point->batch);
-    for (int m = 0; m < costs->model_count; m++) {
+    for (int m = 0, listed = 0; m < costs->model_count; m++) {
         int count = 0, one = -1;
         for (int w = 0; w < point->workers; w++) {
             if (models[w] != m) continue;
@@ -325,7 +325,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
         const double batch = (double)samples[one];
         const double ns = dl_costs_model_step_ns(costs, m, batch, "forward") +
                           dl_costs_model_step_ns(costs, m, batch, "backward");
-        char *grown = dl_format("%s%s %lld samples on %s%s (%s)", text, one > 0 ? "," : ":",
+        char *grown = dl_format("%s%s %lld samples on %s%s (%s)", text, listed++ > 0 ? "," : ":",
                                 (long long)samples[one], count > 1 ? "each " : "",
                                 scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
         free(text);

@@ -25,6 +25,10 @@
     "[machine]\nschema = 1\nname = mixed\npeer = all\n" MODELS \
     "[gpus 0]\nmodel = a\nparent = socket0\nlink = x16\n"      \
     "[gpus 1]\nmodel = b\nparent = socket0\nlink = x16\n"
+#define SWAPPED                                                \
+    "[machine]\nschema = 1\nname = mixed\npeer = all\n" MODELS \
+    "[gpus 0]\nmodel = b\nparent = socket0\nlink = x16\n"      \
+    "[gpus 1]\nmodel = a\nparent = socket0\nlink = x16\n"
 #define NODES                                                             \
     "[machine]\nschema = 1\nname = nodes\nnodes = 3\npeer = all\n" MODELS \
     "[gpus 0-1]\nmodel = a\nparent = socket0\nlink = x16\n"               \
@@ -130,12 +134,25 @@ static void the_slower_one_delays_the_update(void **state)
     }
 }
 
+static bool notes_say(const dl_study *study, const char *text)
+{
+    size_t count = 0;
+    char **notes = dl_study_notes(study, &count, NULL);
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        found |= strstr(notes[i], text) != NULL;
+    dl_study_notes_free(notes, count);
+    return found;
+}
+
 /* 1 and 2 samples per ms: of 96 samples a gets 32, b 64; both compute for 32 ms. */
 static void shares_by_speed_take_equal_times(void **state)
 {
     (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 96\nshares = speed\n", "[sync]\nmode = allreduce\n");
+    static const char shares[] =
+        "a batch of 96 is divided: 32 samples on a (32.0 ms), 64 samples on b (32.0 ms)";
     int64_t samples[2];
     const dl_variant *v = &study.variants[0];
     dl_point_shares(&v->scenario, &v->costs, &v->scenario.points[0], samples);
@@ -146,17 +163,10 @@ static void shares_by_speed_take_equal_times(void **state)
     assert_near(r.throughput_per_s, 3000, 1e-3);
     assert_near(r.part_frac[DL_PART_COMPUTE], 1, 1e-3);
     dl_run_result_free(&r);
-    size_t count = 0;
-    char **notes = dl_study_notes(&study, &count, NULL);
-    bool found = false;
-    for (size_t i = 0; i < count; i++)
-        found |=
-            strstr(
-                notes[i],
-                "a batch of 96 is divided: 32 samples on a (32.0 ms), 64 samples on b (32.0 ms)") !=
-            NULL;
-    assert_true(found);
-    dl_study_notes_free(notes, count);
+    assert_true(notes_say(&study, shares));
+    dl_study_free(&study);
+    study = study_of(SWAPPED, OWN "batch = 96\nshares = speed\n", "[sync]\nmode = allreduce\n");
+    assert_true(notes_say(&study, shares));
     dl_study_free(&study);
 }
 

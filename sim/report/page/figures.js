@@ -358,7 +358,7 @@ function lineFigure(figure, all, keys) {
     const measured = rows.some(row => spec.measured(row) > 0), rowsWith = use => rows.some(row => row.measured_use === use);
     const caption = figure.caption + (reference ? figure.referenceCaption : "") + (measured ? `. Measured points on top${rowsWith("fitted") || rowsWith("traced") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
         (rows.some(row => row.extrapolated) ? ". Dashed and hollow: outside of what the costs were measured at" : "") +
-        (left > 0 ? `. ${left} more lines, all slower than those of their panel, are in the table` : "") + ".";
+        (left > 0 ? `. ${left} more lines are in the table` : "") + ".";
     return figureOf(drawn.map(panel => linePanel(spec, panel, keys)), caption);
 }
 
