@@ -269,6 +269,7 @@ static dl_status create_for_accuracy(dl_model **model, const char *name, int *ba
         ACCURACY_BYTES / (memory.activation_bytes + memory.activation_gradient_bytes + 1);
     *batch = most < 1 ? 1 : most > ACCURACY_BATCH ? ACCURACY_BATCH : (int)most;
     dl_model_destroy(*model);
+    *model = NULL;
     return dl_model_create(model, name, DL_FLOAT, *batch, 0, err);
 }
 

@@ -13,6 +13,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 #include "profiler/bench/bench_internal.h"
+#include "profiler/inject/settings.h"
 #include "trace/training/summary.h"
 
 #define LINE_BYTES 4096
@@ -43,7 +44,7 @@ static void set_number(int number)
     int64_t port = 0;
     const char *given = getenv("MASTER_PORT");
     snprintf(text, sizeof text, "%d", number);
-    setenv("DLPROF_COPY", text, 1);
+    setenv(DL_COPY_VARIABLE, text, 1);
     if (given == NULL || dl_parse_int(given, 1, 65535, &port, NULL) != DL_OK) return;
     snprintf(text, sizeof text, "%lld", (long long)port + number);
     setenv("MASTER_PORT", text, 1);

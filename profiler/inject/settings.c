@@ -152,6 +152,7 @@ dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
     dl_options_bind(bound, rows, ROWS, &made);
     for (; *environment != NULL; environment++) {
         if (strncmp(*environment, PREFIX, strlen(PREFIX)) != 0) continue;
+        if (strncmp(*environment, DL_COPY_VARIABLE "=", sizeof DL_COPY_VARIABLE) == 0) continue;
         const dl_status status = read_variable(bound, *environment, err);
         if (status != DL_OK) return status;
     }

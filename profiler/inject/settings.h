@@ -84,9 +84,12 @@ dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_sett
  * that make cuBLAS, cuBLASLt and cuDNN mark their calls. The settings must be valid. */
 void dl_capture_settings_to_environment(const dl_capture_settings *settings);
 
+/* Number of a copy of a program that `dlprof bench` runs several times; no setting. */
+#define DL_COPY_VARIABLE "DLPROF_COPY"
+
 /* Reads the settings from `environment` ("NAME=value" texts up to a NULL, as environ); missing
  * variables keep their defaults. Fails, naming the variable, with DL_ERR_NAME for an unknown
- * DLPROF_ variable or choice, else with DL_ERR_PARSE or DL_ERR_RANGE; *settings is untouched
+ * DLPROF_ variable (except DL_COPY_VARIABLE) or choice, else with DL_ERR_PARSE or DL_ERR_RANGE; *settings is untouched
  * then. */
 dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
                                                char *const *environment,

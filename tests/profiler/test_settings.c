@@ -72,7 +72,8 @@ static void missing_variables_are_defaults(void **state)
 {
     (void)state;
     char other[] = "PATH=/bin", similar[] = "DLPROFX=1", limit[] = "DLPROF_LIMIT=2GiB";
-    char *environment[] = {other, similar, limit, NULL};
+    char copy[] = "DLPROF_COPY=3"; /* of dlprof bench, for its programs */
+    char *environment[] = {other, similar, limit, copy, NULL};
     dl_capture_settings expected = dl_capture_settings_default(), got = other_settings();
     expected.limit_bytes = 2147483648;
     assert_int_equal(dl_capture_settings_from_environment(&got, environment, NULL), DL_OK);
