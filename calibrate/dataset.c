@@ -127,7 +127,7 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
     const double rest = (double)(used - own) - (double)activations * batch_of(trace);
     if (rest < 0) {
         dl_notes_add(notes,
-                     "%s: the GPU's memory in use is less than the model takes: no workspace_bytes",
+                     "%s: less GPU memory is in use than the model takes: no workspace_bytes",
                      trace->path);
         return DL_OK;
     }

@@ -37,7 +37,8 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace, dl_
     const char *device = dl_trace_meta(trace, "device");
     if (dataset->device != NULL && device != NULL && strcmp(device, dataset->device) != 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "is of '%s', the traces before of '%s'", device, dataset->device);
+                               "is of '%s', but the traces before it are of '%s'", device,
+                               dataset->device);
     }
     if (dataset->record_pairs > 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,

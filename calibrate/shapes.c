@@ -362,7 +362,7 @@ dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
     const int arithmetic = dl_names_find(meta(trace, "arithmetic"), dl_arithmetic_names, DL_FP16);
     if (strcmp(meta(trace, "kind"), "shapes") != 0 || arithmetic < 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "it is no trace of dlprof bench shapes");
+                               "it is not a trace of dlprof bench shapes");
     }
     *shapes = (dl_shapes){.path = trace->path,
                           .device = meta(trace, "device"),

@@ -66,7 +66,8 @@ static dl_status take_line_form(dl_link_data *data, copy_state *s, const dl_link
     dl_link_point point = {.count = 1, .line = log->line};
     if (rate_word == NULL || time_word == NULL || size_word == NULL || unit <= 0) {
         return dl_link_log_error(log, DL_ERR_PARSE, err,
-                                 "want Bandwidth = NUMBER GB/s, Time = NUMBER s, Size = NUMBER");
+                                 "expected Bandwidth = NUMBER GB/s, Time = NUMBER s, Size = "
+                                 "NUMBER");
     }
     dl_status status;
     if ((status = dl_link_log_number(log, rate_word, 1e-9, 1e9, &rate, err)) ||

@@ -379,7 +379,7 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
         dl_notes_add(&s->to->notes, "%s: not compared, %s", series->name,
                      kind < 0     ? "the simulator has no such collective"
                      : !has_bytes ? "no call moved a byte"
-                                  : "the log does not say how many ranks");
+                                  : "the log does not give the number of ranks");
         return DL_OK;
     }
     char name[128];

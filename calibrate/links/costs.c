@@ -86,7 +86,7 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     if (kind < 0 || s->ranks < 2) {
         dl_notes_add(&links->notes, "%s: not written, %s", name,
                      kind < 0 ? "the simulator has no such collective"
-                              : "the log does not say how many ranks");
+                              : "the log does not give the number of ranks");
         return DL_OK;
     }
     for (size_t i = 0; i < index; i++) {

@@ -434,7 +434,7 @@ static double choose_noise(const dl_link_point *points, size_t n)
 dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n, dl_error *err)
 {
     if (n < REGIME_POINTS || n > DL_LINK_SIZES_MAX) {
-        return dl_error_set(err, DL_ERR_DATA, "%zu sizes: want %d to %d", n, REGIME_POINTS,
+        return dl_error_set(err, DL_ERR_DATA, "%zu sizes; must be %d to %d", n, REGIME_POINTS,
                             DL_LINK_SIZES_MAX);
     }
     fit_at(fit, points, n, choose_noise(points, n));

@@ -101,7 +101,7 @@ static dl_status number_at(const dl_csv *csv, size_t row, int column, double low
     const dl_status status = dl_csv_number(csv, row, (size_t)column, value, err);
     if (status != DL_OK || (*value >= low && *value <= high)) return status;
     return dl_error_set_at(err, DL_ERR_RANGE, csv->path, csv->lines[row],
-                           "%s: want a number from %g to %g", csv->names[column], low, high);
+                           "%s: expected a number from %g to %g", csv->names[column], low, high);
 }
 
 static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, const int *columns,

@@ -121,8 +121,9 @@ dl_status dl_replay_parse_scale(const char *text, char **what, double *factor, d
     double value = equals == NULL ? NAN : strtod(equals + 1, &end);
     if (equals == NULL || equals == text || end == equals + 1 || *end != '\0' || !(value >= 0) ||
         value > DL_REPLAY_MOST) {
-        return dl_error_set(err, DL_ERR_USAGE, "'%s': want CLASS=FACTOR with a factor of 0 to %g",
-                            text, DL_REPLAY_MOST);
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "'%s': expected CLASS=FACTOR with a factor of 0 to %g", text,
+                            DL_REPLAY_MOST);
     }
     *what = dl_strndup(text, (size_t)(equals - text));
     *factor = value;

@@ -377,8 +377,8 @@ static dl_status nothing_missing(const dl_scenario *scenario, dl_costs *costs, d
     if (made.count > 0) name = dl_format("%s.%s", made.items[0].section, made.items[0].key->name);
     const dl_status status = dl_error_set_at(
         err, DL_ERR_DATA, costs->path != NULL ? costs->path : scenario->path, 0,
-        "lacks no cost: --fit must name those to be fitted%s%s%s",
-        name != NULL ? ", as --fit '" : "", name != NULL ? name : "", name != NULL ? "'" : "");
+        "has all costs: --fit must name those to fit%s%s%s", name != NULL ? ", as --fit '" : "",
+        name != NULL ? name : "", name != NULL ? "'" : "");
     free(name);
     dl_assumptions_free(&made);
     return status;

@@ -39,7 +39,7 @@ static dl_status read_text(const char *path, int preset, char **text, dl_error *
     const char *found = dl_trace_meta(&trace, key);
     if (kind == NULL || strcmp(kind, "overhead") != 0 || found == NULL) {
         status = dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                                 "is not of dlprof bench overhead: it does not say %s", key);
+                                 "is not from dlprof bench overhead: it lacks %s", key);
     } else {
         *text = dl_strdup(found);
     }
@@ -64,7 +64,8 @@ static char *check_host(const char *path, char *text)
     const dl_status status = dl_capture_figures_parse(text, &figures, &err);
     if (status == DL_OK && strcmp(figures.host, host) == 0) return text;
     if (status == DL_ERR_DATA) return text; /* the text has the reason why the cost is unknown */
-    char *why = status == DL_OK ? dl_format("is of host %s", figures.host) : dl_strdup(err.text);
+    char *why =
+        status == DL_OK ? dl_format("was recorded on host %s", figures.host) : dl_strdup(err.text);
     char *made = unknown(path, why);
     free(why);
     free(text);

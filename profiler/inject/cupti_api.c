@@ -94,13 +94,13 @@ dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_vers
     const CUptiResult result = made.GetVersion(&made.version);
     if (result != CUPTI_SUCCESS) { /* from 13.3 on, if there is no driver */
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "libcupti does not tell its version (error %d), as if there were no "
-                            "driver that it works with",
+                            "libcupti does not report its version (error %d), as without a "
+                            "driver that it supports",
                             (int)result);
     }
     if (made.version < DL_CUPTI_11_6) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "libcupti of version %u: CUDA 11.6's or a later one is needed",
+                            "libcupti has version %u: that of CUDA 11.6 or later is needed",
                             (unsigned)made.version);
     }
     *api = made;

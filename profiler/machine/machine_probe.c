@@ -226,7 +226,7 @@ dl_status dl_probe_machine(dl_box *box, dl_error *err)
     dl_status status = DL_OK;
     if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
         hwloc_topology_load(topology) != 0) {
-        status = dl_error_set(err, DL_ERR_SYSTEM, "hwloc cannot look at this machine");
+        status = dl_error_set(err, DL_ERR_SYSTEM, "hwloc cannot examine this machine");
     } else {
         dl_probe_topology(box, topology, "/sys");
     }

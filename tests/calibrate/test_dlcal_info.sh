@@ -70,7 +70,7 @@ if "$tested" info some.tar 2>&1 | grep -q "build with libarchive"; then
 else
     expect 0 "rank             1 of 2" info some.tar
     expect 0 "trace            ranks.tar.gz/rank0.json" info ranks.tar.gz
-    expect 0 "1 members of the archive are no traces in JSON: text.txt" info ranks.tar.gz
+    expect 0 "1 members of the archive are not traces in JSON: text.txt" info ranks.tar.gz
     expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks ranks.tar.gz
     expect 0 '"reader": "archive"' info --json ranks.tar.gz
     expect 1 "no member of the archive" info none.tar

@@ -207,7 +207,7 @@ grep -v ',3$\|,20$' starts.csv >one.csv
 expect 0 "one start of the processes" links one.csv
 "$tested" links calls.csv --costs starts.ini -o again.ini >/dev/null || fail "starts are not read again"
 sed 's/,20$/,0/' starts.csv >none.csv
-expect 1 "start: want a number from 1 to" links none.csv
+expect 1 "start: expected a number from 1 to" links none.csv
 sed 's/update/updaet/' calls.csv >typo.csv
 expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
 sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv

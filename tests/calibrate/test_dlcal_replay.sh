@@ -92,7 +92,7 @@ expect 0 "host.json: it is of training on cores, without a device" replay host.j
 expect 1 "no trace has GPU operations" replay host.json
 expect 1 "missing.json" replay missing.json
 expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
-expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json
+expect 2 "expected CLASS=FACTOR" replay --scale gemm trace.json
 expect 2 "--timeline writes one replay, not 2" replay --timeline x.json trace.json trace.json
 expect 2 "--step-marks" replay --step-marks '(' trace.json
 # A known class without operations in the trace changes nothing; an unknown name is an error.

@@ -42,7 +42,7 @@ expect 2 "" table
 expect 2 "--scenario FILE is needed" table table.csv
 expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
 sed 's/^costs.*/samples_per_s = 300/' scenario.ini >number.ini
-expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
+expect 1 "has all costs" table table.csv -s scenario.ini -o x.ini
 # Costs that are not fitted get dlsim's assumptions, with a note; the prediction accepts dlsim's
 # options.
 cat >two.csv <<'END'
@@ -92,7 +92,7 @@ printf 'workers,batch,throughput_per_s\n1,4,11.9\n2,8,14.6\n4,16,24.5\n' >steps.
 named=(--workload gpt2_medium --machine 4xrtx3090)
 expect 0 "costs written to named.ini" table steps.csv "${named[@]}" --fit shm.bytes_per_s -o named.ini --rows named.csv
 "$dlsim" "${named[@]}" --batch-per-worker 4 --check --save-costs saved.ini >/dev/null || fail "no costs of the network"
-expect 1 "saved.ini: lacks no cost: --fit must name those to be fitted, as --fit 'shm.bytes_per_s'" \
+expect 1 "saved.ini: has all costs: --fit must name those to fit, as --fit 'shm.bytes_per_s'" \
     table steps.csv --costs saved.ini --machine 4xrtx3090 -o x.ini
 expect 0 "costs written to saved_fit.ini" table steps.csv --costs saved.ini --machine 4xrtx3090 --fit shm.bytes_per_s -o saved_fit.ini
 # The mode may have another program's word, as in the tables that dlsim compares with.

@@ -339,7 +339,7 @@ static void faults_are_named_with_their_line(void **state)
         {"# Collective test starting: all_reduce_perf\n#  size  count busbw\n 8 2 0.5\n",
          DL_ERR_DATA, 3, "without the number of ranks"},
         {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,
-         "want Bandwidth"},
+         "expected Bandwidth"},
         {"Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
          " 0 1\n 0 5.0\n",
          DL_ERR_PARSE, 4, "1 cells where the matrix has 2"},

@@ -150,7 +150,7 @@ static void traces_without_enough_are_refused(void **state)
     assert_non_null(strstr(err.text, "3 spread shapes of products 'forward', 4 are needed"));
     dl_shapes_free(&shapes);
     assert_int_equal(dl_shapes_fit(&shapes, &other, &err), DL_ERR_DATA);
-    assert_non_null(strstr(err.text, "no trace of dlprof bench shapes"));
+    assert_non_null(strstr(err.text, "not a trace of dlprof bench shapes"));
     dl_shapes_free(&shapes);
     dl_trace_free(&few);
     dl_trace_free(&other);

@@ -552,7 +552,7 @@ static void test_bad_names(void **state)
     (void)state;
     const char *table = "workers,batch,step_s\n1,64,1\n1,32,0.6\n";
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
-    fails(table, NULL, DL_ERR_DATA, "lacks no cost");
+    fails(table, NULL, DL_ERR_DATA, "has all costs");
     fails(table, "serial", DL_ERR_USAGE, "no cost 'serial'");
     fails(table, "op network.buckets.fixed_ns", DL_ERR_USAGE, "no cost 'op network.buckets");
     fails(table, "op network.bucket.fixed_ns", DL_ERR_DATA,

@@ -116,7 +116,7 @@ static int step_through(const char *path)
     if (dl_cupti_api_load(&api, path, 0, &err) != DL_OK) {
         /* From 13.3 on, the library reports not even its version without a driver. */
         printf("not loaded: %s\n", err.text);
-        return strstr(err.text, "does not tell its version (error 999)") == NULL;
+        return strstr(err.text, "does not report its version (error 999)") == NULL;
     }
     printf("version %u", (unsigned)api.version);
 #define MISSING(name) \

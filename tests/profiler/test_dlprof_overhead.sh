@@ -61,7 +61,7 @@ output=$("$with" info known/*.dlt | tr -s ' \n' ' ') # joins lines, whose breaks
     fail "no launches per step in: $output"
 expect 3 "unknown (the double has no device)" \
     "${run[@]}" --overhead none.dlt -o none -- "$target" wait 1000
-expect 1 "is not of dlprof bench overhead" \
+expect 1 "is not from dlprof bench overhead" \
     "${run[@]}" --overhead "$(echo known/*.dlt)" -o x -- "$target" wait 10
 expect 1 "missing.dlt" "${run[@]}" --overhead missing.dlt -o x -- "$target" wait 10
 

@@ -64,7 +64,7 @@ static void test_the_default_place_is_for_this_host(void **state)
     write_file(place, "overhead", here);
     assert_cost(NULL, here);
     write_file(place, "overhead", there);
-    assert_cost(NULL, "is of host elsewhere.example)");
+    assert_cost(NULL, "was recorded on host elsewhere.example)");
     assert_cost(place, there); /* a given file is used for any host */
     write_file(place, "overhead", "unknown (no GPU)");
     assert_cost(NULL, "unknown (no GPU)");
@@ -72,7 +72,7 @@ static void test_the_default_place_is_for_this_host(void **state)
     write_file(place, "overhead", "much");
     assert_cost(NULL, "unknown (");
     write_file(place, "train", here);
-    assert_cost(NULL, "is not of dlprof bench overhead");
+    assert_cost(NULL, "is not from dlprof bench overhead");
     unlink(place);
     free(here);
     free(there);
@@ -87,7 +87,7 @@ static void test_a_given_file_must_be_one(void **state)
                      DL_ERR_IO);
     write_file(place, "overhead", "much");
     assert_int_equal(dl_overhead_file_cost(place, DL_CAPTURE_LIGHT, &text, &err), DL_ERR_DATA);
-    assert_contains(err.text, "'much' are no costs");
+    assert_contains(err.text, "'much' are not costs");
     assert_int_equal(dl_overhead_file_cost(place, DL_CAPTURE_FULL, &text, &err), DL_ERR_DATA);
     assert_contains(err.text, "capture_cost.full");
     assert_null(text);

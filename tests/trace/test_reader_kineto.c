@@ -479,7 +479,7 @@ static void files_are_read_by_content(void **state)
         assert_string_equal(traces.reader, "kineto");
         assert_int_equal(traces.count, 1);
         assert_int_equal(traces.items[0].trace.complete, cut == 0);
-        assert_int_equal(has_note(&traces.items[0], "the packed file is cut"), cut == 1);
+        assert_int_equal(has_note(&traces.items[0], "the packed file is truncated"), cut == 1);
         dl_read_free(&traces);
     }
     dl_read_traces traces = {0};

@@ -217,7 +217,7 @@ static void other_databases_are_refused(void **state)
     (void)state;
     write_file("CREATE TABLE other(a INTEGER);");
     assert_int_equal(dl_read(&traces, path, &options, &err), DL_ERR_FORMAT);
-    assert_contains(err.text, "no export of Nsight Systems");
+    assert_contains(err.text, "not an export of Nsight Systems");
     /* Only the magic. */
     assert_int_equal(truncate(path, 50), 0);
     assert_int_equal(dl_read(&traces, path, &options, &err), DL_ERR_FORMAT);
@@ -240,7 +240,7 @@ static void cut_files_are_said_to_be(void **state)
         dl_status status = dl_read(&traces, path, &options, &err);
         for (size_t i = 0; i < traces.count; i++) {
             assert_false(traces.items[i].trace.complete);
-            assert_true(has_note(&traces.items[i], "the file is cut"));
+            assert_true(has_note(&traces.items[i], "the file is truncated"));
             read++;
         }
         if (status != DL_OK) assert_int_equal(traces.count, 0);

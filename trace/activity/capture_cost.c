@@ -83,7 +83,7 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
     const bool good = parse_parts(copy, &made);
     free(copy);
     if (!good) {
-        return dl_error_set(err, DL_ERR_PARSE, "'%.200s' are no costs of a recording", text);
+        return dl_error_set(err, DL_ERR_PARSE, "'%.200s' are not costs of a recording", text);
     }
     *figures = made;
     return DL_OK;

@@ -23,7 +23,7 @@ static const struct {
     [DL_LOSS_DROPPED_RECORDS] = {"dropped_records", "records were dropped by CUPTI"},
     [DL_LOSS_LOST_TIMESTAMPS] = {"lost_timestamps", "activities had no times and are missing"},
     [DL_LOSS_LOST_ACTIVITIES] = {"lost_activities", "activities were lost by the recorder"},
-    [DL_LOSS_LOST_RECORDS] = {"lost_records", "activities did not get into the file"},
+    [DL_LOSS_LOST_RECORDS] = {"lost_records", "activities were not written to the file"},
     [DL_LOSS_INVALID_RECORDS] = {"invalid_records", "activities were invalid and are missing"},
 };
 

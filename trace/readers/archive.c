@@ -122,7 +122,7 @@ static dl_status read_entry(pass *p, struct archive *archive, struct archive_ent
 {
     const char *entry_name = archive_entry_pathname(entry);
     if (archive_entry_filetype(entry) != AE_IFREG) return DL_OK;
-    if (entry_name == NULL) entry_name = "(a name that is no text)";
+    if (entry_name == NULL) entry_name = "(a name that is not text)";
     char *name = dl_format("%s/%s", p->path, entry_name);
     member m;
     dl_status status = open_member(&m, archive, name, err);
@@ -159,7 +159,7 @@ static dl_status finish(pass *p, dl_error *err)
     }
     qsort(traces->items, traces->count, sizeof *traces->items, by_rank);
     if (p->left_out_count > 0) {
-        dl_read_note(&traces->items[0], "%zu members of the archive are no traces in JSON: %s%s",
+        dl_read_note(&traces->items[0], "%zu members of the archive are not traces in JSON: %s%s",
                      p->left_out_count, p->left_out, p->left_out_count > NAMED_MAX ? ", ..." : "");
     }
     return DL_OK;

@@ -48,7 +48,8 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
     char text[NAME_BYTES], hint[200];
     if (sign == NULL || sign == rule || sign - rule >= NAME_BYTES) {
         return dl_error_set(err, DL_ERR_PARSE,
-                            "collective '%s': want TEXT=COLLECTIVE, such as exchange=AllReduce",
+                            "collective '%s': expected TEXT=COLLECTIVE, such as "
+                            "exchange=AllReduce",
                             rule);
     }
     int found = dl_names_find(sign + 1, collectives, COLLECTIVES);

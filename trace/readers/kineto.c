@@ -523,7 +523,7 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
         *err = closing;
         return closed;
     }
-    if (status == DL_OK && cut) dl_read_note(item, "the packed file is cut");
+    if (status == DL_OK && cut) dl_read_note(item, "the packed file is truncated");
     return status;
 }
 

@@ -734,7 +734,7 @@ static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item
                      nsys->other_rows);
     }
     if (nsys->missing > 0)
-        dl_read_note(item, "the file is cut: %" PRIu64 " bytes are missing", nsys->missing);
+        dl_read_note(item, "the file is truncated: %" PRIu64 " bytes are missing", nsys->missing);
     if (nsys->damaged != NULL) {
         dl_read_note(item, "the file is damaged: the readable part of these tables is used: %s",
                      nsys->damaged);
@@ -805,7 +805,7 @@ static dl_status open_file(dl_nsys *nsys, dl_error *err)
     if (!nsys_has_column(nsys->file, "StringIds", "value") ||
         !nsys_has_column(nsys->file, "META_DATA_EXPORT", "name")) {
         return dl_error_set_at(err, DL_ERR_FORMAT, nsys->path, 0,
-                               "it is an SQLite database, but no export of Nsight Systems");
+                               "it is an SQLite database, but not an export of Nsight Systems");
     }
     code = sqlite3_prepare_v2(nsys->file, "SELECT value FROM StringIds WHERE id = ?1", -1,
                               &nsys->find_text, NULL);
