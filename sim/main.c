@@ -767,10 +767,10 @@ static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *
     return status;
 }
 
-/* Prints the expected time of a long run, even with --quiet. */
-static void say_time(const char *text)
+/* Prints the progress of a long run, even with --quiet. */
+static void say_progress(const char *text)
 {
-    fprintf(stderr, "dlsim: this takes %s\n", text);
+    fprintf(stderr, "dlsim: %s\n", text);
 }
 
 /* Prints the keys of --rules, which the scenario's own keys override. */
@@ -825,7 +825,7 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
     dl_pace_init(&pace, set->lasts ? (double)INFINITY : DL_PACE_LIMIT_S,
                  dl_settings_threads(set) *
                      (set->advise || set->solve != NULL ? 1 : set->cluster->size),
-                 say_time);
+                 say_progress);
     if (first) set->pace = &pace;
     if (status == DL_OK && set->advise && !set->check) {
         if (first) status = dl_inputs_advise(&in, set, err);

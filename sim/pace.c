@@ -6,6 +6,7 @@
 #include "common/units.h"
 
 #define SAID_FROM_S 20.0
+#define SAID_TIMES 4.0 /* progress is reported again after this multiple of the time spent */
 /* The run ends if the estimate exceeds the limit by this factor, which depends on the processor
  * seconds per thread behind the estimate: the first steps may be untypical, and a run that is
  * nearly done should not be stopped. */
@@ -66,7 +67,8 @@ static void text_of(const dl_pace *pace, char *text, size_t bytes)
              pace->ways == 1 ? "" : "s", dl_duration_text(first, sizeof first, pace->spent_s));
 }
 
-/* Renews the estimate, and reports it or ends the runs if needed. The caller holds the mutex. */
+/* Renews the estimate, and reports progress or ends the runs if needed. The caller holds the
+ * mutex. */
 static void judge(dl_pace *pace)
 {
     const double done = pace->done > 0 ? pace->done : pace->least;
@@ -77,12 +79,16 @@ static void judge(dl_pace *pace)
     while (spent_s / pace->ways < firmness[f].from_s)
         f++;
     if (pace->estimate_s > firmness[f].times * pace->limit_s) pace->is_over = true;
-    if (pace->has_said || pace->is_over || pace->estimate_s < SAID_FROM_S || pace->say == NULL)
+    if (spent_s < pace->said_s || pace->is_over || pace->estimate_s < SAID_FROM_S ||
+        pace->say == NULL)
         return;
-    char text[200];
-    text_of(pace, text, sizeof text);
+    char text[200], first[40];
+    snprintf(
+        text, sizeof text, "%.1f %% of the work is done after %s of processor time on %d thread%s",
+        100 * pace->done / (pace->done + pace->left),
+        dl_duration_text(first, sizeof first, spent_s), pace->ways, pace->ways == 1 ? "" : "s");
     pace->say(text);
-    pace->has_said = true;
+    pace->said_s = SAID_TIMES * spent_s;
 }
 
 /* Adds the run's progress up to `frac`. `least`: upper bound of the fraction of the run that one

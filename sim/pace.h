@@ -4,8 +4,11 @@
  * one machine and a million flows on another. So the first DL_PACE_PROBE_S of processor time serve
  * as the measurement: the fraction of all steps done by then, runs weighted by dl_run_weight, gives
  * the total time. The heaviest runs come first, so that the estimate does not rest on small ones.
- * It is reported once if it is 20 s or more. The command ends if the estimate exceeds the limit by
- * a factor that depends on the time so far (firmness in pace.c).
+ * The heaviest runs are often the dearest for their weight, so the estimate itself, which may be
+ * several times too large, is not reported: if it is 20 s or more, the share of the work that is
+ * done is, again each time that four times as much processor time has passed. The command ends if
+ * the estimate exceeds the limit by a factor that depends on the time so far (firmness in
+ * pace.c).
  *
  * It does not affect results: a command gives the same results as without a limit, or fails. */
 #ifndef DL_SIM_PACE_H
@@ -23,16 +26,16 @@ typedef struct dl_pace {
     double limit_s;                /* INFINITY: no limit */
     int ways;                      /* number of threads on all ranks */
     int64_t (*clock_ns)(void);     /* processor time of the calling thread; tests replace it */
-    void (*say)(const char *text); /* reports the estimate once, in one line; NULL: no report */
+    void (*say)(const char *text); /* reports progress in one line; NULL: no report */
     /* Protected by the mutex: */
     pthread_mutex_t mutex;
-    double left, done; /* weights of the remaining work, and of this process's finished work */
-    double least;      /* weight of one step of the heaviest run so far: an upper bound of the
+    double left, done;   /* weights of the remaining work, and of this process's finished work */
+    double least;        /* weight of one step of the heaviest run so far: an upper bound of the
                         * finished work while `done` is 0 */
-    double spent_s;    /* processor time that this process spent on finished work */
-    double estimate_s; /* run time of the whole command, past and future, on all threads; NaN:
+    double spent_s;      /* processor time that this process spent on finished work */
+    double estimate_s;   /* run time of the whole command, past and future, on all threads; NaN:
                         * unknown */
-    bool has_said;
+    double said_s;       /* spent_s from which progress is reported next */
     atomic_bool is_over; /* read without the mutex */
 } dl_pace;
 
