@@ -540,8 +540,9 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
  * one number per token, and then read with the log-softmax to write the gradient of the scores. At
  * that point two such gradients, the log-softmax, which the backward pass needs, and the 16-bit
  * scores are in memory. Megatron's fused cross-entropy saves the softmax and writes 16-bit
- * gradients (megatron/core/fusions/fused_cross_entropy.py); a single kernel saves only the scores
- * (flash_attn/losses/cross_entropy.py). */
+ * gradients (megatron/core/fusions/fused_cross_entropy.py); a single kernel saves only the scores:
+ * it reads them for the loss, and again to write their gradient (flash_attn/losses/cross_entropy.py;
+ * Transformer Engine's cross_entropy.py). */
 static void add_token_head(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
@@ -552,8 +553,12 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
     add_product(layer, &plain, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1);
     layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
     layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
-    add_wide(&layer->forward, 3 * scores, scores, 0);
-    add_wide(&layer->backward, 4 * scores, scores, 0);
+    if (s->loss == LOSS_FUSED) {
+        add_elementwise(layer, scores, 2 * scores, 1);
+    } else {
+        add_wide(&layer->forward, 3 * scores, scores, 0);
+        add_wide(&layer->backward, 4 * scores, scores, 0);
+    }
     layer->output_numbers = scores;
     add_to_sums(layer, s, s->tied ? 0 : 1);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);

@@ -108,7 +108,8 @@ static const dl_network_key keys[KEYS] = {
          NULL},
     [LOSS] = {"loss", losses, 0, 0,
               "bytes of a score that are in memory in 16 bits: plain 14, megatron 6 (its fused "
-              "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain",
+              "cross-entropy), fused 4 (FlashAttention's, Transformer Engine's, or compiled); only "
+              "fused takes less time",
               NULL},
     [LORA] = {"lora", NULL, 0, 1 << 16,
               "rank of adapters that are trained in place of all weights; 0: none", NULL},

@@ -118,6 +118,16 @@ static void a_block_by_hand(void **state)
         assert_true(near_scaled(casts, 15, 0, 0));
         assert_int_equal(head[p]->parts[1].odd_columns, 5);
     }
+    /* A loss of one kernel reads the 15 scores, and reads and writes them backward. */
+    dl_architecture one = make("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
+                               "vocabulary=5,positions=0,bias=no,fused=yes,loss=fused");
+    const dl_layer_pass *loss[] = {&one.layers[2].forward, &one.layers[2].backward};
+    for (int p = 0; p < 2; p++) {
+        assert_int_equal(loss[p]->count, 3);
+        assert_true(near_scaled(loss[p]->parts[2].numbers, 15 * (p + 1), 0, 0));
+        assert_true(near_scaled(loss[p]->parts[2].wide + loss[p]->parts[2].casts, 0, 0, 0));
+    }
+    dl_architecture_free(&one);
     /* Stream 12 five times; queries, keys and values 36; inner 24 twice; scores 9 twice. */
     assert_true(near_scaled(block->kept_numbers, 60 + 36 + 48 + 18, 0, 0));
     assert_true(near_scaled(fused.layers[1].kept_numbers, 60 + 36 + 48, 0, 0));
