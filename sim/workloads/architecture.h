@@ -72,8 +72,14 @@ typedef struct dl_eight_bits {
 } dl_eight_bits;
 
 /* Kind of a part's fused attention: none, FlashAttention-2, or cuDNN's kernels for Hopper and
- * later. */
-typedef enum dl_attention { DL_ATTENTION_NOT, DL_ATTENTION_FUSED, DL_ATTENTION_CUDNN } dl_attention;
+ * later, in 16 or 8 bits. */
+typedef enum dl_attention {
+    DL_ATTENTION_NOT,
+    DL_ATTENTION_FUSED,
+    DL_ATTENTION_CUDNN,
+    DL_ATTENTION_CUDNN_FP8,
+    DL_ATTENTIONS
+} dl_attention;
 
 /* Products with a layer's weights: `rows` vectors per sample of `inputs` numbers are multiplied to
  * vectors of outputs[m], for each matrix m. `gradients` is the number of gradients computed in the
@@ -91,6 +97,7 @@ typedef struct dl_layer_part {
     int kernels, kernels_in_half; /* kernels_in_half: additional kernels in fp16 */
     bool small_windows;           /* convolutions with 3x3 windows and stride 1 */
     dl_attention attention;       /* products, softmax and mask fused in one kernel */
+    double keys;                  /* of attention: tokens of a sequence, or of the window */
     bool narrow;        /* a product whose weights have fewer than DL_NARROW rows or columns */
     double wide, casts; /* wide: subset of `numbers` with 4 bytes; casts: further numbers, which are
                          * converted */
@@ -162,6 +169,7 @@ typedef struct dl_architecture {
                            * packed */
     double cache_numbers; /* keys and values per token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` would be possible */
+    bool eight_attention; /* attention's products have 8 bits */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;

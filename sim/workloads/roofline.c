@@ -60,7 +60,7 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
  * FLOPs, part 2, rocm.blogs.amd.com). MI325X: 843 and 1519 at best (same source), and 0.74 to 0.81
  * of these for typical shapes (AMD, Typical Attained FLOPs, same site). Memory rate: 4.1 TB/s of a
  * stream on an MI300X (Azure's AI benchmarking guide, ND MI300X v5). */
-typedef enum board { A100, H100, H200, B200, MI300X, MI325X, BOARDS } board;
+typedef enum board { A100, H100, H200, B200, B300, MI300X, MI325X, BOARDS } board;
 
 /* Log standard deviation of estimates for MI300X and MI325X. The errors of nine published rates
  * that were not used for the estimates have a root mean square of 0.27 (docs/studies/estimates.md);
@@ -73,6 +73,7 @@ static const dl_efficiency by_kernels[BOARDS] = {
     [H100] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H200},
     [B200] = {0.61, 0.80, 0.20, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [B300] = {0.61, 0.80, 0.20, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
     [MI300X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
     [MI325X] = {0.57, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
@@ -83,6 +84,7 @@ static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
     [B200] = {0.58, 0.80, 0.34, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [B300] = {0.58, 0.80, 0.34, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
     [MI300X] = {0.43, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
     [MI325X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
@@ -94,7 +96,7 @@ static board board_of(const char *gpu)
         board of;
     } names[] = {
         {"a100", A100},    {"a800", A100}, {"h100", H100}, {"h800", H100},  {"h200", H200},
-        {"gh200", H200},   {"b200", B200}, {"b300", B200}, {"gb200", B200}, {"gb300", B200},
+        {"gh200", H200},   {"b200", B200}, {"b300", B300}, {"gb200", B200}, {"gb300", B300},
         {"mi325", MI325X}, {"mi", MI300X}, /* other AMD GPUs: assumed as MI300X */
     };
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
@@ -163,19 +165,38 @@ static double odd_part(const char *gpu)
     return is_hopper(gpu) ? 0.124 : 0.23;
 }
 
-/* Fraction of the peak reached by fused attention in 16 bits (FlashAttention-2, PyTorch's choice):
- * at least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of 989 with
- * a causal mask and head dimension 128, forward (Shah et al. 2024, arXiv 2407.08608, figure 5);
- * cuDNN 1.6 times as much in the same figure. On a B200 0.39 for all kinds, from the table of
- * kernels above. On an MI300X 329 Tflop/s of 1307 with head dimension 64 and 8192 words, forward
- * (Azure's guide, as above). */
-static double attention_part(const char *gpu, dl_attention kind)
+/* Speed of fused attention: `part` of the peak in 16 bits with very long sequences, half of that
+ * with `half_keys` keys. */
+typedef struct attention_speed {
+    double part, half_keys;
+} attention_speed;
+
+/* FlashAttention-2, PyTorch's choice: at least half of the peak on an A100 (Dao 2023, arXiv
+ * 2307.08691); on an H100 298 to 335 Tflop/s of 989 with a causal mask and head dimension 128,
+ * forward (Shah et al. 2024, arXiv 2407.08608, figure 5); cuDNN 1.6 times as much in the same
+ * figure. On an MI300X 329 Tflop/s of 1307 with head dimension 64 and 8192 words, forward (Azure's
+ * guide, as above).
+ *
+ * Blackwell: cuDNN 9.13, which PyTorch prefers there since 2.11 (sdp_utils.cpp,
+ * check_prefer_cudnn_attention): NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training/artifacts,
+ * causal, 128 heads of 128, forward and backward together, of 4096, 8192 and 16384 tokens: in bf16
+ * 0.40, 0.48 and 0.54 of a B200's peak, 0.45, 0.52 and 0.56 of a GB200's, 0.42, 0.51 and 0.57 of a
+ * GB300's; in fp8 0.47, 0.57 and 0.64 of bf16's peak (means of B200 and GB200), on a GB300 0.51,
+ * 0.66 and 0.75, as Blackwell Ultra has twice the units for exponentials. On Hopper fp8 is assumed
+ * as fast as bf16: steps of adapters of Llama 2 70B on an H200 take 3.5 % less (NVIDIA, Accelerating
+ * Transformers with cuDNN 9), but cuDNN 9.26's causal backward pass is slower, 342 against 537
+ * Tflop/s (benchmark/attention_training/results/llama3.1/h200). */
+static attention_speed attention_speed_of(const char *gpu, dl_attention kind)
 {
     const board of = board_of(gpu);
-    if (of == B200) return 0.39;
-    if (of == MI300X || of == MI325X) return 0.25;
-    if (!is_hopper(gpu)) return 0.5;
-    return kind == DL_ATTENTION_CUDNN ? 0.52 : 0.32;
+    const bool eight = kind == DL_ATTENTION_CUDNN_FP8;
+    if (of == B200 || of == B300)
+        return !eight       ? (attention_speed){0.60, 1650}
+               : of == B300 ? (attention_speed){0.87, 2700}
+                            : (attention_speed){0.73, 2270};
+    if (of == MI300X || of == MI325X) return (attention_speed){0.25, 0};
+    if (!is_hopper(gpu)) return (attention_speed){0.5, 0};
+    return (attention_speed){kind == DL_ATTENTION_FUSED ? 0.32 : 0.52, 0};
 }
 
 /* Standard deviation of the logarithm of attention_part over implementations, each about twice as
@@ -294,10 +315,15 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         roofline->odd_flop_per_s =
             fmax(roofline->odd_flop_per_s,
                  fmin(roofline->flop_per_s, transformers_fp32_flop_per_s(gpu)));
-    for (int k = DL_ATTENTION_FUSED; k <= DL_ATTENTION_CUDNN; k++) {
-        const double part = attention_part(gpu->name, (dl_attention)k);
-        roofline->attention_flop_per_s[k] =
-            halves ? fmin(roofline->flop_per_s, rate->value * part / longer) : roofline->flop_per_s;
+    for (int k = DL_ATTENTION_FUSED; k < DL_ATTENTIONS; k++) {
+        const attention_speed speed = attention_speed_of(gpu->name, (dl_attention)k);
+        roofline->attention_flop_per_s[k] = roofline->flop_per_s;
+        if (!halves) continue;
+        roofline->attention_flop_per_s[k] = rate->value * speed.part / longer;
+        roofline->attention_half_keys[k] = speed.half_keys;
+        if (k != DL_ATTENTION_CUDNN_FP8)
+            roofline->attention_flop_per_s[k] =
+                fmin(roofline->flop_per_s, roofline->attention_flop_per_s[k]);
     }
     roofline->small_windows_flop_per_s =
         roofline->flop_per_s * (arithmetic == DL_FP32 ? DL_ROOFLINE_WINOGRAD : 1);
@@ -315,7 +341,7 @@ void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels)
 {
     const double flop_per_s = kernels->products[DL_PRODUCT_FORWARD].flop_per_s.value;
     if (roofline->bytes_per_number == 4) { /* fused attention in 16 bits keeps its own rate */
-        for (int k = DL_ATTENTION_FUSED; k <= DL_ATTENTION_CUDNN; k++)
+        for (int k = DL_ATTENTION_FUSED; k < DL_ATTENTIONS; k++)
             roofline->attention_flop_per_s[k] = flop_per_s;
     }
     roofline->kernels = kernels;
@@ -394,12 +420,19 @@ static double most_bytes(const dl_roofline *roofline, const dl_architecture *arc
     return most;
 }
 
+static double attention_rate(const dl_roofline *roofline, const dl_layer_part *part)
+{
+    const double half = roofline->attention_half_keys[part->attention];
+    const double slower = part->keys > 0 ? 1 + half / part->keys : 1;
+    return roofline->attention_flop_per_s[part->attention] / slower;
+}
+
 static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const bool odd = fmod(part->odd_columns * roofline->bytes_per_number, 16) > 0;
     if (in_eight(roofline) && part->eight.made > 0) return roofline->fp8_flop_per_s;
     return odd                   ? roofline->odd_flop_per_s
-           : part->attention     ? roofline->attention_flop_per_s[part->attention]
+           : part->attention     ? attention_rate(roofline, part)
            : part->small_windows ? roofline->small_windows_flop_per_s
                                  : roofline->flop_per_s;
 }
@@ -652,6 +685,11 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                             "%s has convolutions, which frameworks do not train in fp8: bf16 or "
                             "tf32",
                             architecture->name);
+    }
+    if (architecture->eight_attention && arithmetic < DL_FP8) {
+        return dl_error_set(err, DL_ERR_DATA,
+                            "attention = cudnn_fp8: this needs arithmetic = fp8, not %s",
+                            dl_arithmetic_names[arithmetic]);
     }
     dl_status status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
     if (status != DL_OK) return status;

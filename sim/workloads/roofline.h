@@ -96,7 +96,9 @@ typedef struct dl_roofline {
     double odd_flop_per_s;           /* rate of products whose rows are not a multiple of 16
                                       * bytes */
     double small_windows_flop_per_s; /* rate of 3x3 windows at every pixel */
-    double attention_flop_per_s[3];  /* rate of fused attention, indexed by dl_attention */
+    /* Rate of fused attention with very long sequences, and the number of keys with half of it,
+     * indexed by dl_attention. */
+    double attention_flop_per_s[DL_ATTENTIONS], attention_half_keys[DL_ATTENTIONS];
 } dl_roofline;
 
 /* Computes the rates. DL_ERR_DATA, listing the known rates, if the GPU's peak rate in this

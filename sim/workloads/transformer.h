@@ -38,12 +38,14 @@ typedef struct dl_transformer {
     int64_t targets;    /* bit set of the matrices with an adapter */
     double packed_bits; /* bits of a frozen weight of a block's linear layers; 0: not packed */
     int recompute, loss, blocks;
-    bool joined;       /* queries, keys and values are one product, as in GPT-2 */
-    bool plain, cudnn; /* kind of attention; neither: FlashAttention-2 */
-    bool fused;        /* norms, rotation and gates are one kernel each */
-    bool by_tokens;    /* sequence parallelism */
-    bool within;       /* products accumulate into the sums of gradients themselves */
-    bool eight_inside; /* the activation saves its inputs in 8 bits in fp8 */
+    bool joined;            /* queries, keys and values are one product, as in GPT-2 */
+    bool plain;             /* attention is not fused */
+    dl_attention attention; /* kind of fused attention */
+    double keys;            /* tokens of a sequence, or of the window */
+    bool fused;             /* norms, rotation and gates are one kernel each */
+    bool by_tokens;         /* sequence parallelism */
+    bool within;            /* products accumulate into the sums of gradients themselves */
+    bool eight_inside;      /* the activation saves its inputs in 8 bits in fp8 */
     bool bias, gated, causal, tied, rms, dropout;
 } dl_transformer;
 

@@ -345,7 +345,9 @@ static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
 }
 
 /* Adds scores, their softmax, and the weighted sum of the values; they are recomputed entirely or
- * not at all. */
+ * not at all. In fp8 queries, keys and values are converted (2 bytes read, 1 written), and saved in
+ * 8 bits; in the backward pass so is the gradient of the result (TransformerEngine,
+ * transformer_engine/pytorch/attention/dot_product_attention/backends.py, FusedAttnFunc). */
 static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double flop = 4 * s->tokens * s->tokens * s->context * s->query_width; /* sum of both
@@ -354,9 +356,14 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
     const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
     if (!s->plain) {
         const double seen = flop * s->seen;
-        const dl_attention kind = s->cudnn ? DL_ATTENTION_CUDNN : DL_ATTENTION_FUSED;
-        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = kind;
-        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = kind;
+        const bool eight = s->attention == DL_ATTENTION_CUDNN_FP8;
+        if (eight) add_elementwise(layer, 1.5 * (query + 2 * key), 1.5 * query, 1);
+        dl_layer_part *forward = dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1);
+        dl_layer_part *backward =
+            dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2);
+        forward->attention = backward->attention = s->attention;
+        forward->keys = backward->keys = s->keys;
+        if (eight) layer->kept_eight_bytes -= query + 2 * key;
         if (s->context > 1) add_ring(layer, s);
         return;
     }

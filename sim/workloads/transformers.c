@@ -39,11 +39,11 @@ enum {
 _Static_assert(KEYS <= DL_NETWORK_KEYS_MAX, "values of a network have room for all keys");
 enum { NO, YES };
 enum { DECODER, ENCODER };
-enum { FUSED, PLAIN, CUDNN };
+enum { FUSED, PLAIN, CUDNN, CUDNN_FP8 };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
-static const char *const attentions[] = {"fused", "plain", "cudnn", NULL};
+static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
@@ -75,8 +75,9 @@ static const dl_network_key keys[KEYS] = {
               NULL},
     [ATTENTION] =
         {"attention", attentions, 0, 0,
-         "fused: FlashAttention-2; plain: scores go through memory; cudnn: made for Hopper "
-         "and later, as FlashAttention-3",
+         "fused: FlashAttention-2, on Blackwell cuDNN's; plain: scores go through memory; cudnn: "
+         "made for Hopper and later, as FlashAttention-3; cudnn_fp8: in fp8 its products too "
+         "(Transformer Engine's fp8_dpa)",
          NULL},
     [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)", NULL},
     [NORM] = {"norm", norms, 0, 0, "rms has no shift", NULL},
@@ -278,7 +279,12 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .causal = !encoder,
         .tied = values[TIED] == YES,
         .plain = values[ATTENTION] == PLAIN,
-        .cudnn = values[ATTENTION] == CUDNN,
+        .attention = values[ATTENTION] == CUDNN       ? DL_ATTENTION_CUDNN
+                     : values[ATTENTION] == CUDNN_FP8 ? DL_ATTENTION_CUDNN_FP8
+                                                      : DL_ATTENTION_FUSED,
+        .keys =
+            (double)(values[WINDOW] > 0 && values[WINDOW] < values[SEQUENCE] ? values[WINDOW]
+                                                                             : values[SEQUENCE]),
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] == YES,
         .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
@@ -291,6 +297,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     if (status != DL_OK) return status;
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s.fused;
+    architecture->eight_attention = values[ATTENTION] == CUDNN_FP8;
     architecture->tensor = (int)values[TENSOR];
     architecture->context = (int)context;
     architecture->tensor_calls = tensor > 1 ? 1 + by_tokens : 0;
