@@ -267,7 +267,8 @@ const char *const dl_fabric_kind_names[] = {"none",  "fat_tree", "rail", "dragon
 const char *const dl_fabric_spreadings[] = {"ideal", "ecmp", NULL};
 const char *const dl_fabric_placements[] = {"packed", "scattered", NULL};
 const char *const dl_fabric_orders[] = {"nodes", "switches", NULL};
-const char *const dl_arithmetic_names[DL_ARITHMETICS + 1] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+const char *const dl_arithmetic_names[DL_ARITHMETICS + 1] = {"fp32", "tf32", "fp16",
+                                                             "bf16", "fp8",  "nvfp4"};
 const char *const dl_product_pass_names[DL_PRODUCT_PASSES + 1] = {"forward", "data", "weight"};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
@@ -359,6 +360,8 @@ static const dl_key rows[] = {
              false, "peak rate in bf16; default: the fp16 rate if the GPU has tf32"),
     QUANTITY("gpu_model *", "fp8_flop_per_s", OF_MODEL, dl_gpu_model, fp8_flop_per_s, FLOPS, false,
              "peak rate in fp8"),
+    QUANTITY("gpu_model *", "nvfp4_flop_per_s", OF_MODEL, dl_gpu_model, nvfp4_flop_per_s, FLOPS,
+             false, "peak rate in nvfp4"),
     QUANTITY("gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability,
              CAPABILITY, false,
              "compute capability, from which NCCL selects constants and "
@@ -868,7 +871,7 @@ const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithme
 {
     const dl_quantity *const rates[DL_ARITHMETICS] = {
         &model->fp32_flop_per_s, &model->tf32_flop_per_s, &model->fp16_flop_per_s,
-        &model->bf16_flop_per_s, &model->fp8_flop_per_s};
+        &model->bf16_flop_per_s, &model->fp8_flop_per_s,  &model->nvfp4_flop_per_s};
     const bool as_fp16 =
         arithmetic == DL_BF16 && !model->bf16_flop_per_s.known && model->tf32_flop_per_s.known;
     return rates[as_fp16 ? DL_FP16 : arithmetic];

@@ -33,9 +33,9 @@ typedef enum dl_peer {
     DL_PEER_ALL
 } dl_peer;
 
-typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16, DL_BF16, DL_FP8 } dl_arithmetic;
-#define DL_ARITHMETICS 5
-extern const char *const dl_arithmetic_names[DL_ARITHMETICS + 1]; /* "fp32", ..., "fp8", NULL */
+typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16, DL_BF16, DL_FP8, DL_NVFP4 } dl_arithmetic;
+#define DL_ARITHMETICS 6
+extern const char *const dl_arithmetic_names[DL_ARITHMETICS + 1]; /* "fp32", ..., "nvfp4", NULL */
 
 /* Matrix products of a linear layer: for its output, and for the gradients of its input and its
  * weights. */
@@ -64,7 +64,8 @@ typedef struct dl_gpu_model {
     char *name;
     dl_quantity memory_bytes, memory_bytes_per_s;
     /* Peak rates, to be read by dl_gpu_model_flop_per_s; unknown: the GPU lacks the arithmetic. */
-    dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s;
+    dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s,
+        nvfp4_flop_per_s;
     dl_quantity compute_capability; /* e.g. 8.6 */
     /* Clock under load / clock of the peak rates: estimated compute times are divided by it.
      * Unknown: 1. */

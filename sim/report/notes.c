@@ -345,7 +345,7 @@ static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded
     add(list,
         dl_format("arithmetic %s is %s%s: %s%s", dl_arithmetic_names[arithmetic],
                   halves ? "as in Megatron-LM" : "PyTorch's autocast",
-                  arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : "",
+                  arithmetic >= DL_FP8 ? " with Transformer Engine's linear layers" : "",
                   halves ? "weights have 16 bits, the optimizer keeps them in fp32 too, and "
                            "gradients are summed in fp32"
                          : "parameters, gradients and the optimizer's state stay fp32",

@@ -58,7 +58,7 @@ static const struct {
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,
      "Number of samples per step of each worker."},
     {"arithmetic", "workload", "arithmetic", "LIST", group_model,
-     "Arithmetic of --workload: fp32, tf32, bf16, fp16, fp8, or the usual one of the GPU."},
+     "Arithmetic of --workload: fp32, tf32, bf16, fp16, fp8, nvfp4, or the usual one of the GPU."},
     {"recompute", "workload", "recompute", "LIST", group_model,
      "Activations of --workload that are recomputed: none, selective, full, products."},
     {"lora", "workload", "lora", "RANKS", group_model,

@@ -57,7 +57,8 @@ static const char *const missings[] = {"assume", "refuse", NULL};
 static const char *const scales[] = {"auto", "no", NULL};
 static const char *const shares[] = {"equal", "speed", NULL};
 static const char *const processes[] = {"auto", "no", "yes", NULL};
-static const char *const arithmetics[] = {"auto", "fp32", "tf32", "fp16", "bf16", "fp8", NULL};
+static const char *const arithmetics[] = {"auto", "fp32", "tf32",  "fp16",
+                                          "bf16", "fp8",  "nvfp4", NULL};
 static const char *const places[] = {"apart", "colocated", NULL};
 static const char *const copyings[] = {"at_once", "in_turn", NULL};
 static const char *const partials[] = {"yes", "no", NULL};

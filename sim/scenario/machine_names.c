@@ -189,9 +189,9 @@ static dl_status check_tables(const dl_machine_tables *t, dl_error *err)
 dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err)
 {
     static const char *const gpus[] = {
-        "name",        "also",        "title", "memory", "capability", "clock", "memory_rate",
-        "fp32",        "tf32",        "fp16",  "bf16",   "fp8",        "bus",   "fabric",
-        "fabric_rate", "bridge_rate", "board", "peer",   "source",     NULL};
+        "name",   "also",        "title",       "memory", "capability", "clock",  "memory_rate",
+        "fp32",   "tf32",        "fp16",        "bf16",   "fp8",        "nvfp4",  "bus",
+        "fabric", "fabric_rate", "bridge_rate", "board",  "peer",       "source", NULL};
     static const char *const instances[] = {
         "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
         "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};

@@ -51,6 +51,7 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     write_rate(out, "fp16_flop_per_s", dl_machine_cell(gpus, row, "fp16"), "catalogue");
     write_rate(out, "bf16_flop_per_s", dl_machine_cell(gpus, row, "bf16"), "catalogue");
     write_rate(out, "fp8_flop_per_s", dl_machine_cell(gpus, row, "fp8"), "catalogue");
+    write_rate(out, "nvfp4_flop_per_s", dl_machine_cell(gpus, row, "nvfp4"), "catalogue");
     write_rate(out, "compute_capability", dl_machine_cell(gpus, row, "capability"), "catalogue");
     const char *clock = dl_machine_cell(gpus, row, "clock");
     write_rate(out, "clock_frac", clock, "assumed");

@@ -129,6 +129,8 @@ const dl_word dl_arithmetic_words[] = {
     {"float", "fp32", NULL},
     {"single", "fp32", NULL},
     {"float8", "fp8", NULL},
+    {"fp4", "nvfp4", NULL},
+    {"float4", "nvfp4", NULL},
     {"mixed_precision", NULL, CALLED("bf16' or 'fp16")},
     {NULL, NULL, NULL},
 };

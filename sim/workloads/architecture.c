@@ -142,24 +142,24 @@ size_t dl_architecture_products(const dl_architecture *architecture, int64_t bat
     return list.count;
 }
 
-static int pass_kernels(const dl_layer_pass *pass, bool in_half, bool in_eight)
+static int pass_kernels(const dl_layer_pass *pass, bool in_half, bool in_low)
 {
     int sum = 0;
     for (int p = 0; p < pass->count; p++) {
         const dl_layer_part *part = &pass->parts[p];
         sum += part->kernels + (in_half ? part->kernels_in_half : 0) +
-               (in_eight ? part->eight.kernels : 0);
+               (in_low ? part->low.kernels : 0);
     }
     return sum;
 }
 
-int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight)
+int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_low)
 {
     int sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++) {
         const dl_architecture_layer *layer = &architecture->layers[l];
-        sum += pass_kernels(&layer->forward, in_half, in_eight) +
-               pass_kernels(&layer->backward, in_half, in_eight);
+        sum += pass_kernels(&layer->forward, in_half, in_low) +
+               pass_kernels(&layer->backward, in_half, in_low);
     }
     return sum;
 }

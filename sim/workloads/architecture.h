@@ -63,13 +63,13 @@
  * (docs/studies/estimates.md). */
 #define DL_NARROW 1000
 
-/* Products that run in fp8: the linear layers of a transformer's blocks. */
-typedef struct dl_eight_bits {
-    double made; /* numbers converted to 8 bits beforehand, in both layouts; three quarters of them
-                  * if in one layout; 0: the product is not in fp8 */
-    double read; /* numbers of the part that the products read in 8 bits */
+/* Products that run in fp8 or nvfp4: the linear layers of a transformer's blocks. */
+typedef struct dl_low_bits {
+    double made; /* numbers converted beforehand; 0: the product is not in fp8 or nvfp4 */
+    double read; /* numbers of the part that the products read as converted */
+    int layouts; /* number of layouts in which each converted number is written, 1 or 2 */
     int kernels; /* number of conversion kernels */
-} dl_eight_bits;
+} dl_low_bits;
 
 /* Kind of a part's fused attention: none, FlashAttention-2, or cuDNN's kernels for Hopper and
  * later, in 16 or 8 bits. */
@@ -105,7 +105,7 @@ typedef struct dl_layer_part {
     double in_half;     /* further numbers, in fp16 only */
     int odd_columns;    /* a product's number of columns if it need not be a round number, such as
                          * 50257; else 0 */
-    dl_eight_bits eight;
+    dl_low_bits low;
     dl_layer_product product;
 } dl_layer_part;
 
@@ -138,7 +138,9 @@ typedef struct dl_architecture_layer {
     double output_numbers, kept_numbers; /* per sample */
     double kept_wide;                    /* subset of kept_numbers with 4 bytes */
     double kept_in_half;                 /* further saved numbers of 2 bytes, in fp16 only */
-    double kept_eight_bytes;             /* further saved bytes in fp8; negative: fewer bytes */
+    /* In fp8 or nvfp4, which have fewer bits: saved instead of numbers of 16 bits, and in addition.
+     * kept_eight_bytes: further saved bytes, in 8 bits in both; negative: fewer. */
+    double kept_low_instead, kept_low_more, kept_eight_bytes;
     double working_numbers,
         working_wide; /* peak of temporary numbers of its passes beside the saved ones: gradients,
                        * recomputed numbers */
@@ -193,9 +195,9 @@ int64_t dl_architecture_frozen(const dl_architecture *architecture); /* frozen p
 int64_t dl_architecture_packed(const dl_architecture *architecture); /* packed subset of the frozen
                                                                       * parameters */
 int dl_architecture_tensors(const dl_architecture *architecture);
-/* Number of kernels in the forward and backward pass; `in_half`: in fp16, bf16 or fp8; `in_eight`:
- * in fp8. */
-int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);
+/* Number of kernels in the forward and backward pass; `in_half`: in fp16, bf16, fp8
+ * or nvfp4; `in_low`: in fp8 or nvfp4. */
+int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_low);
 double dl_pass_flop(const dl_layer_pass *pass);
 
 /* A product of a training step, in one pass, and the number of times that the step executes it. */

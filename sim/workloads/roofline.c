@@ -12,6 +12,10 @@
 #include "sim/costs/assume.h"
 
 #define PARAMETER_BYTES 4
+/* 4 bits, and a scale of 8 bits for 16 numbers (NVIDIA, Pretraining Large Language Models with
+ * NVFP4, arXiv 2509.25149, section 2). The scale of the whole tensor needs its maximum, so that it
+ * is read twice. */
+#define NVFP4_BYTES (0.5 + 1 / 16.0)
 #define WORKSPACE_BYTES 1e9 /* memory of the driver and of libraries: assumed */
 
 static const char *const optimizer_names[] = {"sgd", "momentum", "adam"};
@@ -78,16 +82,26 @@ static const dl_efficiency by_kernels[BOARDS] = {
     [MI325X] = {0.57, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
 /* On Hopper, products in fp8 are assumed to reach bf16's part of the peak. On Blackwell, log_sd is
- * the root mean square of the logarithmic errors of 35 published steps in fp8, to which nothing was
- * fitted (docs/studies/transformer_layouts.md). */
+ * the root mean square of the logarithmic errors of 22 published steps in fp8, 0.17, to which nothing
+ * was fitted (docs/studies/transformer_layouts.md). */
 static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
-    [B200] = {0.58, 0.80, 0.34, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
-    [B300] = {0.58, 0.80, 0.34, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [B200] = {0.58, 0.80, 0.18, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [B300] = {0.58, 0.80, 0.18, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
     [MI300X] = {0.43, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
     [MI325X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
+
+/* nvfp4: products alone, as in fp8, of the same layer of width 4096 on a B300 0.388 of the peak
+ * (Transformer Engine's tutorial); on a B200 the geometric mean of 0.434 (16384 rows, vllm-project/vllm
+ * pull request 20646) and 0.582 (8192 rows, cuBLASLt in MXFP4, deepseek-ai/DeepGEMM pull request
+ * 348); half of the logarithm of their ratio, 0.15, widens log_sd of fp8. 18 published steps are off
+ * by 0.12. Assumed for other GPUs: B200's. */
+static const dl_efficiency b200_in_nvfp4 = {
+    0.50, 0.80, 0.23, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200};
+static const dl_efficiency b300_in_nvfp4 = {
+    0.388, 0.80, 0.23, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200};
 
 static board board_of(const char *gpu)
 {
@@ -127,10 +141,11 @@ static bool is_fitted(const char *gpu)
     return is;
 }
 
-static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
+static const dl_efficiency *measured_kernels(const char *gpu, dl_arithmetic arithmetic)
 {
     const board of = board_of(gpu);
-    return of == BOARDS ? NULL : eight_bits ? &by_kernels_in_fp8[of] : &by_kernels[of];
+    if (arithmetic == DL_NVFP4) return of == B300 ? &b300_in_nvfp4 : &b200_in_nvfp4;
+    return of == BOARDS ? NULL : arithmetic == DL_FP8 ? &by_kernels_in_fp8[of] : &by_kernels[of];
 }
 
 /* Whether the GPU is a Tesla K20, K20X, K20m, K40 or K80. */
@@ -208,10 +223,10 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 {
     if (is_kepler(gpu)) return &kepler;
     if (class == DL_MODEL_TRANSFORMER && arithmetic >= DL_FP16) {
-        const dl_efficiency *measured = measured_kernels(gpu, arithmetic == DL_FP8);
+        const dl_efficiency *measured = measured_kernels(gpu, arithmetic);
         if (measured != NULL) return measured;
     }
-    if (arithmetic == DL_FP8) return &in_fp8;
+    if (arithmetic >= DL_FP8) return &in_fp8;
     if (class == DL_MODEL_CONVOLUTION && arithmetic == DL_FP32 && is_volta(gpu)) return &volta;
     return &efficiencies[class][arithmetic == DL_BF16 ? DL_FP16 : arithmetic];
 }
@@ -292,14 +307,19 @@ static double transformers_fp32_flop_per_s(const dl_gpu_model *gpu)
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline, dl_error *err)
 {
-    const bool in_eight = arithmetic == DL_FP8, halves = arithmetic >= DL_FP16;
-    const dl_quantity *rate = dl_gpu_model_flop_per_s(gpu, in_eight ? DL_BF16 : arithmetic);
-    const dl_quantity *eight = dl_gpu_model_flop_per_s(gpu, DL_FP8);
-    if (!rate->known || (in_eight && !eight->known)) return refuse_rate(gpu, arithmetic, err);
+    const bool in_low = arithmetic >= DL_FP8, halves = arithmetic >= DL_FP16;
+    const dl_quantity *rate = dl_gpu_model_flop_per_s(gpu, in_low ? DL_BF16 : arithmetic);
+    const dl_quantity *low = dl_gpu_model_flop_per_s(gpu, arithmetic);
+    if (!rate->known || !low->known) return refuse_rate(gpu, arithmetic, err);
     const double longer = efficiency->sustained;
+    const dl_efficiency *usual = arithmetic == DL_NVFP4
+                                     ? dl_efficiency_of(gpu->name, DL_MODEL_TRANSFORMER, DL_BF16)
+                                     : efficiency;
     *roofline = (dl_roofline){
-        .flop_per_s = rate->value * efficiency->arithmetic_frac / longer,
-        .fp8_flop_per_s = in_eight ? eight->value * efficiency->arithmetic_frac / longer : 0,
+        .flop_per_s = rate->value * usual->arithmetic_frac / longer,
+        .low_flop_per_s = in_low ? low->value * efficiency->arithmetic_frac / longer : 0,
+        .low_bytes = arithmetic == DL_NVFP4 ? NVFP4_BYTES : 1,
+        .low_read_bytes = arithmetic == DL_NVFP4 ? 4 : 2,
         .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac / longer,
         .tensor_cores = arithmetic != DL_FP32,
         .bytes_per_number = halves ? 2 : 4,
@@ -363,9 +383,9 @@ static bool in_half(const dl_roofline *roofline)
     return roofline->bytes_per_number < 4;
 }
 
-static bool in_eight(const dl_roofline *roofline)
+static bool in_low(const dl_roofline *roofline)
 {
-    return roofline->fp8_flop_per_s > 0;
+    return roofline->low_flop_per_s > 0;
 }
 
 static double part_bytes(const dl_roofline *roofline, const dl_layer_part *part)
@@ -374,13 +394,14 @@ static double part_bytes(const dl_roofline *roofline, const dl_layer_part *part)
     const double narrow = part->numbers - part->wide + (roofline->tensor_cores ? part->turned : 0) +
                           (halves ? part->in_half : 0);
     return narrow * roofline->bytes_per_number + part->wide * 4 + (halves ? part->casts * 6 : 0) -
-           (in_eight(roofline) ? part->eight.read : 0);
+           (in_low(roofline) ? (2 - roofline->low_bytes) * part->low.read : 0);
 }
 
-/* Bytes moved by the kernels that convert 16 to 8 bits before the part: 2 + 1 + 1 per number. */
+/* Bytes moved by the kernels that convert numbers of 16 bits before the part. */
 static double made_bytes(const dl_roofline *roofline, const dl_layer_part *part)
 {
-    return in_eight(roofline) ? 4 * part->eight.made : 0;
+    const double written = part->low.layouts * roofline->low_bytes;
+    return in_low(roofline) ? (roofline->low_read_bytes + written) * part->low.made : 0;
 }
 
 static double pass_bytes(const dl_roofline *roofline, const dl_layer_pass *pass)
@@ -400,7 +421,10 @@ static double kept_bytes(const dl_roofline *roofline, double numbers, double wid
 static double kept_of(const dl_roofline *roofline, const dl_architecture_layer *layer)
 {
     return kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half) +
-           (in_eight(roofline) ? layer->kept_eight_bytes : 0);
+           (in_low(roofline)
+                ? roofline->low_bytes * layer->kept_low_more -
+                      (2 - roofline->low_bytes) * layer->kept_low_instead + layer->kept_eight_bytes
+                : 0);
 }
 
 static double working_of(const dl_roofline *roofline, const dl_architecture_layer *layer)
@@ -430,7 +454,7 @@ static double attention_rate(const dl_roofline *roofline, const dl_layer_part *p
 static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const bool odd = fmod(part->odd_columns * roofline->bytes_per_number, 16) > 0;
-    if (in_eight(roofline) && part->eight.made > 0) return roofline->fp8_flop_per_s;
+    if (in_low(roofline) && part->low.made > 0) return roofline->low_flop_per_s;
     return odd                   ? roofline->odd_flop_per_s
            : part->attention     ? attention_rate(roofline, part)
            : part->small_windows ? roofline->small_windows_flop_per_s
@@ -483,7 +507,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         const bool measured = product && roofline->kernels != NULL;
         const int others = (product ? 0 : part->kernels) +
                            (in_half(roofline) ? part->kernels_in_half : 0) +
-                           (in_eight(roofline) ? part->eight.kernels : 0);
+                           (in_low(roofline) ? part->low.kernels : 0);
         const double weights = in_half(roofline) ? part->half_weights
                                : measured        ? 0
                                                  : part->weights;
@@ -666,7 +690,7 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
     costs->layers[l].tensor_collectives_forward = assumed(layer->tensor_forward);
     costs->layers[l].tensor_collectives_backward = assumed(layer->tensor_backward);
     if (!(layer->tensor_beside > 0)) return;
-    const double rate = in_eight(roofline) ? roofline->fp8_flop_per_s : roofline->flop_per_s;
+    const double rate = in_low(roofline) ? roofline->low_flop_per_s : roofline->flop_per_s;
     costs->layers[l].tensor_collectives_beside = assumed(layer->tensor_beside);
     costs->layers[l].tensor_beside_ns_per_sample = assumed(DL_NS_PER_S * layer->beside_flop / rate);
 }
@@ -680,15 +704,15 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const int64_t parameters = dl_architecture_parameters(architecture);
     const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
     dl_roofline roofline = {0};
-    if (arithmetic == DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
+    if (arithmetic >= DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
         return dl_error_set(err, DL_ERR_DATA,
-                            "%s has convolutions, which frameworks do not train in fp8: bf16 or "
+                            "%s has convolutions, which frameworks do not train in %s: bf16 or "
                             "tf32",
-                            architecture->name);
+                            architecture->name, dl_arithmetic_names[arithmetic]);
     }
     if (architecture->eight_attention && arithmetic < DL_FP8) {
         return dl_error_set(err, DL_ERR_DATA,
-                            "attention = cudnn_fp8: this needs arithmetic = fp8, not %s",
+                            "attention = cudnn_fp8: this needs arithmetic = fp8 or nvfp4, not %s",
                             dl_arithmetic_names[arithmetic]);
     }
     dl_status status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
@@ -712,7 +736,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .tensor_ranks = architecture->tensor,
         .context_ranks = architecture->context,
         .dispatch.kernels =
-            (double)dl_architecture_kernels(architecture, in_half(&roofline), in_eight(&roofline)),
+            (double)dl_architecture_kernels(architecture, in_half(&roofline), in_low(&roofline)),
         .dispatch.few = is_fused,
         .half_weights = in_half(&roofline) && is_fused && !units,
         .gpu_memory = {assumed(most_bytes(&roofline, architecture)), assumed(WORKSPACE_BYTES)},

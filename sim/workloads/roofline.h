@@ -20,7 +20,7 @@
  * widens an estimate's spread beyond log_sd.
  *
  * bf16 equals fp16. In fp8 the products of linear layers in a transformer's blocks have their own
- * rate, and kernels before them convert to 8 bits (dl_eight_bits): a number of 2 bytes is read once
+ * rate, and kernels before them convert to 8 bits (dl_low_bits): a number of 2 bytes is read once
  * and written twice as one byte, as products read their factors in one layout only. They reach the
  * same fraction of fp8's peak as other products reach of bf16's: in torchao's roofline of an H100
  * 0.78 of both, for large products, formerly 0.6 (pytorch/ao,
@@ -91,7 +91,9 @@ typedef struct dl_roofline {
     const dl_gpu_kernels *kernels; /* measured kernels, used for products; borrowed; NULL: not
                                     * measured */
     double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns, product_ns;
-    double fp8_flop_per_s; /* rate of products in fp8 (dl_eight_bits); 0: not in fp8 */
+    double low_flop_per_s; /* rate of products in fp8 or nvfp4 (dl_low_bits); 0: in neither */
+    double low_bytes;      /* of a number in these */
+    double low_read_bytes; /* read of a number to convert it */
     bool tensor_cores;
     double odd_flop_per_s;           /* rate of products whose rows are not a multiple of 16
                                       * bytes */

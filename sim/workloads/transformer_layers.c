@@ -214,12 +214,13 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
     const int products = layer->forward.parts[forward].kernels;
     const double in = s->tokens * products * inputs, out = s->tokens * outputs;
     const bool frozen = s->rank > 0;
-    const double layouts = frozen ? 0.75 : 1;
-    layer->forward.parts[forward].eight = (dl_eight_bits){layouts * in, in, products};
-    layer->backward.parts[backward].eight =
-        (dl_eight_bits){layouts * out, frozen ? out : in + 2 * out, products};
+    const int layouts = frozen ? 1 : 2;
+    layer->forward.parts[forward].low = (dl_low_bits){in, in, layouts, products};
+    layer->backward.parts[backward].low =
+        (dl_low_bits){out, frozen ? out : in + 2 * out, layouts, products};
     if (!frozen) {
-        layer->kept_eight_bytes += kept > 0 ? -products * kept : in;
+        layer->kept_low_instead += kept > 0 ? products * kept : 0;
+        layer->kept_low_more += kept > 0 ? 0 : in;
         return;
     }
     if (s->packed_bits > 0)
@@ -504,7 +505,8 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     }
     /* Blocks' inputs have 16 bits, and so do torchao's inputs of products (float8_linear.py,
      * input_hp). */
-    if (full || s->recompute == RECOMPUTE_PRODUCTS) layer->kept_eight_bytes = 0;
+    if (full || s->recompute == RECOMPUTE_PRODUCTS)
+        layer->kept_low_instead = layer->kept_low_more = layer->kept_eight_bytes = 0;
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
     /* With frozen weights no products for weights' gradients overlap the reduction of inputs'
      * gradients. */

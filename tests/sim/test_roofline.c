@@ -111,7 +111,7 @@ static void fp8_is_for_linear_layers(void **state)
     assert_int_equal(dl_roofline_of(&model, DL_FP8, &efficiency, &eight, NULL), DL_OK);
     assert_int_equal(dl_roofline_of(&model, DL_BF16, &efficiency, &half, NULL), DL_OK);
     const dl_layer_pass pass = {
-        {{.flop = 50000, .numbers = 300, .kernels = 1, .eight = {100, 200, 1}},
+        {{.flop = 50000, .numbers = 300, .kernels = 1, .low = {100, 200, 2, 1}},
          {.flop = 10000, .numbers = 10, .kernels = 1}},
         2};
     const dl_pass_time in_eight = dl_roofline_pass(&eight, &pass);
@@ -120,6 +120,30 @@ static void fp8_is_for_linear_layers(void **state)
     assert_true(near_scaled(in_eight.fixed_ns, 3 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
     assert_true(near_scaled(in_half.per_sample_ns, 100 + 20, 0, 1e-12));
     assert_true(near_scaled(in_half.fixed_ns, 2 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+}
+
+/* As fp8_is_for_linear_layers at half of 20 Tflop/s in nvfp4: 50 000 flop take 5 ns, and the part's
+ * bytes, 100 numbers of 2 and 200 of 4.5 bits, 6.25 ns; 100 numbers are read twice, and written as
+ * 4.5 bits in two layouts, 512.5 bytes, 10.25 ns. The second part's 10 000 flop have bf16's
+ * published part of the peak, 0.61. */
+static void nvfp4_has_four_bits_and_a_scale(void **state)
+{
+    (void)state;
+    static char name[] = "b200";
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
+    dl_gpu_model model = gpu();
+    dl_roofline four = {0};
+    model.name = name;
+    model.bf16_flop_per_s = model.fp8_flop_per_s = known(1e12);
+    assert_int_equal(dl_roofline_of(&model, DL_NVFP4, &efficiency, &four, NULL), DL_ERR_DATA);
+    model.nvfp4_flop_per_s = known(2e13);
+    assert_int_equal(dl_roofline_of(&model, DL_NVFP4, &efficiency, &four, NULL), DL_OK);
+    const dl_layer_pass pass = {
+        {{.flop = 50000, .numbers = 300, .kernels = 1, .low = {100, 200, 2, 1}},
+         {.flop = 10000, .numbers = 10, .kernels = 1}},
+        2};
+    assert_true(near_scaled(dl_roofline_pass(&four, &pass).per_sample_ns, 6.25 + 10.25 + 10 / 0.61,
+                            0, 1e-9));
 }
 
 /* In 16 bits attention reaches half of the peak, 0.32 on Hopper: 9000 flop take 18 and 28.1 ns at 1
@@ -253,11 +277,12 @@ static void strange_architectures_have_wide_intervals(void **state)
 }
 
 /* Rates of products and attention in a step: parts of the data sheet's peak, 1307.4 Tflop/s for an
- * MI300X, 2250 for a B200 (4500 in fp8), over the sustained factors 1.5 and 1.2. */
+ * MI300X, 2250 for a B200 (4500 in fp8, here 9000 in nvfp4), over the sustained factors 1.5 and
+ * 1.2. In nvfp4 the head's product is in bf16. */
 static void published_products_give_the_rates_of_new_gpus(void **state)
 {
     (void)state;
-    static char mi300x[] = "mi300x", b300[] = "b300";
+    static char mi300x[] = "mi300x", b200[] = "b200", b300[] = "b300";
     static const struct {
         char *gpu;
         dl_arithmetic arithmetic;
@@ -266,6 +291,8 @@ static void published_products_give_the_rates_of_new_gpus(void **state)
         {mi300x, DL_BF16, 1307.4e12, 0.51 / 1.5, 0.25 / 1.5, 0.51 / 1.5},
         {b300, DL_BF16, 2250e12, 0.61 / 1.2, 0.60 / 1.2, 0.61 / 1.2},
         {b300, DL_FP8, 2250e12, 2 * 0.58 / 1.2, 0.58 / 1.2, 0.58 / 1.2},
+        {b200, DL_NVFP4, 2250e12, 4 * 0.50 / 1.2, 0.60 / 1.2, 0.61 / 1.2},
+        {b300, DL_NVFP4, 2250e12, 4 * 0.388 / 1.2, 0.60 / 1.2, 0.61 / 1.2},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         dl_gpu_model model = gpu();
@@ -274,11 +301,12 @@ static void published_products_give_the_rates_of_new_gpus(void **state)
         model.fp16_flop_per_s = model.bf16_flop_per_s = model.tf32_flop_per_s =
             known(cases[c].peak);
         model.fp8_flop_per_s = known(2 * cases[c].peak);
+        model.nvfp4_flop_per_s = known(4 * cases[c].peak);
         const dl_efficiency *e =
             dl_efficiency_of(cases[c].gpu, DL_MODEL_TRANSFORMER, cases[c].arithmetic);
         assert_int_equal(dl_roofline_of(&model, cases[c].arithmetic, e, &roofline, NULL), DL_OK);
         const double rate =
-            cases[c].arithmetic >= DL_FP8 ? roofline.fp8_flop_per_s : roofline.flop_per_s;
+            cases[c].arithmetic >= DL_FP8 ? roofline.low_flop_per_s : roofline.flop_per_s;
         assert_true(near_scaled(roofline.flop_per_s, cases[c].peak * cases[c].other, 0, 1e-3));
         assert_true(near_scaled(rate, cases[c].peak * cases[c].product, 0, 1e-3));
         assert_true(near_scaled(roofline.attention_flop_per_s[DL_ATTENTION_FUSED],
@@ -606,8 +634,8 @@ static void only_adapters_are_exchanged(void **state)
 /* A block of Llama 3 70B keeps (12 h + 4 kv + 6 f) bytes per token (tests/sim/test_step_memory.c).
  * In fp8 linear layers keep their inputs in 8 bits: h less for each norm, f for the gate, but h
  * more for the result of attention. Recomputed blocks keep their inputs in 16 bits. The gate's two
- * inputs, 4 f, may be kept in 8 bits, 2 f. In fp8 attention keeps queries, keys and values in 8
- * bits. */
+ * inputs, 4 f, may be kept in 8 bits, 2 f. In nvfp4 inputs have 4.5 bits; in fp8 attention keeps
+ * queries, keys and values in 8. */
 static void inputs_are_kept_in_few_bits(void **state)
 {
     const double h = 8192, kv = 1024, f = 28672, half = 12 * h + 4 * kv + 6 * f;
@@ -618,16 +646,18 @@ static void inputs_are_kept_in_few_bits(void **state)
     } cases[] = {
         {"none", DL_BF16, half},
         {"none", DL_FP8, 11 * h + 4 * kv + 5 * f},
+        {"none", DL_NVFP4, half - (2 - 4.5 / 8) * (2 * h + f) + 4.5 / 8 * h},
         {"none,attention=cudnn_fp8", DL_FP8, 10 * h + 2 * kv + 5 * f},
         {"none,fp8_activation=yes", DL_BF16, half},
         {"none,fp8_activation=yes", DL_FP8, 11 * h + 4 * kv + 3 * f},
         {"full", DL_BF16, 2 * h},
+        {"full", DL_NVFP4, 2 * h},
         {"products", DL_BF16, 2 * (4 * h + kv + f)},
         {"products", DL_FP8, 2 * (4 * h + kv + f)},
     };
     (void)state;
     dl_gpu_model model = gpu();
-    model.bf16_flop_per_s = model.fp8_flop_per_s = known(1e12);
+    model.bf16_flop_per_s = model.fp8_flop_per_s = model.nvfp4_flop_per_s = known(1e12);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         dl_costs costs = {0};
         dl_architecture llama = {0};
@@ -693,6 +723,7 @@ int main(void)
         cmocka_unit_test(some_numbers_keep_four_bytes_in_half_precision),
         cmocka_unit_test(bf16_is_as_fp16),
         cmocka_unit_test(fp8_is_for_linear_layers),
+        cmocka_unit_test(nvfp4_has_four_bits_and_a_scale),
         cmocka_unit_test(fused_attention_has_its_own_rate),
         cmocka_unit_test(long_sequences_are_less_certain),
         cmocka_unit_test(kernels_that_were_measured_one_by_one),
