@@ -155,11 +155,20 @@ def megatron():
                                   ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=3")))))
 
 
+# Systems whose steps of Llama 3.1 8B and 405B are in fp8: by config_common.sh, and no config_common_fp4.sh beside it.
+# All others are in NVFP4 by their configurations, or where none is stored (Lenovo, Oracle, Supermicro's B200)
+# take as long as those, within 3 %; fp8 takes 20 % longer.
+MLPERF_FP8 = ("hpf_n8", "HPE-Cray-XD670-H200-SXM5-141GB_n8_25.09", "nebius_h200_n64", "hpg.dgxb200x8.n1",
+              "hpg.dgxb200x8.n32", "1xXE9780x8B300-SXM-270GB", "AS-8126GS-NB3RT")
+
+
 def mlperf():
-    """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 that NVLink joins. 8B has one micro-batch per step, with
-    half a sequence per GPU if there are fewer sequences than GPUs. 405B follows NVIDIA's configurations
-    for the same number of micro-batches, with eight chunks of two layers per stage."""
-    given = set()  # GPUs whose smallest row was yielded
+    """Llama 3.1 8B and 405B in fp8, or in fp4 (mlperf_fp4), on nodes of eight GPUs, or racks of 72 that NVLink joins.
+    8B has one micro-batch per step, with half a sequence per GPU if there are fewer sequences than GPUs. 405B
+    follows NVIDIA's configurations for the same number of micro-batches, with eight chunks of two layers per stage.
+    8B in fp4, and on HPE's H200, has attention in fp8 (config_common_fp8attn.sh), 405B in 16 bits
+    (NVTE_DPA_FP8_RECIPE=F16); the loss of 8B is Transformer Engine's kernel (CE_FUSION_IMPL=te)."""
+    given = set()  # (set, GPU) whose smallest row was yielded
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
         name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
         gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
@@ -167,9 +176,11 @@ def mlperf():
             continue
         large = r["benchmark"] == "llama31_405b"
         nodes, accumulate = gpus // each, max(1, int(number(r["grad_accum"])))
-        first = name not in given and not large
+        of = "mlperf" + ("" if r["system"] in MLPERF_FP8 else "_fp4")
+        first = (of, name) not in given and not large
         if first:
-            given.add(name)
+            given.add((of, name))
+        attention = "cudnn" + ("_fp8" if not large and (of == "mlperf_fp4" or r["org"] == "HPE") else "")
         machine = (f"{gpus}x{name}" if nodes == 1 or gpus <= 8 else
                    f"{-(-gpus // 72)}x{name}_nvl72" if name.startswith("gb") else f"{nodes}x{each}x{name}@8x400ib")
         dp = batch // accumulate if large else min(gpus, batch // accumulate)
@@ -178,10 +189,11 @@ def mlperf():
         more = ("--set", "exchange.reduce_dtype=bf16")  # pretrain.py: grad_reduce_in_fp32=False
         if large:
             more += ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=8")
-        yield Row("mlperf", f"{'405B' if large else '8B'} {r['org']} {name}", kind_of(nodes, tp, pp, cp=cp), name, gpus,
+        yield Row(of, f"{'405B' if large else '8B'} {r['org']} {name}", kind_of(nodes, tp, pp, cp=cp), name, gpus,
                   8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
-                  options(f"llama3_{'405b' if large else '8b'}:sequence=8192,fused=yes,sums=within,attention=cudnn",
-                          machine, "fp8", dp, batch, accumulate, tp, pp, "optimizer", more, cp))
+                  options(f"llama3_{'405b' if large else '8b'}:sequence=8192,fused=yes,sums=within,"
+                          f"attention={attention}{'' if large else ',loss=fused'}",
+                          machine, "nvfp4" if of == "mlperf_fp4" else "fp8", dp, batch, accumulate, tp, pp, "optimizer", more, cp))
 
 
 # Systems whose LoRA configurations start in fp4 (config_common_fp4.sh; fp8 after half of the steps).
@@ -190,9 +202,9 @@ LORA_FP4 = ("1xXE9680Lx8B200-SXM-180GB", "nebius_b200_n1", "nebius_b300_n1", "th
 
 
 def mlperf_lora():
-    """Llama 2 70B with adapters of rank 16 on attention's two products, on eight GPUs, in fp8 or partly in fp4,
-    which is not estimated. Frozen weights have 8 bits (fp8_model_init), as have the gate's kept inputs on B200 and
-    H200 (FP8_ACT). A sequence of 8192 per replica of one GPU, or of several GPUs, which divide the sequence (cp) or,
+    """Llama 2 70B with adapters of rank 16 on attention's two products, on eight GPUs, in fp8 or in fp4 for the first
+    half of the steps, estimated as all in fp4. Attention is in fp8 (FP8_DPA=1). Frozen weights have 8 bits (fp8_model_init), as have the
+    gate's kept inputs on B200 and H200 (FP8_ACT). A sequence of 8192 per replica of one GPU, or of several GPUs, which divide the sequence (cp) or,
     on H200, the layers (tp, without sequence parallelism)."""
     given = set()  # (set, GPU) whose first row was yielded
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
@@ -205,11 +217,12 @@ def mlperf_lora():
         of = "mlperf_lora" + ("_fp4" if r["system"] in LORA_FP4 else "")
         first = (of, name) not in given
         given.add((of, name))
-        network = ("llama2_70b:sequence=8192,fused=yes,attention=cudnn,lora=16,lora_targets=linear_qkv+o_proj,"
+        network = ("llama2_70b:sequence=8192,fused=yes,attention=cudnn_fp8,lora=16,lora_targets=linear_qkv+o_proj,"
                    "frozen_bits=8,sequence_parallel=no" + (",fp8_activation=yes" if name in ("b200", "h200") else ""))
         yield Row(of, f"70B {r['org']} {name}", kind_of(1, tp, cp=cp), name, gpus,
                   8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
-                  options(network, f"{gpus}x{name}", "fp8", dp, batch, accumulate, tp, 1, "optimizer", cp=cp))
+                  options(network, f"{gpus}x{name}", "nvfp4" if of == "mlperf_lora_fp4" else "fp8", dp, batch,
+                          accumulate, tp, 1, "optimizer", cp=cp))
 
 
 def torchtitan():
@@ -270,7 +283,8 @@ def foundry():
 
 
 def bridge():
-    """Llama 3 8B of Megatron-Bridge on eight GPUs."""
+    """Llama 3 8B of Megatron-Bridge on eight GPUs; the loss is Transformer Engine's kernel
+    (cross_entropy_fusion_impl)."""
     given = set()  # GPUs whose first row was yielded
     for r in table("bridge_to16.csv"):
         if r["model"] != "LLAMA3_8B" or r["tp"] != "1" or not r["kind"].startswith("Pre"):
@@ -282,7 +296,7 @@ def bridge():
         given.add(gpu)
         yield Row("bridge", f"8B {r['release']} {gpu} {r['precision']}", kind_of(1), gpu, gpus,
                   float(rates[0]), first, 0,
-                  options(f"llama3_8b:sequence={tokens},fused=yes,sums=within,attention=cudnn", f"{gpus}x{gpu}",
+                  options(f"llama3_8b:sequence={tokens},fused=yes,sums=within,attention=cudnn,loss=fused", f"{gpus}x{gpu}",
                           "bf16" if "BF16" in r["precision"] else "fp8", gpus, batch, batch // (micro * gpus),
                           1, 1, "parameters" if number(r["fsdp"]) > 1 else "optimizer"))
 
