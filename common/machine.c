@@ -139,7 +139,7 @@ static dl_status check_node(const dl_machine_reader *r)
     if (n->price_usd_per_hour.known && n->gpu_price_usd_per_hour.known) {
         const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "gpu_price_usd_per_hour");
         return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
-                            "price_usd_per_hour is given too: only one of both");
+                            "price_usd_per_hour is given too: give only one");
     }
     if (r->machine->nodes > 1 && n->nic_count == 0) {
         const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "nodes");

@@ -308,8 +308,9 @@ static dl_status check_run(const dl_inputs *in, const dl_settings *set, const dl
                                                        : NULL;
     if (option == NULL || shows_run(in, set, sweep)) return DL_OK;
     const size_t row = chosen_row(in, set);
-    return dl_error_set(err, DL_ERR_UNFIT, "%s: not written: row %zu %s; --point shows another row",
-                        option, row + 1, sweep->rows[row].error);
+    return dl_error_set(err, DL_ERR_UNFIT,
+                        "%s: not written: row %zu %s; --point selects another row", option, row + 1,
+                        sweep->rows[row].error);
 }
 
 static dl_status write_timeline(const dl_inputs *in, const dl_settings *set, dl_error *err)
@@ -341,8 +342,8 @@ static void print_shared_batch(const dl_study *study)
         return;
     }
     char *note =
-        dl_format("--batch %lld is shared by all %d workers, %.4g each; --batch-per-worker "
-                  "%lld gives each as many",
+        dl_format("--batch %lld is shared by all %d workers, %.4g each; --batch-per-worker %lld "
+                  "gives each that many",
                   (long long)most->batch, most->workers, (double)most->batch / most->workers,
                   (long long)most->batch);
     dl_report_note_print(stdout, note);

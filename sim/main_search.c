@@ -76,7 +76,7 @@ dl_status dl_settings_samples(const dl_settings *set, const dl_study *study, dou
     if (set->tokens > 0) return samples_of_tokens(study, set, samples, err);
     if (set->epochs == 0) return DL_OK;
     if (set->samples > 0) {
-        return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
+        return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples: give only one of them");
     }
     if (per_epoch == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
@@ -191,13 +191,15 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
     for (size_t i = cheapest ? 1 : 0; i < sizeof only / sizeof *only && layout; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--advise layout has no --%s: it looks for the highest throughput",
+                            "--%s cannot be combined with --advise layout, which searches for "
+                            "the highest throughput",
                             only[i].name);
     }
     for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : sizeof never / sizeof *never); i++) {
         if (!set->advise || !never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--advise has no --%s: save the advised scenario (--save) and run it",
+                            "--%s cannot be combined with --advise: save the advised scenario "
+                            "(--save) and run it",
                             never[i].name);
     }
     return DL_OK;
@@ -224,7 +226,8 @@ static dl_status check_solve(const dl_settings *set, dl_error *err)
     for (size_t i = 0; i < sizeof never / sizeof *never && set->solve != NULL; i++) {
         if (!never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--solve has no --%s: run the scenario with the value that it finds",
+                            "--%s cannot be combined with --solve: run the scenario with the "
+                            "value that it finds",
                             never[i].name);
     }
     return DL_OK;

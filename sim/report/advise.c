@@ -643,7 +643,8 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (dl_ini_find(&s->base, refused[i].section, refused[i].key) == NULL) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--advise searches numbers of workers from GPU 0 on: not with [%s] %s",
+                            "--advise searches the number of workers from GPU 0 on: not with "
+                            "[%s] %s",
                             refused[i].section, refused[i].key);
     }
     const dl_ini_entry *layout = dl_ini_find(&s->base, "machine", "layout");
@@ -651,7 +652,7 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     if (layout != NULL && dl_scenario_layout_gpus(layout->value, &all) != all) {
         return dl_error_set(
             err, DL_ERR_USAGE,
-            "--advise searches numbers of workers: not with dp in [machine] layout");
+            "--advise searches the number of workers: not with dp in [machine] layout");
     }
     for (size_t k = 0; k < s->study->key_count; k++) {
         const dl_swept_key *key = &s->study->keys[k];

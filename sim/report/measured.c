@@ -148,7 +148,7 @@ static dl_status name_column(dl_csv *csv, size_t column, const char *name, dl_er
 {
     if (dl_csv_column(csv, name) >= 0)
         return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                               "the columns %s and %s mean the same: only one of both",
+                               "the columns %s and %s mean the same: give only one",
                                csv->names[column], name);
     free(csv->names[column]);
     csv->names[column] = dl_strdup(name);

@@ -110,7 +110,8 @@ static dl_status read_targets(const char *text, char **column, double *values, s
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text || equals[1] == '\0') {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--target %s: not COLUMN=VALUE, as in throughput_per_s=1000", text);
+                            "--target %s: expected COLUMN=VALUE, as in throughput_per_s=1000",
+                            text);
     }
     char *list = dl_strdup(equals + 1), *rest = NULL;
     dl_status status = DL_OK;

@@ -38,7 +38,7 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
     }
     const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
     if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
-    return dl_error_set(err, DL_ERR_RANGE, "a step takes more than 0 s and %s at most",
+    return dl_error_set(err, DL_ERR_RANGE, "a step must take more than 0 s and at most %s",
                         DL_NS_TEXT(STEP_MAX_NS));
 }
 

@@ -317,7 +317,7 @@ static dl_status check_value(const char *option, const char *value, dl_error *er
     for (const char *c = value; *c != '\0'; c++) {
         if ((unsigned char)*c < ' ' || (*c == ';' && c > value && c[-1] == ' ')) {
             return dl_error_set(err, DL_ERR_USAGE,
-                                "--%s: a value has neither control characters nor ' ;'", option);
+                                "--%s: a value cannot contain control characters or ' ;'", option);
         }
     }
     return DL_OK;
@@ -384,7 +384,8 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
     const char *equals = strchr(set, '=');
     if (equals == NULL || equals == set || set[0] == '.' || equals[-1] == '.') {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--set %s: not SECTION.KEY=VALUE, as in exchange.overlap=yes", set);
+                            "--set %s: expected SECTION.KEY=VALUE, as in exchange.overlap=yes",
+                            set);
     }
     char *section = dl_strndup(set, (size_t)(equals - set)), *dot = strchr(section, '.');
     const char *of = section, *key = dot != NULL ? dot + 1 : NULL;
@@ -638,9 +639,9 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     dl_error inner = {0};
     if (command->parameters == NULL && command->parameter_type > 0) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--parameter-type %s: this is the type of --parameters COUNT, which is "
-                            "missing; that of a network is given by --arithmetic, with sharded "
-                            "parameters by --set exchange.param_dtype",
+                            "--parameter-type %s needs --parameters COUNT; the type of a network "
+                            "is set by --arithmetic, with sharded parameters by --set "
+                            "exchange.param_dtype",
                             parameter_types[command->parameter_type - 1]);
     }
     if (command->parameters == NULL) return DL_OK;

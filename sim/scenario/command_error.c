@@ -35,12 +35,12 @@ static const char *kind_of(const char *path)
     static const struct {
         const char *start, *kind;
     } kinds[] = {
-        {"\x1f\x8b", "it is a packed trace: dlcal costs makes a cost file of it, for --costs"},
-        {"{", "it is JSON, as traces are: dlcal costs makes a cost file of one, for --costs"},
+        {"\x1f\x8b", "it is a packed trace: dlcal costs makes a cost file from it, for --costs"},
+        {"{", "it is JSON, as traces are: dlcal costs makes a cost file from one, for --costs"},
         {"SQLite format 3", "it is an SQLite file, as traces of Nsight Systems are: dlcal costs "
-                            "makes a cost file of one, for --costs"},
-        {"DLTRACE\n", "it is a trace of dlprof: dlcal fit (of dlprof run: dlcal costs) makes a "
-                      "cost file of it, for --costs"},
+                            "makes a cost file from one, for --costs"},
+        {"DLTRACE\n", "it is a trace of dlprof: dlcal fit (for dlprof run: dlcal costs) makes a "
+                      "cost file from it, for --costs"},
     };
     char start[32] = "";
     FILE *in = fopen(path, "rb");
@@ -80,16 +80,17 @@ static const char *kind_by_name(const char *path, dl_status code)
     dl_architecture network = {0};
     dl_error ignored = {0};
     if (dl_ends_with(path, ".py")) {
-        return "it is no scenario but a program, which dlprof run python3 records; dlcal costs "
-               "makes a cost file of that, for --costs";
+        return "it is not a scenario but a program, which dlprof run python3 records; dlcal "
+               "costs makes a cost file from that, for --costs";
     }
     if (code != DL_ERR_IO) return NULL;
     if (dl_architecture_make(&network, path, &ignored) == DL_OK) {
         dl_architecture_free(&network);
-        return "there is no such scenario, but a network: --workload takes its name";
+        return "there is no such scenario, but a network of this name: give it with --workload";
     }
-    return dl_machine_is_known(path) ? "there is no such scenario, but a machine: --machine takes "
-                                       "its name, --costs or --workload what it trains"
+    return dl_machine_is_known(path) ? "there is no such scenario, but a machine of this name: "
+                                       "give it with --machine, and what it trains with "
+                                       "--workload or --costs"
                                      : NULL;
 }
 

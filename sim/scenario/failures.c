@@ -25,7 +25,7 @@ static dl_status parse_worker(const reader *r, const char *text, size_t bytes, i
     if (status != DL_OK) return status;
     for (size_t i = 0; i < r->workers->count; i++)
         if (given < r->workers->values[i]) return DL_OK;
-    return dl_error_set(err, DL_ERR_RANGE, "no point has a worker %d (they count from 0)", *worker);
+    return dl_error_set(err, DL_ERR_RANGE, "no point has a worker %d (numbered from 0)", *worker);
 }
 
 /* Parses "1:2", a worker and its factor. */
@@ -106,7 +106,7 @@ static dl_status read_times(dl_failures *failures, const dl_ini *ini, dl_error *
     const dl_ini_entry *entry = dl_ini_find(ini, "failures", "at_s");
     if (entry == NULL) return DL_OK;
     if (failures->mtbf_s > 0 || failures->node_mtbf_s > 0) {
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mtbf_s is given too: only one of both");
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mtbf_s is given too: give only one");
     }
     const dl_status status =
         dl_scenario_read_numbers(ini, entry, &failures->at_s, &failures->at_count, err);
@@ -141,7 +141,7 @@ dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
     const dl_ini_entry *away = dl_ini_find(ini, "failures", "away");
     if (away != NULL && scenario->absences.mtbf_s > 0)
         return dl_ini_error(ini, away, DL_ERR_DATA, err,
-                            "worker_mtbf_s is given too: only one of both");
+                            "worker_mtbf_s is given too: give only one");
     dl_status status = slow != NULL ? dl_ini_each(ini, slow, take_slow, &r, err) : DL_OK;
     if (status == DL_OK && away != NULL) status = dl_ini_each(ini, away, take_absence, &r, err);
     if (status == DL_OK) status = check_drawn(scenario, ini, err);

@@ -23,7 +23,7 @@ static dl_status read_rates(dl_generators *g, const dl_ini *ini, dl_error *err)
     size_t count = 0;
     if (entry == NULL) return DL_OK;
     if (!isnan(g->token_s))
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "token_s is given too: only one of both");
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "token_s is given too: give only one");
     dl_status status = dl_ini_split(ini, entry, &items, &count, err);
     if (status != DL_OK) return status;
     g->requests = dl_calloc(count, sizeof *g->requests, "rates");
@@ -160,7 +160,7 @@ static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *
                    : DL_OK;
     }
     if (!isnan(g->train_token_gpu_s))
-        return wrong(ini, "on_policy_s", "train_token_gpu_s is given too: only one of both", err);
+        return wrong(ini, "on_policy_s", "train_token_gpu_s is given too: give only one", err);
     if (g->on_policy_s <= g->switch_s / g->copy_every)
         return wrong(ini, "on_policy_s", "not above switch_s of an update", err);
     if (g->lengths != NULL && !isnan(g->on_policy_length))
@@ -260,8 +260,8 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     if (gpus % ranks != 0 || g->gpus % ranks != 0) {
         return dl_error_set_at(
             err, DL_ERR_RANGE, ini->path, dl_ini_section_line(ini, "generators"),
-            "[generators]: %d trainer GPUs of %d are no multiple of a worker's %d", gpus, g->gpus,
-            ranks);
+            "[generators]: %d trainer GPUs of %d are not a multiple of a worker's %d", gpus,
+            g->gpus, ranks);
     }
     g->sample_tokens = sample_tokens(scenario);
     const double samples =

@@ -124,7 +124,7 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     if (entry == NULL) return DL_OK;
     if (stages != NULL) {
         return dl_ini_error(ini, stages, DL_ERR_DATA, err,
-                            "[machine] layout is given too: only one of both");
+                            "[machine] layout is given too: give only one");
     }
     dl_status status = read_axes(&of, ini, entry, err);
     if (status != DL_OK) return status;
@@ -244,7 +244,7 @@ static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *i
     if (dl_ini_find(ini, "pipeline", "gpus") == NULL) return DL_OK;
     if (workers != NULL || dl_ini_find(ini, "machine", "placement") != NULL) {
         return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "gpus"), DL_ERR_DATA, err,
-                            "[machine] %s is given too: only one of both",
+                            "[machine] %s is given too: give only one",
                             workers != NULL ? "workers" : "placement");
     }
     dl_sweep_list gpus = {0};
@@ -334,7 +334,7 @@ static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *
     const bool is_one = list->count == 1 && list->values[0] == 1;
     if (entry != NULL && list->entry != NULL && !is_one) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "[sync] accumulate is given too: only one of both");
+                            "[sync] accumulate is given too: give only one");
     }
     if (entry != NULL && pipeline->micro_batch == 0) list->values[0] = pipeline->micro_batches;
     return DL_OK;
@@ -348,7 +348,7 @@ static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini
     const dl_ini_entry *count = dl_ini_find(ini, "pipeline", "micro_batches");
     if (p->micro_batch > 0 && (count != NULL || !dl_schedule_flushes(p->schedule))) {
         return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "micro_batch"), DL_ERR_DATA, err,
-                            count != NULL ? "micro_batches is given too: only one of both"
+                            count != NULL ? "micro_batches is given too: give only one"
                                           : "not with a schedule without a flush: micro_batches");
     }
     const bool interleaved = p->schedule == DL_SCHEDULE_INTERLEAVED;

@@ -46,7 +46,7 @@ dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini, dl_er
     if (entry == NULL) return DL_OK;
     if (dl_ini_find(ini, "workload", "scale_compute") != NULL) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "scale_compute is given too: only one of both");
+                            "scale_compute is given too: give only one");
     }
     dl_architecture architecture = {0};
     dl_error inner = {0};
@@ -95,7 +95,7 @@ static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
     if (scenario->recompute > 0) {
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                                "[workload] recompute = %s: only activations of transformers are "
-                               "computed again, and the model is %s",
+                               "recomputed, and the model is %s",
                                dl_recompute_names[scenario->recompute], scenario->model);
     }
     if (!tensor && !context) return DL_OK;

@@ -317,8 +317,8 @@ static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
     }
     if (dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "the optimizer's state is averaged as it is: not with average_state "
-                            "(point: %s)",
+                            "the optimizer's state is averaged uncompressed: not with "
+                            "average_state (point: %s)",
                             text);
     }
     return DL_OK;
@@ -350,7 +350,7 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
     if (by_speed && dl_point_is_split(point)) {
         return dl_error_set_at(
             err, DL_ERR_DATA, ini->path, 0,
-            "[workload] shares = speed does not go with workers of several GPUs");
+            "[workload] shares = speed cannot be combined with workers of several GPUs");
     }
     const int64_t divisor = by_speed ? (int64_t)point->option[DL_SYNC_ACCUMULATE] : micro_batches;
     if (point->batch >= micro_batches && point->batch % divisor == 0) return DL_OK;

@@ -16,7 +16,7 @@ static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
     const dl_ini_entry *total = dl_ini_find(ini, "workload", "batch");
     const dl_ini_entry *each = dl_ini_find(ini, "workload", "batch_per_worker");
     if (total != NULL && each != NULL) {
-        return dl_ini_error(ini, each, DL_ERR_DATA, err, "batch is given too: only one of both");
+        return dl_ini_error(ini, each, DL_ERR_DATA, err, "batch is given too: give only one");
     }
     scenario->batch_per_worker = each != NULL;
     const dl_key *key =
@@ -111,7 +111,7 @@ static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_err
     gpu_costs_reader reader = {scenario, ini};
     if (entry == NULL) return DL_OK;
     if (scenario->model != NULL)
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "model is given too: only one of both");
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "model is given too: give only one");
     return dl_ini_each(ini, entry, take_gpu_costs, &reader, err);
 }
 
@@ -127,8 +127,7 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *trace = NULL;
     const dl_ini_entry *number = dl_ini_find(ini, "workload", "samples_per_s");
     if (number != NULL && dl_ini_find(ini, "workload", "model") != NULL) {
-        return dl_ini_error(ini, number, DL_ERR_DATA, err,
-                            "a model is given too: only one of both");
+        return dl_ini_error(ini, number, DL_ERR_DATA, err, "a model is given too: give only one");
     }
     dl_status status;
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||
@@ -304,7 +303,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
     const dl_ini_entry *given = dl_ini_find(ini, word->section, word->key);
     if (given != NULL && strcmp(given->value, word->value) != 0)
         return dl_ini_error(ini, given, DL_ERR_DATA, err,
-                            "[sync] mode = %s is %s with %s = %s: only one of both", word->word,
+                            "[sync] mode = %s is %s with %s = %s: give only one", word->word,
                             word->mode, word->key, word->value);
     dl_ini plain = *ini;
     plain.entries = dl_calloc(ini->count + 1, sizeof *plain.entries, "INI entries");

@@ -126,8 +126,8 @@ static dl_status add_word(dl_study *study, const dl_ini *ini, const dl_ini_entry
     const dl_ini_entry *given = dl_ini_find(ini, word->section, word->key);
     if (given != NULL)
         return dl_ini_error(ini, given, DL_ERR_DATA, err,
-                            "%s in the list of modes is %s with %s = %s: only one of both",
-                            word->word, word->mode, word->key, word->value);
+                            "%s in the list of modes is %s with %s = %s: give only one", word->word,
+                            word->mode, word->key, word->value);
     if (dl_names_find(word->word, (const char *const *)study->parts, study->part_count) >= 0)
         return dl_ini_error(ini, modes, DL_ERR_RANGE, err, "'%s' is given twice", word->word);
     DL_APPEND(study->parts, study->part_count, "modes") = dl_strdup(word->word);

@@ -185,7 +185,7 @@ static void what_makes_no_sense_is_refused(void **state)
         {"worker_mtbf_s = 5\n", "worker_away_s"},
         {"worker_away_s = 5\n", "worker_mtbf_s"},
         {"together = worker\n", "worker_mtbf_s"},
-        {"worker_mtbf_s = 5\nworker_away_s = 1\naway = 1:1-2\n", "only one of both"},
+        {"worker_mtbf_s = 5\nworker_away_s = 1\naway = 1:1-2\n", "give only one"},
         {"worker_mtbf_s = 5\nworker_away_s = 1\ntogether = site\n", "machine file"},
         {"worker_mtbf_s = 5\nworker_away_s = 1\n", "interval_by_speed"},
     };

@@ -77,9 +77,9 @@ expect 1 "points is within the limits" good.ini --advise --for deadline --deadli
 expect 2 "--budget needs the length of the training" good.ini --advise --budget 3
 expect 2 "--epochs needs --samples-per-epoch" good.ini --advise --epochs 3
 expect 2 "--max-batch needs --advise" good.ini --max-batch 3
-expect 2 "--advise has no --html" good.ini --advise --html x.html
+expect 2 "--html cannot be combined with --advise" good.ini --advise --html x.html
 expect 2 "--solve needs --target" good.ini --solve batch
-expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=1 --explain
+expect 2 "--explain cannot be combined with --solve" good.ini --solve batch --target step_mean_s=1 --explain
 # Keys of switches between nodes are rejected without such switches.
 fabric=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --steps 1 --set fabric.oversubscription=4)
 expect 2 "--set fabric.oversubscription=4: this needs [fabric] topology = fat_tree, rail; here it is none" "${fabric[@]}"

@@ -126,7 +126,7 @@ trained=(--workload gpt2:fused=yes --machine dgx_h100 --set machine.nodes=2 --se
     --set generators.generator_gpus=8 --set generators.prompts=64 --set generators.length_mean=500
     --set generators.copy_s=1 -o layout.csv)
 for layout in tp=4,pp=4 tp=4,fsdp=4 cp=2,fsdp=8; do
-    expect 2 "8 trainer GPUs of 16 are no multiple of a worker's 16" "${trained[@]}" --layout $layout
+    expect 2 "8 trainer GPUs of 16 are not a multiple of a worker's 16" "${trained[@]}" --layout $layout
 done
 expect 0 "8 GPUs generate, 8 train" "${trained[@]}" --layout tp=2,pp=2
 # GPUs that generate are not idle; those of neither side are.

@@ -149,7 +149,7 @@ expect 2 "--batch, of all workers" --workload gpt2 --machine 8xh100 --batch-per-
 expect 2 "did you mean 'layout'?" --workload gpt2 --machine 8xh100 --batch 64 --advise=layuot
 expect 2 "chooses a layout of all GPUs by itself" --workload gpt2 --machine 8xh100 --batch 64 --set machine.gpus=0,1 --advise layout
 expect 2 "--workers: --advise layout chooses a layout of all GPUs by itself" --workload gpt2 --machine 8xh100 --batch 64 --workers 4 --advise layout
-expect 2 "--advise layout has no --max-staleness" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
+expect 2 "--max-staleness cannot be combined with --advise layout" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
 # Efficiency counts a slower GPU by its speed, in workers of several GPUs too: here that of two beside one, on A100.
 mixed=(-q --workload gpt2 --batch-per-worker 8 --steps 20)
 "$tested" "${mixed[@]}" --machine 1xv100 --mode none --arithmetic fp32 -o slow.csv
@@ -160,7 +160,7 @@ awk -v fast="$(column fast.csv throughput_per_s)" -v slow="$(column slow.csv thr
     'BEGIN { off = efficiency * (1 + slow / fast) / speedup - 1; exit !(slow < 0.9 * fast && off < 0.02 && off > -0.02) }' ||
     fail "efficiency of mixed GPUs: $(column mixed.csv efficiency)"
 expect 2 "machine.reads=batch: not with [machine] dispatch = single" --workload gpt2 --machine 8xh100 --batch 64 --set machine.reads=batch --set machine.dispatch=single
-expect 2 "--advise has no --explain" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --explain
+expect 2 "--explain cannot be combined with --advise" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --explain
 # A worker of eight GPUs that each fail once in 8e6 s fails as often as a node that fails once in 1e6 s.
 for fails in mtbf_s=8e6 node_mtbf_s=1e6; do
     "$tested" -q --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 --mode allreduce --steps 3 \

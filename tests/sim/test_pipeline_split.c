@@ -182,7 +182,7 @@ static void what_does_not_go_with_stages_is_refused(void **state)
                     "mode async has no use for it");
     refuse_scenario("workers = 2\n", TWO "[exchange]\nalgorithm = ring\n[sync]\nmode = async\n",
                     "exchange through a server has none");
-    refuse_scenario("workers = 1\nlayout = pp=2\n", TWO, "only one of both");
+    refuse_scenario("workers = 1\nlayout = pp=2\n", TWO, "give only one");
     refuse_scenario("workers = 1\nlayout = dp=2\n", "", "workers is given too");
     refuse_scenario("layout = dp=2,pp=2\n", "", "dp, the workers, comes last");
     refuse_scenario("layout = pp=2,pp=2\n", "", "'pp' is given twice");
@@ -191,7 +191,7 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("layout = pp\n", "", "'pp' is not AXIS=SIZE");
     refuse_scenario("layout = pp=0\n", "", "pp = 0: a pipeline has 1 to 64 stages here");
     refuse_scenario("layout = pp=4,dp=4\n", "", "need 16 GPUs, there are 8");
-    refuse_scenario("workers = 1\n", TWO "gpus = 4\n", "only one of both");
+    refuse_scenario("workers = 1\n", TWO "gpus = 4\n", "give only one");
     refuse_scenario("", "[pipeline]\nstages = 4\ngpus = 2, 6\n",
                     "none of them is a multiple of a worker's 4 GPUs");
     dl_scenario scenario = {0};

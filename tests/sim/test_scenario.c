@@ -142,7 +142,7 @@ static const refused_text wrong[] = {
     {HEAD "[sync]\nmode = none, DP\n", DL_ERR_NAME, 8,
      "unknown mode 'DP'; here it is called 'ps' with [sync] where = 'gpu:0'"},
     {HEAD "[sync]\nmode = DP\nwhere = gpu:1\n", DL_ERR_DATA, 9,
-     "[sync] mode = dp is ps with where = gpu:0: only one of both"},
+     "[sync] mode = dp is ps with where = gpu:0: give only one"},
     {HEAD "[sync]\nmode = average\ninterval = 0\n", DL_ERR_RANGE, 9, "interval"},
     {HEAD "[sync]\nmode = none, allreduce\ninterval = 2\n", DL_ERR_NAME, 9,
      "it is for mode average, easgd, bmuf, async_average, not for none, allreduce"},

@@ -83,7 +83,7 @@ expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 25.6e6 -o
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameter-bytes 102.4MB -o bytes.csv \
     --batch-per-worker 16
 equal count.csv bytes.csv "parameters by count, the measured batch"
-expect 2 "--parameter-type bf16: this is the type of --parameters COUNT" --costs bare.ini --machine p2.8xlarge \
+expect 2 "--parameter-type bf16 needs --parameters COUNT" --costs bare.ini --machine p2.8xlarge \
     --parameter-type bf16
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 51.2e6 --parameter-type bf16 -o half.csv
 equal count.csv half.csv "twice as many parameters of half the size"
@@ -197,10 +197,10 @@ expect 2 "--parameters: '25.6MB' is not a count, such as 25600000, 25.6e6 or 25.
     "${number[@]}" --parameters 25.6MB
 expect 2 "--parameters: 25.6 is not a whole number; 25.6M are as many millions" \
     "${number[@]}" --parameters 25.6
-expect 1 "resnet50: there is no such scenario, but a network: --workload takes its name" resnet50
-expect 1 "dgx1_v100: there is no such scenario, but a machine" dgx1_v100
+expect 1 "resnet50: there is no such scenario, but a network of this name: give it with --workload" resnet50
+expect 1 "dgx1_v100: there is no such scenario, but a machine of this name" dgx1_v100
 echo 'import torch' >train.py
-expect 1 "train.py: it is no scenario but a program, which dlprof run python3 records" train.py
+expect 1 "train.py: it is not a scenario but a program, which dlprof run python3 records" train.py
 expect 1 "nosuch: cannot open: No such file" nosuch
 expect 1 "1 cost that the scenario needs is missing" --samples-per-s 334 --batch 32 --machine p2.8xlarge
 expect 2 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
@@ -210,8 +210,8 @@ expect 2 "nothing to simulate: give a SCENARIO, or --costs"
 expect 2 "--costs, --workload or --samples-per-s is needed" --workers 4
 expect 2 "does not say which batch was measured" --costs costs.ini --machine p2.8xlarge
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlrge --batch 128
-expect 2 "not SECTION.KEY=VALUE" whole.ini --set exchange.=yes
-expect 2 "neither control characters" whole.ini --set $'sync.mode=async\n[noise]'
+expect 2 "expected SECTION.KEY=VALUE" whole.ini --set exchange.=yes
+expect 2 "cannot contain control characters" whole.ini --set $'sync.mode=async\n[noise]'
 expect 2 "did you mean 'overlap'" whole.ini --set exchange.overlp=yes
 expect 2 "dlsim: --mode allreduc: unknown mode 'allreduc'; did you mean 'allreduce'" whole.ini --mode allreduc
 # A faulty value is the command line's or the file's.
@@ -253,7 +253,7 @@ expect 0 "2 points" "${one[@]}" --mode ddp,fsdp --workers 4 --json list.json
 python3 -c 'import json, sys
 rows = json.load(open("list.json"))["rows"]
 sys.exit([row["sync"] for row in rows] != ["allreduce", "fsdp"])' || fail "--mode ddp,fsdp: $(cat list.json)"
-expect 2 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: only one of both" \
+expect 2 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: give only one" \
     "${one[@]}" --mode fsdp --set exchange.sharded=none
 expect 2 "'fsdp' is given twice" "${one[@]}" --mode fsdp,ddp,fsdp
 expect 0 "zero1" fsdp.ini --mode zero1 -o zero1.csv
@@ -273,8 +273,8 @@ printf '[\n\n  {"ph": "X"}]' >list.json
 gzip -k trace.json
 for trace in trace.json blank.json list.json trace.json.gz; do
     expect 1 "$trace: it is " "$trace"
-    expect 1 "dlcal costs makes a cost file of" --costs "$trace" --machine p2.8xlarge --batch 128
-    expect 1 "dlcal costs makes a cost file of" --costs "$trace" --cores 2
+    expect 1 "dlcal costs makes a cost file from" --costs "$trace" --machine p2.8xlarge --batch 128
+    expect 1 "dlcal costs makes a cost file from" --costs "$trace" --cores 2
 done
 : >empty.ini
 expect 1 "empty.ini: the file is empty" empty.ini

@@ -263,7 +263,7 @@ static void what_is_not_asked_well_is_refused(void **state)
          DL_ERR_USAGE},
         {"mode", "utilisation_frac=0.9", "only keys that are one number", DL_ERR_USAGE},
         {"workers", "utilisation_frac=0.9", "Run a list, as --workers 8,16,32", DL_ERR_USAGE},
-        {"interval", "utilisation_frac", "not COLUMN=VALUE", DL_ERR_USAGE},
+        {"interval", "utilisation_frac", "expected COLUMN=VALUE", DL_ERR_USAGE},
         {"seed", "utilisation_frac=0.9", "do not rise or fall with it", DL_ERR_USAGE},
         {"interval", "utilisation_frac=much", "'much' is not a number", DL_ERR_USAGE},
         {"interval", "utilization_frac=0.9", "did you mean 'utilisation_frac'?", DL_ERR_NAME},

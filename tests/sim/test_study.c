@@ -114,7 +114,7 @@ static void words_for_modes_with_keys_make_variants(void **state)
                                &err),
                      DL_ERR_DATA);
     assert_string_equal(err.text, "[exchange] sharded = parameters: fsdp in the list of modes is "
-                                  "allreduce with sharded = parameters: only one of both");
+                                  "allreduce with sharded = parameters: give only one");
 }
 
 /* compress none has no fraction: 1 + 2 variants; kind lognormal has three values: 3 x (1 + 2) in

@@ -479,7 +479,7 @@ static void bad_input_is_refused(void **state)
         {MIXED, "gpu_costs = b:own_link.ini\nbatch = 2\n", "",
          "[machine link x16]: the file of one model's compute"},
         {MIXED, "batch_per_worker = 2\nshares = speed\n",
-         "[pipeline]\nstages = 2\ngpus = 2\ncut_bytes_per_sample = 1\n", "does not go with"},
+         "[pipeline]\nstages = 2\ngpus = 2\ncut_bytes_per_sample = 1\n", "cannot be combined with"},
         {NODES "[nodes 2]\nmodel = a\n", "batch = 6\n", "", "another section"},
         {NODES "[nodes 3]\nmodel = a\n", "batch = 6\n", "", "fewer nodes"},
         {NODES "[nodes 0]\nmodel = c\n", "batch = 6\n", "", "unknown name"},
