@@ -340,9 +340,10 @@ static void print(const char *path, const dl_step_costs *c)
     printf("%s: %lld samples, %zu steps of %s\n", dl_base_name(path), (long long)c->batch, c->steps,
            DL_NS_TEXT(step_ns));
     if (c->on_cores) {
-        printf("  (median%s %s)\n",
-               c->collectives > 0 ? ", without collectives; mean with them" : "; mean",
-               DL_NS_TEXT(c->step_ns));
+        printf("  (mean");
+        if (c->collectives > 0)
+            printf(" without collectives; with them %s", DL_NS_TEXT(c->step_ns));
+        printf(")\n");
     } else {
         printf("  (device alone %s, host alone %s)\n", DL_NS_TEXT(c->device_ns),
                isnan(c->host_ns) ? "unknown" : DL_NS_TEXT(c->host_ns));

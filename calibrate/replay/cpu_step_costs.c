@@ -13,9 +13,6 @@
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/reader.h"
 
-/* Standard error of the median of normal samples, relative to that of their mean. */
-#define MEDIAN_ERROR 1.2533
-
 double dl_profiled_operator_ns(const dl_trace *trace)
 {
     return dl_trace_meta(trace, "record_shapes") != NULL ? 1300 : 700;
@@ -33,24 +30,47 @@ static int64_t without_waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step 
     return step->duration_ns - waiting_ns(cpu, step);
 }
 
-/* The split into parts ignores steps longer than this many medians: a step of ten medians,
- * interrupted in its update, would give the update half of all time. */
-#define OUTLIER_FACTOR 2
-
-/* Distribution of a part over the regular steps without outliers. */
-static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, double median_ns)
+/* Returns whether the sizes of an operator's inputs show that the work of a step varies, as with
+ * sequences of different lengths. If all steps have the same inputs, each size occurs in every
+ * step; up to twice as many sizes come from a last, smaller batch or a validation. */
+static bool work_varies(const dl_trace *trace, size_t steps)
 {
-    double *values = dl_calloc(cpu->step_count, sizeof *values, "steps");
+    const int64_t sizes = dl_trace_meta_int(trace, DL_META_INPUT_SIZES, 0, INT32_MAX, 0);
+    const int64_t calls = dl_trace_meta_int(trace, DL_META_INPUT_CALLS, 0, INT64_MAX, 0);
+    return (double)sizes * (double)steps > 2 * (double)calls;
+}
+
+/* Returns the number of operators recorded in the step. */
+static size_t operators_of(const dl_cpu_step *step)
+{
     size_t count = 0;
+    for (int p = 0; p < DL_CPU_PARTS; p++)
+        count += step->part_operators[p];
+    return count;
+}
+
+/* Returns the regular steps without interrupted ones; the caller frees the array. Notes those. */
+static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, size_t *count,
+                                       dl_notes *notes)
+{
+    const dl_cpu_step **kept = dl_calloc(cpu->regular_count, sizeof *kept, "steps");
+    double *ns = dl_calloc(cpu->regular_count, sizeof *ns, "steps");
+    double *works = dl_calloc(cpu->regular_count, sizeof *works, "steps");
+    size_t all = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
-        const dl_cpu_step *step = &cpu->steps[s];
-        if (step->label != DL_STEP_REGULAR) continue;
-        if ((double)without_waiting_ns(cpu, step) > OUTLIER_FACTOR * median_ns) continue;
-        values[count++] = (double)step->part_ns[part];
+        if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
+        ns[all] = (double)without_waiting_ns(cpu, &cpu->steps[s]);
+        works[all] = varies ? (double)NAN : (double)operators_of(&cpu->steps[s]);
+        kept[all++] = &cpu->steps[s];
     }
-    const dl_distribution usual = dl_distribution_of(values, count);
-    free(values);
-    return usual;
+    uint8_t *interrupted = dl_steps_interrupted(ns, works, all, notes);
+    *count = 0;
+    for (size_t i = 0; i < all; i++)
+        if (!interrupted[i]) kept[(*count)++] = kept[i];
+    free(interrupted);
+    free(ns);
+    free(works);
+    return kept;
 }
 
 /* Names of a step's parts as operations; NULL: the part is not an operation. */
@@ -71,43 +91,40 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
     return NULL;
 }
 
-/* Takes the median step without its waits, split in proportion to the parts' means, and the
- * noise. */
-static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
+static dl_step_mean part_mean(const dl_cpu_step *const *steps, size_t count, int part)
 {
-    const size_t count = cpu->regular_count;
     double *values = dl_calloc(count, sizeof *values, "steps");
-    costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
-    size_t kept = 0;
-    for (size_t s = 0; s < cpu->step_count; s++) {
-        if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
-        const double ns = (double)without_waiting_ns(cpu, &cpu->steps[s]);
-        costs->factors[kept] = (float)ns;
-        values[kept++] = ns;
-    }
-    const dl_distribution all = dl_distribution_of(values, count);
     for (size_t i = 0; i < count; i++)
-        costs->factors[i] = (float)((double)costs->factors[i] / all.mean);
+        values[i] = (double)steps[i]->part_ns[part];
+    const dl_distribution d = dl_distribution_of(values, count);
+    free(values);
+    return (dl_step_mean){d.mean, d.sd / sqrt((double)count)};
+}
+
+/* Takes the mean step without its waits, its parts, and the noise. */
+static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool varies,
+                       dl_notes *notes)
+{
+    size_t count;
+    const dl_cpu_step **steps = usual_steps(cpu, varies, &count, notes);
+    costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
     costs->steps = count;
-    costs->step_ns = dl_cpu_training_steps(cpu).mean;
-    costs->device_ns = all.p50;
     costs->host_ns = (double)NAN;
+    for (size_t i = 0; i < count; i++) {
+        costs->step_ns += (double)steps[i]->duration_ns / (double)count;
+        costs->device_ns += (double)without_waiting_ns(cpu, steps[i]) / (double)count;
+    }
+    for (size_t i = 0; i < count; i++)
+        costs->factors[i] = (float)((double)without_waiting_ns(cpu, steps[i]) / costs->device_ns);
     costs->ops = dl_calloc(DL_CPU_PARTS, sizeof *costs->ops, "operations");
-    double usual_ns = 0;
-    for (int p = 0; p < DL_CPU_PARTS; p++)
-        if (op_name(cpu, p) != NULL) usual_ns += usual_part(cpu, (dl_cpu_part)p, all.p50).mean;
-    for (int p = 0; p < DL_CPU_PARTS && usual_ns > 0; p++) {
-        if (op_name(cpu, p) == NULL) continue;
-        const dl_distribution part = usual_part(cpu, (dl_cpu_part)p, all.p50);
-        const double scale = all.p50 / usual_ns;
-        const dl_step_mean ns = {part.mean * scale,
-                                 MEDIAN_ERROR * part.sd * scale / sqrt((double)part.count)};
-        if (part.mean <= 0) continue;
+    for (int p = 0; p < DL_CPU_PARTS; p++) {
+        const dl_step_mean mean = part_mean(steps, count, p);
+        if (op_name(cpu, p) == NULL || mean.value <= 0) continue;
         dl_step_op *op = &costs->ops[costs->op_count++];
-        op->ns = ns;
+        op->ns = mean;
         snprintf(op->name, sizeof op->name, "%s", op_names[p]);
     }
-    free(values);
+    free(steps);
 }
 
 /* Returns the bytes of gradients over all ranks' parts that an all-reduce or a reduce-scatter
@@ -403,40 +420,44 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
-/* Ratio of the mean step to the median step from which a note says that some steps are much longer
- * than the others. */
-#define STEPS_VARY_MIN 1.1
+/* Coefficient of variation of steps of varying work from which a note says so. */
+#define VARIES_MIN 0.1
 
-/* Returns whether the sizes of an operator's inputs show that the work of a step varies, as with
- * sequences of different lengths. If all steps have the same inputs, each size occurs in every
- * step; up to twice as many sizes come from a last, smaller batch or a validation. */
-static bool work_varies(const dl_trace *trace, size_t steps)
+static void note_varying(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
-    const int64_t sizes = dl_trace_meta_int(trace, DL_META_INPUT_SIZES, 0, INT32_MAX, 0);
-    const int64_t calls = dl_trace_meta_int(trace, DL_META_INPUT_CALLS, 0, INT64_MAX, 0);
-    return (double)sizes * (double)steps > 2 * (double)calls;
+    double squares = 0;
+    for (size_t i = 0; i < costs->steps; i++)
+        squares += pow((double)costs->factors[i] - 1, 2);
+    const double cv = sqrt(squares / fmax(1, (double)costs->steps - 1));
+    if (cv < VARIES_MIN) return;
+    dl_notes_add(notes,
+                 "the inputs of %s have %s sizes in %s calls, so the work of a step varies, by "
+                 "%.0f %%: the costs are of the mean step, and dlsim --noise trace draws the "
+                 "recorded ones",
+                 dl_trace_meta_text(trace, DL_META_SAMPLES_OF),
+                 dl_trace_meta_text(trace, DL_META_INPUT_SIZES),
+                 dl_trace_meta_text(trace, DL_META_INPUT_CALLS), 100 * cv);
 }
 
-static void note_long_steps(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
+/* Notes whole steps that contain other work, such as a validation, and are therefore left out. */
+static void note_left_out(const dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
-    if (costs->collectives > 0 || costs->step_ns < STEPS_VARY_MIN * costs->device_ns) return;
-    char *why = NULL;
-    if (work_varies(trace, costs->steps)) {
-        why = dl_format("The inputs of %s have %s sizes in %s calls, so the work of a step varies: "
-                        "training is slower than predicted by this ratio, and dlsim --noise trace "
-                        "draws the recorded steps",
-                        dl_trace_meta_text(trace, DL_META_SAMPLES_OF),
-                        dl_trace_meta_text(trace, DL_META_INPUT_SIZES),
-                        dl_trace_meta_text(trace, DL_META_INPUT_CALLS));
-    } else {
-        why = dl_strdup("If other programs used the processor, record again when it is idle; else "
-                        "training is slower than predicted by this ratio");
+    size_t count = 0;
+    double more_ns = 0;
+    for (size_t s = 0; s < cpu->step_count; s++) {
+        const dl_cpu_step *step = &cpu->steps[s];
+        if (step->label != DL_STEP_OTHER || step->part_ns[DL_CPU_PART_BACKWARD] == 0 ||
+            step->part_ns[DL_CPU_PART_UPDATE] == 0 || (double)step->duration_ns < costs->step_ns)
+            continue;
+        count++;
+        more_ns += (double)step->duration_ns - costs->step_ns;
     }
+    if (count == 0) return;
     dl_notes_add(notes,
-                 "some steps are much longer than the others: the mean is %s, and the median, "
-                 "which the costs use, %s. %s",
-                 DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns), why);
-    free(why);
+                 "%zu of %zu steps also %s other work, as a validation, for %s: left out. If it "
+                 "recurs, training takes that much longer; it is included if the trace has it "
+                 "twice",
+                 count, cpu->step_count, count == 1 ? "does" : "do", DL_NS_TEXT(more_ns));
 }
 
 /* Sets the means of the phases from their operations: each phase is one operation. */
@@ -611,9 +632,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->known_steps = cpu.known_steps;
         costs->updated_steps = cpu.updated_steps;
         costs->take_ns = (double)NAN;
-        take_parts(costs, &cpu);
+        const bool varies = work_varies(trace, cpu.regular_count);
+        take_parts(costs, &cpu, varies, notes);
+        if (varies) note_varying(costs, trace, notes);
+        note_left_out(costs, &cpu, notes);
         scale_to_unprofiled(costs, &cpu, trace, notes);
-        note_long_steps(costs, trace, notes);
         take_phases(costs);
         if (cpu.waits_for_loaders) {
             take_loaders(costs, &cpu, trace, children_ns, notes);

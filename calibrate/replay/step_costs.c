@@ -28,6 +28,44 @@
 /* Minimum fraction of a step at which external waits of threads are noted. */
 #define WAITS_NAMED_FRAC 0.01
 
+/* An interrupted step takes this many medians at least, and a step with more work has this many
+ * times the median number of operations at least. */
+#define INTERRUPTED 2
+#define MORE_WORK 1.05
+/* Maximum number of interrupted steps; more have a cause in the program, such as a data loader that
+ * stalls. */
+#define INTERRUPTED_MAX(count) (((count) + 9) / 10)
+
+uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes)
+{
+    uint8_t *flags = dl_calloc(count, 1, "steps");
+    double *sorted = dl_calloc(count, sizeof *sorted, "steps");
+    size_t flagged = 0;
+    double longest_ns = 0;
+    if (count > 0) memcpy(sorted, ns, count * sizeof *sorted);
+    const double usual_ns = dl_distribution_of(sorted, count).p50;
+    if (count > 0) memcpy(sorted, works, count * sizeof *sorted);
+    const double usual_work = dl_distribution_of(sorted, count).p50;
+    free(sorted);
+    for (size_t i = 0; i < count; i++) {
+        flags[i] = ns[i] > INTERRUPTED * usual_ns && works[i] <= MORE_WORK * usual_work;
+        flagged += flags[i];
+        if (flags[i]) longest_ns = fmax(longest_ns, ns[i]);
+    }
+    if (flagged > INTERRUPTED_MAX(count)) {
+        memset(flags, 0, count);
+    } else if (flagged > 0 && notes != NULL) {
+        dl_notes_add(
+            notes,
+            "%zu of %zu steps %s left out as interrupted: up to %s, without more work than "
+            "others, which take %s. If the program itself causes that, training is slower "
+            "than predicted",
+            flagged, count, flagged == 1 ? "is" : "are", DL_NS_TEXT(longest_ns),
+            DL_NS_TEXT(usual_ns));
+    }
+    return flags;
+}
+
 /* State while processing one trace. */
 typedef struct taking {
     const dl_trace *trace;
@@ -108,7 +146,8 @@ static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
 
 /* Writes to steps_ns[line.count] the host's time of each timed step with known launches, from its
  * first launch to the next step's first launch; returns the number of values. */
-static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns)
+static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns,
+                            double *works)
 {
     size_t count = 0;
     int64_t next_ns = INT64_MAX;
@@ -116,8 +155,10 @@ static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double
         const dl_replay_time span = launches_of(t, &t->line->steps[s], times);
         const int64_t start_ns = span.start_ns;
         if (t->ends_open && s + 1 == t->line->count) next_ns = span.end_ns;
-        if (t->timed[s] && start_ns != INT64_MAX && next_ns != INT64_MAX)
+        if (t->timed[s] && start_ns != INT64_MAX && next_ns != INT64_MAX) {
+            works[count] = (double)t->line->steps[s].count;
             steps_ns[count++] = (double)(next_ns - start_ns);
+        }
         if (start_ns != INT64_MAX) next_ns = start_ns;
     }
     return count;
@@ -188,22 +229,31 @@ static dl_status device_step_without(taking *t, unsigned kinds, double *step_ns,
     return status;
 }
 
-/* The host's time of a step with zero time for nodes of some kinds; NaN if no launches are
- * known. */
+/* The host's mean time of a step with zero time for nodes of some kinds; NaN if no launches are
+ * known. `usual_ns` excludes interrupted steps. */
 typedef struct host_step {
-    double median_ns, mean_ns;
+    double usual_ns, mean_ns;
 } host_step;
 
-static dl_status host_step_without(taking *t, unsigned kinds, host_step *step, dl_error *err)
+static dl_status host_step_without(taking *t, unsigned kinds, host_step *step, dl_notes *notes,
+                                   dl_error *err)
 {
     dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
     double *steps_ns = dl_calloc(t->line->count, sizeof *steps_ns, "steps");
+    double *works = dl_calloc(t->line->count, sizeof *works, "steps");
     const dl_status status = replay_without(t, kinds, times, err);
-    const size_t count = status == DL_OK ? host_steps_ns(t, times, steps_ns) : 0;
+    const size_t count = status == DL_OK ? host_steps_ns(t, times, steps_ns, works) : 0;
     *step = (host_step){(double)NAN, (double)NAN};
-    if (count > 0)
-        *step = (host_step){.mean_ns = gsl_stats_mean(steps_ns, 1, count),
-                            .median_ns = gsl_stats_median(steps_ns, 1, count)};
+    if (count > 0) {
+        uint8_t *interrupted = dl_steps_interrupted(steps_ns, works, count, notes);
+        step->mean_ns = gsl_stats_mean(steps_ns, 1, count);
+        size_t kept = 0;
+        for (size_t i = 0; i < count; i++)
+            if (!interrupted[i]) steps_ns[kept++] = steps_ns[i];
+        step->usual_ns = gsl_stats_mean(steps_ns, 1, kept);
+        free(interrupted);
+    }
+    free(works);
     free(steps_ns);
     free(times);
     return status;
@@ -578,22 +628,22 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
     return DL_OK;
 }
 
-/* Sets the host's part of a step and its external waits. The host's work is that of the median
- * step, since other processes and the program's start lengthen some of a few dozen steps. The waits
+/* Sets the host's part of a step and its external waits. The host's work is the mean over the steps
+ * that nothing interrupted. The waits
  * are the mean, since a loader that stalls every few steps causes few but long ones. */
 static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_threads;
     host_step all, busy;
-    dl_status status = host_step_without(t, works, &all, err);
-    costs->host_ns = all.median_ns;
+    dl_status status = host_step_without(t, works, &all, t->notes, err);
+    costs->host_ns = all.usual_ns;
     if (status != DL_OK || waits->count == 0 || isnan(all.mean_ns)) return status;
-    status = host_step_without(t, works | 1u << DL_REPLAY_EXTERNAL, &busy, err);
+    status = host_step_without(t, works | 1u << DL_REPLAY_EXTERNAL, &busy, NULL, err);
     if (status != DL_OK) return status;
     const double waits_ns = fmax(0, all.mean_ns - busy.mean_ns);
     if (!waits->removed && waits_ns < WAITS_NAMED_FRAC * costs->step_ns) return DL_OK;
     costs->waits_ns = waits_ns;
-    costs->host_ns = busy.median_ns + waits_ns;
+    costs->host_ns = busy.usual_ns + waits_ns;
     char *where = waits->where != NULL ? dl_format(", in '%.60s'", waits->where) : dl_strdup("");
     if (waits->removed) {
         dl_notes_add(

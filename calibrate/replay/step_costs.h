@@ -4,7 +4,7 @@
  *              by their edges and spacings. It is split by duration among classes of operations in
  *              phases (step_phases.h), such as "convolution.forward". It excludes costs that are
  *              charged separately: the slowdown beside collectives, and copies of input
- *   host       median time of a step when devices take no time: the time of the host's threads to
+ *   host       mean time of a step when devices take no time, without interrupted steps: the time of the host's threads to
  *              issue a step. It excludes waits for the device other than their latency, and the
  *              time that recording adds to launches (capture_cost.h; assumed if a recorder's trace
  *              does not give it)
@@ -149,16 +149,23 @@ typedef struct dl_step_op {
                        * shorter one */
 } dl_step_op;
 
+/* Returns one flag for each of ns[count] steps, 1 for an interrupted step: longer than twice the
+ * median, with no more work than usual (works[count]; NaN: unknown, as the work varies), if at most
+ * a tenth of the steps are. Such a step is an artefact of the recording, for example of another
+ * program; a long step with more work, such as a validation every tenth step, is a part of training.
+ * Adds a note if there are any and `notes` is not NULL. The caller frees the array. */
+uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes);
+
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
     int64_t batch; /* samples per step, given by the caller */
     size_t passes; /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
     size_t steps; /* number of steps with known times, of which step_ns is the mean; device_ns is
-                   * the mean device time of a step (above); on cores, the median step without
+                   * the mean device time of a step (above); on cores, the mean step without
                    * waits */
     double step_ns, device_ns;
-    double host_ns; /* median, without recording overhead, including waits_ns; NaN: the trace has no
+    double host_ns; /* mean, without recording overhead, including waits_ns; NaN: the trace has no
                      * launches */
     double host_error_ns; /* standard error of the recording overhead */
     double waits_ns;      /* mean external waits of threads in host_ns; 0 if they are removed, or
@@ -205,8 +212,8 @@ typedef struct dl_step_costs {
 } dl_step_costs;
 
 /* Determines the costs of the line with most work in one rank's trace. If the process used no
- * device, determines those of its training on cores: the median step, without waits for collectives
- * and for data-loader processes, divided into "input" (the time of such processes if the trace has
+ * device, determines those of its training on cores: the mean step, without interrupted steps and
+ * without waits for collectives and for data-loader processes, divided into "input" (the time of such processes if the trace has
  * it), "step.forward", "step.backward", "step.update", and scaled to the step without a profiler if
  * the trace has it, else without the assumed overhead of the profiler. `costs` must be zeroed.
  * `slowdown` is that beside collectives from another trace; NULL: from this trace. A note names

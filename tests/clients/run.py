@@ -236,7 +236,7 @@ class Clients:
                               "-o", self.path("step.ini")]).split())
         found = re.search(r"a step of \d+ samples takes ([0-9.]+) (us|ms)", text)
         if found is None:  # step time as with the profiler
-            found = re.search(r"steps of ([0-9.]+) (us|ms) \(median", text)
+            found = re.search(r"steps of ([0-9.]+) (us|ms) \(mean", text)
         return float(found.group(1)) / (1000 if found.group(2) == "us" else 1)
 
     def between_ms(self, model, mode):

@@ -202,31 +202,34 @@ static void loaders_do_not_mark_steps(void **state)
 }
 
 /* Step 3 starts with a validation of two batches: two ranges of the loader and four operators in
- * addition to the two forward ones and the copy back, for two backward ones: 7 / 2 against 3 /
- * 2. */
+ * addition to the two forward ones and the copy back, for two backward ones: 7 / 2 against 3 / 2.
+ * If step 5 does as well, validations recur, and both remain steps. */
 static void validation_is_set_apart(void **state)
 {
     (void)state;
-    trace t = {0};
-    for (int s = 0; s < 6; s++) {
-        const int64_t at = 10000 + 2000 * s;
-        for (int64_t v = 0; v < 2 && s == 3; v++) {
-            add(&t, LOADER, at - 900 + 300 * v, 50);
-            add(&t, FORWARD, at - 800 + 300 * v, 80);
-            add(&t, OTHER, at - 700 + 300 * v, 80);
+    for (int second = 0; second < 2; second++) {
+        trace t = {0};
+        for (int s = 0; s < 6; s++) {
+            const int64_t at = 10000 + 2000 * s;
+            for (int64_t v = 0; v < 2 && (s == 3 || (second && s == 5)); v++) {
+                add(&t, LOADER, at - 900 + 300 * v, 50);
+                add(&t, FORWARD, at - 800 + 300 * v, 80);
+                add(&t, OTHER, at - 700 + 300 * v, 80);
+            }
+            add_step(&t, at, false);
         }
-        add_step(&t, at, false);
+        dl_activity_steps steps = find(&t);
+        assert_int_equal(steps.lines[0].count, 5); /* the first update ends a partial step */
+        for (size_t s = 0; s < 5; s++)
+            assert_int_equal(steps.lines[0].steps[s].label,
+                             s == 2 && !second ? DL_STEP_OTHER : DL_STEP_REGULAR);
+        dl_cpu_training cpu = {0};
+        split(&cpu, &t, &steps);
+        assert_int_equal(cpu.regular_count, second ? 5 : 4);
+        assert_int_equal(cpu.passes, 1);
+        dl_cpu_training_free(&cpu);
+        dl_activity_steps_free(&steps);
     }
-    dl_activity_steps steps = find(&t);
-    assert_int_equal(steps.lines[0].count, 5); /* the first update ends a possibly partial step */
-    for (size_t s = 0; s < 5; s++)
-        assert_int_equal(steps.lines[0].steps[s].label, s == 2 ? DL_STEP_OTHER : DL_STEP_REGULAR);
-    dl_cpu_training cpu = {0};
-    split(&cpu, &t, &steps);
-    assert_int_equal(cpu.regular_count, 4);
-    assert_int_equal(cpu.passes, 1);
-    dl_cpu_training_free(&cpu);
-    dl_activity_steps_free(&steps);
 }
 
 /* A worker whose update is made by a server: gradients are cleared ([10] 30), forward ([10] 50),

@@ -296,8 +296,13 @@ void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_s
     for (size_t s = 0; s < count; s++)
         sorted[s] = shares[s] = forward_share(operators, &steps[s]);
     const double most = DL_CPU_EVALUATION * dl_distribution_of(sorted, count).p50;
+    size_t validations = 0;
+    for (size_t s = 0; s < count && most > 0; s++)
+        validations += steps[s].label == DL_STEP_REGULAR && shares[s] > most;
     for (size_t s = 0; s < count && most > 0; s++) {
-        if (shares[s] > most) steps[s].label = DL_STEP_OTHER;
+        const bool recurs = validations > 1 && later_phases(operators, &steps[s]) ==
+                                                   (DL_ROLE_BACKWARD | DL_ROLE_UPDATE);
+        if (shares[s] > most && !recurs) steps[s].label = DL_STEP_OTHER;
     }
     if (count > 0 && ends_early(operators, steps, count)) steps[count - 1].label = DL_STEP_OTHER;
     free(shares);

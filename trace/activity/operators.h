@@ -47,7 +47,8 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count,
 
 /* Labels steps of steps[count] as OTHER if their ratio of forward to backward operators exceeds
  * DL_CPU_EVALUATION times the median ratio: such a step contains a validation, which has only
- * forward passes. Sequences of unequal length change both numbers, but not the ratio. Likewise the
+ * forward passes. If several steps do, it recurs, and they remain steps, whose mean includes it.
+ * Sequences of unequal length change both numbers, but not the ratio. Likewise the
  * last step if it lacks a backward pass or an update that all regular steps before it have, as in a
  * truncated trace. */
 #define DL_CPU_EVALUATION 1.5
