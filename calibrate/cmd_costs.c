@@ -144,7 +144,12 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
                      "--batch %lld is not a multiple of %lld, as the inputs of %s: "
                      "is it right?",
                      (long long)given, (long long)shown, of);
-    } else if (shown > 0 && passes > 1 && given != shown * passes && given != second * passes) {
+    } else if (shown > 0 && passes == 1 && given != shown && given != second) {
+        dl_notes_add(notes,
+                     "the trace shows one pass a step, of %lld samples, as the inputs of %s: is "
+                     "--batch %lld right?",
+                     (long long)shown, of, (long long)given);
+    } else if (shown > 0 && given != shown * passes && given != second * passes) {
         dl_notes_add(notes,
                      "a step accumulates the gradients of %lld passes of %lld samples each: is "
                      "--batch %lld right for the whole step?",

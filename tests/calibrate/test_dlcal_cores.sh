@@ -207,6 +207,11 @@ if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; the
     echo "FAIL: two micro-batches are doubted"
     failures=$((failures + 1))
 fi
+expect 0 "the trace shows one pass a step, of 4 samples" costs elsewhere.json --batch 8 -o shown.ini
+if "$tested" costs elsewhere.json --batch 4 -o shown.ini | grep -q "one pass a step"; then
+    echo "FAIL: the batch that the inputs show is doubted"
+    failures=$((failures + 1))
+fi
 # Two passes of 16 samples accumulate gradients if every second update, and the clearing of
 # gradients after it, is removed.
 zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
