@@ -33,6 +33,13 @@ const dl_cell *dl_cell_table_cell(const dl_cell_table *table, size_t row, size_t
     return &table->cells[row * table->columns + column];
 }
 
+const dl_cell *dl_cell_table_find(const dl_cell_table *table, const char *column)
+{
+    for (size_t c = 0; c < table->columns; c++)
+        if (strcmp(table->names[c], column) == 0) return dl_cell_table_cell(table, 0, c);
+    return NULL;
+}
+
 void dl_cell_table_add_comment(dl_cell_table *table, const char *text)
 {
     DL_APPEND(table->comments, table->comment_count, "comments of a table") = dl_strdup(text);

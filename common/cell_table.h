@@ -37,6 +37,9 @@ size_t dl_cell_table_rows(const dl_cell_table *table);
 /* Returns a cell; row < dl_cell_table_rows, column < table->columns. */
 const dl_cell *dl_cell_table_cell(const dl_cell_table *table, size_t row, size_t column);
 
+/* Returns the cell of the first row in the column; NULL: there is no such column. */
+const dl_cell *dl_cell_table_find(const dl_cell_table *table, const char *column);
+
 /* Append a comment, a column name, and a cell, for dl_csv_writer; copy the text. */
 void dl_cell_table_add_comment(dl_cell_table *table, const char *text);
 void dl_cell_table_add_name(dl_cell_table *table, const char *text);
