@@ -23,7 +23,7 @@ struct dl_thread_team {
     _Alignas(64) atomic_ullong ticket; /* number of the loop << 32 | parts not yet taken */
     atomic_bool dismissed;
     _Alignas(64) atomic_int undone; /* parts not yet finished */
-    pthread_mutex_t mutex;          /* BLOCK: held while the state that threads wait for changes */
+    pthread_mutex_t mutex;          /* BLOCK: held to change the state that threads wait on */
     pthread_cond_t started, done;
 };
 

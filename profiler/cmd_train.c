@@ -626,8 +626,8 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
     return status;
 }
 
-/* Leaves the group of ranks, which no longer wait for one another. After a failure free_run leaves
- * it, and passes the failure on. */
+/* Leaves the group of ranks, after waiting for the other ranks a last time. After a failure,
+ * free_run leaves the group instead and reports the failure to the other ranks. */
 static void leave_ranks(train_command *run)
 {
     if (run->ranks != NULL) run->ranks->leave(run->ranks, NULL);

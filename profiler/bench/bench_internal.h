@@ -46,9 +46,10 @@ const uint32_t *dl_bench_order_next(dl_bench_order *order);
  * (bench_exchange.c).
  *
  * Cases of a whole benchmark: the real size with n = t vectors on t = 1, 2, 4, ... and all cores;
- * six other sizes with n = 1, 2, 4, 8, 16 vectors (fewer of large ones) on t = min(n, cores)
- * threads. Each case has averages by one and by all t threads, for n > 1 parameter-server updates
- * of n gradients and, for n = t > 1, asynchronous updates of one gradient by the threads in turn.
+ * five other sizes, and the real one with other numbers of vectors, with n = 1, 2, 4, 8, 16 vectors
+ * (fewer of large ones) on t = min(n, cores) threads. Each case has averages by one thread and by
+ * all t threads; if n > 1, also parameter-server updates of n gradients; if n = t > 1, or on a single
+ * core, also asynchronous updates of one gradient by the threads in turn.
  * Messages and copies of a vector in another core's cache are measured at the real size. Pushes and
  * pulls are recorded for n = t, when each thread copies one vector; `threads` is the number of
  * concurrent copies. Copies by config->copier are timed from launch to the end of the wait. A case

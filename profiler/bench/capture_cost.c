@@ -402,11 +402,13 @@ static dl_status run_one(const child_order *order, child_result *result, double 
     return status;
 }
 
-/* By variant and [repetition]: times added to the bare time of the same repetition. */
+/* Measurements of all repetitions. */
 typedef struct cost_samples {
+    /* [kind of call][repetition] time of a call without recording */
     double bare[CALL_KINDS][DL_LAUNCH_REPETITIONS_MAX];
+    /* [variant][item][repetition] increase over the bare time of the same repetition */
     double added[DL_LAUNCH_VARIANT_COUNT][DL_CAPTURE_ITEM_COUNT][DL_LAUNCH_REPETITIONS_MAX];
-    double records[DL_LAUNCH_VARIANT_COUNT];
+    double records[DL_LAUNCH_VARIANT_COUNT]; /* [variant] number of records of one run */
     char device[DL_DEVICE_NAME_BYTES];
 } cost_samples;
 

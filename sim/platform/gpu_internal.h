@@ -260,8 +260,9 @@ int dl_gpus_present(const dl_gpus *gpus);
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_gpus *gpus);
 
-/* The worker starts to wait for the all-reduce of all buckets. Unless buckets start when they are
- * ready, all of them become ready now. Calls dl_gpus_exchanged at the end. */
+/* The worker starts to wait for the all-reduce of all buckets. Unless buckets are exchanged as they
+ * become ready, all of them become ready once the gradients are compressed and copied to the host,
+ * where the plan has these; otherwise immediately. Calls dl_gpus_exchanged at the end. */
 void dl_reduction_join(dl_gpus *gpus, int worker);
 
 /* The worker starts to wait for the reduction of its site's gradients. Calls dl_gpus_ended at the

@@ -73,10 +73,11 @@ const char *dl_scenario_command_machine_alone(const dl_scenario_command *command
 
 /* Returns the text of a scenario in *text, freed by the caller. With `path`, the text is that of
  * the file, with its keys replaced by those of the command line, plus the keys of --rules that
- * neither has. If `path` is NULL, it is a new scenario, which requires --costs, --samples-per-s, or
- * --workload and --machine, and a batch unless the cost file has a measured one. A new scenario
- * defaults to mode allreduce and to 1, 2, 4, ... workers up to the machine's GPUs, at most 64 (of
- * several machines: those of the smallest, and all of each), or 1, 2, 4, 8 on the measured cores.
+ * neither has. If `path` is NULL, it is a new scenario. Unless it has keys of [generators], it
+ * requires --costs, or --samples-per-s with --machine or --cores, or --workload with --machine; and
+ * a batch, unless the cost file has a measured one. A new scenario defaults to mode allreduce, and
+ * to 1, 2, 4, ... workers up to the number of GPUs, at most 64; on cores to 1, 2, 4, 8. For machines
+ * of several sizes the list ends with `all` in place of the number of GPUs of the smallest.
  * *name, freed by the caller, is the scenario's name in error texts and the base of its relative
  * file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a file or the
  * name of a machine that comes with the program. DL_ERR_USAGE for a malformed --set, an unknown

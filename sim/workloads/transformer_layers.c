@@ -380,8 +380,9 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
         2;
 }
 
-/* Temporary numbers while the gradient of the activation is computed: gradients of its inputs, of
- * the block's input and of its output; or those of the scores and their softmax. */
+/* Peak number of temporary values in a block's backward pass with fused kernels (without: 0). It is
+ * the larger of two: at the activation, the gradients of its inputs and of the block's input and
+ * output; in plain attention, the gradients of the scores and of their softmax. */
 static double working_of(const dl_transformer *s, int gates)
 {
     const double inside = s->tokens * (gates * s->inside + 2 * s->width);
