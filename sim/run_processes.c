@@ -90,9 +90,9 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
     return dl_format("[collective broadcast %d]", point->workers);
 }
 
-/* Time in ns of the collectives of processes that divide the model state. Gathering parameters takes
- * half as long as reducing as many bytes: gloo's rings have N - 1 and 2 (N - 1) rounds of equal
- * messages. With a divided optimizer DistributedDataParallel reduces, and the parameters are
+/* Time in ns of the collectives of processes that divide the model state. Gathering parameters
+ * takes half as long as reducing as many bytes: gloo's rings have N - 1 and 2 (N - 1) rounds of
+ * equal messages. With a divided optimizer DistributedDataParallel reduces, and the parameters are
  * gathered after the update. Otherwise, as in PyTorch's FSDP, the training thread waits for each
  * collective, and gloo executes a reduce-scatter as an all-reduce. Each micro-batch gathers the
  * parameters, and reduces the gradients. */

@@ -182,8 +182,8 @@ static void scale_update(dl_step_costs *costs, uint32_t ranks)
     update->ns.error *= ranks;
 }
 
-/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are those
- * of parameters. */
+/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are
+ * those of parameters. */
 static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
                          dl_notes *notes)
 {

@@ -174,9 +174,10 @@ static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
     return span;
 }
 
-/* Mean device time, in ns, of all regular steps except one that is the trace's first entry: from the
- * end of the preceding entry's work to the end of the step's own work. Starts do not delimit steps, because unconstrained
- * operations, such as copies of the next input, may start at any time. */
+/* Mean device time, in ns, of all regular steps except one that is the trace's first entry: from
+ * the end of the preceding entry's work to the end of the step's own work. Starts do not delimit
+ * steps, because unconstrained operations, such as copies of the next input, may start at any
+ * time. */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;

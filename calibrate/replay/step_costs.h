@@ -4,10 +4,10 @@
  *              by their edges and spacings. It is split by duration among classes of operations in
  *              phases (step_phases.h), such as "convolution.forward". It excludes costs that are
  *              charged separately: the slowdown beside collectives, and copies of input
- *   host       mean time of a step when devices take no time, without interrupted steps: the time of the host's threads to
- *              issue a step. It excludes waits for the device other than their latency, and the
- *              time that recording adds to launches (capture_cost.h; assumed if a recorder's trace
- *              does not give it)
+ *   host       mean time of a step when devices take no time, without interrupted steps: the time
+ *              of the host's threads to issue a step. It excludes waits for the device other than
+ *              their latency, and the time that recording adds to launches (capture_cost.h; assumed
+ *              if a recorder's trace does not give it)
  *   gradients  bytes that are all-reduced or reduce-scattered, and when (gradients.c)
  *   input      bytes copied to the device per step; rate of copies from and to pageable memory of
  *              64 KiB or more
@@ -152,8 +152,8 @@ typedef struct dl_step_op {
 /* Returns one flag for each of ns[count] steps, 1 for an interrupted step: longer than twice the
  * median, with no more work than usual (works[count]; NaN: unknown, as the work varies), if at most
  * a tenth of the steps are. Such a step is an artefact of the recording, for example of another
- * program; a long step with more work, such as a validation every tenth step, is a part of training.
- * Adds a note if there are any and `notes` is not NULL. The caller frees the array. */
+ * program; a long step with more work, such as a validation every tenth step, is a part of
+ * training. Adds a note if there are any and `notes` is not NULL. The caller frees the array. */
 uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes);
 
 /* Owns its arrays; release with dl_step_costs_free. */
@@ -213,13 +213,13 @@ typedef struct dl_step_costs {
 
 /* Determines the costs of the line with most work in one rank's trace. If the process used no
  * device, determines those of its training on cores: the mean step, without interrupted steps and
- * without waits for collectives and for data-loader processes, divided into "input" (the time of such processes if the trace has
- * it), "step.forward", "step.backward", "step.update", and scaled to the step without a profiler if
- * the trace has it, else without the assumed overhead of the profiler. `costs` must be zeroed.
- * `slowdown` is that beside collectives from another trace; NULL: from this trace. A note names
- * each cost that the trace does not give. Returns DL_ERR_DATA without a regular step (on cores:
- * two, unless the trace is given as one step), or if the regular steps hold only collectives and
- * input; and the errors of dl_replay_simulate.
+ * without waits for collectives and for data-loader processes, divided into "input" (the time of
+ * such processes if the trace has it), "step.forward", "step.backward", "step.update", and scaled
+ * to the step without a profiler if the trace has it, else without the assumed overhead of the
+ * profiler. `costs` must be zeroed. `slowdown` is that beside collectives from another trace; NULL:
+ * from this trace. A note names each cost that the trace does not give. Returns DL_ERR_DATA without
+ * a regular step (on cores: two, unless the trace is given as one step), or if the regular steps
+ * hold only collectives and input; and the errors of dl_replay_simulate.
  *
  * External waits (external.h) of threads are part of the host's time, with a note, unless
  * `external` removes them. Waits of devices, if kept, become operations "external.forward", ...

@@ -238,8 +238,8 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL
 dl_status dl_train_check_data(const dl_data_set *data, const char *model,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Updates and samples contained in worker 0's parameters after `steps` steps. With a syncer: updates
- * is the version of the syncer's parameters, and samples is not used. */
+/* Updates and samples contained in worker 0's parameters after `steps` steps. With a syncer:
+ * updates is the version of the syncer's parameters, and samples is not used. */
 int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps);
 

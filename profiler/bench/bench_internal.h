@@ -48,13 +48,13 @@ const uint32_t *dl_bench_order_next(dl_bench_order *order);
  * Cases of a whole benchmark: the real size with n = t vectors on t = 1, 2, 4, ... and all cores;
  * five other sizes, and the real one with other numbers of vectors, with n = 1, 2, 4, 8, 16 vectors
  * (fewer of large ones) on t = min(n, cores) threads. Each case has averages by one thread and by
- * all t threads; if n > 1, also parameter-server updates of n gradients; if n = t > 1, or on a single
- * core, also asynchronous updates of one gradient by the threads in turn.
- * Messages and copies of a vector in another core's cache are measured at the real size. Pushes and
- * pulls are recorded for n = t, when each thread copies one vector; `threads` is the number of
- * concurrent copies. Copies by config->copier are timed from launch to the end of the wait. A case
- * runs several consecutive rounds, the first unrecorded, so that, as in training, the server's
- * memory is as the previous round left it. */
+ * all t threads; if n > 1, also parameter-server updates of n gradients; if n = t > 1, or on a
+ * single core, also asynchronous updates of one gradient by the threads in turn. Messages and
+ * copies of a vector in another core's cache are measured at the real size. Pushes and pulls are
+ * recorded for n = t, when each thread copies one vector; `threads` is the number of concurrent
+ * copies. Copies by config->copier are timed from launch to the end of the wait. A case runs
+ * several consecutive rounds, the first unrecorded, so that, as in training, the server's memory is
+ * as the previous round left it. */
 
 /* Repeats all cases until budget_ns is used, at least twice. */
 dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,

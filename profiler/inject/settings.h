@@ -89,8 +89,8 @@ void dl_capture_settings_to_environment(const dl_capture_settings *settings);
 
 /* Reads the settings from `environment` ("NAME=value" texts up to a NULL, as environ); missing
  * variables keep their defaults. Fails, naming the variable, with DL_ERR_NAME for an unknown
- * DLPROF_ variable (except DL_COPY_VARIABLE) or choice, else with DL_ERR_PARSE or DL_ERR_RANGE; *settings is untouched
- * then. */
+ * DLPROF_ variable (except DL_COPY_VARIABLE) or choice, else with DL_ERR_PARSE or DL_ERR_RANGE;
+ * *settings is untouched then. */
 dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
                                                char *const *environment,
                                                dl_error *err) DL_MUST_CHECK;

@@ -11,30 +11,30 @@
  *   sockets -> queue ===> sockets -> queue ===>   its sockets to the next node, and acks to
  *            <=== acks in node 1's queue          the previous node
  *
- * Parts of Linux that are modelled (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
- * tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets; CUBIC in whole packets,
- * without growth during pauses; selective acknowledgements (immediate after a pause, otherwise for
- * every second packet or after 40 ms), with loss detection by order of sending; proportional rate
- * reduction; tail loss probes; timeouts with back-off, by timers with ticks. A socket hands down at
- * most half of its window as a burst, and at most two of its bursts wait at the port; an incomplete
- * last message waits until a packet of the socket has left the port (tcp_should_autocork()). A
- * burst of up to queue_bytes, tc's bucket, is queued as a whole or not at all, and arrives as one
- * unit. A burst that the host's port refuses shrinks the window, and a socket with nothing in
- * flight then tries one packet after its timeout, later every 500 ms. With NCCL, a
- * receiver's window starts at 64 KiB and grows with the bytes that the program reads per round trip;
- * with gloo it is unlimited.
+ * Parts of Linux that are modelled (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c,
+ * tcp_input.c, tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets; CUBIC in whole
+ * packets, without growth during pauses; selective acknowledgements (immediate after a pause,
+ * otherwise for every second packet or after 40 ms), with loss detection by order of sending;
+ * proportional rate reduction; tail loss probes; timeouts with back-off, by timers with ticks. A
+ * socket hands down at most half of its window as a burst, and at most two of its bursts wait at
+ * the port; an incomplete last message waits until a packet of the socket has left the port
+ * (tcp_should_autocork()). A burst of up to queue_bytes, tc's bucket, is queued as a whole or not
+ * at all, and arrives as one unit. A burst that the host's port refuses shrinks the window, and a
+ * socket with nothing in flight then tries one packet after its timeout, later every 500 ms. With
+ * NCCL, a receiver's window starts at 64 KiB and grows with the bytes that the program reads per
+ * round trip; with gloo it is unlimited.
  *
- * Parts of NCCL that are modelled (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel
- * hands its sockets the next slice when they have taken all bytes of the previous one (a socket
- * keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver takes
- * slices from them in sequence, so that sockets ahead of the others fill their windows and wait. An
- * all-reduce has slices of 2 and chunks of 4 steps of 512 KiB, a broadcast has 1 of both; pieces
- * have at least 64 KiB and are assigned to the sockets in turn.
+ * Parts of NCCL that are modelled (src/transport/net_socket.cc, net.cc, src/include/collectives.h):
+ * each channel hands its sockets the next slice when they have taken all bytes of the previous one
+ * (a socket keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver
+ * takes slices from them in sequence, so that sockets ahead of the others fill their windows and
+ * wait. An all-reduce has slices of 2 and chunks of 4 steps of 512 KiB, a broadcast has 1 of both;
+ * pieces have at least 64 KiB and are assigned to the sockets in turn.
  *
- * Parts of gloo that are modelled (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an
- * all-reduce in segments of at most 1 MiB, at least two per node's part, two of them in flight; any
- * other message as a whole. Sending starts after the receiver's ready notice, which takes the
- * longest one-way delay of the ring.
+ * Parts of gloo that are modelled (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the
+ * next node; an all-reduce in segments of at most 1 MiB, at least two per node's part, two of them
+ * in flight; any other message as a whole. Sending starts after the receiver's ready notice, which
+ * takes the longest one-way delay of the ring.
  *
  * After a pause, a socket that has sent nothing for a timeout restarts from 10 packets
  * (tcp_slow_start_after_idle), which costs a round trip for each doubling of its window: negligible

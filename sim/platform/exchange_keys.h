@@ -16,8 +16,8 @@ KEY(int64_t, slice_bytes, "slice_bytes", BY_TENSOR, BYTES(0), .fallback = "0",
     .help = "ps: size of the slices in which tensors are sent, summed and fetched; 0: whole "
             "tensors")
 KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
-    .help = "ps, softsync, kasync, kbatchasync: the server sums when all gradients have arrived, or "
-            "each gradient on arrival")
+    .help = "ps, softsync, kasync, kbatchasync: the server sums when all gradients have arrived, "
+            "or each gradient on arrival")
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
     .help = "ps: when a tensor is fetched: once it is summed (summed, layers), once also the "
             "last tensor is pushed (pushed), or once all are summed (after, next_step). The "

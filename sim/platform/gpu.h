@@ -271,8 +271,8 @@ typedef struct dl_gpu_point {
                           * optimizer */
 } dl_gpu_point;
 
-/* Needed and available memory of the fullest GPU. needs_bytes is NaN if any GPU's needs are unknown;
- * has_bytes is NaN if there is no GPU yet. */
+/* Needed and available memory of the fullest GPU. needs_bytes is NaN if any GPU's needs are
+ * unknown; has_bytes is NaN if there is no GPU yet. */
 typedef struct dl_gpu_memory {
     double needs_bytes, has_bytes;
     dl_gpu_content content; /* content of needs_bytes */

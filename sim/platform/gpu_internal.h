@@ -335,7 +335,8 @@ void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, doub
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
 /* Starts to serve `bytes` by a thread of the shard; after its launch (dl_gpus_launched_ns) the
- * shard's GPU stops computing. At the end, calls done(gpus, index), which must call dl_gpus_hold_server(gpus, shard, -1). */
+ * shard's GPU stops computing. At the end, calls done(gpus, index), which must call
+ * dl_gpus_hold_server(gpus, shard, -1). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index);
 

@@ -11,9 +11,9 @@
 #define DL_REPORT_TAIL_FRAC 0.05
 
 /* Returns the notes on the results' rows: points that ran too few steps for a steady throughput;
- * the row in which some workers make by far the most steps, each over twice as many as the
- * other workers on average, which the mean step does not show; rows without a time to the target; and, with
- * worker_mtbf_s, a row in which no worker failed. Free them with dl_study_notes_free. */
+ * the row in which some workers make by far the most steps, each over twice as many as the other
+ * workers on average, which the mean step does not show; rows without a time to the target; and,
+ * with worker_mtbf_s, a row in which no worker failed. Free them with dl_study_notes_free. */
 char **dl_report_row_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */

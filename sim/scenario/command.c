@@ -457,8 +457,8 @@ static int64_t listed_gpus(const char *lists)
 #define DEFAULT_WORKERS_MAX 64
 
 /* Sets *list to the default worker counts, up to DEFAULT_WORKERS_MAX: 1, 2, 4, ... below the number
- * of GPUs of the smallest machine, or of the list `gpus` (NULL: none), and that number; for machines
- * that differ, all GPUs of each in place of it. The caller frees it. */
+ * of GPUs of the smallest machine, or of the list `gpus` (NULL: none), and that number; for
+ * machines that differ, all GPUs of each in place of it. The caller frees it. */
 static dl_status default_workers(const char *machines, const char *gpus, char **list, dl_error *err)
 {
     machine_room room;

@@ -76,13 +76,13 @@ const char *dl_scenario_command_machine_alone(const dl_scenario_command *command
  * neither has. If `path` is NULL, it is a new scenario. Unless it has keys of [generators], it
  * requires --costs, or --samples-per-s with --machine or --cores, or --workload with --machine; and
  * a batch, unless the cost file has a measured one. A new scenario defaults to mode allreduce, and
- * to 1, 2, 4, ... workers up to the number of GPUs, at most 64; on cores to 1, 2, 4, 8. For machines
- * of several sizes the list ends with `all` in place of the number of GPUs of the smallest.
- * *name, freed by the caller, is the scenario's name in error texts and the base of its relative
- * file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a file or the
- * name of a machine that comes with the program. DL_ERR_USAGE for a malformed --set, an unknown
- * machine, options that exclude each other and, of a new scenario, a missing option; DL_ERR_DATA
- * for a file with a NUL byte; errors of reading files. */
+ * to 1, 2, 4, ... workers up to the number of GPUs, at most 64; on cores to 1, 2, 4, 8. For
+ * machines of several sizes the list ends with `all` in place of the number of GPUs of the
+ * smallest. *name, freed by the caller, is the scenario's name in error texts and the base of its
+ * relative file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a
+ * file or the name of a machine that comes with the program. DL_ERR_USAGE for a malformed --set, an
+ * unknown machine, options that exclude each other and, of a new scenario, a missing option;
+ * DL_ERR_DATA for a file with a NUL byte; errors of reading files. */
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
                            char **name, dl_error *err) DL_MUST_CHECK;
 

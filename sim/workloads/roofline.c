@@ -82,8 +82,8 @@ static const dl_efficiency by_kernels[BOARDS] = {
     [MI325X] = {0.57, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
 /* On Hopper, products in fp8 are assumed to reach bf16's part of the peak. On Blackwell, log_sd is
- * the root mean square of the logarithmic errors of 22 published steps in fp8, 0.17, to which nothing
- * was fitted (docs/studies/transformer_layouts.md). */
+ * the root mean square of the logarithmic errors of 22 published steps in fp8, 0.17, to which
+ * nothing was fitted (docs/studies/transformer_layouts.md). */
 static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
@@ -94,10 +94,10 @@ static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
 };
 
 /* nvfp4: products alone, as in fp8, of the same layer of width 4096 on a B300 0.388 of the peak
- * (Transformer Engine's tutorial); on a B200 the geometric mean of 0.434 (16384 rows, vllm-project/vllm
- * pull request 20646) and 0.582 (8192 rows, cuBLASLt in MXFP4, deepseek-ai/DeepGEMM pull request
- * 348); half of the logarithm of their ratio, 0.15, widens log_sd of fp8. 18 published steps are off
- * by 0.12. Assumed for other GPUs: B200's. */
+ * (Transformer Engine's tutorial); on a B200 the geometric mean of 0.434 (16384 rows,
+ * vllm-project/vllm pull request 20646) and 0.582 (8192 rows, cuBLASLt in MXFP4,
+ * deepseek-ai/DeepGEMM pull request 348); half of the logarithm of their ratio, 0.15, widens log_sd
+ * of fp8. 18 published steps are off by 0.12. Assumed for other GPUs: B200's. */
 static const dl_efficiency b200_in_nvfp4 = {
     0.50, 0.80, 0.23, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200};
 static const dl_efficiency b300_in_nvfp4 = {
@@ -193,14 +193,15 @@ typedef struct attention_speed {
  * guide, as above).
  *
  * Blackwell: cuDNN 9.13, which PyTorch prefers there since 2.11 (sdp_utils.cpp,
- * check_prefer_cudnn_attention): NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training/artifacts,
- * causal, 128 heads of 128, forward and backward together, of 4096, 8192 and 16384 tokens: in bf16
- * 0.40, 0.48 and 0.54 of a B200's peak, 0.45, 0.52 and 0.56 of a GB200's, 0.42, 0.51 and 0.57 of a
- * GB300's; in fp8 0.47, 0.57 and 0.64 of bf16's peak (means of B200 and GB200), on a GB300 0.51,
- * 0.66 and 0.75, as Blackwell Ultra has twice the units for exponentials. On Hopper fp8 is assumed
- * as fast as bf16: steps of adapters of Llama 2 70B on an H200 take 3.5 % less (NVIDIA, Accelerating
- * Transformers with cuDNN 9), but cuDNN 9.26's causal backward pass is slower, 342 against 537
- * Tflop/s (benchmark/attention_training/results/llama3.1/h200). */
+ * check_prefer_cudnn_attention): NVIDIA/cudnn-frontend,
+ * benchmark/sdpa_benchmark_training/artifacts, causal, 128 heads of 128, forward and backward
+ * together, of 4096, 8192 and 16384 tokens: in bf16 0.40, 0.48 and 0.54 of a B200's peak, 0.45,
+ * 0.52 and 0.56 of a GB200's, 0.42, 0.51 and 0.57 of a GB300's; in fp8 0.47, 0.57 and 0.64 of
+ * bf16's peak (means of B200 and GB200), on a GB300 0.51, 0.66 and 0.75, as Blackwell Ultra has
+ * twice the units for exponentials. On Hopper fp8 is assumed as fast as bf16: steps of adapters of
+ * Llama 2 70B on an H200 take 3.5 % less (NVIDIA, Accelerating Transformers with cuDNN 9), but
+ * cuDNN 9.26's causal backward pass is slower, 342 against 537 Tflop/s
+ * (benchmark/attention_training/results/llama3.1/h200). */
 static attention_speed attention_speed_of(const char *gpu, dl_attention kind)
 {
     const board of = board_of(gpu);

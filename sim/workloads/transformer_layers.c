@@ -551,8 +551,8 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
  * that point two such gradients, the log-softmax, which the backward pass needs, and the 16-bit
  * scores are in memory. Megatron's fused cross-entropy saves the softmax and writes 16-bit
  * gradients (megatron/core/fusions/fused_cross_entropy.py); a single kernel saves only the scores:
- * it reads them for the loss, and again to write their gradient (flash_attn/losses/cross_entropy.py;
- * Transformer Engine's cross_entropy.py). */
+ * it reads them for the loss, and again to write their gradient
+ * (flash_attn/losses/cross_entropy.py; Transformer Engine's cross_entropy.py). */
 static void add_token_head(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
