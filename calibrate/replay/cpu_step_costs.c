@@ -311,6 +311,27 @@ static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu
         DL_BYTES_TEXT(bytes), ranks);
 }
 
+/* Notes all-reduces outside of backward passes that are not those of gradients. */
+static void note_outside(const dl_step_costs *costs, const dl_cpu_training *cpu,
+                         const dl_cpu_collectives *of, dl_notes *notes)
+{
+    const double all = costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes
+                                                 : costs->parameter_bytes;
+    const double every = round(1 / of->per_step);
+    char average[160] = "";
+    if (!isnan(of->ready_frac) || reduces_after(cpu)) return;
+    if (of->bytes > 0 && fabs((double)of->bytes / all - 1) <= GRADIENTS_DIFFER_MAX && every >= 1)
+        snprintf(average, sizeof average,
+                 ". As many bytes as the parameters have: an average every %.0f %s (local SGD) is "
+                 "dlsim --mode average --interval %.0f",
+                 every, every > 1 ? "steps" : "step", every);
+    dl_notes_add(notes,
+                 "%.3g AllReduce calls a step%s%s, outside of the backward pass, are left out of "
+                 "the costs%s",
+                 of->per_step, of->bytes > 0 ? " of " : "",
+                 of->bytes > 0 ? DL_BYTES_TEXT((double)of->bytes) : "", average);
+}
+
 /* Takes broadcasts outside of backward passes, which are broadcasts of buffers or parameters; notes
  * all other collectives except reductions and the parameters' gathers, which cost files cannot
  * describe. */
@@ -322,6 +343,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool g
     dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
+        if (strcmp(g->name, DL_REDUCES) == 0) note_outside(costs, cpu, g, notes);
         if (strcmp(g->name, DL_REDUCES) == 0 || strcmp(g->name, DL_SCATTERS) == 0) continue;
         if (strcmp(g->name, DL_GATHERS) == 0 && gathers_parameters) continue;
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {

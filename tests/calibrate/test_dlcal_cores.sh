@@ -122,6 +122,13 @@ zcat "$traces/transformer_ddp2.json.gz" |
 expect 0 "a step broadcasts 2.65 MB, as many bytes as it has gradients" costs zero.json --batch 4 -o zero.ini
 holds zero.ini "sharded = optimizer"
 grep -q "^\[broadcast\]" zero.ini && { echo "FAIL: broadcasts are charged twice: $(cat zero.ini)"; failures=$((failures + 1)); }
+# The same as an all-reduce: DDP's hook for local SGD, which averages the parameters outside of the
+# backward pass. Here it does so in each step.
+sed 's/c10d::broadcast_/c10d::allreduce_/; s/gloo:broadcast/gloo:all_reduce/' zero.json >local.json
+expect 0 "1 AllReduce calls a step of 2.65 MB, outside of the" costs local.json --batch 4 -o local.ini
+holds local.ini "an average every 1 step (local SGD) is dlsim --mode average --interval 1"
+"$tested" costs loop.json --batch 4 -o loop.ini | grep -q "outside of the" &&
+    { echo "FAIL: gradients reduced after the backward pass are left out"; failures=$((failures + 1)); }
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
