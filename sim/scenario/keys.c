@@ -156,7 +156,7 @@ static const dl_key rows[] = {
      .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", USED(SERVER), .sweep = ',',
      .help = "number of shards of the server; workers, nodes: one for each"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", USED(COLLECTIVES),
-     .sweep = ',', .help = "of collectives"},
+     .sweep = ',', .help = "algorithm of the collectives"},
     {"exchange", "nccl", CHOICE(dl_nccl_versions), OF_GPU(machine.nccl), USED(COLLECTIVES),
      .sweep = ',', .form = "default, 2.4 to 2.29",
      .help = "version of NCCL, in place of the machine file's"},
@@ -322,7 +322,7 @@ static const dl_key rows[] = {
              "interval steps (Streaming DiLoCo)"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
-     .help = "of each shard"},
+     .help = "number of threads of each shard of the server"},
     {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
      .help = "place of the server: cpu, or gpu:K, counted over all GPUs; averages also "
