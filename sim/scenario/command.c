@@ -335,6 +335,36 @@ static void remove_keys_of_modes(char **text, const char *list)
     }
 }
 
+/* Options of [sync], as bits, that the modes of a list take; all of them if a word is no mode. */
+static unsigned options_of_modes(const char *list)
+{
+    unsigned options = 0;
+    for (const char *at = list; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        char *given = dl_strndup_trimmed(at, strcspn(at, ","));
+        const dl_word *word = dl_mode_word(given);
+        const dl_mode_shorthand *both = dl_mode_shorthand_find(given);
+        const char *name = both != NULL                         ? both->mode
+                           : word != NULL && word->here != NULL ? word->here
+                                                                : given;
+        const int mode = dl_names_find(name, dl_mode_names, DL_MODES);
+        options |= mode >= 0 ? dl_modes[mode]->options : ~0u;
+        free(given);
+    }
+    return options;
+}
+
+/* Removes the options that only the text's own modes take, not those of the list: --mode replaces
+ * the former, and in a list of both they would apply to the former alone. */
+static void remove_keys_of_other_modes(char **text, const char *list)
+{
+    char *own = dl_ini_text_value(*text, "sync", "mode");
+    const unsigned idle = options_of_modes(own) & ~options_of_modes(list);
+    for (int o = 0; o < DL_SYNC_OPTIONS; o++)
+        if (idle & 1u << o) dl_ini_text_remove(text, "sync", dl_option_key(o)->name);
+    free(own);
+}
+
 dl_status dl_scenario_plain_mode(char **text, dl_error *err)
 {
     char *list = dl_ini_text_value(*text, "sync", "mode");
@@ -363,7 +393,10 @@ dl_status dl_scenario_plain_mode(char **text, dl_error *err)
 static dl_status put_option(char **text, const char *option, const char *section, const char *key,
                             const char *value, const char *folder, dl_error *err)
 {
-    if (strcmp(option, "mode") == 0) remove_keys_of_modes(text, value);
+    if (strcmp(option, "mode") == 0) {
+        remove_keys_of_other_modes(text, value);
+        remove_keys_of_modes(text, value);
+    }
     dl_status status = check_value(option, value, err);
     if (status != DL_OK) return status;
     if (!names_file(section, key)) {

@@ -240,6 +240,13 @@ expect 2 "dlsim: --workers 0: 0 is not in 1..10000000" "${one[@]}" --workers 0
 expect 2 "dlsim: --workers 1,two: 'two' is not a whole number" "${one[@]}" --workers 1,two
 expect 2 "dlsim: --interval 10: it is for mode average, easgd, bmuf, async_average, not for allreduce" \
     "${one[@]}" --interval 10
+# --mode leaves out the options that only the file's modes take; one of the command line is refused.
+printf '[machine]\nfile = p2.8xlarge\nworkers = 2\n[workload]\ncosts = costs.ini\nbatch = 128\n[sync]\nmode = ps\nlag = 1\n' >lag.ini
+expect 0 "async" lag.ini --mode async -o other.csv
+sed 's/= ps/= average/; s/lag = 1/interval = 4/' lag.ini >every.ini
+expect 0 "zero1" every.ini --mode zero1,ssp --set sync.bound=2 -o other.csv
+expect 0 "lag 1" lag.ini --mode async,ps -o other.csv
+expect 2 "--set sync.lag=1: it is for mode allreduce, ps, average, not for async" lag.ini --mode async --set sync.lag=1
 expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set exchange.overlap=maybe
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
 expect 0 "allreduce" "${one[@]}" --mode DDP -o ddp.csv
