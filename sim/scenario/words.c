@@ -27,6 +27,7 @@ static const char of_delays[] = "between sites it is [network] site_latency_ns; 
 static const char of_sites[] = "write [network] sites, site_latency_ns and [machine] "
                                "site_bytes_per_s; unlike sites are in the machine file";
 static const char of_machine[] = "the machine file has it, which --save-machine FILE writes";
+static const char of_batch[] = "write --batch SAMPLES: its tokens divided by a sample's sequence";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 
 const dl_word dl_scenario_words[] = {
@@ -71,6 +72,10 @@ const dl_word dl_scenario_words[] = {
     {"between", NULL, of_sites},
     {"servers", "exchange.shards", NULL},
     {"bound", "sync.bound", NULL},
+    {"batch_tokens", NULL, of_batch},
+    {"global_batch_tokens", NULL, of_batch},
+    {"tokens_per_batch", NULL, of_batch},
+    {"tokens_per_step", NULL, of_batch},
     {"seq_len", NULL, tokens},
     {"seq_length", NULL, tokens},
     {"fsdp", NULL,

@@ -227,6 +227,7 @@ expect 2 "dlsim: --seed: '-1' is out of range" whole.ini --seed -1
 expect 2 "--bound: write --set sync.bound=VALUE" whole.ini --bound 3
 expect 2 "--overlap: write --set exchange.overlap=VALUE" whole.ini --overlap no
 expect 2 "--servers: write --set exchange.shards=VALUE" whole.ini --servers 2
+expect 2 "--batch-tokens: write --batch SAMPLES: its tokens divided by a sample's sequence" whole.ini --batch-tokens 4e6
 expect 2 "--checkpoint-steps: write --set failures.checkpoint_steps=VALUE" whole.ini --checkpoint-steps 9
 expect 2 "--set machine.port_bytes_per_s=1Gb/s" whole.ini --network 1gbe
 expect 0 "an outer step after each local one; DiLoCo's" --workload gpt2 --machine 2xh100 --batch-per-worker 8 --workers 2 --mode diloco --check
