@@ -651,6 +651,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->on_cores = true;
         costs->collectives = cpu.collective_count;
         costs->passes = cpu.passes;
+        costs->mean_passes = cpu.mean_passes;
         costs->known_steps = cpu.known_steps;
         costs->updated_steps = cpu.updated_steps;
         costs->take_ns = (double)NAN;

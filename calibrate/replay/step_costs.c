@@ -761,6 +761,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     take_off_recording(t, costs);
     dl_step_phases_find(&t->phases, t->trace, t->line);
     costs->passes = t->phases.passes;
+    costs->mean_passes = t->phases.mean_passes;
     costs->known_steps = t->phases.known_steps;
     costs->updated_steps = t->phases.updated_steps;
     take_means(t, costs);
@@ -784,12 +785,23 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     return DL_OK;
 }
 
+/* Relative difference of the mean number of passes from the costs' number that is noted. */
+#define PASSES_DIFFER_MAX 0.05
+
 /* Converts the gradients to those of the last pass. */
 static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
 {
     const bool each =
         dl_gradients_of_last_pass(costs->gradients, &costs->gradient_count, costs->passes);
     dl_gradients_of_last_pass(costs->added, &costs->added_count, costs->passes);
+    if (fabs(costs->mean_passes / (double)costs->passes - 1) > PASSES_DIFFER_MAX) {
+        dl_notes_add(notes,
+                     "steps have different numbers of passes (micro-batches), %.3g on average: the "
+                     "costs divide the mean step by %zu, so a pass is %.0f %% too %s",
+                     costs->mean_passes, costs->passes,
+                     100 * fabs(costs->mean_passes / (double)costs->passes - 1),
+                     costs->mean_passes > (double)costs->passes ? "long" : "short");
+    }
     if (costs->passes < 2) return;
     dl_notes_add(notes,
                  "a step accumulates the gradients of %zu passes (micro-batches): forward pass %s, "

@@ -158,8 +158,9 @@ uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t coun
 
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
-    int64_t batch; /* samples per step, given by the caller */
-    size_t passes; /* forward passes per step, >= 1, each of a part of the samples */
+    int64_t batch;      /* samples per step, given by the caller */
+    double mean_passes; /* of its regular steps, see trace/activity/step_phases.h */
+    size_t passes;      /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
     size_t steps; /* number of steps with known times, of which step_ns is the mean; device_ns is
                    * the mean device time of a step (above); on cores, the mean step without

@@ -43,6 +43,15 @@ expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" 
     costs third.json --batch 16 -o third.ini
 expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini
 
+# Updates after one, two and three passes: steps of two and three passes, the first being partial.
+# Each pass adds the gradients of all parameters.
+zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
+    awk '/"Optimizer.zero_grad#/ && index("0 1 3", z++) == 0 { sub("Optimizer.zero_grad#[^\"]*", "Optimizer.other") }
+         /"Optimizer.step#/ && index("0 2 5", u++) == 0 { sub("Optimizer.step#[^\"]*", "Optimizer.other") } 1' >varied.json
+expect 0 "steps have different numbers of passes (micro-batches), 2.5 on average" costs varied.json --batch 48 -o varied.ini
+holds varied.ini "accumulate = 3"
+holds varied.ini "parameter_bytes = 2678824"
+
 # Collectives of gloo: their ranks, the time at which DDP calls them, and, with shapes, their bytes.
 expect 0 "AllReduce  1.11 MB     2   1.00" info "$traces/transformer_ddp2.json.gz"
 expect 0 "waiting for collectives" info "$traces/transformer_ddp2.json.gz"

@@ -387,7 +387,7 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
     for (size_t i = 0; i < count; i++)
         sum += all[i].gradient.bytes;
     training->gradient_bytes = (training->alternates ? bytes_once(all, count) : sum) /
-                               fmax(1, (double)training->regular_count * (double)training->passes);
+                               fmax(1, (double)training->regular_count * training->mean_passes);
     free(lengths);
     if (own == 0 || usual % training->passes != 0) return;
     training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");
@@ -431,6 +431,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
     dl_step_phases_find(&phases, trace, line);
     training->thread = operators.thread;
     training->passes = phases.passes;
+    training->mean_passes = phases.mean_passes;
     training->alternates = phases.alternates;
     training->known_steps = phases.known_steps;
     training->updated_steps = phases.updated_steps;

@@ -70,6 +70,7 @@ typedef struct dl_cpu_training {
     bool waits_for_loaders;            /* INPUT is the wait for data-loader processes */
     dl_cpu_collective *collectives;    /* [collective_count] by called_ns */
     size_t collective_count;
+    double mean_passes; /* see step_phases.h */
     size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
                     * accumulated; 1 if updates lie between them (alternating models), or if there
                     * are none */

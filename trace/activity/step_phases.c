@@ -1,5 +1,6 @@
 #include "trace/activity/step_phases.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,24 @@ static size_t count_passes(const search *s, const dl_activity_step *step, size_t
     return passes;
 }
 
+/* Minimum fraction of the steps with the most usual number of passes at which other numbers are
+ * exceptions, such as a truncated last step. */
+#define USUAL_PASSES_MIN 0.75
+
+static void take_passes(dl_step_phases *phases, size_t *passes, size_t count)
+{
+    double sum = 0;
+    size_t alike = 0;
+    phases->passes = count > 0 ? dl_most_usual(passes, count) : 1;
+    for (size_t i = 0; i < count; i++) {
+        sum += (double)passes[i];
+        alike += passes[i] == phases->passes;
+    }
+    phases->mean_passes = count > 0 ? sum / (double)count : 1;
+    if ((double)alike < USUAL_PASSES_MIN * (double)count)
+        phases->passes = (size_t)lround(phases->mean_passes);
+}
+
 static bool is_updated(const search *s, const dl_activity_step *step)
 {
     for (size_t w = step->first; w < step->first + step->count; w++)
@@ -196,7 +215,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
         passes[kept] = count_passes(&s, step, &alternating);
         kept += passes[kept] > 0;
     }
-    phases->passes = kept > 0 ? dl_most_usual(passes, kept) : 1;
+    take_passes(phases, passes, kept);
     phases->alternates = 2 * alternating > phases->known_steps;
     free(passes);
     free(s.in_step);

@@ -34,8 +34,9 @@ typedef struct dl_step_phases {
     uint8_t *roles;     /* [line.work_count] dl_work_role, or-ed; 0 outside of regular steps */
     size_t known_steps; /* number of regular steps in which phases are distinguished */
     size_t updated_steps; /* those of known_steps that contain work of an optimizer's update */
+    double mean_passes;   /* mean number of forward passes of these */
     size_t passes;        /* forward passes in most of these: micro-batches whose gradients are
-                         * accumulated; 1 if an update lies between two passes, or unknown */
+                         * accumulated; without such a majority the rounded mean; 1 if an update lies between two passes, or unknown */
     bool alternates;      /* an update lies between two passes of most of these steps: several
                            * optimizers, as in a GAN */
 } dl_step_phases;
