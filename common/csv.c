@@ -161,8 +161,8 @@ static dl_status read_names(dl_csv *csv, csv_source *source)
     const char *other = row.count == 1 ? strpbrk(row.cells[0], ";\t") : NULL;
     if (status == DL_OK && other != NULL)
         status = fail_at(source, line,
-                         *other == ';' ? "the columns are separated by ';': want commas"
-                                       : "the columns are separated by tabs: want commas");
+                         *other == ';' ? "the columns are separated by ';' instead of commas"
+                                       : "the columns are separated by tabs instead of commas");
     if (status != DL_OK) {
         free_row(&row);
         return status;

@@ -378,7 +378,7 @@ static dl_status check_collectives(const dl_costs *costs, const dl_ini *ini, dl_
         char section[64];
         const dl_collective_cost *c = &costs->collectives[i];
         if (c->count >= 2) continue;
-        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "%s: want two sizes or more",
+        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "%s: at least two sizes are required",
                                dl_costs_section_text(section, sizeof section, c));
     }
     return DL_OK;

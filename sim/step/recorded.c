@@ -138,7 +138,7 @@ static dl_status add_row(reading *r, dl_error *err)
     for (size_t i = 0; rows[i] != NULL; i++)
         if (strcmp(name, rows[i]) == 0) return adds[i](r, err);
     return dl_error_set_at(err, DL_ERR_NAME, r->csv->path, r->csv->lines[r->row],
-                           "a row '%.40s': want batch, update, lane, task, edge, ready or end",
+                           "unknown row '%.40s'; known: batch, update, lane, task, edge, ready, end",
                            name);
 }
 

@@ -465,7 +465,7 @@ static void test_columns_have_synonyms(void **state)
     dl_table_rows_free(&rows);
     dl_scenario_free(&scenario);
     fails("workers;batch;samples/s\n1;16;5000\n", "per_worker_ns", DL_ERR_PARSE,
-          "the columns are separated by ';': want commas");
+          "the columns are separated by ';' instead of commas");
     fails("workers,batch,samples/s,throughput_per_s\n1,16,5,5\n", "per_worker_ns", DL_ERR_DATA,
           "the columns samples/s and throughput_per_s mean the same");
     write_scenario_of(KNOWN TRUE_OP TRUE_DISPATCH, "mode = none, average\ninterval = 1, 16\n");

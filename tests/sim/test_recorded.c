@@ -56,7 +56,7 @@ static void test_refuses(void **state)
         {"step_2,lane\nbatch,1\n", DL_ERR_PARSE, 1, "step_1"},
         {"step_1,lane\nbatch,1\n", DL_ERR_PARSE, 1, "no column 'work_ns'"},
         {HEAD "batch,,,,,,,,0\n", DL_ERR_RANGE, 2, "at least one sample"},
-        {HEAD "kernel,,,,,,,,0\n", DL_ERR_NAME, 2, "a row 'kernel'"},
+        {HEAD "kernel,,,,,,,,0\n", DL_ERR_NAME, 2, "unknown row 'kernel'"},
         {HEAD "task,0,1,0,0,,,,\n", DL_ERR_DATA, 2, "before any lane"},
         {HEAD "lane,,,,,,,,2\n", DL_ERR_RANGE, 2, "value = '2'"},
         {HEAD "lane,,,,,,,,1\ntask,1,1,0,0,,,,\n", DL_ERR_RANGE, 3, "lane = '1'"},
