@@ -12,8 +12,10 @@
 
 #define GPUS_OF_A_SOCKET 4
 #define GPUS_OF_A_BOX 16 /* maximum of a box; a rack has more */
-/* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell. */
+/* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell; memory of all Grace 18.4 TB/s, and 512 GB/s
+ * of one in the GH200 data sheet. */
 #define GPUS_OF_A_GRACE 2
+#define GRACE_MEMORY_RATE "512GB/s, catalogue"
 
 /* NVLink bridges: fraction of the data sheet's rate that all-reduces of two GPUs reach, with its
  * bounds; copies reach 94 %. */
@@ -58,11 +60,27 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
-/* Returns the number of processors: two for more than four GPUs, one for each two GPUs of a rack,
- * else one. */
-static int sockets_of(const dl_wanted_nodes *kind)
+/* Whether NVLink-C2C joins a part's GPUs to their processor. */
+static bool has_c2c(const dl_machine_tables *t, const dl_wanted_gpus *part)
 {
-    if (kind->gpus > GPUS_OF_A_BOX) return (int)(kind->gpus / GPUS_OF_A_GRACE);
+    const char *bus = dl_machine_cell(&t->gpus, (size_t)part->gpu, "bus");
+    return strncmp(bus, DL_MACHINE_C2C, strlen(DL_MACHINE_C2C)) == 0;
+}
+
+/* Whether NVLink-C2C joins all GPUs of a node to their processors, which are Graces. */
+static bool is_grace(const dl_machine_tables *t, const dl_wanted_nodes *kind)
+{
+    for (int p = 0; p < kind->part_count; p++)
+        if (!has_c2c(t, &kind->parts[p])) return false;
+    return true;
+}
+
+/* Returns the number of processors: one for each two GPUs of a Grace or of a rack; else two for
+ * more than four GPUs. */
+static int sockets_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
+{
+    if (is_grace(t, kind) || kind->gpus > GPUS_OF_A_BOX)
+        return (int)((kind->gpus + GPUS_OF_A_GRACE - 1) / GPUS_OF_A_GRACE);
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
@@ -348,13 +366,6 @@ static size_t bus_of(const dl_machine_tables *t, const dl_wanted_machine *w,
     return (size_t)(dl_machine_find_bus(name) - dl_machine_buses);
 }
 
-/* Whether NVLink-C2C joins a part's GPUs to their processor. */
-static bool has_c2c(const dl_machine_tables *t, const dl_wanted_gpus *part)
-{
-    const char *bus = dl_machine_cell(&t->gpus, (size_t)part->gpu, "bus");
-    return strncmp(bus, DL_MACHINE_C2C, strlen(DL_MACHINE_C2C)) == 0;
-}
-
 /* Returns the newest bus of a node. */
 static const dl_machine_bus *newest_bus(const writer *to)
 {
@@ -426,7 +437,7 @@ static void write_head(const writer *to, const char *name)
     const dl_csv *instances = &to->t->instances;
     const bool made = to->w->instance < 0;
     const size_t row = made ? 0 : (size_t)to->w->instance;
-    const int sockets = sockets_of(to->kind);
+    const int sockets = sockets_of(to->t, to->kind);
     long nodes = 0;
     for (int k = 0; k < to->w->kind_count; k++)
         nodes += to->w->kinds[k].nodes;
@@ -453,7 +464,7 @@ static void write_kind(writer *to)
     const dl_csv *instances = &to->t->instances;
     const bool made = to->w->instance < 0;
     const size_t row = made ? 0 : (size_t)to->w->instance;
-    const int sockets = sockets_of(to->kind);
+    const int sockets = sockets_of(to->t, to->kind);
     const dl_machine_bus *bus = newest_bus(to);
     const char *socket_link = NULL;
     if (sockets > 1) {
@@ -462,7 +473,7 @@ static void write_kind(writer *to)
             dl_format("bytes_per_s = %s\nlatency_ns = 0.5us, assumed\n", bus->socket_link));
     }
     fprintf(to->out, "\n[host%s]\nsockets = %d\nmemory_bytes_per_s = %s\n", to->of, sockets,
-            bus->memory_rate);
+            is_grace(to->t, to->kind) ? GRACE_MEMORY_RATE : bus->memory_rate);
     if (!to->kind->infiniband && port_count(to) > 0)
         fputs("server_bytes_per_s = " SERVER_RATE "\nsource = " SERVER_SOURCE "\n", to->out);
     if (sockets > 1) fprintf(to->out, "socket_link = %s\n", socket_link);

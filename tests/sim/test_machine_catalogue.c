@@ -290,8 +290,8 @@ static void a_rack_is_one_domain(void **state)
     dl_machine_free(&m);
 }
 
-/* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions; its ports are
- * on PCIe. */
+/* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions, and its memory
+ * of 512 GB/s; its ports are on PCIe. */
 static void gpus_of_a_grace_are_on_c2c(void **state)
 {
     (void)state;
@@ -303,6 +303,8 @@ static void gpus_of_a_grace_are_on_c2c(void **state)
         assert_string_equal(c2c->name, "c2c");
         assert_true(near_scaled(c2c->bytes_per_s.value, 900e9 / 2 / 2, 0, 1e-12));
         assert_string_equal(m.classes[m.kinds[0].nics[0].link].name, names[i][1]);
+        assert_int_equal(m.kinds[0].sockets, m.kinds[0].gpu_count / 2);
+        assert_true(near_scaled(m.kinds[0].memory_bytes_per_s.value, 512e9, 0, 0));
         dl_machine_free(&m);
     }
 }
