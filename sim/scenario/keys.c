@@ -244,8 +244,8 @@ static const dl_key rows[] = {
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
      .help = "arithmetic of matrix products. fp16, bf16: also the type of activations "
-             "(autocast); fp8: linear layers of a transformer's blocks in fp8, the rest in bf16 "
-             "(Transformer Engine); auto: bf16 for transformers, tf32 for convolutions, if all "
+             "(autocast); fp8, nvfp4: linear layers of a transformer's blocks in it, the rest in "
+             "bf16 (Transformer Engine); auto: bf16 for transformers, tf32 for convolutions, if all "
              "GPUs have it, else fp32. Exchange is in fp32 unless sharded"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .help = "optimizer. auto: momentum for images, adam for "
