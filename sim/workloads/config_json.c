@@ -77,7 +77,8 @@ typedef struct config {
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions;
-    bool rms, gated, tied, tells_tied, experts, pair, windows;
+    bool rms, gated, tied, tells_tied, experts, pair, windows, softcap, nested;
+    int64_t pattern; /* layers of a period, the last of which has no window; 0: not given */
     char *type;
 } config;
 
@@ -100,6 +101,9 @@ static void take_member(void *user, const char *name, const char *value)
     c->experts |= is_number && number > 0 && strstr(name, "experts") != NULL;
     c->rms |= strcmp(name, "rms_norm_eps") == 0;
     c->windows |= strcmp(name, "use_sliding_window") == 0 && strcmp(value, "true") == 0;
+    c->nested |= strcmp(name, "text_config") == 0;
+    if (strcmp(name, "final_logit_softcapping") == 0) c->softcap = strcmp(value, "null") != 0;
+    if (strcmp(name, "sliding_window_pattern") == 0) c->pattern = number;
     c->pair |= strcmp(name, "is_encoder_decoder") == 0 && strcmp(value, "true") == 0;
     if (strcmp(name, "max_position_embeddings") == 0 || strcmp(name, "n_positions") == 0)
         c->positions = number;
@@ -118,9 +122,10 @@ static void take_member(void *user, const char *name, const char *value)
 static const char *like(const config *c)
 {
     static const char *const types[][2] = {
-        {"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "llama"},
-        {"qwen3", "llama"}, {"phi3", "llama"},    {"granite", "llama"},
-        {"gemma", "llama"}, {"gpt2", "gpt2"},     {"bert", "bert_base"},
+        {"llama", "llama"},       {"mistral", "llama"}, {"qwen2", "llama"},   {"qwen3", "llama"},
+        {"phi3", "llama"},        {"granite", "llama"}, {"gemma", "llama"},   {"gemma2", "llama"},
+        {"gemma3_text", "llama"}, {"olmo2", "llama"},   {"smollm3", "llama"}, {"gpt2", "gpt2"},
+        {"bert", "bert_base"},
     };
     if (c->type == NULL) return c->rms ? "llama" : NULL;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
@@ -131,6 +136,12 @@ static const char *like(const config *c)
 static dl_status refuse(const config *c, const char *path, dl_error *err)
 {
     const char *type = c->type != NULL ? c->type : "no model_type";
+    if (c->nested) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "%s: %s: models of text and images are not simulated; give what is in "
+                            "text_config as a file",
+                            path, type);
+    }
     if (c->experts) {
         return dl_error_set(err, DL_ERR_NAME, "%s: %s: mixtures of experts are not simulated", path,
                             type);
@@ -146,26 +157,27 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
             "write use_sliding_window false for none, transformer:window=.. for all",
             path, type);
     }
-    if (like(c) == NULL && strncmp(type, "gemma", 5) == 0) {
-        return dl_error_set(err, DL_ERR_NAME,
-                            "%s: %s: only gemma, the first, is known: norms behind attention and "
-                            "feed-forward, and windows in some of the layers, are not simulated",
-                            path, type);
-    }
     if (like(c) == NULL) {
         return dl_error_set(err, DL_ERR_NAME,
                             "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
-                            "granite, gemma, gpt2 and bert; write transformer:layers=..,width=..",
+                            "granite, gemma, gemma2, gemma3_text, olmo2, smollm3, gpt2 and bert; "
+                            "write transformer:layers=..,width=..",
                             path, type);
     }
     return DL_OK;
 }
 
-/* Whether all layers of this type of model use sliding_window. Other types ignore it or, with
- * use_sliding_window, use it in some of their layers. */
+static bool is_type(const config *c, const char *type)
+{
+    return c->type != NULL && strcmp(c->type, type) == 0;
+}
+
+/* Whether all or, of Gemma, some layers of this type of model use sliding_window. Other types
+ * ignore it or, with use_sliding_window, use it in some of their layers. */
 static bool has_window(const config *c)
 {
-    return c->type == NULL || strcmp(c->type, "mistral") == 0 || strcmp(c->type, "phi3") == 0;
+    return c->type == NULL || is_type(c, "mistral") || is_type(c, "phi3") || is_type(c, "gemma2") ||
+           is_type(c, "gemma3_text");
 }
 
 static int key_called(const config *c, const char *name)
@@ -192,9 +204,17 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
         values[sequence] = c->positions < SAMPLE_TOKENS_MAX ? c->positions : SAMPLE_TOKENS_MAX;
         if (values[positions] > 0) values[positions] = c->positions;
     }
-    /* GemmaConfig ties them unless told otherwise. */
-    const bool gemma = c->type != NULL && strcmp(c->type, "gemma") == 0;
-    if (c->tells_tied || gemma) values[key_called(c, "tied")] = !c->tells_tied || c->tied;
+    /* These types tie them unless told otherwise. */
+    const bool ties =
+        (c->type != NULL && strncmp(c->type, "gemma", 5) == 0) || is_type(c, "smollm3");
+    if (c->tells_tied || ties) values[key_called(c, "tied")] = !c->tells_tied || c->tied;
+    if (is_type(c, "gemma2") || is_type(c, "gemma3_text")) {
+        const int64_t usual = is_type(c, "gemma2") ? 2 : 6; /* Gemma2Config, Gemma3TextConfig */
+        values[key_called(c, "post_norms")] = 1;
+        values[key_called(c, "softcap")] = c->softcap;
+        if (values[key_called(c, "window")] > 0)
+            values[key_called(c, "full_every")] = c->pattern > 0 ? c->pattern : usual;
+    }
     return DL_OK;
 }
 

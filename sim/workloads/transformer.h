@@ -38,6 +38,7 @@ typedef struct dl_transformer {
     int64_t targets;    /* bit set of the matrices with an adapter */
     double packed_bits; /* bits of a frozen weight of a block's linear layers; 0: not packed */
     int recompute, loss, blocks;
+    int full_every;         /* blocks n, 2 n, .. have no window; 0: all have it */
     bool joined;            /* queries, keys and values are one product, as in GPT-2 */
     bool plain;             /* attention is not fused */
     dl_attention attention; /* kind of fused attention */
@@ -46,6 +47,8 @@ typedef struct dl_transformer {
     bool by_tokens;         /* sequence parallelism */
     bool within;            /* products accumulate into the sums of gradients themselves */
     bool eight_inside;      /* the activation saves its inputs in 8 bits in fp8 */
+    bool post_norms;        /* norms of the results of attention and feed-forward too */
+    bool softcap;           /* a tanh on the scores of words */
     bool bias, gated, causal, tied, rms, dropout;
 } dl_transformer;
 

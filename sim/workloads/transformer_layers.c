@@ -483,12 +483,14 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     const int behind = layer->forward.count;
     if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
     add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);
+    if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
     add_norm(layer, s, gates);
     add_linear(layer, s, s->width, s->inside * gates, gates, s->gated ? GATE_PROJ : UP_PROJ,
                LINEAR_FC1, stream);
     add_activation(layer, s);
     add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
+    if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
     layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Also saved: queries, keys and values, and attention's result. */
@@ -563,6 +565,11 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
     add_product(layer, &plain, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1);
     layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
     layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
+    if (s->softcap) { /* a factor, tanh, a factor (modeling_gemma2.py); tanh saves its result */
+        add_elementwise(layer, (s->fused ? 2 : 6) * scores, (s->fused ? 3 : 7) * scores,
+                        s->fused ? 1 : 3);
+        layer->kept_numbers += scores;
+    }
     if (s->loss == LOSS_FUSED) {
         add_elementwise(layer, scores, 2 * scores, 1);
     } else {
@@ -591,8 +598,13 @@ static void add_pooler(dl_architecture *architecture, const dl_transformer *s)
 void dl_transformer_add(dl_architecture *architecture, const dl_transformer *s)
 {
     add_embedding(architecture, s);
-    for (int b = 1; b <= s->blocks; b++)
-        add_block(architecture, s, dl_format("block%d", b));
+    dl_transformer full = *s; /* a block without a window */
+    full.seen = 0.5;
+    full.keys = s->tokens * s->context;
+    for (int b = 1; b <= s->blocks; b++) {
+        const bool is_full = s->full_every > 0 && b % s->full_every == 0;
+        add_block(architecture, is_full ? &full : s, dl_format("block%d", b));
+    }
     if (s->causal) {
         add_token_head(architecture, s);
     } else {

@@ -12,6 +12,7 @@ enum {
     FEED_FORWARD,
     SEQUENCE,
     WINDOW,
+    FULL_EVERY,
     VOCABULARY,
     POSITIONS,
     SEGMENTS,
@@ -19,8 +20,10 @@ enum {
     ATTENTION,
     GATED,
     NORM,
+    POST_NORMS,
     BIAS,
     TIED,
+    SOFTCAP,
     FUSE,
     DROPOUT,
     TENSOR,
@@ -66,6 +69,8 @@ static const dl_network_key keys[KEYS] = {
         {"window", NULL, 0, 1 << 24,
          "tokens to which each attends in fused attention, itself the last; 0: all before it",
          NULL},
+    [FULL_EVERY] = {"full_every", NULL, 0, 1000,
+                    "with a window: blocks n, 2 n, .. attend to all tokens; 0: none does", NULL},
     [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "different tokens", NULL},
     [POSITIONS] = {"positions", NULL, 0, 1 << 24, "learned positions; 0: rotary embedding", NULL},
     [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "learned segments", NULL},
@@ -81,8 +86,11 @@ static const dl_network_key keys[KEYS] = {
          NULL},
     [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)", NULL},
     [NORM] = {"norm", norms, 0, 0, "rms has no shift", NULL},
+    [POST_NORMS] = {"post_norms", no_yes, 0, 0,
+                    "norms of the results of attention and feed-forward too (Gemma 2)", NULL},
     [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products", NULL},
     [TIED] = {"tied", no_yes, 0, 0, "the head's weights are the embedding's", NULL},
+    [SOFTCAP] = {"softcap", no_yes, 0, 0, "the scores of words pass a tanh (Gemma 2)", NULL},
     [FUSE] = {"fused", no_yes, 0, 0,
               "yes: norms, rotation, gates in one kernel each, as compiled or in Megatron; no: as "
               "plain PyTorch runs them",
@@ -161,6 +169,10 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
                             "cp = %lld: attention = plain has all scores in one GPU's memory; "
                             "fused or cudnn",
                             (long long)context);
+    }
+    if (values[FULL_EVERY] > 0 && values[WINDOW] == 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "full_every = %lld: this needs a window",
+                            (long long)values[FULL_EVERY]);
     }
     if (values[WINDOW] > 0 && (context > 1 || values[KIND] == ENCODER)) {
         return dl_error_set(err, DL_ERR_RANGE, "window = %lld: not with %s",
@@ -276,6 +288,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .joined = !encoder && values[BIAS] == YES,
         .bias = values[BIAS] == YES,
         .gated = values[GATED] == YES,
+        .post_norms = values[POST_NORMS] == YES,
+        .softcap = values[SOFTCAP] == YES,
+        .full_every = (int)values[FULL_EVERY],
         .causal = !encoder,
         .tied = values[TIED] == YES,
         .plain = values[ATTENTION] == PLAIN,

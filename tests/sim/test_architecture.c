@@ -551,8 +551,12 @@ static void config_json_is_a_network(void **state)
          "mixtral: mixtures of experts are not simulated"},
         {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
         {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
-        {"{\"model_type\": \"gemma2\", \"rms_norm_eps\": 1e-6}", "gemma2: only gemma, the first"},
-        {"{\"model_type\": \"gemma3_text\", \"head_dim\": 256}", "windows in some of the layers"},
+        {"{\"model_type\": \"gemma3\", \"text_config\": {\"head_dim\": 256}}", "text and images"},
+        {"{\"model_type\": \"llama4\", \"text_config\": {}}", "text and images are not simulated"},
+        {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}", "mixtures of experts"},
+        {"{\"model_type\": \"gpt_oss\", \"num_local_experts\": 32}", "mixtures of experts"},
+        {"{\"model_type\": \"falcon\", \"multi_query\": true}", "falcon: the known types are"},
+        {"{\"model_type\": \"opt\", \"ffn_dim\": 3072}", "opt: the known types are"},
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
         {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
         {"{\"rms_norm_eps\": [1", "this is no JSON object"},
@@ -582,6 +586,96 @@ static void config_json_is_a_network(void **state)
     dl_architecture_free(&a);
     dl_architecture_free(&b);
     dl_architecture_free(&c);
+}
+
+/* The numbers are those of the parameters in the models' published weights. Norms of heads, and
+ * Qwen2's biases, are not counted: 0.01 % at most. Llama 3.2, Gemma and SmolLM3 share the
+ * embedding's weights, the last two by default; heads of Mistral Nemo, Qwen3 of 0.6 B and Gemma are
+ * not width / heads wide. */
+static void configs_have_the_published_parameters(void **state)
+{
+    static const struct {
+        const char *type;
+        int width, inside, layers, heads, kv, head, words;
+        const char *more;
+        double parameters;
+    } models[] = {
+        {"llama", 2048, 8192, 16, 32, 8, 64, 128256, ", \"tie_word_embeddings\": true", 1235814400},
+        {"llama", 3072, 8192, 28, 24, 8, 128, 128256, ", \"tie_word_embeddings\": true",
+         3212749824},
+        {"mistral", 5120, 14336, 40, 32, 8, 128, 131072, "", 12247782400},
+        {"mistral", 5120, 32768, 40, 32, 8, 128, 131072, "", 23572403200},
+        {"phi3", 3072, 8192, 32, 32, 32, 96, 32064, ", \"sliding_window\": 2047", 3821079552},
+        {"phi3", 5120, 17920, 40, 40, 10, 128, 100352, "", 14659507200},
+        {"qwen2", 3584, 18944, 28, 28, 4, 128, 152064, "", 7615616512},
+        {"qwen3", 1024, 3072, 28, 16, 8, 128, 151936, ", \"tie_word_embeddings\": true", 596049920},
+        {"smollm3", 2048, 11008, 36, 16, 4, 128, 128256, "", 3075098624},
+        {"olmo2", 4096, 11008, 32, 32, 32, 128, 100352, "", 7298617344},
+        {"gemma2", 2304, 9216, 26, 8, 4, 256, 256000, ", \"sliding_window\": 4096", 2614341888},
+        {"gemma2", 3584, 14336, 42, 16, 8, 256, 256000, ", \"sliding_window\": 4096", 9241705984},
+        {"gemma3_text", 1152, 6912, 26, 4, 1, 256, 262144, ", \"sliding_window\": 512", 999885952},
+    };
+    char path[] = "test_architecture_published.json";
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char *config = dl_format(
+            "{\"model_type\": \"%s\", \"hidden_size\": %d, \"intermediate_size\": %d, "
+            "\"num_hidden_layers\": %d, \"num_attention_heads\": %d, "
+            "\"num_key_value_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d%s}",
+            models[m].type, models[m].width, models[m].inside, models[m].layers, models[m].heads,
+            models[m].kv, models[m].head, models[m].words, models[m].more);
+        write_config(path, config);
+        dl_architecture a = make(path);
+        assert_true(
+            near_scaled((double)dl_architecture_parameters(&a), models[m].parameters, 0, 1e-4));
+        dl_architecture_free(&a);
+        free(config);
+    }
+    remove(path);
+}
+
+/* Gemma 2 has a window in every second layer, Gemma 3 in five of six: with a quarter of the tokens
+ * 7 / 32 of the scores, not half. Norms of results are two more with 2 numbers read and written
+ * each. A tanh on the scores of words reads and writes them, and saves its result. */
+static void gemma_has_windows_in_some_layers(void **state)
+{
+    static const char *const texts[] = {
+        "{\"model_type\": \"gemma2\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+        "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
+        "\"final_logit_softcapping\": 30.0}",
+        "{\"model_type\": \"gemma3_text\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+        "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
+        "\"final_logit_softcapping\": null}"};
+    char path[] = "test_architecture_gemma_windows.json";
+    (void)state;
+    for (int g = 0; g < 2; g++) {
+        write_config(path, texts[g]);
+        dl_architecture a = make("test_architecture_gemma_windows.json:sequence=1024,fused=yes");
+        dl_architecture plain = make("llama:width=64,heads=4,kv_heads=4,feed_forward=256,layers=1,"
+                                     "vocabulary=100,sequence=1024,fused=yes,tied=yes");
+        for (int b = 1; b <= 6; b++) {
+            const dl_layer_pass *pass = &a.layers[b].forward;
+            int p = 0;
+            while (pass->parts[p].attention == DL_ATTENTION_NOT)
+                p++;
+            const bool full = b % (g == 0 ? 2 : 6) == 0;
+            assert_true(near_scaled(pass->parts[p].flop,
+                                    4 * 1024.0 * 1024 * 64 * (full ? 0.5 : 7.0 / 32), 0, 1e-12));
+            assert_true(near_scaled(pass->parts[p].keys, full ? 1024 : 256, 0, 0));
+        }
+        assert_int_equal(a.layers[1].forward.count, plain.layers[1].forward.count + 2);
+        assert_int_equal(dl_layer_parameters(&a.layers[1]),
+                         dl_layer_parameters(&plain.layers[1]) + 2 * 64);
+        assert_true(near_scaled(a.layers[7].kept_numbers - plain.layers[2].kept_numbers,
+                                g == 0 ? 1024 * 100 : 0, 0, 0));
+        dl_architecture_free(&a);
+        dl_architecture_free(&plain);
+    }
+    remove(path);
+    dl_architecture none = {0};
+    dl_error error = {0};
+    assert_int_equal(dl_architecture_make(&none, "llama:full_every=2", &error), DL_ERR_RANGE);
+    assert_non_null(strstr(error.text, "full_every = 2: this needs a window"));
 }
 
 /* Gemma's heads are wider than width / heads (7B), and its head has the embedding's weights without
@@ -808,6 +902,8 @@ int main(void)
         cmocka_unit_test(adapters_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
+        cmocka_unit_test(configs_have_the_published_parameters),
+        cmocka_unit_test(gemma_has_windows_in_some_layers),
         cmocka_unit_test(gemma_has_its_parameters),
         cmocka_unit_test(windows_limit_attention),
         cmocka_unit_test(errors_name_what_is_near),
