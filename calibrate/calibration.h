@@ -84,7 +84,7 @@ void dl_operations_free(dl_operations *operations);
  * apply one gradient at a time); copies have no second factor. A different cache regime at distant
  * sizes thus does not bend the line where it is used. If all points have one size, latency is
  * assumed 0; if they have one number of vectors, or cannot tell reading from writing, read = write.
- * A note reports either. */
+ * A note reports each of these assumptions. */
 
 #define DL_COMM_VECTORS_AVERAGE 2
 #define DL_COMM_VECTORS_UPDATE 1
@@ -234,8 +234,8 @@ void dl_contention_fit_free(dl_contention_fit *fit);
 /* Variation of the step time around its expectation: factors in the order of each run.
  *
  *   1 copy     step time / fitted step time: the train runs of each batch size, and the bench's
- *              steps of one copy (not on a GPU) at the same batch size. The latter are left out
- *              if their mean factor deviates from the train runs' by more than
+ *              steps of one copy (not on a GPU) at the same batch size. The bench's steps are left
+ *              out if their mean factor deviates from the train runs' by more than
  *              DL_STEP_NOISE_AGREE_FRAC, as they then measure something else
  *   k copies   step time / (fitted step time x sharing): the bench's steps of k concurrent copies,
  *              2 <= k <= cores, for each trained batch size. Cores differ from one another for
@@ -243,8 +243,8 @@ void dl_contention_fit_free(dl_contention_fit *fit);
  *              a GPU, with any k: the time of their operations there / (fitted time x k x
  *              sharing); some streams get a larger share than others for many steps
  *
- * Resampling requires intact runs and neighbours, so consecutive steps are kept for each copy of
- * each run; if there are too many in all, at most an equal number of each, from its middle. */
+ * Resampling requires unbroken series, so consecutive steps are kept for each copy of each run. If
+ * there are too many steps in all, at most an equal number per series is kept, from its middle. */
 
 #define DL_STEP_NOISE_AGREE_FRAC 0.02
 

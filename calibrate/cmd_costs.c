@@ -116,8 +116,8 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
                            "of a convolution, embedding or linear layer");
 }
 
-/* Sets the batch from the shapes in the trace unless it is `given` by the user; notes a given batch
- * that contradicts the shapes. */
+/* Sets the batch, unless it is `given` by the user, to the samples of a pass as the trace's shapes
+ * show them, times the passes of a step. Notes a given batch that contradicts the shapes. */
 static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t given, dl_notes *notes)
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
@@ -193,7 +193,7 @@ static dl_status check_updates(const dl_step_costs *costs, const char *path, dl_
 }
 
 /* Checks that a step has a forward pass, a backward pass and an update, as in training, none of
- * which takes more than PASS_FRAC_MAX of their time. */
+ * which takes more than PASS_FRAC_MAX of the total time of the three. */
 static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     static const char *const names[] = {"forward pass", "backward pass", "update"};
@@ -529,7 +529,7 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
     dl_gpu_model known = {0};
     const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
-    /* More GPUs than one box has require several boxes, whose network is unknown. */
+    /* More GPUs than fit in one box require several boxes, whose network is unknown. */
     const char *network = ranks > USUAL_BOX ? "@NETWORK" : "";
     char *usual = known.name != NULL ? dl_machine_usual(known.name, USUAL_BOX) : NULL;
     char *machine = costs->cores > 0 ? dl_strdup("")

@@ -97,8 +97,8 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
     return status;
 }
 
-/* Makes each collective end simultaneously on all ranks; it takes its recorded time from its last
- * rank's start to its end. */
+/* Makes each collective end simultaneously on all ranks. Its duration is the recorded time from the
+ * last rank's start to the end of the collective. */
 static void join_collectives(dl_replay_run *run)
 {
     dl_instances instances = {0};

@@ -86,7 +86,7 @@ static dl_status take_pair(const settings *set, const dl_text_list *tables, size
     return dl_error_set(err, DL_ERR_USAGE, "--output is needed for each of %zu scenarios", count);
 }
 
-/* Reads the scenario to find the files that it names; its table is the default table. */
+/* Reads the scenario to find the files that it names. The table that it names is the default. */
 static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
 {
     dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
@@ -98,8 +98,8 @@ static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
     return DL_OK;
 }
 
-/* Checks before the search, which may take long, that outputs are writable and no inputs, and that
- * each scenario has a table. */
+/* Checks before the search, which may take long, that outputs are writable and are not inputs, and
+ * that each scenario has a table. */
 static dl_status check_files(const settings *set, const pair *pairs, size_t count, dl_error *err)
 {
     enum { INPUTS = 6 };

@@ -66,8 +66,8 @@ typedef struct dl_shapes {
 } dl_shapes;
 
 /* Fits `shapes`, which must be zeroed, to the trace, which must outlive it. Returns DL_ERR_DATA if
- * it is not such a trace, has fewer than four spread shapes of a pass, or gives no rate of data
- * movement. Release with dl_shapes_free. */
+ * the trace is not of dlprof bench shapes, has fewer than four spread shapes of a pass, or gives no
+ * rate of data movement. Release with dl_shapes_free. */
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err) DL_MUST_CHECK;
 void dl_shapes_free(dl_shapes *shapes);
 

@@ -55,8 +55,9 @@ static bool is_whole(const dl_copies_run *run)
     return seen == (size_t)run->copies;
 }
 
-/* Adds one run per bench trace with such runs, regardless of its number of rounds, so that a noise
- * run and a run of dl_exchange_runs_fit that were measured together have the same index. */
+/* Adds one run if the bench trace has runs of the set's copies and batch, however many rounds it
+ * has. A noise run and a run of dl_exchange_runs_fit that were measured together thus have the same
+ * index. */
 static void add_bench(gathered *all, const dl_bench_trace *bench, double expected_ns)
 {
     size_t count;

@@ -86,9 +86,9 @@ const char *dl_ini_text_line(const char *text, const char *section, const char *
 /* Returns the key's value without comment and blanks, as a new string; NULL if there is none. */
 char *dl_ini_text_value(const char *text, const char *section, const char *key);
 
-/* Sets the key to `value`, which must not contain a line end: in the key's line, whose comment
- * is lost; else in a new line at the end of the last such section; else in a new section at the
- * end. */
+/* Sets the key to `value`, which must not contain a line end: in the key's line, whose comment is
+ * lost; else in a new line at the end of the last section of this name; else in a new section at
+ * the end of the text. */
 void dl_ini_text_set(char **text, const char *section, const char *key, const char *value);
 
 /* Removes the key's line, if it exists; keeps the section's line. */

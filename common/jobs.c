@@ -11,8 +11,8 @@
 #include "common/units.h"
 
 #define PORTION_S 0.05 /* duration of a batch of jobs per thread, in s */
-/* maximum number of ranges in a message, so that it is short enough to be sent without waiting for
- * its receiver */
+/* Maximum number of ranges in a message, so that it is short enough to be sent without waiting for
+ * its receiver. */
 #define RANGES_MAX 128
 #define RESULTS_EVERY_NS (50 * DL_NS_PER_S / 1000)
 #define RESULTS_BYTES ((size_t)1 << 20)

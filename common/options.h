@@ -24,9 +24,8 @@ typedef enum dl_option_type {
     DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
     DL_OPTION_REGEX,  /* const char **    extended regular expression (regex.h); borrowed */
     DL_OPTION_CHOICE, /* int *            index into choices[] */
-    DL_OPTION_KIND,   /* int * 0: not given; else 1 + index into choices[]; without an argument the
-                       * first choice. The argument follows '=', or is the next text if that is a
-                       * choice */
+    DL_OPTION_KIND,   /* int * 0: not given; else 1 + index into choices[], 1 without an argument.
+                       * The argument follows '=', or is the next text if that is a choice */
     DL_OPTION_LIST    /* dl_text_list *   may be repeated; borrowed from argv */
 } dl_option_type;
 

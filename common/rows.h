@@ -36,8 +36,8 @@ void dl_rows_begin(dl_rows *rows, const char *name, const char *title);
  * CSV are written immediately. */
 void dl_rows_add(dl_rows *rows, const char *format, ...) DL_PRINTF(2, 3);
 
-/* Ends the table. Text is printed now, by dl_columns_print, unless there are no rows; if `most` is
- * not 0, "and N more" replaces the rows from index `most`. */
+/* Ends the table. Text is printed by this call, with dl_columns_print, unless there are no rows; if
+ * `most` is not 0, "and N more" replaces the rows from index `most`. */
 void dl_rows_end(dl_rows *rows, size_t most);
 
 #endif

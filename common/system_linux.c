@@ -15,8 +15,9 @@
 
 const clockid_t dl_system_thread_clock = CLOCK_THREAD_CPUTIME_ID;
 
-/* Returns the process's affinity mask for up to *cpus cores, grown until the kernel accepts it (it
- * rejects masks smaller than its own); NULL if it never does. Release with CPU_FREE. */
+/* Returns the process's affinity mask, with room for *cpus cores. Doubles the room until the kernel
+ * accepts the mask (it rejects masks smaller than its own); NULL if it never does. Release with
+ * CPU_FREE. */
 static cpu_set_t *read_affinity(int *cpus)
 {
     for (*cpus = CPU_SETSIZE; *cpus <= 1 << 20; *cpus *= 2) {

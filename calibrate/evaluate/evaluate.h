@@ -2,8 +2,9 @@
  * simulator's errors. Each model gives the step time of a row with n workers on k nodes and b
  * samples per worker.
  *
- *   linear       time of one worker for b samples, from the fit's rows of one worker (linear
- *                between neighbours in b, extrapolated from the outer two): speedup n
+ *   linear       the step time of one worker for b samples, from the fit's rows of one worker
+ *                (linear between neighbours in b, extrapolated from the outer two), which is a
+ *                speedup of n
  *   bytes        linear, plus 2 (n - 1) / n x parameter bytes over the rate of the slowest link
  *                between neighbours in the machine file
  *   pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its

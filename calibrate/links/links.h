@@ -177,7 +177,7 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
 
 /* Least relative standard deviation assumed between repeated measurements of a printed mean of 20
  * calls. Ten columns of nccl-tests logs (8 A100) repeat one size, 0 bytes: the deviation is 0.2 to
- * 1.8 % in the four with five repetitions, 0.4 to 5.4 % in the six with two. */
+ * 1.8 % in the four columns with five repetitions, 0.4 to 5.4 % in the six columns with two. */
 #define DL_LINK_REPEAT_FRAC 0.01
 
 /* Maximum number of sizes of a series. A fit of n sizes considers a line for each of n (n - 1) / 2
@@ -209,9 +209,9 @@ typedef struct dl_link_fit {
      * extends beyond the last. */
     dl_link_vertex *vertices;
     size_t vertex_count;
-    bool *outlier;    /* [points] weight 0, or a time above the next size's by more than the noise
-                       * explains while the next size is not too fast, or itself too fast after the
-                       * previous size */
+    bool *outlier;    /* [count] true for a size of weight 0, for one that is slower than the next
+                       * size by more than the noise explains, unless the next size is too fast, and
+                       * for one that is itself too fast after the previous size */
     double *residual; /* [points] fitted / measured - 1 */
     size_t count;     /* number of points */
     double rms_frac;  /* root mean square of the residuals without outliers */
@@ -269,8 +269,9 @@ typedef struct dl_link_scaling {
     double left_out_mean, left_out_max, last_mean;
 } dl_link_scaling;
 
-/* Returns the time at `count` nodes or ranks with its error: last_mean, times ln(count / largest) /
- * ln(largest / second largest) if that exceeds 1. Requires size < sizes and count >= 1. */
+/* Returns the time at `count` nodes or ranks. Its error is the time times last_mean, multiplied by
+ * ln(count / largest) / ln(largest / second largest) if that exceeds 1. Requires size < sizes and
+ * count >= 1. */
 dl_link_vertex dl_link_scaling_at(const dl_link_scaling *scaling, size_t size, int count);
 const char *dl_link_law_name(int law);
 void dl_link_scaling_free(dl_link_scaling *scaling);

@@ -530,8 +530,8 @@ static dl_status take_row(dl_link_data *data, nccl_state *s, dl_link_log *row, d
     return status;
 }
 
-/* Reads "# nThread 1 nGpus 8 ...", which gives the ranks of a process of the last command; their
- * total holds if no line lists the ranks. */
+/* Reads "# nThread 1 nGpus 8 ...": the product is the number of ranks per process. Multiplied by
+ * the processes of the last command, it is the total number of ranks if no line lists the ranks. */
 static void take_settings(nccl_state *s, const dl_link_log *log)
 {
     long count = 1;

@@ -82,10 +82,10 @@ void dl_transfer_free(dl_transfer *transfer);
  * run, to test whether the model of a step holds with different communication.
  *
  * A modelled collective takes its transfer time (dl_transfer) and waits for later peers. One rank's
- * trace does not give the peers' arrival, so the lateness is taken from other steps: a step's
- * collectives, in order, get the latenesses of another regular step's, for each of the other steps
- * (at most 16) in turn, and the results are averaged. No step is thus predicted from its own
- * latenesses.
+ * trace does not give the peers' arrival, so the lateness is taken from other steps: the
+ * collectives of a step, in order, get the latenesses of the collectives of another regular step.
+ * This is done for each of the other steps (at most 16) in turn, and the results are averaged. No
+ * step is thus predicted from its own latenesses.
  *
  *   lateness = recorded duration - transfer, at least 0; the whole duration if the size is unknown
  *
@@ -133,9 +133,10 @@ typedef struct dl_multi_rank {
     int64_t worst_end_ns; /* largest absolute value over all instances */
 } dl_multi_rank;
 
-/* Gives the instances to the run's graph as groups, which it keeps, replays it, and compares;
- * `multi` must be zeroed. Requires at least two ranks on a common clock. Returns DL_ERR_DATA if the
- * ranks have no collective in common, and the errors of dl_replay_simulate. */
+/* Adds the instances to the run's graph as groups, which remain in the graph, replays the graph,
+ * and compares the recorded and replayed ends; `multi` must be zeroed. Requires at least two ranks
+ * on a common clock. Returns DL_ERR_DATA if the ranks have no collective in common, and the errors
+ * of dl_replay_simulate. */
 dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
                                const dl_instances *instances, dl_error *err) DL_MUST_CHECK;
 void dl_multi_rank_free(dl_multi_rank *multi);

@@ -49,7 +49,7 @@ static size_t operators_of(const dl_cpu_step *step)
     return count;
 }
 
-/* Returns the regular steps without interrupted ones; the caller frees the array. Notes those. */
+/* Returns the regular steps except interrupted ones, which it notes. The caller frees the array. */
 static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, size_t *count,
                                        dl_notes *notes)
 {
@@ -139,8 +139,9 @@ static double reduced_bytes(const dl_cpu_collective *of)
  * of the gradients; a loss or a counter is reduced too. */
 #define GRADIENTS_DIFFER_MAX 0.05
 
-/* Returns whether no step reduces gradients during its backward pass, but each all-reduces as many
- * bytes elsewhere as a pass adds: a program's own loop over its parameters. */
+/* Returns whether no regular step reduces gradients during its backward pass, but each reduces
+ * outside of it about as many bytes as a backward pass adds, as a program's own loop over its
+ * parameters does. */
 static bool reduces_after(const dl_cpu_training *cpu)
 {
     if (!(cpu->gradient_bytes > 0)) return false;
@@ -394,13 +395,14 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                  operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
 }
 
-/* Maximum fraction of a step's time in waits at which the profiler's overhead can be distinguished
- * from the waits, and of the shortest input at which its batch was ready. */
+/* Maximum fraction of a step's time that steps wait on average, for the profiler's overhead to be
+ * distinguished from the waits; and maximum fraction that the shortest input takes if its batch was
+ * ready. */
 #define WAITING_FRAC_MAX 0.05
 
-/* Plausible limits of steps without the profiler over steps with it; outside them, other programs
- * must have changed the times in between. A profiler does not shorten a step; it doubles a step of
- * very small operators. */
+/* Plausible limits of the ratio of a step's time without the profiler to its time with it. A ratio
+ * beyond them is due to other programs that changed the times in between. A profiler does not
+ * shorten a step; it doubles a step of very small operators. */
 #define PROFILED_FASTER_MAX 1.1
 #define PROFILED_SLOWER_MAX 0.4
 
@@ -442,7 +444,7 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
-/* Coefficient of variation of steps of varying work from which a note says so. */
+/* Minimum coefficient of variation of the step time for a note that the work of a step varies. */
 #define VARIES_MIN 0.1
 
 static void note_varying(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)

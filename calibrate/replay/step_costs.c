@@ -174,14 +174,15 @@ static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
     return span;
 }
 
-/* Mean device time, in ns, of all regular steps except one that is the trace's first entry: from
- * the end of the preceding entry's work to the end of the step's own work. Starts do not delimit
- * steps, because unconstrained operations, such as copies of the next input, may start at any
- * time. */
+/* Mean device time, in ns, of all regular steps except one at the start of the trace: from the end
+ * of the work of the preceding step or other part to the end of the step's own work. Starts do not
+ * delimit steps, because unconstrained operations, such as copies of the next input, may start at
+ * any time. */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
-    /* The only regular step may be the trace's first part; it is then timed from its own start. */
+    /* The only regular step may be at the start of the trace; it is then timed from its own
+     * start. */
     const bool only = t->line->regular_count == 1;
     int64_t before_ns = only ? works_of(t, &t->line->steps[0], times).start_ns : 0;
     for (size_t s = 0; s < t->line->count; s++) {
@@ -630,8 +631,8 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
 }
 
 /* Sets the host's part of a step and its external waits. The host's work is the mean over the steps
- * that nothing interrupted. The waits
- * are the mean, since a loader that stalls every few steps causes few but long ones. */
+ * that nothing interrupted. The waits are the mean over all timed steps, since a loader that stalls
+ * every few steps causes few but long waits. */
 static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_threads;

@@ -162,7 +162,7 @@ typedef struct dl_step_costs {
     double mean_passes; /* of its regular steps, see trace/activity/step_phases.h */
     size_t passes;      /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
-    size_t steps; /* number of steps with known times, of which step_ns is the mean; device_ns is
+    size_t steps; /* number of steps with known times, of which step_ns is the mean. device_ns is
                    * the mean device time of a step (above); on cores, the mean step without
                    * waits */
     double step_ns, device_ns;
@@ -235,9 +235,9 @@ void dl_step_costs_free(dl_step_costs *costs);
 
 /* Collectives of a step's sharded state. */
 typedef struct dl_sharding {
-    uint32_t ranks;                     /* that divide it, >= 2 */
+    uint32_t ranks;                     /* number of ranks that divide the state, >= 2 */
     double scatter_calls, gather_calls; /* reduce-scatters and all-gathers per step */
-    double gathered_bytes;              /* per step, of all ranks' parts */
+    double gathered_bytes;              /* bytes of all ranks' parts gathered per step */
     double before_frac; /* fraction of the gathers before the first reduce-scatter */
 } dl_sharding;
 

@@ -83,9 +83,9 @@
  * The column `placement` (sim/platform/placement.h) may replace workers; it lists the row's own
  * GPUs.
  *
- * The columns are those of sim/report/measured.h (staleness, its standard errors, steps, seed and
- * note are ignored here). A row's value is throughput_per_s or step_s, or the word `error` for a
- * failed run; the report shows such a row, but the fit does not use it.
+ * The columns are those of sim/report/measured.h (staleness, standard errors, steps, seed and note
+ * are ignored here). A row's value is throughput_per_s or step_s, or the word `error` for a failed
+ * run; the report shows such a row, but the fit does not use it.
  *
  * A row need not be a point that the scenario sweeps: it gives workers and batch; the rest (mode,
  * options, cores) comes from the scenario's point with the row's keys, which must be unique. If the

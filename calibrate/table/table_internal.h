@@ -34,9 +34,9 @@ typedef struct dl_table_model {
     double *weight; /* [row_count] weight of r^2 in the sum, 0..1, including scale^2; initially 1 */
     double scale[DL_TABLE_PARTS_MAX]; /* factor of r: the least sigma over the part's; initially
                                        * 1 */
-    bool *wanted;                     /* [points] points of the rows used */
-    double *per_s;                    /* [points] points of the rows used whose results are not in
-                                       * the cache */
+    bool *wanted;                     /* [points] points of the rows used; after dl_table_model_set,
+                                       * only those whose results were not in the cache */
+    double *per_s;                    /* [points] simulated throughputs */
     struct dl_table_memory *memory;   /* [part_count] caches of simulated results */
     gsl_matrix *jacobian; /* [row_count x unknown->count] dr/dx at jacobian_x, used by the search */
     double jacobian_x[DL_TABLE_COSTS_MAX];

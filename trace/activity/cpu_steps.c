@@ -112,7 +112,7 @@ static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
     return roles == DL_ROLE_UPDATE ? DL_CPU_PART_UPDATE : DL_CPU_PART_FORWARD;
 }
 
-/* Positions in the lists of calls and collectives at which the search for the next step's
+/* Positions in the lists of calls and collectives at which the search for those of the next step
  * continues. */
 typedef struct places {
     size_t call, collective, running; /* running: the first collective that ends in or after the

@@ -45,12 +45,12 @@ int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item);
  * *by_update if updates end the steps. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update);
 
-/* Labels steps of steps[count] as OTHER if their ratio of forward to backward operators exceeds
- * DL_CPU_EVALUATION times the median ratio: such a step contains a validation, which has only
- * forward passes. If several steps do, it recurs, and they remain steps, whose mean includes it.
- * Sequences of unequal length change both numbers, but not the ratio. Likewise the
- * last step if it lacks a backward pass or an update that all regular steps before it have, as in a
- * truncated trace. */
+/* Labels a step of steps[count] as OTHER if its ratio of forward to backward operators exceeds
+ * DL_CPU_EVALUATION times the median ratio: it contains a validation, which has only forward passes
+ * (sequences of unequal length change both numbers, but not the ratio). If several regular steps
+ * exceed the limit, the validation recurs, and those with a backward pass and an update stay
+ * REGULAR, so that the mean step includes it. Also labels the last step as OTHER if it lacks a
+ * backward pass or an update that all regular steps before it have, as in a truncated trace. */
 #define DL_CPU_EVALUATION 1.5
 void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
                                 size_t count);

@@ -135,8 +135,8 @@ static bool find_phases(search *s, const dl_activity_step *step)
     return true;
 }
 
-/* Returns the number of backward passes of a step that follow a forward pass; 1 if an update lies
- * between two of them, which then belong to different models: adds 1 to *alternating. */
+/* Returns the number of backward passes of a step that follow a forward pass. If an update lies
+ * between two of them, they belong to different models: returns 1 and adds 1 to *alternating. */
 static size_t count_passes(const search *s, const dl_activity_step *step, size_t *alternating)
 {
     size_t passes = 0;

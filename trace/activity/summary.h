@@ -70,7 +70,7 @@ size_t dl_intervals_unite(dl_interval *intervals, size_t count);
 /* Returns the total length of the set. */
 int64_t dl_intervals_total(const dl_interval *set, size_t count);
 
-/* Returns the time covered by both sets. O(n + m). */
+/* Returns the time covered by both sets. O(a_count + b_count). */
 int64_t dl_intervals_overlap(const dl_interval *a, size_t a_count, const dl_interval *b,
                              size_t b_count);
 

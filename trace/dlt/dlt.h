@@ -168,7 +168,7 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   work                          "uniform:0.4": steps drew their sample counts; missing: equal
  *                                 counts
  *   wait                          "spin" or "block"
- *   data                          "mnist" or "synthetic"
+ *   data                          "mnist", "cifar10" or "synthetic"
  *   device                        model name of the CPU or GPU; cores: number of cores used
  *   device_count, shared_gpu, dispatch, host_memory, math, where
  *                                 on GPUs: their number; 1 if workers share one; "threads" or

@@ -29,7 +29,7 @@ uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
 
 /* Maximum number of a call's inputs that are read. */
 #define INPUTS_MAX 64
-/* bytes per element in traces without types: fp32, autocast's type of gradients */
+/* Bytes per element in traces without types: those of fp32, autocast's type of gradients. */
 #define GRADIENT_NUMBER_BYTES 4
 
 /* Elements of each of a call's inputs, and bytes per element. */

@@ -120,7 +120,7 @@ typedef struct dl_copy_summary {
 } dl_copy_summary;
 
 /* All BENCH samples of equal name, bytes, vectors, threads, samples. bytes_per_s is bytes /
- * median duration for a copy, and (vectors + 1) bytes / median duration for "average" and
+ * median duration for "copy", and (vectors + 1) bytes / median duration for "average" and
  * "update", which read each vector and write one. samples_per_s is set for "step". A rate that
  * does not apply is 0. */
 typedef struct dl_bench_summary {
