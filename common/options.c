@@ -347,8 +347,14 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
     case DL_OPTION_INT:
         return dl_parse_int(text, clamp_int(option->low), clamp_int(option->high), option->target,
                             err);
-    case DL_OPTION_DOUBLE:
-        return dl_parse_double(text, option->low, option->high, option->target, err);
+    case DL_OPTION_DOUBLE: {
+        double count = 0;
+        if (strcmp(option->argument, "COUNT") != 0 || dl_parse_count(text, &count, NULL) != DL_OK ||
+            count < option->low || count > option->high)
+            return dl_parse_double(text, option->low, option->high, option->target, err);
+        *(double *)option->target = count;
+        return DL_OK;
+    }
     case DL_OPTION_BYTES: return set_bytes(option, text, err);
     case DL_OPTION_TEXT: *(const char **)option->target = text; return DL_OK;
     case DL_OPTION_REGEX: return set_regex(option, text, err);

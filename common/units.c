@@ -133,7 +133,7 @@ dl_status dl_parse_count(const char *text, double *count, dl_error *err)
     static const struct {
         char letter;
         double factor;
-    } suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}};
+    } suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}};
     const size_t length = strlen(text);
     double factor = 1;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && length > 1; i++)

@@ -73,8 +73,8 @@ dl_status dl_parse_double(const char *text, double low, double high, double *val
                           dl_error *err) DL_MUST_CHECK;
 
 /* Parses a count of 1 to 1e14, as "25.6e6" or "25.6M", where k is thousands, M millions, B or G
- * billions. Returns the errors of dl_parse_double; DL_ERR_RANGE also for a count below 1e6 that is
- * not whole. */
+ * billions, T trillions. Returns the errors of dl_parse_double; DL_ERR_RANGE also for a count below
+ * 1e6 that is not whole. */
 dl_status dl_parse_count(const char *text, double *count, dl_error *err) DL_MUST_CHECK;
 
 /* Buffer size for any double as text: sign, 17 digits, point, "e-308" and NUL. */

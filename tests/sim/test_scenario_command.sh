@@ -362,6 +362,11 @@ expect 2 "is neither 'interval NUMBER', 'staleness NUMBER' nor a mode; did you m
 expect 2 "'interval 4:2' is given twice" "${target[@]}" --set target.factor="interval 4:1,interval 4:2"
 expect 0 "4.63 hours" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --workers 1 --batch 32 --samples 2500000 \
     --set target.factor=allreduce:2
+# Counts of tokens may have a letter, as those of parameters.
+long=(-q --workload gpt2 --machine 1xh100 --batch 8 --steps 4)
+"$tested" "${long[@]}" --tokens 1.5T -o letter.csv && "$tested" "${long[@]}" --tokens 1.5e12 -o plain.csv
+equal plain.csv letter.csv "--tokens 1.5T"
+expect 2 "--tokens: '1.5X' is not a number" "${long[@]}" --tokens 1.5X
 expect 2 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --batch 32 --set target.factor=async:2
 # A message tells when results.csv of an earlier command is replaced.
 mkdir -p replaced && cd replaced || exit 1
