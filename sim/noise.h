@@ -66,8 +66,8 @@ typedef struct dl_work_spread {
  * not vary. Borrows from the costs. */
 dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples);
 
-/* The quantile u of a step's work, 0 < u < 1. With a known maximum, the variance is limited to half
- * the largest possible one, maximum - 1. */
+/* Returns the quantile u of a step's work, 0 < u < 1. With a known maximum, the variance is limited
+ * to (maximum - 1) / 2, half of the largest possible one. */
 double dl_work_quantile(const dl_work_spread *work, double u);
 
 /* Writes the expected order statistics of `count` steps' work, ascending, with mean 1, to

@@ -4,13 +4,14 @@
  * one machine and a million flows on another. So the first DL_PACE_PROBE_S of processor time serve
  * as the measurement: the fraction of all steps done by then, runs weighted by dl_run_weight, gives
  * the total time. The heaviest runs come first, so that the estimate does not rest on small ones.
- * The heaviest runs are often the dearest for their weight, so the estimate itself, which may be
- * several times too large, is not reported: if it is 20 s or more, the share of the work that is
- * done is, again each time that four times as much processor time has passed. The command ends if
- * the estimate exceeds the limit by a factor that depends on the time so far (firmness in
- * pace.c).
+ * They are often the dearest for their weight, so the estimate may be several times too large and
+ * is not reported. Instead, the finished share of the work is reported if the estimate is 20 s or
+ * more, and again each time that four times as much processor time has passed. The command ends if
+ * the estimate exceeds the limit by a factor that depends on the processor time spent so far
+ * (firmness in pace.c).
  *
- * It does not affect results: a command gives the same results as without a limit, or fails. */
+ * The estimate does not affect results: a command gives the same results as without a limit, or
+ * fails. */
 #ifndef DL_SIM_PACE_H
 #define DL_SIM_PACE_H
 
@@ -36,7 +37,7 @@ typedef struct dl_pace {
     double estimate_s;   /* run time of the whole command, past and future, on all threads; NaN:
                         * unknown */
     double said_s;       /* spent_s from which progress is reported next */
-    atomic_bool is_over; /* read without the mutex */
+    atomic_bool is_over; /* the estimate has exceeded the limit: runs end; read without the mutex */
 } dl_pace;
 
 /* A run in progress, on the stack of its thread. */
@@ -50,8 +51,8 @@ typedef struct dl_pace_run {
 void dl_pace_init(dl_pace *pace, double limit_s, int ways, void (*say)(const char *text));
 void dl_pace_free(dl_pace *pace);
 
-/* Relative processor time of a run of the point: steps x GPUs (on cores: workers) x messages per
- * step of each to a server on the GPUs' hosts, if there is one. */
+/* Relative processor time of a run of the point: steps x GPUs (on cores: workers), and if the point
+ * has a server on the GPUs' hosts, x messages per step from each worker to it. */
 double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Adds to the remaining work; a negative weight for a run that another rank does or the journal

@@ -94,9 +94,9 @@ typedef struct dl_averaging_result {
     double site_sent_bytes; /* bytes per outer step sent to other sites (to other nodes on a machine
                              * without sites) by the site or node that sends most; NaN on a CPU
                              * machine */
-    double exchange_s;      /* time per worker and interval in which its parameters are copied
-                             * and averaged, hidden or not; without a lag, NaN with a syncer, and
-                             * with averages inside sites, which cannot be told from those
+    double exchange_s;      /* time per worker and interval in which its parameters are copied and
+                             * averaged, hidden or not. Without a lag it is NaN with a syncer, and
+                             * with `inside`, whose exchange inside sites cannot be told from that
                              * between sites */
 } dl_averaging_result;
 
@@ -117,8 +117,8 @@ typedef struct dl_run_result {
     double span_s;           /* from the start, or the first end of a worker's warm-up, to the end
                               * of the last worker's last step */
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
-    double steady_per_s;     /* samples per second of repeating steps (steady_after), all other
-                              * fields are then 0; 0: steps did not repeat */
+    double steady_per_s;     /* samples per second once steps repeat (steady_after); all other
+                              * fields are then 0. 0: steps did not repeat */
     double tail_frac;    /* share of the span after the first worker has done all its steps, when
                           * the others only finish their current step */
     double applied_frac; /* share of gradients or uploads that entered an update; NaN: none */
@@ -205,9 +205,9 @@ bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point 
  * threads on cores, number of cores. False if the trainer's rate is given. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Steps per worker, including warm-up. Without a warm-up in the scenario, its steps are rounded up
- * to whole intervals, and averages with a lag get a warm-up. dl_run_observed_steps: the steps of an
- * observed run, which does not get that warm-up. */
+/* Steps per worker, including warm-up. Without a warm-up in the scenario, the scenario's steps are
+ * rounded up to whole intervals, and averages with a lag get a warm-up unless workers may be
+ * absent. dl_run_observed_steps: the steps of an observed run, which does not get that warm-up. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
 int64_t dl_run_observed_steps(const dl_scenario *scenario, const dl_point *point);
 

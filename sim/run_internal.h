@@ -32,11 +32,12 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
 /* Whether an outer optimizer's update follows each average. */
 bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point);
 
-/* The GPUs of one worker: those of its stages, or a single one. A shard holds a part of its stage;
- * a worker holds its part of the state that is sharded among workers. Must not be moved.
- * dl_run_ranks_open returns the errors of dl_pipeline_cut; call dl_run_ranks_close even then. */
+/* Inputs for the memory of the GPUs of one worker, stage by stage (dl_run_rank); the shards of a
+ * stage need equal memory. dl_run_ranks_open returns the errors of dl_pipeline_cut; call
+ * dl_run_ranks_close even then. Contains pointers to its own members: must not be moved. */
 typedef struct dl_run_ranks {
-    dl_memory_rank all; /* fields common to all stages */
+    dl_memory_rank all; /* fields common to all stages; its plan divides the state among shards and,
+                         * as [exchange] sharded demands, among workers */
     dl_gpu_options options;
     dl_model_layers model;
     dl_stage stages[DL_STAGES_MAX];
@@ -65,7 +66,8 @@ double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
 
-/* Sets the bytes that a server keeps for the point's workers; none without a server. */
+/* Sets the bytes that a server keeps for the point's workers: the vectors and the state of its
+ * optimizer. No effect without a server. */
 void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                   dl_gpu_point *gpus);
 

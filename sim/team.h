@@ -141,8 +141,8 @@ typedef struct dl_team_companion {
     void (*init)(dl_team *team);                  /* called when the team has its workers */
     void (*start)(dl_team *team);                 /* called when all workers have started their
                                                    * first step */
-    void (*warmed_up)(dl_team *team, int worker); /* called when the worker's warm-up ends; its time
-                                                   * counts from now on */
+    void (*warmed_up)(dl_team *team, int worker); /* called when the worker's warm-up ends, from
+                                                   * when on its time counts */
     void (*close)(dl_team *team);                 /* called when the run stops: cancels pending
                                                    * events */
     void (*ended)(dl_team *team); /* called when the engine has handled all events, unless the run
@@ -230,7 +230,8 @@ typedef struct dl_team_config {
     dl_absences absences; /* only with a syncer or mode average; borrowed until dl_team_free */
     bool comm_threads;
     int server_threads; /* number of server threads, for the mode; 1 to workers */
-    bool average_state; /* this and the next two members are for the mode */
+    bool average_state; /* averages include the optimizer state; for the mode, like the next two
+                         * members */
     bool outer_update, reduces_inside;
     bool gathers;         /* allreduce: each worker gathers all parameters after its update */
     int fragments;        /* parts into which the parameters are divided, >= 1 */
@@ -472,7 +473,8 @@ void dl_team_exchange(dl_team *team, int agent, dl_exchange exchange);
 
 /* dl_team_pull_locked: a worker that holds the lock pulls the current parameters. The lock becomes
  * free at the end of the pull or, if the platform serves others during a pull, at its start.
- * dl_team_leave: called when the worker has them; releases the lock if it still holds it. */
+ * dl_team_leave: called when the worker has the parameters; releases the lock if the worker still
+ * holds it. */
 void dl_team_pull_locked(dl_team *team, int worker);
 void dl_team_leave(dl_team *team, int worker);
 

@@ -12,7 +12,8 @@
  * interval is value / F to value x F, counted from the key's minimum: a slowdown of 1.06 with F = 4
  * has 1.015 to 1.24. The standard error of an assumed value reproduces this interval in draws of
  * the costs (dl_costs_draw), so that the intervals of results include it. Its origin is "assumed".
- * Values with one cause (rates of one core's memory, the wake-up of one thread) share it.
+ * The rates of a core's memory have a common cause, and so do times that include the wake-up of a
+ * thread.
  *
  * The machine: each number with bounds ("bytes_per_s = 6GB/s (4GB/s to 9GB/s), assumed") that the
  * cost file does not replace. It becomes one of the costs' machine_values, which scales the

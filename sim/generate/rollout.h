@@ -10,9 +10,9 @@
  * its copy, if it has one. Times are seconds in double precision, so that sums of a few of them are
  * exact to 1e-12.
  *
- * The age of a group, in updates: the trainer's updates when the group is taken, minus those in the
- * replica's weights when the group's first token was begun. By newest token: those when its last
- * token ended.
+ * The age of a group, in updates: the trainer's updates when the group is taken, minus the updates
+ * in the replica's weights when the group's first token was begun. The age by newest token
+ * subtracts the updates in the weights when the group's last token ended.
  *
  * Exact laws (tests/sim/test_rollout.c): tokens generated = used + discarded + left; the sum of the
  * ages of all groups equals the number of groups begun and not yet consumed, summed over the ends

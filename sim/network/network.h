@@ -66,7 +66,7 @@ typedef struct dl_flow_class {
         node; /* in the bundle's heap; the key is the mark of the class's first flow in the bundle's
                * count */
     int first_use, use_count;
-    int flows;      /* number of flows that move bytes now */
+    int flows;      /* number of flows that are moving bytes */
     int head;       /* root of the heap of flows by mark, -1 = empty */
     double base;    /* served bytes of the bundle minus those of the class */
     int bundle;     /* number of the class's bundle; -1: the class is not active */
@@ -200,7 +200,7 @@ void dl_network_start(dl_network *network, int class, double bytes, int64_t dela
                       dl_event_fn done, void *user, int index);
 
 /* Claims links[count] (no duplicates) for a user that computes the ends of its transfers over them
- * itself. Returns the claim; -1 if other flows move bytes over one of them now, or if the network
+ * itself. Returns the claim; -1 if another flow is moving bytes over one of them, or if the network
  * is uncontended. Breaks another user's claim on any of the links. Takes no simulated time. */
 int dl_network_claim_links(dl_network *network, const int *links, int count, dl_claim_fn broken,
                            void *user);

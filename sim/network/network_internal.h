@@ -96,7 +96,7 @@ void dl_network_close(dl_network *network, int bundle);
  * must have the same rate. */
 void dl_network_rejoin(dl_network *network, int bundle);
 
-/* Whether more than one class uses the link now. */
+/* Whether more than one active class uses the link. */
 static inline bool dl_network_is_shared(const dl_network *network, int link)
 {
     return network->users[link] > 1;

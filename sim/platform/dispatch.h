@@ -55,7 +55,7 @@ typedef struct dl_launch_thread {
     double serial_ns; /* time of the serial part of a step for all its workers */
     int first, count; /* range of the workers it launches */
     int at;           /* worker being launched, relative to first; -1: serial part */
-    int step;         /* step that is launched now or next */
+    int step;         /* step that is being launched or will be launched next */
     int awaited;      /* number of its workers that must first end an earlier step */
     int waiting;      /* number of workers waiting for its launches */
     int64_t next_ns;  /* end of the current or last piece of work */

@@ -74,7 +74,8 @@ extern const dl_platform dl_platform_gpu;
 
 /* Location of the server. Auto: average and bmuf use all-reduces, like PyTorch's local SGD, unless
  * workers share GPUs, the costs contain averages in host memory, or the scenario gives
- * server_threads or shards; then, and in all other modes, the first node's host has the server. */
+ * server_threads or shards; then, and in all other modes with a server, the first node's host has
+ * the server. */
 typedef enum dl_where { DL_WHERE_AUTO, DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
 
 #define DL_SHARDS_MAX 64

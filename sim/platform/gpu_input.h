@@ -46,7 +46,8 @@ typedef struct dl_input_worker {
     dl_noise noise;         /* variation of the time to make its batches */
 } dl_input_worker;
 
-/* FIFO ring of workers whose batches have been read and wait for a core of the node. */
+/* A node's idle cores, and the FIFO ring of its workers whose batches have been read and wait for a
+ * core. */
 typedef struct dl_input_node {
     int idle_cores;
     int *queue; /* [room] */

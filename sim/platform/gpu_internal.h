@@ -58,9 +58,9 @@ typedef struct dl_before {
 } dl_before;
 
 /* Collectives of a step, run in sequence in each of its passes: the sums of all buckets, and the
- * gathers of sharded parameters. A round consists of all of them in all passes; or, if parameters
- * are gathered after the update, of the sums, and the next round of the gather. A worker joins a
- * round when it starts to wait for its end. */
+ * gathers of sharded parameters. A round consists of all of them in all passes; but if parameters
+ * are gathered after the update, each step has two rounds, one of the sums and one of that gather.
+ * A worker joins a round when it starts to wait for its end. */
 typedef struct dl_reduction {
     dl_collective *collectives; /* [collective_count] one per kind and size */
     int collective_count;
@@ -189,7 +189,8 @@ struct dl_gpus {
     dl_gpu_held *held; /* [all GPUs] NULL: no GPU is ever stopped */
     int *staging;      /* [all GPUs] link of the driver's staged copies from the GPU, + 1; 0: not
                         * yet created */
-    int *computing;    /* [all GPUs] number of workers now computing on the GPU; only if shared */
+    int *computing;    /* [all GPUs] number of workers that are computing on the GPU; only if
+                        * shared */
     double *share;     /* [workers + 1] speed of each of k workers computing on one GPU: 1 / (k
                         * copies_k) */
     dl_gpu_link *own_links; /* [own_link_count] links added to the machine's */
@@ -261,8 +262,8 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_gpus *gpus);
 
 /* The worker starts to wait for the all-reduce of all buckets. Unless buckets are exchanged as they
- * become ready, all of them become ready once the gradients are compressed and copied to the host,
- * where the plan has these; otherwise immediately. Calls dl_gpus_exchanged at the end. */
+ * become ready, its gradients are first compressed, if the plan compresses, and copied to the host,
+ * for collectives of the hosts; all buckets are then ready. Calls dl_gpus_exchanged at the end. */
 void dl_reduction_join(dl_gpus *gpus, int worker);
 
 /* The worker starts to wait for the reduction of its site's gradients. Calls dl_gpus_ended at the

@@ -48,7 +48,7 @@ typedef struct dl_loaders_config {
 
 /* A loader, or without loaders a worker that makes its batches itself. */
 typedef struct dl_maker {
-    int64_t next;    /* batch that is made now or next */
+    int64_t next;    /* batch that is being made or will be made next */
     int64_t samples; /* samples of that batch already made */
     bool busy;
     bool reading; /* its next sample is being read */

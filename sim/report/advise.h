@@ -9,10 +9,11 @@
  * steps, noise and costs drawn from their standard errors. All points get the same draws, so two
  * points are compared draw by draw. The same seed gives the same advice.
  *
- * The usual choice, all-reduce or one GPU alone, comes first unless another point's lead is
- * certain: at least DL_ADVICE_SIMPLER_FRAC, also in 97.5 % of the draws and, for a server, also on
- * equal terms (dl_advised.on_terms). Draws vary neither the slowdown by a server's copies nor their
- * rate, as the bounds of [shm] and [overlap] are those of collectives.
+ * The usual choice, all-reduce or one GPU alone, comes first unless another point leads with
+ * certainty: by at least DL_ADVICE_SIMPLER_FRAC, without draws and in 97.5 % of the draws, and if
+ * it has a server, also on equal terms with all-reduce (dl_advised.on_terms). Draws vary neither
+ * the slowdown by a server's copies nor their rate, as the bounds of [shm] and [overlap] are those
+ * of collectives.
  *
  * The advice covers only speed, memory and price. A larger batch, staler gradients, more local
  * steps and compressed gradients change the learning progress of an epoch, so their limits are the

@@ -22,8 +22,8 @@ typedef enum dl_layout_fate {
 /* Kinds of reference layouts, the best of which the advised layout is compared with: those allowed
  * by the scenario's layout (dl_scenario_layout_allows); FSDP, with all parameters sharded over all
  * GPUs; and those usual with Megatron, which shard the optimizer's state (ZeRO 1): any tensor
- * parallelism within a node, with the fewest stages that fit without full recomputation, or with it
- * only if none fits otherwise. */
+ * parallelism within a node, with the fewest stages that fit without full recomputation or, if no
+ * layout fits without it, the fewest that fit with full recomputation. */
 typedef enum dl_layout_usual {
     DL_LAYOUT_GIVEN,
     DL_LAYOUT_FSDP,

@@ -22,7 +22,7 @@ typedef struct dl_layout_key {
 } dl_layout_key;
 extern const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS];
 
-/* Layouts that differ only in [pipeline], whose costs and settings are read once. */
+/* Layouts that differ only in [pipeline]. Their costs and other settings are read once. */
 typedef struct dl_layout_family {
     dl_study study;
     dl_point *points;    /* [count] points of its layouts, until moved to the study */
@@ -33,8 +33,8 @@ typedef struct dl_layout_family {
 typedef struct dl_layout {
     size_t family, at;            /* index of its family, and of its point in the family */
     dl_point point;               /* axes, workers and micro-batches */
-    int order;                    /* 0: neighbouring GPUs are stages; 1: neighbouring GPUs are
-                                   * shards */
+    int order;                    /* which ranks are neighbours; 0: the stages of a shard; 1: the
+                                   * shards of a stage */
     char *values[DL_LAYOUT_KEYS]; /* values[DL_KEY_LAYOUT] is owned, the other values are borrowed;
                                    * NULL: the key does not apply */
     dl_schedule schedule;

@@ -41,7 +41,7 @@ typedef enum dl_key_use {
     DL_USE_SUMS,
     DL_USE_HOST_SERVER,
     DL_USES,
-    DL_USE_ON_CORES_TOO /* any use, and not of GPUs only */
+    DL_USE_ON_CORES_TOO /* any use; the key applies to workers on cores too */
 } dl_key_use;
 
 static inline dl_key_use dl_use_of(const dl_key *key)

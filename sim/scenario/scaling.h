@@ -43,12 +43,13 @@ typedef struct dl_scaling {
     bool differs;          /* the costs are from another GPU than the machine's, and are not
                             * scaled */
     const char *why_not;   /* reason in words if `differs` is set */
-    bool scaled;           /* the costs are scaled; the next three members are then valid */
+    bool scaled;           /* the costs are scaled; compute_factor, update_factor and spread_log are
+                            * then valid */
     double compute_factor; /* factor on the time of forward and backward passes without a
                             * roofline */
     double update_factor;
     double spread_log;     /* half width of the 95 % interval of log(compute_factor) */
-    char from[64], to[64]; /* names of the two models */
+    char from[64], to[64]; /* models of the costs' GPU and of the machine's GPU */
 } dl_scaling;
 
 /* Scales the costs to the machine's first GPU if the scenario allows it and the costs are from

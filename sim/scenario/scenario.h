@@ -34,8 +34,8 @@ typedef struct dl_point {
     int64_t batch;   /* samples of all workers together; a multiple of workers */
     const int *gpus; /* [workers x ranks] GPU numbers over all nodes, borrowed; NULL: the scenario's
                       * assignment */
-    int gpu_count;   /* number of GPUs shared by the workers; 0: each worker, or each of its stages,
-                      * has its own */
+    int gpu_count;   /* number of GPUs shared by the workers; 0: not shared, each worker has its own
+                      * GPUs */
     const dl_mode *mode;
     const char *word; /* word of another program for the mode and a key, as given in the file; NULL:
                        * the mode's name */

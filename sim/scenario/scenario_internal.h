@@ -46,7 +46,8 @@ dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
 #define DL_CORES_AS_WORKERS (-2)
 
 /* Reads [machine], [exchange] of GPUs, and the lists of cores and workers. If workers come from
- * [machine] layout, [pipeline] gpus or [generators], their list is 1 for now. */
+ * [machine] layout, [pipeline] gpus or [generators], their list is 1, a placeholder for the readers
+ * of these. */
 dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 

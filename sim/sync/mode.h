@@ -45,7 +45,7 @@ typedef enum dl_sync_option {
     DL_SYNC_WHERE,
     DL_SYNC_BY_SPEED, /* key interval_by_speed */
     DL_SYNC_SYNCER,   /* all keys of [syncer] */
-    DL_SYNC_AWAY,     /* [failures] away */
+    DL_SYNC_AWAY,     /* keys of absences: [failures] away, worker_mtbf_s, ... */
     DL_SYNC_OUTER,
     DL_SYNC_FRAGMENTS,
     DL_SYNC_INSIDE,

@@ -138,8 +138,9 @@ typedef struct dl_architecture_layer {
     double output_numbers, kept_numbers; /* per sample */
     double kept_wide;                    /* subset of kept_numbers with 4 bytes */
     double kept_in_half;                 /* further saved numbers of 2 bytes, in fp16 only */
-    /* In fp8 or nvfp4, which have fewer bits: saved instead of numbers of 16 bits, and in addition.
-     * kept_eight_bytes: further saved bytes, in 8 bits in both; negative: fewer. */
+    /* In fp8 or nvfp4. kept_low_instead: numbers saved in the low precision instead of in 16 bits;
+     * kept_low_more: further numbers saved in the low precision; kept_eight_bytes: further saved
+     * bytes due to values that both save in 8 bits; negative: fewer bytes. */
     double kept_low_instead, kept_low_more, kept_eight_bytes;
     double working_numbers,
         working_wide; /* peak of temporary numbers of its passes beside the saved ones: gradients,

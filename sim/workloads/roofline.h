@@ -64,8 +64,9 @@
 dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class class);
 
 /* Numbers of state and of memory traffic per parameter: sgd 0 and 3, momentum 1 and 5, adam 2 and 7
- * (gradient, parameter and state read, parameter and state written), of 4 bytes each: in fp16, bf16
- * and fp8 only activations and products have lower precision, not parameters and gradients. */
+ * (gradient, parameter and state read, parameter and state written), of 4 bytes each: in fp16,
+ * bf16, fp8 and nvfp4 only activations and products have lower precision, not parameters and
+ * gradients. */
 typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kind;
 
 typedef struct dl_efficiency {
@@ -114,8 +115,8 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
 const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_class class,
                                           dl_arithmetic arithmetic);
 
-/* Replaces the estimated rates by the measured kernels, except those of fused attention in 16 bits
- * and of products in fp8. */
+/* Replaces the estimated rates by the measured kernels, except those of products in fp8 or nvfp4
+ * and, unless numbers have 32 bits, those of fused attention. */
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels);
 
 /* Time of a product, in ns, from the three rates of its pass. */
@@ -137,7 +138,8 @@ double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
  * exchanged during the backward pass, in the buckets of PyTorch's DistributedDataParallel or
  * (`units`) in whole layers, which FSDP gathers (a block of a transformer, its auto_wrap_policy's
  * usual unit). Everything else remains unknown. Errors of dl_roofline_of; DL_ERR_DATA also for
- * convolutions in fp8. `costs` must be zeroed; release with dl_costs_free. */
+ * convolutions in fp8 or nvfp4, and for attention in 8 bits with another arithmetic. `costs` must
+ * be zeroed; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err) DL_MUST_CHECK;
