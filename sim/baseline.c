@@ -279,9 +279,9 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *s
  * costs. */
 #define ABOVE_FRAC 0.002
 
-/* Explains why a sample takes less compute time: the update is divided among workers or done by
- * a server, a smaller batch takes less time per sample, or the baseline's steps were slow by
- * chance. */
+/* Explains why a sample takes less compute time: the update is divided among workers or done by a
+ * server, a smaller batch takes less time per sample, or steps vary and the baseline's were slow by
+ * chance. Otherwise only states that it does. */
 static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, double base_batch)
 {

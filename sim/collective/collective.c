@@ -319,8 +319,8 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
 
 /* --- over TCP -------------------------------------------------------------------------------- */
 
-/* Stores an edge at index `count`. If the array is full, the edge replaces the fastest one, unless
- * that is slower. */
+/* Stores an edge at index `count`. If the array is full, the edge instead replaces the fastest
+ * stored one if it is slower than that one. */
 static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
 {
     int at = count;

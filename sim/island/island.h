@@ -41,8 +41,8 @@
  * gradients and activations.
  *
  * Gradients that the workers sum are exchanged as soon as a rank has them (through a server only
- * with [exchange] overlap; by hosts once all ranks have theirs): with overlap and one chunk per
- * stage, bucket by bucket if they are sharded, there is one stage or bucket_bytes is given;
+ * with [exchange] overlap; by hosts once all ranks have theirs): bucket by bucket with overlap and
+ * one chunk per stage if they are sharded, or there is one stage, or bucket_bytes is given;
  * otherwise after the rank's last backward pass. The ranks of a worker end a step together, as when
  * the norm of all gradients is clipped.
  *

@@ -538,8 +538,8 @@ static void set_ranks(dl_gpus *gpus)
     }
 }
 
-/* Plans the collectives again for the workers now present. The new plans may have more transfers
- * than the folded plans for all workers. */
+/* Plans the collectives again for the present workers. The new plans may have more transfers than
+ * the folded plans for all workers. */
 static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;

@@ -547,8 +547,8 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
     DL_APPEND(b->points, b->count, "points") = number;
 }
 
-/* Simulates points for comparison with the best one: each setting at its simplest value, the next
- * smaller number of workers, and the largest number. */
+/* Simulates points for comparison with the best one: each of the settings in `simplest` at its
+ * simplest value, the next smaller number of workers, and the largest number. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
     static const int simplest[] = {MODE,   WHERE,    INTERVAL,   LAG,     OVERLAP,

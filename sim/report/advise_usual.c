@@ -100,9 +100,9 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 
 /* --- the choice ------------------------------------------------------------------------------- */
 
-/* Sets *apart to whether the lead of a point over `usual` is certain: at least
- * DL_ADVICE_SIMPLER_FRAC, also in 97.5 % of the draws, and for a server also on equal terms with
- * all-reduce. */
+/* Sets *apart to whether the point leads `usual` with certainty: by at least
+ * DL_ADVICE_SIMPLER_FRAC, without draws and in 97.5 % of the draws, and if it has a server, also on
+ * equal terms with all-reduce. */
 static dl_status tell_apart(dl_advice_search *s, size_t number, size_t usual, bool *apart,
                             dl_error *err)
 {

@@ -212,7 +212,8 @@ static bool is_in_full(const dl_layout *l)
 }
 
 /* Finds, for each tensor size, the number of stages of Megatron's usual layouts: the fewest that
- * fit without full recomputation; with it only if none fits otherwise. */
+ * fit without full recomputation or, if no layout of any tensor size fits without it, the fewest
+ * that fit with it. */
 static void find_megatron(search *s)
 {
     const int node = dl_machine_gpus_before(&s->space.scenario->gpu->machine, 1);

@@ -32,7 +32,7 @@ static const char *const tried[DL_LAYOUT_KEYS] = {
     [DL_KEY_SHARDED] = "none, optimizer, gradients",
 };
 
-/* Axis orders, indexed by dl_layout.order. */
+/* Axis orders, indexed by dl_layout.order: from the axis of neighbouring GPUs outwards. */
 static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
                                            {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_FSDP, DL_AXIS_PP}};
 

@@ -438,7 +438,7 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
     return status;
 }
 
-/* GPUs of the smallest of several machines, and the nodes that a number of workers needs. */
+/* Sizes of the machines of a list, and the nodes that they need for a number of workers. */
 typedef struct machine_room {
     int64_t most;  /* GPUs of the machine with the most */
     int64_t gpus;  /* GPUs of the machine with the fewest; INT64_MAX before the first machine */

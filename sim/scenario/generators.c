@@ -119,8 +119,8 @@ static dl_status check_gpus(dl_generators *g, const dl_ini *ini, int machine, dl
     return DL_OK;
 }
 
-/* Rejects settings with which no update can be made, rule = workers without in_flight, and requeue
- * without age_max. */
+/* Rejects settings with which no update can be made, rule = workers without in_flight or
+ * in_flight_of_replica, and requeue without age_max. */
 static dl_status check_rule(const dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     if (g->rule == DL_RULE_INSTALLED && !g->colocated && g->bound < g->copy_every - 1)

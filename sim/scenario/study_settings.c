@@ -107,8 +107,8 @@ static void take_sharded(dl_variant *variant)
     }
 }
 
-/* Whether the point's gradients are exchanged only after the backward pass: those of stages are all
- * ready only then, those of shards are reduced within the worker first. */
+/* Whether the point's gradients are exchanged only after the backward pass: gradients of stages are
+ * not all ready before its end, and shards first reduce theirs within the worker. */
 static bool exchanges_late(const dl_point *point)
 {
     const dl_split split = dl_point_split(point);

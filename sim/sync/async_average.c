@@ -479,8 +479,8 @@ static void leave(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
     dl_worker *w = &team->workers[worker];
-    /* Replaced steps have already been counted as lost; if the current step is one of them, this
-     * takes it back, as the step is repeated. */
+    /* Replaced steps have already been counted as lost. If the current step is one of them,
+     * measured() returns -1 here, which uncounts it, as it is repeated. */
     w->dropped += measured(team, worker, w->steps_done - l->first_step - l->replaced);
     l->first_step = w->steps_done;
     w->local_updates = l->steps = l->replaced = 0;

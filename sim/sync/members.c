@@ -152,9 +152,8 @@ static bool is_of_site(const dl_team *team, int worker, int other)
 
 /* Whether the returning worker's site is back. If sites reduce gradients in each step, returned
  * workers wait in their step for the rest of their site, and all other sites may wait for them. If
- * the rest waited for averages to end, there would be a deadlock: an averaging worker would wait
- * for a joining one, which waits for it in a step; and an average of communication threads waits
- * for all members. */
+ * the rest had to wait for averages to end, there would be a deadlock: an average waits for all
+ * members, among them the returned workers, which wait for the rest. */
 static bool site_is_back(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;

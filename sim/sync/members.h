@@ -12,8 +12,8 @@
  * the others continue, waits again if they have reached an average meanwhile, and then takes part:
  * at the interval position of the least advanced worker, so that nobody waits longer for it than
  * for that worker. If no other worker is present, it fetches nothing. If communication threads
- * average without a pause, the next average starts once it has fetched its parameters; if the
- * others have already handed over theirs, they wait for one step of the new worker.
+ * average without a pause, the next average starts once the new worker has fetched the parameters;
+ * if the others have already handed over theirs, they wait for one step of the new worker.
  *
  * With gradients reduced inside sites, sites fail as a whole, at the end of their current step;
  * each worker of a returning site fetches the parameters separately.

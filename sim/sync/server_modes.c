@@ -40,8 +40,8 @@ static bool adds(const dl_team *team, const server_rule *rule)
     return team->config.sums_on_arrival && rule->gradients > 1;
 }
 
-/* Whether all gradients being computed would still be within the staleness bound after an update
- * now. */
+/* Whether all gradients being computed would still be within the staleness bound after an update at
+ * the current time. */
 static bool may_update(const dl_team *team, double bound)
 {
     for (int w = 0; w < team->config.workers; w++) {

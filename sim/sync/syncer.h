@@ -10,9 +10,10 @@
  * Merging. An upload is eligible while it is based on a version at most `bound` older than the
  * newest one. As soon as the syncer sees `quorum` eligible uploads, the grace time starts; it
  * merges when it sees those of all learners (or `quorum_max`), or at the end of the grace time.
- * With adaptive grace, the grace time ends when one of those learners is expected to upload again:
- * one interval, as long as its last, after its upload was first seen. Reading, merging and
- * publishing take merge_s; uploads too stale for the new version are then dropped.
+ * With adaptive grace, the grace time ends earlier if a learner with an eligible upload is expected
+ * to upload again: after the duration of the interval before that upload, counted from when the
+ * upload was first seen. Reading, merging and publishing take merge_s; uploads too stale for the
+ * new version are then dropped.
  *
  * Weights. An upload that is s versions stale when it is merged has the weight (1 +
  * s)^-weight_power: 0 gives equal weights, 0.5 is FedAsync's polynomial (Xie, Koyejo & Gupta 2019),

@@ -26,7 +26,7 @@
  * 0.78 of both, for large products, formerly 0.6 (pytorch/ao,
  * torchao/testing/training/roofline_utils.py); half of the logarithm of this ratio widens log_sd,
  * as no training rate in fp8 was fitted. These layers save their inputs in 8 bits. Everything else
- * is as in bf16. */
+ * is as in bf16. nvfp4 is treated like fp8, with its own rate and number of bytes (roofline.c). */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 

@@ -194,14 +194,14 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
     dl_layer_add_tensors(layer, 1, up);
 }
 
-/* Adds a linear layer of a block, which runs in fp8 if selected. Its input is converted before the
- * forward pass, the gradient of its output before the backward pass, and products read each once or
- * twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer Engine"). For the
- * weights' gradient the input is saved in 8 bits: instead of its `kept` numbers or, if `kept` is 0,
- * in addition, as attention saves its result (TransformerEngine at 0004dbd,
+/* Adds a linear layer of a block, which runs in fp8 or nvfp4 if selected. Its input is converted
+ * before the forward pass, the gradient of its output before the backward pass, and products read
+ * each once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
+ * Engine"). For the weights' gradient the converted input is saved: instead of the `kept` numbers
+ * or, if `kept` is 0, in addition, as attention saves its result (TransformerEngine at 0004dbd,
  * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). With
- * frozen weights each operand is read once and therefore converted to one layout, 3 bytes instead
- * of 4.
+ * frozen weights each operand is read once and therefore converted to one layout: in fp8 3 bytes
+ * moved instead of 4.
  *
  * The layer's matrices are the targets `first` to `last`; if there are several, `last` is the
  * joined one. If none has an adapter, the input is not saved: `kept` numbers, of which each product
