@@ -174,8 +174,9 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Shares of a GPU benchmark's time: for averages and messages, half of it on the GPUs and half on
- * the host; and for steps of up to GPU_COPIES_MAX copies of the model that share one GPU. */
+/* Shares of a GPU benchmark's time. GPU_HOST_SHARE: averages, messages and waits; half of it for
+ * dl_bench_gpu_memory on the GPUs, half for run_host on their host. GPU_STEP_SHARE: steps of up to
+ * GPU_COPIES_MAX copies of the model that share one GPU. The rest is for dl_bench_gpu. */
 #define GPU_HOST_SHARE 0.3
 #define GPU_STEP_SHARE 0.3
 #define GPU_COPIES_MAX 8

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* From now on the first SIGINT or SIGTERM sets the returned flag, for dl_train_config.stop, and
- * prints a message to standard error; a second one, of either kind, has its previous effect. If
+/* From this call on, the first SIGINT or SIGTERM sets the returned flag, for dl_train_config.stop,
+ * and prints a message to standard error; a second one, of either kind, has its previous effect. If
  * dl_interrupt_met is not called within limit_s >= 1 seconds of the first, SIGALRM ends the process
  * with dl_interrupt_exit_code, so that a hanging thread cannot keep it alive; files keep their
  * data. Ignored signals stay ignored. A further call clears the flag. */

@@ -12,10 +12,10 @@ typedef struct dl_progress {
     int64_t next_ns; /* time of the next update of the line */
 } dl_progress;
 
-/* Initialises the line; the two seconds start now. */
+/* Initialises the line, and starts its delay of two seconds. */
 void dl_progress_init(dl_progress *progress, const char *what);
 
-/* Shows "what: NN %" over the line before, at most four times a second. */
+/* Shows "what: NN %" in place of the previous line, at most four times a second. */
 void dl_progress_update(dl_progress *progress, double done_frac);
 
 /* Clears the line. */

@@ -57,8 +57,8 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
  * steps as ranges "step 0", "step 1", ... */
 dl_train_observer dl_recorder_observer(dl_recorder *recorder);
 
-/* Reserves memory for `count` steps of a worker; called by its thread, or while that does not
- * run. */
+/* Reserves memory for `count` steps of a worker; called by the worker's thread, or while that
+ * thread is not running. */
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count);
 
 /* Completes and closes the trace, if there is one; the steps stay. DL_ERR_IO if records were lost.

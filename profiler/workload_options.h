@@ -87,8 +87,8 @@ dl_data_choice dl_data_choice_of(const char *set_name);
 
 /* Reads or makes the set; the caller frees it with dl_data_set_free. `auto` takes the real set of
  * the model's shape unless its files cannot be read; damaged files are an error. A synthetic set
- * has as many images as the real set of that shape, or 256, and 64 for the test, if there is no
- * reader for the real set (ImageNet). *note says which set was taken and why; free() it. */
+ * has as many images as the real set of that shape; without a reader for that shape (ImageNet), it
+ * has 256 training images or 64 test images. *note says which set was taken and why; free() it. */
 dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, char **note,
                               dl_error *err) DL_MUST_CHECK;
 

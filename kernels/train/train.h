@@ -59,8 +59,8 @@
  * device, decoded at the server, each with a separate record. allreduce on the processor then
  * pushes and pulls too. In average it compresses the difference between a worker's parameters and
  * the common ones that all started from: the last average, or the outer optimizer's parameters. The
- * average is these plus the mean of the differences; it is pulled uncompressed. Over ranks, rank 0
- * gets all messages and sends the mean.
+ * average is the common parameters plus the mean of the differences, and is pulled uncompressed.
+ * Over ranks, rank 0 gets all messages and sends the mean.
  *
  * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
  * first workers of the processes meet ("barrier") and exchange; GPUs that reduce among themselves
@@ -226,8 +226,9 @@ dl_train_config dl_train_default_config(void);
 
 /* An observer receives the records of a trace, made on the worker's own thread between two
  * operations. `name` is an index in dl_train_event_names(). It must be fast, since its time counts
- * in the step. STEP is a step's last record. A step's records follow one another without gap, the
- * first one starting with the step, as does the next step: the clock is read once per boundary.
+ * in the step. STEP is a step's last record. A step's records follow one another without gaps: the
+ * first one starts with the step, each further one where the previous one ends, and the next step
+ * where the last one ends; the clock is read once per boundary.
  *
  * A device's operations are timed by its marks; time zero is the launch of the first operation on
  * the idle device, some microseconds before its start. Gaps between records are the host's time to

@@ -242,7 +242,8 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
     dl_status status = make_cases(bench, config, &list, run_ns, cases, &count, err);
     dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
-    /* A snapshot must find the cores in the state that a training run started now would find. */
+    /* No spread before a snapshot, which must find the cores in the state that a training run
+     * started at the same time would find. */
     if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT && !is_on_gpu(config))
         status = spread(config, budget_ns, cases, err);
     /* Other load on the machine reduces the rounds: none but the first starts after the budget is

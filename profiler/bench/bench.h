@@ -36,8 +36,8 @@ typedef enum dl_bench_name {
     DL_BENCH_FP16_DECODE,
     DL_BENCH_1BIT_ENCODE,
     DL_BENCH_1BIT_DECODE,
-    DL_BENCH_QUANTISE, /* encoding, one name per dl_quantise kind from FP16 on; likewise
-                        * DEQUANTISE: decoding, and LEARNED: forming the parameter change */
+    DL_BENCH_QUANTISE, /* encoding, one name per dl_quantise kind from FP16 on; DEQUANTISE:
+                        * decoding, likewise; LEARNED, one name: forming the parameter change */
     DL_BENCH_DEQUANTISE = DL_BENCH_QUANTISE + DL_QUANTISE_COUNT - 1,
     DL_BENCH_LEARNED = DL_BENCH_DEQUANTISE + DL_QUANTISE_COUNT - 1,
     DL_BENCH_SHARED_WRITE,

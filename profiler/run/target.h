@@ -61,8 +61,8 @@ void dl_run_release(const char *folder);
 
 /* Sets environment variables that pass the settings to processes started from now on, and make
  * CUDA, NVTX and, with `nccl`, NCCL load `library` (NULL: none) into them. DL_ERR_USAGE, with the
- * environment unchanged, if one of the latter is set already, unless `force`. Removes
- * KINETO_USE_DAEMON, which makes PyTorch touch CUPTI on import. */
+ * environment unchanged, if a variable that names a library to load is set already, unless `force`.
+ * Removes KINETO_USE_DAEMON, which makes PyTorch touch CUPTI on import. */
 dl_status dl_run_environment(const char *library, const dl_capture_settings *settings, bool nccl,
                              bool force, dl_error *err) DL_MUST_CHECK;
 

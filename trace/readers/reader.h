@@ -19,11 +19,12 @@
  * of child processes per step), take_ns and take_processor_ns (median time and processor time of
  * taking a batch from child processes), step_faults and step_kernel_ns (page faults and kernel time
  * per step), operator_threads (threads that operators use). If the trace has shapes: batch_samples,
- * the most frequent first dimension of the inputs of the operator batch_samples_of, which is the
- * number of samples if they are in rows, or the second one, if that alone equals the number of the
- * loss's targets; input_sizes and input_calls, the number of different input sizes (in elements)
- * and of calls of this operator. parameter_bytes: bytes of all parameters that the program updates.
- * `notes` has one sentence for each missing or inferred datum. */
+ * the samples of a pass: the most frequent first dimension of the inputs of the operator
+ * batch_samples_of or, if it alone equals the number of the loss's targets, the second dimension;
+ * batch_samples_or, the number of samples if sequence positions come first; input_sizes and
+ * input_calls, the number of different input sizes (in elements) and of calls of this operator.
+ * parameter_bytes: bytes of all parameters that the program updates. `notes` has one sentence for
+ * each missing or inferred datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
 
