@@ -64,8 +64,6 @@ static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
     const double spread =
         dl_measured_quantile(measured, 0.9) / dl_measured_quantile(measured, 0.1) - 1;
     sum->repeated++;
-    sum->others_frac += measured->value[DL_MEASURE_OTHERS_FRAC];
-    sum->steal_frac += measured->value[DL_MEASURE_STEAL_FRAC];
     sum->noise_frac += MEDIAN_ERROR * sd_frac / sqrt((double)runs);
     if (spread > sum->spread_frac) {
         sum->spread_frac = spread;
@@ -81,9 +79,17 @@ static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
     sum->repeats_half_width_frac += NORMAL_95 * sd_frac;
 }
 
+/* Adds a known value to the running mean of *count values. */
+static void add_to_mean(double *mean, int *count, double value)
+{
+    if (isnan(value)) return;
+    *mean += (value - *mean) / ++*count;
+}
+
 dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
 {
     dl_accuracy all = {0};
+    int others = 0, steal = 0;
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         all.left_out += measured[i].disturbed_runs;
@@ -93,14 +99,14 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
         all.points++;
         all.mean_frac += error;
         all.max_frac = fmax(all.max_frac, error);
+        add_to_mean(&all.others_frac, &others, measured[i].value[DL_MEASURE_OTHERS_FRAC]);
+        add_to_mean(&all.steal_frac, &steal, measured[i].value[DL_MEASURE_STEAL_FRAC]);
         if (measured[i].runs >= DL_MEASURED_REPEATED_MIN) add_repeated(&all, row, i, &measured[i]);
     }
     if (all.points > 0) all.mean_frac /= all.points;
-    if (all.repeated > 0) {
-        all.noise_frac /= all.repeated;
-        all.others_frac /= all.repeated;
-        all.steal_frac /= all.repeated;
-    }
+    if (others == 0) all.others_frac = (double)NAN;
+    if (steal == 0) all.steal_frac = (double)NAN;
+    if (all.repeated > 0) all.noise_frac /= all.repeated;
     if (all.intervals > 0) {
         all.half_width_frac /= all.intervals;
         all.repeats_half_width_frac /= all.intervals;
@@ -125,10 +131,12 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
                 "processors\n",
                 accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
     }
-    if (accuracy->repeated == 0) return;
-    fprintf(out,
-            "noise floor: %.1f %%, the standard error of a measured median (mean over %d points)\n",
-            100 * accuracy->noise_frac, accuracy->repeated);
+    if (accuracy->repeated > 0) {
+        fprintf(out,
+                "noise floor: %.1f %%, the standard error of a measured median (mean over %d "
+                "points)\n",
+                100 * accuracy->noise_frac, accuracy->repeated);
+    }
     if (accuracy->intervals > 0) {
         fprintf(
             out,

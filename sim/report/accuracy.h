@@ -21,16 +21,16 @@ typedef struct dl_accuracy {
     int points;                 /* number of measured points */
     double mean_frac, max_frac; /* |predicted / measured - 1| of throughput; measured: the median */
 
+    double others_frac,
+        steal_frac; /* shares of the processors taken from the runs by other programs and by the
+                     * host; mean over points; NaN if not in a table */
+
     int repeated; /* points with at least DL_MEASURED_REPEATED_MIN runs; the members below, except
                    * left_out, cover only these */
     double noise_frac;  /* standard error of a point's median over the median; mean over points. An
                          * error up to this size is no evidence against a prediction */
     double spread_frac; /* p90 / p10 - 1 of a point's runs; the largest over all points */
     size_t spread_row;  /* row of the point with that spread */
-
-    double others_frac,
-        steal_frac; /* shares of the processors taken from these runs by other programs and by the
-                     * host; mean over points; NaN if not in a table */
 
     int left_out; /* number of disturbed runs left out, over all points (measured.h) */
 

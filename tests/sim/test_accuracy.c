@@ -150,6 +150,22 @@ static void disturbance_is_reported(void **state)
     free(measured[1].runs_per_s);
 }
 
+/* Single runs are reported as disturbed, too. */
+static void disturbance_of_single_runs_is_reported(void **state)
+{
+    (void)state;
+    const double runs[] = {80};
+    dl_row rows[] = {row_of(100)};
+    dl_measured measured[] = {measured_of(runs, 1, 80)};
+    measured[0].value[DL_MEASURE_OTHERS_FRAC] = 0.3;
+    const dl_sweep sweep = {.rows = rows, .row_count = 1};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    char *text = print(&accuracy, &sweep);
+    assert_contains(text, "other programs used 30 % of the processors' time");
+    free(text);
+    free(measured[0].runs_per_s);
+}
+
 /* Published points have one run: errors are reported, scatter is not. */
 static void single_runs_have_errors_only(void **state)
 {
@@ -222,6 +238,7 @@ int main(void)
         cmocka_unit_test(distributions_are_compared),
         cmocka_unit_test(verdict_names_the_setting),
         cmocka_unit_test(disturbance_is_reported),
+        cmocka_unit_test(disturbance_of_single_runs_is_reported),
         cmocka_unit_test(single_runs_have_errors_only),
         cmocka_unit_test(no_interval_no_coverage),
         cmocka_unit_test(verdicts_count_unseen_rows),
