@@ -257,9 +257,10 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
 #define WARM_LAGS 20
 
 /* Number of warm-up steps: the scenario's, or, for lagged averages without one, at least WARM_LAGS
- * lags. A run with lagged averages starts without exchanges in flight and ends with some, so its
- * warm-up is a whole number of intervals: measured steps then have as many exchanges as intervals.
- * Absences are counted from the start of the run, so runs with absences get no such warm-up. */
+ * lags and at least an interval plus a lag. A run with lagged averages starts without exchanges in
+ * flight and ends with some, so its warm-up is a whole number of intervals: measured steps then
+ * have as many exchanges as intervals. Absences are counted from the start of the run, so runs with
+ * absences get no such warm-up. */
 static int64_t warm_up_steps(const dl_scenario *scenario, const dl_point *point)
 {
     const int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];

@@ -55,7 +55,9 @@ typedef struct dl_row {
     double low_per_s, high_per_s;     /* 95 % interval; NaN with one replicate, unless an assumption
                                        * affects the row */
     double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
-    const char *above;                /* reason why efficiency is above 1; NULL: it is not */
+    const char *above;                /* reason why efficiency is above 1; NULL: it is not, or by
+                                       * at most 0.2 %, or the baseline divides the model
+                                       * differently */
     double speedup_low, speedup_high; /* 95 % interval, like low_per_s */
     double *rates; /* [rate_count] throughputs of the runs behind the interval, in the order of
                     * draws: equal indices of two rows belong to the same draw */

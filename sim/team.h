@@ -193,12 +193,12 @@ typedef struct dl_team_config {
                                   * NULL */
     const dl_costs *costs;       /* costs of this run; read by dl_team_init only */
     const dl_workload *workload; /* borrowed until dl_team_free */
-    /* Processes on cores. If `reduces`, an average ends for all workers reduce_ns after the last
-     * one arrives, and nothing is pushed or pulled; the earlier workers begin the exchange
-     * meanwhile, which shortens that time to no less than reduce_late_ns. Otherwise a push and a
-     * pull each take half of `roundtrip` (borrowed until dl_team_free; NULL: none), which was
-     * measured while all workers kept their cores busy; side_by_side is the workers'
-     * dl_side_by_side. */
+    /* Processes on cores. If `reduces`, an average, or the sum of a synchronous server, ends for
+     * all workers reduce_ns after the last one arrives, and nothing is pushed or pulled; the
+     * earlier workers begin the exchange meanwhile, which shortens that time to no less than
+     * reduce_late_ns. Otherwise a push and a pull each take half of `roundtrip` (borrowed until
+     * dl_team_free; NULL: none), which was measured while all workers kept their cores busy;
+     * side_by_side is the workers' dl_side_by_side. */
     bool reduces;
     double reduce_ns, reduce_late_ns;
     const dl_collective_cost *roundtrip;

@@ -313,8 +313,9 @@ static void merge(dl_team *team, int uploads)
     }
 }
 
-/* All workers start and end the exchange together. With loaders, each worker ends when it has had
- * its core for the busy time of the exchange, and all wait for the last one. */
+/* An average or a sum starts and ends for all workers together; other exchanges take no time. With
+ * loaders, a worker's exchange ends when it has had its core for the busy time of the exchange, and
+ * all workers then wait for the last one. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;

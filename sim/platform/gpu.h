@@ -184,7 +184,8 @@ typedef struct dl_gpu_options {
                                              * machine */
     dl_quantity site_bytes_per_s;           /* rate of each link between sites; unknown: the
                                              * machine's */
-    int sites;                              /* in place of the machine's; 0: its own */
+    int sites;                              /* number of sites that replaces the machine's; 0: the
+                                             * machine's */
     dl_quantity site_latency_ns;            /* between two sites; unknown: the machine's */
     double message_ns;       /* host's time per message of exchange, from the point's costs; added
                               * to the latency of links */

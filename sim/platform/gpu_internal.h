@@ -377,8 +377,8 @@ static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
     return gpus->config.options->reads == DL_READS_FORWARD && gpus->config.options->ahead > 0;
 }
 
-/* Event handler: all workers have reached the all-reduce of all buckets, which starts now. Its end
- * is stored in gpus->reduction.ended_ns. */
+/* Event handler: starts the all-reduce of all buckets, which all workers have reached. Its end is
+ * stored in gpus->reduction.ended_ns. */
 void dl_gpus_reduce_all(void *gpus, int unused);
 
 /* The worker has reached the first collective that precedes its step. */

@@ -258,7 +258,8 @@ static void on_made(void *user, int worker)
                      gpus->up[worker].latency_ns, on_packed, gpus, worker);
 }
 
-/* Makes the worker wait for the end of a round; false if the round has ended. */
+/* Makes the worker wait for the end of a round. If the round has already ended, ends the worker's
+ * exchange instead and returns false. */
 static bool join_round(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;

@@ -318,8 +318,8 @@ static void arrive(dl_gpus *gpus, int m);
 static void gather(dl_gpus *gpus, int g, int bucket);
 static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket);
 
-/* Message m has arrived at the GPU that sums its bucket for the sender. When all messages of the
- * bucket have, it is copied to the node's other GPUs. */
+/* Message m has arrived at the GPU that sums its bucket for sender g. Once all messages of the
+ * bucket have arrived, copies the bucket to the node's other GPUs. */
 static void fetched(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;

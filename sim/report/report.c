@@ -77,7 +77,8 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     free(deciding);
 }
 
-/* Writes the values under their names in accuracy.h; writes nothing if no point was measured. */
+/* Writes the main values under their names in accuracy.h; writes nothing if no point was
+ * measured. */
 static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
 {
     if (accuracy->points == 0) return;

@@ -39,8 +39,7 @@ bool dl_view_shows(const dl_results *results, const dl_view_column *column);
 void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
 
 /* Writes the table as HTML, folded if it has many rows and none of them is measured; writes nothing
- * if it has no rows. A row's class is the use of its
- * measurement ("fitted", "unseen", ...). */
+ * if it has no rows. A row's class is the use of its measurement ("fitted", "unseen", ...). */
 void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view);
 
 /* Callbacks of dl_column_table: the reason why the row did not run, its marks, a remark on it. */

@@ -115,8 +115,7 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* Rejects costs measured on a GPU in a scenario that names no machine, whose workers are the cores
- * of this one. */
+/* Rejects costs measured on a GPU in a scenario without a machine, whose workers would be cores. */
 static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs *costs,
                                      dl_error *err)
 {
