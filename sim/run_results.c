@@ -119,8 +119,8 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
     free(all);
 }
 
-/* The compute state is a single piece of work in the simulation; its time is divided among input,
- * dispatch and compute in proportion to their work. */
+/* On cores the compute state is a single piece of work in the simulation; its time is divided among
+ * input, dispatch and compute in proportion to their work. On GPUs it has compute only. */
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
     if (team->config.platform->on_gpus) {

@@ -36,8 +36,8 @@ dl_status dl_target_read_factor(dl_target_factor *factor, const char *text,
 dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 void dl_target_free(dl_target *target); /* accepts a zeroed target */
 
-/* Factor on the samples needed: the factor given for the mode, otherwise the product of those of
- * the interval and of the mean staleness. Interval 1 and staleness 0 have factor 1 unless given.
+/* Factor on the samples needed: the factor given for the mode, otherwise the product of the factors
+ * of the interval and of the mean staleness. Interval 1 and staleness 0 have factor 1 unless given.
  * Factors between given points are interpolated linearly in log(interval) or in staleness; beyond
  * the largest point the factor is NaN. `interval` is 1 for modes without one; `staleness` NaN means
  * none. */

@@ -363,7 +363,8 @@ static int tcp_edges(const dl_links *links, const dl_collective_config *config, 
     return nodes;
 }
 
-/* Time in ns of the collective over TCP, including the host's costs; 0 if it stays in one node. */
+/* Time in ns of the collective over TCP, including the host's costs; 0 if it stays in one node or
+ * has no bytes. */
 static double tcp_ns(const dl_links *links, const dl_collective_config *config,
                      const dl_hop_costs *costs)
 {

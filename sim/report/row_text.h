@@ -31,8 +31,8 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
 #define DL_MARKS_BYTES 8
 const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
 
-/* Returns "103.0 % each: REASON" if the row's efficiency is above 1, else NULL; the caller frees
- * it. */
+/* Returns "103.0 % each: REASON" if the row has a reason for its efficiency above 1, else NULL; the
+ * caller frees the text. */
 char *dl_report_above(const dl_row *row);
 
 /* Adds the row's marks to `used`. */

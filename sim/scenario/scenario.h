@@ -114,8 +114,8 @@ typedef struct dl_scenario {
     char *costs_path; /* path to open; next to samples_per_s or a model it has exchange costs only;
                      * NULL: none */
     char *measured_path;   /* path to open; NULL: none */
-    char *model;           /* network description (sim/workloads/architecture.h); NULL: costs_path
-                            * or samples_per_s is given */
+    char *model;           /* network description (sim/workloads/architecture.h); NULL: costs_path,
+                            * samples_per_s or the time of an update in [generators] is given */
     int arithmetic;        /* arithmetic of the model: 0 auto, else 1 + dl_arithmetic */
     int optimizer;         /* optimizer of the model: 0 auto, else 1 + dl_optimizer_kind */
     int recompute;         /* recomputation of the model: index into dl_recompute_names */

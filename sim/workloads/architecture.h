@@ -24,9 +24,10 @@
  *   numbers      of activations and their gradients that kernels read and write in memory, each
  *                kernel reading its inputs and writing its outputs once; normalization over a
  *                batch reads its input twice, and both its inputs twice in the backward pass.
- *                `wide` ones have 4 bytes in fp16 too, and `casts` are converted in fp16:
- *                operations in float32 under PyTorch's autocast (norms, softmax, loss), and the
- *                sums of a transformer's blocks, which start with a norm
+ *                In arithmetics below 32 bits, `wide` ones still have 4 bytes and `casts` are
+ *                converted: those of operations in float32 under PyTorch's autocast
+ *                (norms, softmax, loss), and of the sums of a transformer's blocks, which start
+ *                with a norm
  *   weights      parameters read and gradients written, once per step for any batch
  *   kept         numbers saved for the backward pass; rectifiers and sums work in place; for the
  *                loss, one number per score
@@ -49,7 +50,7 @@
 #define DL_PARTS_MAX 64
 #define DL_TENSORS_MAX 24
 
-/* Weight traffic in fp16 under autocast, in 2-byte numbers per weight number counted in
+/* Weight traffic in 16 bits under autocast, in 2-byte numbers per weight number counted in
  * dl_layer_part.weights, which has one number per weight in the forward pass and two in the
  * backward pass. A weight has 4 bytes. It is converted to 2 bytes for the forward pass, which reads
  * the copy (8 bytes moved); the backward pass reads the copy (2), writes a gradient of 2 bytes, and
@@ -92,9 +93,10 @@ typedef struct dl_layer_product {
 /* Kernels of one kind in a layer's pass; values are per sample, except `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
-    double half_weights; /* 16-bit weights moved in fp16 instead of `weights`, for all samples
-                          * together */
-    int kernels, kernels_in_half; /* kernels_in_half: additional kernels in fp16 */
+    double half_weights; /* moved in arithmetics below 32 bits instead of `weights`, in numbers of 2
+                          * bytes, for all samples together */
+    int kernels, kernels_in_half; /* kernels_in_half: additional kernels in arithmetics below 32
+                                   * bits */
     bool small_windows;           /* convolutions with 3x3 windows and stride 1 */
     dl_attention attention;       /* products, softmax and mask fused in one kernel */
     double keys;                  /* of attention: tokens of a sequence, or of the window */
@@ -102,7 +104,7 @@ typedef struct dl_layer_part {
     double wide, casts; /* wide: subset of `numbers` with 4 bytes; casts: further numbers, which are
                          * converted */
     double turned;      /* further numbers, on tensor cores only: converted to another layout */
-    double in_half;     /* further numbers, in fp16 only */
+    double in_half;     /* further numbers, in arithmetics below 32 bits only */
     int odd_columns;    /* a product's number of columns if it need not be a round number, such as
                          * 50257; else 0 */
     dl_low_bits low;
@@ -137,7 +139,8 @@ typedef struct dl_architecture_layer {
                                           * sample */
     double output_numbers, kept_numbers; /* per sample */
     double kept_wide;                    /* subset of kept_numbers with 4 bytes */
-    double kept_in_half;                 /* further saved numbers of 2 bytes, in fp16 only */
+    double kept_in_half;                 /* further saved numbers of 2 bytes, in arithmetics below
+                                          * 32 bits only */
     /* In fp8 or nvfp4. kept_low_instead: numbers saved in the low precision instead of in 16 bits;
      * kept_low_more: further numbers saved in the low precision; kept_eight_bytes: further saved
      * bytes due to values that both save in 8 bits; negative: fewer bytes. */
