@@ -366,7 +366,8 @@ static void note_sent(dl_islands *is, const dl_collective *of)
         is->sent_bytes[d] += of->plan.sent_bytes[d];
 }
 
-/* For a crossing: number of flows, number of simulated flows, and the route of one flow. */
+/* flows_of: number of flows of a crossing; simulated_of: number of those that are simulated;
+ * way_of: the route of one flow. */
 static int flows_of(const dl_islands *is, int slot)
 {
     return shards_of(is, slot / 2) * dl_islands_split(is)->tensor;

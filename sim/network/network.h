@@ -212,7 +212,7 @@ void dl_network_release_links(dl_network *network, int claim, const int *links, 
 void dl_network_begin_timed(dl_network *network);
 void dl_network_end_timed(dl_network *network);
 
-/* Time in ns during which at least one such exchange was in progress. */
+/* Time in ns during which at least one exchange begun by dl_network_begin_timed was in progress. */
 int64_t dl_network_timed_ns(const dl_network *network);
 
 /* Rate of a flow of the class that shares no link with others, in bytes per second; the class must

@@ -75,14 +75,14 @@ static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
     return ns;
 }
 
-/* Whether training and its loaders keep all cores of the machine busy. */
+/* Whether training and making batches keep all cores busy, for at least 90 % of the time. */
 static bool box_is_busy(const dl_variant *variant, const dl_row *row)
 {
     const double has_ns = dl_s_to_ns(row->mean.step_mean_s) * row->point.cores;
     return row->point.workers * work_ns(variant, row, false) >= 0.9 * has_ns;
 }
 
-/* Whether the loaders of a worker on cores are always busy with their own work. */
+/* Whether the loaders of a worker on cores are busy for at least 95 % of the time. */
 static bool loaders_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_scenario_input *input = &variant->scenario.input;

@@ -40,7 +40,8 @@ static const char *file_of(const dl_costs *costs)
     return dl_base_name(costs->path);
 }
 
-/* Notes unknown costs on GPUs that no run needs and that the simulation therefore leaves out. */
+/* Adds a note on unknown costs on GPUs that no run needs and that the simulation therefore leaves
+ * out. */
 static void add_unknown(note_list *list, const dl_costs *costs)
 {
     char *missing =
@@ -89,7 +90,7 @@ static void add_sharded(note_list *list, const dl_variant *variant)
                               name, file_of(costs), name));
 }
 
-/* Notes the size of a micro-batch, which PyTorch's programs call the batch size. */
+/* Adds a note on the size of a micro-batch, which PyTorch's programs call the batch size. */
 static void add_divided(note_list *list, const dl_scenario *scenario)
 {
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "sync", "accumulate");
@@ -119,7 +120,7 @@ static void add_accumulation(note_list *list, const dl_variant *variant)
             count, count, file_of(&variant->costs)));
 }
 
-/* Notes a job that repeats all its work after a failure. */
+/* Adds a note on a job that repeats all its work after a failure. */
 static void add_restarts(note_list *list, const dl_failures *failures)
 {
     if (!dl_failures_given(failures) || failures->checkpoint_steps > 0) return;
@@ -150,7 +151,7 @@ static void add_turns(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
-/* Notes time independent of the number of GPUs whose cause is not in the trace. */
+/* Adds a note on time independent of the number of GPUs whose cause is not in the trace. */
 static void add_external(note_list *list, const dl_variant *variant)
 {
     const dl_value *wait = &variant->costs.dispatch.external_ns;
@@ -171,8 +172,8 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
            dl_costs_step_ns(costs, each, "update");
 }
 
-/* Notes that launches by the host, which a faster GPU does not shorten, take longer than the GPU's
- * work. Counts the launches of every micro-batch. */
+/* Adds a note that launches by the host, which a faster GPU does not shorten, take longer than the
+ * GPU's work. Counts the launches of every micro-batch. */
 static void add_host(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -202,7 +203,7 @@ static void add_host(note_list *list, const dl_variant *variant)
                         DL_NS_TEXT(gpu_ns), samples));
 }
 
-/* Notes the costs derived from a single measured throughput. */
+/* Adds a note on the costs derived from a single measured throughput. */
 static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
     if (scenario->samples_per_s <= 0) return;
@@ -220,7 +221,7 @@ static char *interval_of(const dl_variant *variant, double factor)
     return dl_format("; 95 %% interval: up to %.2g times faster or slower", factor);
 }
 
-/* Notes the factor derived from a measured step. */
+/* Adds a note on the factor derived from a measured step. */
 static void add_calibrated(note_list *list, const dl_variant *variant)
 {
     const dl_calibrate *c = &variant->calibrated;
@@ -265,7 +266,7 @@ static void add_scaling(note_list *list, const dl_variant *variant)
     free(interval);
 }
 
-/* Notes how the costs of the machine's other GPU models are obtained. */
+/* Adds a note on how the costs of the machine's other GPU models are obtained. */
 static void add_models(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -302,7 +303,7 @@ static const dl_point *largest_point(const dl_scenario *scenario)
     return largest;
 }
 
-/* Notes the division of a batch among the workers on each model. */
+/* Adds a note on the division of a batch among the workers on each model. */
 static void add_shares(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -336,7 +337,8 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* Notes the arithmetic and the sizes of weights and messages, which do not follow from it. */
+/* Adds a note on the arithmetic, and on the sizes of weights and messages, which do not follow from
+ * it. */
 static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
                            bool half_weights)
 {
@@ -422,7 +424,7 @@ static bool is_estimate(const dl_variant *variant)
            !(variant->calibrated.factor > 0);
 }
 
-/* Notes the basis of the ratio of two GPUs if both are estimates. */
+/* Adds a note on the basis of the ratio of two GPUs if both are estimates. */
 static void add_compared(note_list *list, const dl_variant *variant, const dl_variant *other)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -447,7 +449,7 @@ static void add_compared(note_list *list, const dl_variant *variant, const dl_va
     free(longer);
 }
 
-/* Notes the machine's GPUs that neither a layout's point nor generators use. */
+/* Adds a note on the machine's GPUs that neither a layout's point nor generators use. */
 static void add_idle(note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -473,7 +475,7 @@ static void add_idle(note_list *list, const dl_study *study, const dl_variant *v
     free(generators);
 }
 
-/* Notes nodes that are parts of an NVLink rack but are joined only by NICs here. */
+/* Adds a note on nodes that are parts of an NVLink rack but are joined only by NICs here. */
 static void add_racks(note_list *list, const dl_machine *m)
 {
     for (int k = 0; k < m->kind_count && m->nodes > 1; k++) {
@@ -488,7 +490,8 @@ static void add_racks(note_list *list, const dl_machine *m)
     }
 }
 
-/* Notes buffers that a framework broadcasts before each step, if the broadcast is not simulated. */
+/* Adds a note on buffers that a framework broadcasts before each step, if the broadcast is not
+ * simulated. */
 static void add_buffers(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -504,7 +507,7 @@ static void add_buffers(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes costs of another program whose workers are processes, if the scenario runs them as
+/* Adds a note on costs of another program whose workers are processes, if the scenario runs them as
  * threads. */
 static void add_shared_memory(note_list *list, const dl_variant *variant)
 {
@@ -521,7 +524,7 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes an outer optimizer whose interval is the default. */
+/* Adds a note on an outer optimizer whose interval is the default. */
 static void add_outer(note_list *list, const dl_variant *variant)
 {
     const dl_key *interval = dl_keys_find(&dl_scenario_keys, "sync", "interval");
@@ -531,7 +534,7 @@ static void add_outer(note_list *list, const dl_variant *variant)
                         "authors take 500 (arXiv 2311.08105)"));
 }
 
-/* Notes given keys of [input] without the cost to which they apply. */
+/* Adds a note on the given keys of [input] whose cost is missing, so that they have no effect. */
 static void add_idle_input(note_list *list, const dl_variant *variant)
 {
     static const struct {
@@ -561,8 +564,8 @@ static void add_idle_input(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes collectives between GPUs in slots if the machine file lacks the path through host memory.
- * Skips the program's own files, which have the path where their studies need it. */
+/* Adds a note on collectives between GPUs in slots if the machine file lacks the path through host
+ * memory. Skips the program's own files, which have the path where their studies need it. */
 static void add_slots(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -587,7 +590,7 @@ static void add_slots(note_list *list, const dl_variant *variant)
     free(own);
 }
 
-/* Notes the keys of the scenario that replace parts of the machine's network. */
+/* Adds a note on the keys of the scenario that replace parts of the machine's network. */
 static void add_network(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -680,7 +683,7 @@ static char *name_recording(const dl_cost_trace *trace)
                      DL_NS_TEXT(trace->recording_ns.value));
 }
 
-/* Notes steps of multi-rank traces that cannot be compared with the variant. */
+/* Adds a note on steps of multi-rank traces that cannot be compared with the variant. */
 static void add_other_step(note_list *list, const dl_variant *variant)
 {
     for (size_t i = 0; i < variant->costs.trace_count; i++) {
@@ -696,7 +699,8 @@ static void add_other_step(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes the step of the trace with the worst prediction of its own point, beside the prediction. */
+/* Adds a note on the step of the trace with the worst prediction of its own point, beside the
+ * prediction. */
 static void add_own_step(note_list *list, const dl_variant *variant)
 {
     double error_frac;
@@ -744,8 +748,8 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
     return list;
 }
 
-/* Notes the trace's collectives that the row includes and leaves out, and an upper bound of its
- * step time with those left out. */
+/* Adds a note on the trace's collectives that the row includes and leaves out, and on an upper
+ * bound of its step time with those left out. */
 static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
@@ -791,8 +795,8 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
     return largest;
 }
 
-/* Notes the measured collectives if none of them matches a row's exchange, because of other numbers
- * of ranks or nodes or another algorithm. Skipped if a row has a split model. */
+/* Adds a note on the measured collectives if none of them matches a row's exchange, because of
+ * other numbers of ranks or nodes or another algorithm. Skipped if a row has a split model. */
 static void add_unused_collectives(note_list *list, const dl_variant *variant,
                                    const dl_sweep *sweep, size_t number)
 {

@@ -90,11 +90,12 @@ typedef struct dl_layer_product {
     int matrices, gradients;
 } dl_layer_product;
 
-/* Kernels of one kind in a layer's pass; values are per sample, except `weights`. */
+/* Kernels of one kind in a layer's pass. Counts of flop and numbers are per sample; those of
+ * weights and kernels are for all samples together. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
     double half_weights; /* moved in arithmetics below 32 bits instead of `weights`, in numbers of 2
-                          * bytes, for all samples together */
+                          * bytes */
     int kernels, kernels_in_half; /* kernels_in_half: additional kernels in arithmetics below 32
                                    * bits */
     bool small_windows;           /* convolutions with 3x3 windows and stride 1 */
