@@ -6,6 +6,7 @@
 #include "common/machine.h"
 #include "common/machine_internal.h"
 #include "common/names.h"
+#include "common/sort.h"
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
@@ -509,11 +510,7 @@ static dl_status read_nodes(const dl_machine_reader *r, const dl_ini_section *se
     return status != DL_OK ? status : add_ranges(r, section, name, number);
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-    const node_range *one = a, *other = b;
-    return (one->first > other->first) - (one->first < other->first);
-}
+DL_ORDER(compare_ranges, node_range, DL_BY(first));
 
 /* Adds a run that starts at node `first`, unless the kind stays the same; a run that starts there
  * already gets the kind. */

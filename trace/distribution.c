@@ -5,16 +5,10 @@
 
 #include "common/sort.h"
 
-static int by_size(const void *a, const void *b)
-{
-    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return DL_COMPARE(x, y);
-}
-
 size_t dl_most_usual(size_t *counts, size_t count)
 {
     size_t usual = 0, most = 0;
-    dl_sort(counts, count, sizeof *counts, by_size);
+    dl_sort(counts, count, sizeof *counts, dl_compare_sizes);
     DL_GROUPS (first, end, count, counts[end] == counts[first]) {
         if (end - first <= most) continue;
         usual = counts[first];

@@ -438,10 +438,7 @@ static void take_copies(const taking *t, dl_step_costs *costs)
 #define UPDATE_MOST_BYTES_PER_S 8e12
 #define UPDATE_LEAST_BYTES_PER_S 20e9
 
-static int compare_bytes(const void *a, const void *b)
-{
-    return DL_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
-}
+DL_ORDER(compare_bytes, uint64_t, DL_COMPARE(*a, *b));
 
 /* Returns the distinct sizes of copies to the device in regular steps, sorted; owned by the
  * caller. */

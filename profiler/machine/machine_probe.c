@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "profiler/machine/machine_box.h"
 
 #define VENDOR_NVIDIA 0x10de
@@ -143,10 +144,7 @@ static void add_nic(const probe *p, hwloc_obj_t device)
     DL_APPEND(box->nics, box->nic_count, "NICs") = nic;
 }
 
-static int by_bus_id(const void *a, const void *b)
-{
-    return strcmp(((const dl_box_gpu *)a)->bus_id, ((const dl_box_gpu *)b)->bus_id);
-}
+DL_ORDER(by_bus_id, dl_box_gpu, DL_BY_TEXT(bus_id));
 
 static void probe_devices(const probe *p)
 {

@@ -11,6 +11,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "trace/print.h"
 #include "trace/readers/reader.h"
@@ -186,17 +187,8 @@ static void read_log(dl_run_process *process, const char *path)
     process->log = text;
 }
 
-static int compare(const void *left, const void *right)
-{
-    const dl_run_process *a = left, *b = right;
-    if ((a->rank < 0) != (b->rank < 0)) return a->rank < 0 ? 1 : -1;
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    const int hosts = strcmp(a->host, b->host);
-    if (hosts != 0) return hosts;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->pid != b->pid) return a->pid < b->pid ? -1 : 1;
-    return strcmp(a->stem, b->stem);
-}
+DL_ORDER(compare, dl_run_process, DL_COMPARE(a->rank < 0, b->rank < 0), DL_BY(rank),
+         DL_BY_TEXT(host), DL_BY(start_ns), DL_BY(pid), DL_BY_TEXT(stem));
 
 dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_error *err)
 {

@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/bytes.h"
+#include "common/sort.h"
 #include "common/status.h"
 
 /* UP: away from the nodes; in a torus, towards the larger coordinate. */
@@ -46,12 +47,6 @@ static void deal_over_switches(const dl_machine *m, int *slots)
     free(next);
 }
 
-static int compare_slots(const void *a, const void *b)
-{
-    const int one = *(const int *)a, other = *(const int *)b;
-    return (one > other) - (one < other);
-}
-
 void dl_fabric_slots(const dl_machine *machine, int *slots)
 {
     const dl_fabric *f = &machine->fabric;
@@ -68,7 +63,7 @@ void dl_fabric_slots(const dl_machine *machine, int *slots)
     if (f->slot_count == 0 && scattered && f->kind == DL_FABRIC_SWITCHES)
         deal_over_switches(machine, slots);
     if (f->rank_order == DL_FABRIC_BY_SWITCHES)
-        qsort(slots, (size_t)machine->nodes, sizeof *slots, compare_slots);
+        qsort(slots, (size_t)machine->nodes, sizeof *slots, dl_compare_ints);
 }
 
 /* --- trees ----------------------------------------------------------------------------------- */

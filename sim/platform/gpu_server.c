@@ -48,6 +48,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 
 #define MESSAGES_MAX 10000000 /* limit on the messages of a step, counted for each worker */
 
@@ -635,12 +636,8 @@ static int least_loaded(const double *bytes, int shards)
     return least;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const message *first = *(message *const *)a, *second = *(message *const *)b;
-    if (first->bytes != second->bytes) return first->bytes > second->bytes ? -1 : 1;
-    return first < second ? -1 : first > second; /* both point into the same array */
-}
+/* Pointers into the same array; equal sizes keep their order. */
+DL_ORDER_OF_POINTERS(by_size, message, DL_BY_DESCENDING(bytes), DL_COMPARE(a, b));
 
 /* Assigns whole messages to shards; sums the bytes of each shard in load[shards]. */
 static void place_messages(const dl_gpus *gpus, dl_server *s, double *load)

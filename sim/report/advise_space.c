@@ -4,6 +4,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/command.h"
@@ -39,11 +40,7 @@ size_t dl_advice_add_number(dl_advice_axis *axis, int64_t value)
     return dl_advice_add_value(axis, text);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const long long x = atoll(*(char *const *)a), y = atoll(*(char *const *)b);
-    return (x > y) - (x < y);
-}
+DL_ORDER_OF_POINTERS(compare_numbers, char, DL_COMPARE(atoll(a), atoll(b)));
 
 static void sort_numbers(dl_advice_axis *axis)
 {

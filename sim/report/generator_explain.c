@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "sim/report/columns.h"
 #include "sim/report/explain.h"
@@ -96,11 +97,7 @@ static double throughput(const dl_variant *variant, const dl_point *point,
     return sum / (double)replicates;
 }
 
-static int by_worth(const void *a, const void *b)
-{
-    const double x = dl_gain_worth(a), y = dl_gain_worth(b);
-    return (x < y) - (x > y);
-}
+DL_ORDER(by_worth, dl_gain, DL_COMPARE(dl_gain_worth(b), dl_gain_worth(a)));
 
 void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row)
 {

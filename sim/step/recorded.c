@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
+#include "common/sort.h"
 
 #define TIMES_MAX 9007199254740992.0 /* largest range of whole numbers that a double holds */
 
@@ -166,11 +167,7 @@ typedef struct edge_of_work {
     int is_start;
 } edge_of_work;
 
-static int compare_edges(const void *a, const void *b)
-{
-    const edge_of_work *l = a, *r = b;
-    return l->ns != r->ns ? (l->ns > r->ns) - (l->ns < r->ns) : r->is_start - l->is_start;
-}
+DL_ORDER(compare_edges, edge_of_work, DL_BY(ns), DL_BY_DESCENDING(is_start));
 
 static double busy_ns(const dl_recorded *recorded, const dl_program_run *run)
 {

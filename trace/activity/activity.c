@@ -19,14 +19,8 @@ bool dl_activity_is_device_work(const dl_activity *activity)
     return activity->kind >= DL_ACTIVITY_KERNEL && activity->kind <= DL_ACTIVITY_GRAPH;
 }
 
-static int compare_on_stream(const void *a, const void *b)
-{
-    const dl_activity *x = *(dl_activity *const *)a, *y = *(dl_activity *const *)b;
-    if (x->device != y->device) return DL_COMPARE(x->device, y->device);
-    if (x->stream != y->stream) return DL_COMPARE(x->stream, y->stream);
-    if (x->start_ns != y->start_ns) return DL_COMPARE(x->start_ns, y->start_ns);
-    return DL_COMPARE(x, y);
-}
+DL_ORDER_OF_POINTERS(compare_on_stream, dl_activity, DL_BY(device), DL_BY(stream), DL_BY(start_ns),
+                     DL_COMPARE(a, b));
 
 static bool ends_before_next(const dl_activity *activity)
 {

@@ -28,18 +28,9 @@ typedef struct stranger {
     uint32_t step;
 } stranger;
 
-static int compare_strangers(const void *a, const void *b)
-{
-    const stranger *x = a, *y = b;
-    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-    return DL_COMPARE(x->step, y->step);
-}
+DL_ORDER(compare_strangers, stranger, DL_BY(kind), DL_BY(step));
 
-static int compare_counts(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return DL_COMPARE(x, y);
-}
+DL_ORDER(compare_counts, uint32_t, DL_COMPARE(*a, *b));
 
 /* Returns the end of the content of the unit [first, end): the index that maximizes the number of
  * content symbols before it plus that of other symbols after it. Returns `end` if the tail is too

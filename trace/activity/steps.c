@@ -17,11 +17,7 @@
 #define WARMUP_FACTOR 1.25
 #define WARMUP_STEPS_MAX 10
 
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return DL_COMPARE(x, y);
-}
+DL_ORDER(by_number, uint32_t, DL_COMPARE(*a, *b));
 
 /* Returns the sorted numbers of the streams with work other than copies, which may repeat; the
  * caller frees them. */
@@ -569,12 +565,6 @@ static void take_one_step_each(dl_activity_steps *steps, const step_search *sear
     }
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return DL_COMPARE(x, y);
-}
-
 /* Returns the sorted launch times of all device work; the work's start if its call is unknown. */
 static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
 {
@@ -585,7 +575,7 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
         const dl_activity *work = &search->activities[i];
         sorted[count++] = launch_of(search, work, work->start_ns);
     }
-    qsort(sorted, count, sizeof *sorted, compare_times);
+    qsort(sorted, count, sizeof *sorted, dl_compare_int64s);
     *launch_count = count;
     return sorted;
 }

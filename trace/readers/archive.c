@@ -142,12 +142,7 @@ static long rank_of(const dl_read_trace *item)
     return rank != NULL ? strtol(rank, NULL, 10) : -1;
 }
 
-static int by_rank(const void *left, const void *right)
-{
-    const dl_read_trace *a = left, *b = right;
-    const long rank_a = rank_of(a), rank_b = rank_of(b);
-    return rank_a != rank_b ? DL_COMPARE(rank_a, rank_b) : strcmp(a->trace.path, b->trace.path);
-}
+DL_ORDER(by_rank, dl_read_trace, DL_COMPARE(rank_of(a), rank_of(b)), DL_BY_TEXT(trace.path));
 
 static dl_status finish(pass *p, dl_error *err)
 {

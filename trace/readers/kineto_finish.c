@@ -279,23 +279,11 @@ static void kineto_add_collectives(dl_kineto *kineto)
  * traces lack a few hundred kernels at their ends. */
 #define MISSING_FRAC 0.1
 
-static int by_correlation(const void *left, const void *right)
-{
-    const dl_kineto_copy *a = left, *b = right;
-    return DL_COMPARE(a->correlation, b->correlation);
-}
+DL_ORDER(by_correlation, dl_kineto_copy, DL_BY(correlation));
 
-static int by_object(const void *left, const void *right)
-{
-    const dl_kineto_wait *a = left, *b = right;
-    return DL_COMPARE(a->object, b->object);
-}
+DL_ORDER(by_object, dl_kineto_wait, DL_BY(object));
 
-static int by_number(const void *left, const void *right)
-{
-    const uint32_t *a = left, *b = right;
-    return DL_COMPARE(*a, *b);
-}
+DL_ORDER(by_number, uint32_t, DL_COMPARE(*a, *b));
 
 /* Adds base_ns to all times; removes activities whose times become invalid. */
 static void shift(dl_kineto *kineto)
