@@ -17,11 +17,6 @@ static inline double dl_ns_to_s(double ns)
     return ns * 1e-9;
 }
 
-static inline double dl_ns_to_us(double ns)
-{
-    return ns * 1e-3;
-}
-
 static inline double dl_s_to_ns(double s)
 {
     return s * 1e9;

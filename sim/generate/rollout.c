@@ -107,7 +107,6 @@ typedef struct rollout {
     dl_rollout_state trainer;
     double trainer_until_s; /* INFINITY: the trainer waits */
     double trainer_since_s;
-    bool trainer_is_copying_last;
     double batch_age, batch_tokens;
     bool counts; /* the warm-up is over */
     double counted_from_s, update_from_s;

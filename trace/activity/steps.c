@@ -1,6 +1,5 @@
 #include "trace/activity/steps.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,28 +107,16 @@ static void step_line_flag_warmup(dl_step_line *line)
     free(durations_ns);
 }
 
-/* Sets counts, shares and spacing from the steps; similarity from the parts (NULL: none). */
+/* Counts the regular steps; sets the similarity from the parts (NULL: none). */
 static void step_line_measure(dl_step_line *line, const dl_step_part *parts)
 {
-    double sum = 0, squares = 0, number = 0;
-    size_t labelled = 0;
     line->regular_count = 0;
     for (size_t i = 0; i < line->count; i++) {
-        const dl_activity_step *step = &line->steps[i];
-        if (step->label != DL_STEP_REGULAR) continue;
+        if (line->steps[i].label != DL_STEP_REGULAR) continue;
         line->regular_count++;
-        labelled += step->count;
         if (parts != NULL) line->similarity += parts[i].alike;
-        if (i + 1 == line->count || step[1].label != DL_STEP_REGULAR) continue;
-        sum += (double)step->duration_ns;
-        squares += (double)step->duration_ns * (double)step->duration_ns;
-        number++;
     }
-    if (line->work_count > 0) line->labelled_share = (double)labelled / (double)line->work_count;
     if (line->regular_count > 0) line->similarity /= (double)line->regular_count;
-    if (number < 2 || sum <= 0) return;
-    double mean = sum / number, variance = squares / number - mean * mean;
-    line->spacing_cv = variance > 0 ? sqrt(variance) / mean : 0;
 }
 
 /* Sets times, fingerprints and slow warm-up of line->steps, and the line's figures from the usual
