@@ -438,7 +438,7 @@ class events_reader
             dl_json_text values[KEYS_MAX + 1];
             memset(values, 0, (spec.key_count + 1) * sizeof values[0]);
             ondemand::object object;
-            if (element.get_object().get(object) || walk_event(object, values)) break;
+            if (element.get_object().get(object) || walk(object, top, values)) break;
             const char *next = position(document, text);
             if (next < data_end && *next != ',' && *next != ']') {
                 *problem = "malformed event, or no comma after it";
@@ -453,13 +453,14 @@ class events_reader
         return moved;
     }
 
-    simdjson::error_code walk_event(ondemand::object &object, dl_json_text *values)
+    /* Takes the values of the object's `keys`, and those of the object ARGS among them. */
+    simdjson::error_code walk(ondemand::object &object, const key_table &keys, dl_json_text *values)
     {
         for (auto field : object) {
             ondemand::raw_json_string key;
             if (auto error = field.key().get(key)) return error;
             dl_json_text name = raw_key(key);
-            int index = top.find(name.at, name.bytes);
+            int index = keys.find(name.at, name.bytes);
             if (index < 0) continue;
             ondemand::value value;
             if (auto error = field.value().get(value)) return error;
@@ -469,25 +470,11 @@ class events_reader
             }
             ondemand::object inner;
             if (value.get_object().get(inner)) continue;
-            if (auto error = walk_args(inner, values)) return error;
+            if (auto error = walk(inner, args, values)) return error;
         }
         return simdjson::SUCCESS;
     }
 
-    simdjson::error_code walk_args(ondemand::object &object, dl_json_text *values)
-    {
-        for (auto field : object) {
-            ondemand::raw_json_string key;
-            if (auto error = field.key().get(key)) return error;
-            dl_json_text name = raw_key(key);
-            int index = args.find(name.at, name.bytes);
-            if (index < 0) continue;
-            ondemand::value value;
-            if (auto error = field.value().get(value)) return error;
-            if (auto error = raw_value(value, &values[index])) return error;
-        }
-        return simdjson::SUCCESS;
-    }
 
     /* Reads the text after the events. */
     dl_status read_footer()
