@@ -66,26 +66,16 @@ static void write_swept(dl_json *to, const dl_study *study)
     dl_json_end(to, ']');
 }
 
-static void write_notes(dl_json *to, const dl_cell_table *table)
+/* Writes a list of the comments that begin with `prefix`, each by `write`. */
+static void write_list(dl_json *to, const dl_cell_table *table, const char *list,
+                       const char *prefix,
+                       void (*write)(dl_json *to, const char *name, const char *text))
 {
-    static const char note[] = "note: ";
-    dl_json_begin(to, "notes", '[');
+    const size_t length = strlen(prefix);
+    dl_json_begin(to, list, '[');
     for (size_t i = 0; i < table->comment_count; i++) {
         const char *text = table->comments[i];
-        if (strncmp(text, note, strlen(note)) == 0)
-            dl_json_text_item(to, NULL, text + strlen(note));
-    }
-    dl_json_end(to, ']');
-}
-
-/* Writes the findings of --explain, one item per gain. */
-static void write_gains(dl_json *to, const dl_cell_table *table)
-{
-    static const char gain[] = "gain: ";
-    dl_json_begin(to, "gains", '[');
-    for (size_t i = 0; i < table->comment_count; i++) {
-        const char *text = table->comments[i];
-        if (strncmp(text, gain, strlen(gain)) == 0) write_pairs(to, NULL, text + strlen(gain));
+        if (strncmp(text, prefix, length) == 0) write(to, NULL, text + length);
     }
     dl_json_end(to, ']');
 }
@@ -118,10 +108,10 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
     dl_json_members(&to, "format=%s schema=%d", "dlsim results", DL_RESULTS_SCHEMA);
     write_comments(&to, &table);
     write_swept(&to, study);
-    write_notes(&to, &table);
+    write_list(&to, &table, "notes", "note: ", dl_json_text_item);
     write_defaults(&to, study, sweep);
     dl_report_assumed_json(&to, study, sweep);
-    if (explanation != NULL) write_gains(&to, &table);
+    if (explanation != NULL) write_list(&to, &table, "gains", "gain: ", write_pairs);
     dl_cell_table_write_json(&to, &table);
     dl_json_end(&to, '}');
     fputc('\n', out);
