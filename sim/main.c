@@ -313,20 +313,19 @@ static dl_status check_run(const dl_inputs *in, const dl_settings *set, const dl
                         sweep->rows[row].error);
 }
 
-static dl_status write_timeline(const dl_inputs *in, const dl_settings *set, dl_error *err)
+/* Writes the timeline and the schedule that the command asks for. */
+static dl_status write_run(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
-    size_t point = 0;
-    const dl_variant *variant = chosen(in, set, &point);
-    return dl_timeline_write(set->timeline, &variant->scenario, &variant->costs,
-                             &variant->scenario.points[point], err);
-}
-
-static dl_status write_schedule(const dl_inputs *in, const dl_settings *set, dl_error *err)
-{
-    size_t point = 0;
-    const dl_variant *variant = chosen(in, set, &point);
-    return dl_schedule_write(set->schedule, &variant->scenario, &variant->costs,
-                             &variant->scenario.points[point], err);
+    size_t index = 0;
+    const dl_variant *variant = chosen(in, set, &index);
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_point *point = &scenario->points[index];
+    dl_status status = DL_OK;
+    if (set->timeline != NULL)
+        status = dl_timeline_write(set->timeline, scenario, &variant->costs, point, err);
+    if (status == DL_OK && set->schedule != NULL)
+        status = dl_schedule_write(set->schedule, scenario, &variant->costs, point, err);
+    return status;
 }
 
 /* Notes that --batch is the total of all workers: users who mean the batch per worker would get the
@@ -370,9 +369,7 @@ static dl_status write_explained(const dl_inputs *in, const dl_settings *set,
         status =
             dl_page_write(set->html, set->output, explanation, set->explain, in->measured, err);
     }
-    const bool shows = shows_run(in, set, sweep);
-    if (status == DL_OK && shows && set->timeline != NULL) status = write_timeline(in, set, err);
-    if (status == DL_OK && shows && set->schedule != NULL) status = write_schedule(in, set, err);
+    if (status == DL_OK && shows_run(in, set, sweep)) status = write_run(in, set, err);
     status = dl_outputs_end(status, err);
     if (status == DL_OK && dl_settings_json_to_stdout(set)) {
         dl_report_json_write(stdout, study, sweep, in->measured, shown);
