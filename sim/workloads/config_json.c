@@ -82,19 +82,22 @@ typedef struct config {
     char *type;
 } config;
 
+static int key_called(const config *c, const char *name)
+{
+    size_t k = 0;
+    while (strcmp(c->kind->keys[k].name, name) != 0)
+        k++;
+    return (int)k;
+}
+
 static void take_member(void *user, const char *name, const char *value)
 {
     config *c = user;
-    const dl_network_kind *kind = c->kind;
-    const char *names[DL_NETWORK_KEYS_MAX];
     int64_t number = 0;
     const bool is_number = dl_parse_int(value, 0, INT64_MAX, &number, NULL) == DL_OK;
-    for (size_t k = 0; k < kind->key_count; k++)
-        names[k] = kind->keys[k].name;
-    const dl_word *word = dl_word_find(kind->key_words, name);
-    const int key =
-        word != NULL && word->here != NULL ? dl_names_find(word->here, names, kind->key_count) : -1;
-    if (key >= 0 && is_number) {
+    const dl_word *word = dl_word_find(c->kind->key_words, name);
+    if (word != NULL && word->here != NULL && is_number) {
+        const int key = key_called(c, word->here);
         c->values[key] = number;
         c->given[key] = true;
     }
@@ -178,14 +181,6 @@ static bool has_window(const config *c)
 {
     return c->type == NULL || is_type(c, "mistral") || is_type(c, "phi3") || is_type(c, "gemma2") ||
            is_type(c, "gemma3_text");
-}
-
-static int key_called(const config *c, const char *name)
-{
-    size_t k = 0;
-    while (strcmp(c->kind->keys[k].name, name) != 0)
-        k++;
-    return (int)k;
 }
 
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
