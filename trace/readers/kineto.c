@@ -72,6 +72,19 @@ static void add_positive(dl_kineto *kineto, const char *key, dl_json_text value)
     dl_trace_builder_meta(&kineto->builder, key, "%" PRId64, number);
 }
 
+/* Members that are positive numbers, and their names in the trace. */
+static const char *const numbers[][2] = {
+    {"dlprof_step_ns", "unprofiled_step_ns"},
+    {"dlprof_children_ns", "children_step_ns"},
+    {"dlprof_take_ns", "take_ns"},
+    {"dlprof_take_processor_ns", "take_processor_ns"},
+    {"dlprof_faults", "step_faults"},
+    {"dlprof_kernel_ns", "step_kernel_ns"},
+    {"dlprof_threads", "operator_threads"},
+    {"record_shapes", "record_shapes"},
+    {"dlprof_parameter_bytes", DL_META_PARAMETER_BYTES},
+};
+
 /* Processes a member of the outer object. */
 static void kineto_member(void *context, dl_json_text key, dl_json_text value)
 {
@@ -84,27 +97,11 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
         visit(value, distributed_member, kineto);
     } else if (is_key(key, "host_name")) {
         dl_trace_builder_meta(&kineto->builder, "host", "%s", text_of(kineto, value));
-    } else if (is_key(key, "dlprof_step_ns")) {
-        add_positive(kineto, "unprofiled_step_ns", value);
-    } else if (is_key(key, "dlprof_children_ns")) {
-        add_positive(kineto, "children_step_ns", value);
-    } else if (is_key(key, "dlprof_take_ns")) {
-        add_positive(kineto, "take_ns", value);
-    } else if (is_key(key, "dlprof_take_processor_ns")) {
-        add_positive(kineto, "take_processor_ns", value);
-    } else if (is_key(key, "dlprof_faults")) {
-        add_positive(kineto, "step_faults", value);
-    } else if (is_key(key, "dlprof_kernel_ns")) {
-        add_positive(kineto, "step_kernel_ns", value);
-    } else if (is_key(key, "dlprof_threads")) {
-        add_positive(kineto, "operator_threads", value);
-    } else if (is_key(key, "record_shapes")) {
-        add_positive(kineto, "record_shapes", value);
-    } else if (is_key(key, "dlprof_parameter_bytes")) {
-        add_positive(kineto, DL_META_PARAMETER_BYTES, value);
     } else if (is_key(key, "traceName")) {
         dl_trace_builder_meta(&kineto->builder, "trace_name", "%s", text_of(kineto, value));
     }
+    for (size_t i = 0; i < DL_LENGTH(numbers); i++)
+        if (is_key(key, numbers[i][0])) add_positive(kineto, numbers[i][1], value);
 }
 
 static const char *const event_keys[KEY_END] = {
