@@ -573,19 +573,19 @@ static void *flush_loop(void *unused)
     return NULL;
 }
 
-/* Starts the flush thread with all signals blocked: they are for the target's own threads. */
-static bool start_thread(void)
+bool dl_capture_start_thread(pthread_t *thread, void *(*run)(void *), const char *name,
+                             const char *lost)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&capture.thread, NULL, flush_loop, NULL);
+    const int error = pthread_create(thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
-        dl_capture_log("cannot start a thread: %s; written at the end only", strerror(error));
+        dl_capture_log("cannot start a thread: %s; %s", strerror(error), lost);
         return false;
     }
-    pthread_setname_np(capture.thread, "dlprof");
+    pthread_setname_np(*thread, name);
     return true;
 }
 
@@ -635,7 +635,8 @@ static void begin(void)
     pthread_atfork(NULL, NULL, in_forked_child);
     atomic_store(&capture.state, RECORDING);
     append_clock();
-    capture.has_thread = start_thread();
+    capture.has_thread =
+        dl_capture_start_thread(&capture.thread, flush_loop, "dlprof", "written at the end only");
     atexit(at_exit);
 }
 

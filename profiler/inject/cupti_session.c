@@ -573,22 +573,6 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, in_forked_child);
 }
 
-/* Starts the session's thread with all signals blocked: they are for the program's own threads. */
-static bool start_thread(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&session.thread, NULL, run_session, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0) {
-        dl_capture_log("cannot start a thread: %s: CUDA is not recorded", strerror(error));
-        return false;
-    }
-    pthread_setname_np(session.thread, "dlprof-cupti");
-    return true;
-}
-
 static bool start(void)
 {
     const dl_capture_settings *settings = dl_capture_settings_used();
@@ -605,7 +589,8 @@ static bool start(void)
     prepare();
     if (!cupti_set_up(settings)) return false;
     if (settings->dump_raw) open_raw();
-    if (!start_thread()) {
+    if (!dl_capture_start_thread(&session.thread, run_session, "dlprof-cupti",
+                                 "CUDA is not recorded")) {
         dl_cupti_kinds_disable(&session.api, settings);
         (void)session.api.Unsubscribe(session.subscriber);
         return false;
