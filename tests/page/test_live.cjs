@@ -11,9 +11,13 @@ if (typeof DecompressionStream === "undefined" || !String.prototype.at) process.
 const dlsim = process.argv[2];
 const nasty = "</script><script>alert(1)</script><!-- <b>\"'&";
 
-// A worker with its own context, which has only the globals of a browser's worker.
+// A worker with its own context, which has only the globals of a browser's worker; its simulations
+// do not end while `hangs` is true.
 class Worker {
+    static hangs = false;
+    static made = 0;
     constructor(blob) {
+        Worker.made++;
         const post = data => this.onmessage({ data });
         this.context = blob.text().then(text => {
             const globals = { Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
@@ -23,7 +27,10 @@ class Worker {
             return globals;
         });
     }
-    postMessage(data) { this.context.then(globals => globals.onmessage({ data })); }
+    postMessage(data) {
+        if (!(data.args && Worker.hangs)) this.context.then(globals => globals.onmessage({ data }));
+    }
+    terminate() { assert.equal(this.onmessage, null); }
 }
 
 // Runs a page's scripts and returns {root, data}; calls change(data) first.
@@ -103,6 +110,27 @@ async function main() {
     control(page.root, "line").dispatchEvent({ type: "click" });
     await until("the time line", () => page.root.find(child => child.tag === "canvas"));
     assert.match(page.root.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of 8 lanes/);
+
+    // A simulation can be stopped, and a new setting replaces it.
+    assert.ok(control(page.root, "stop").hidden);
+    await until(() => status(page.root), () => status(page.root) === "");
+    const before = Worker.made;
+    Worker.hangs = true;
+    set(page.root, "interval", "500", "input");
+    await until(() => status(page.root), () => /^Simulating/.test(status(page.root)));
+    assert.ok(!control(page.root, "stop").hidden);
+    control(page.root, "stop").dispatchEvent({ type: "click" });
+    await until(() => status(page.root), () => /^Stopped/.test(status(page.root)));
+    assert.ok(control(page.root, "stop").hidden);
+    assert.equal(number(page.root), Number(expected.toPrecision(4)), "the earlier answer is gone");
+    set(page.root, "interval", "400", "input");
+    await until(() => status(page.root), () => /^Simulating/.test(status(page.root)));
+    set(page.root, "interval", "16", "input");
+    await until("the new worker", () => Worker.made === before + 2);
+    Worker.hangs = false;
+    await until(() => status(page.root), () => /^Simulated/.test(status(page.root)));
+    assert.equal(number(page.root), Number(throughput(["scenario.ini", "--workers", "8", "--mode", "average", "--interval", "16"]).toPrecision(4)));
+
     set(page.root, "workers", "0", "input");
     set(page.root, "batch", "0", "input");
     await until(() => status(page.root), () => /batch/.test(status(page.root)));
@@ -138,6 +166,10 @@ async function main() {
     await until(() => status(empty.root), () => ended(empty.root));
     assert.equal(number(empty.root), Number(throughput(["--workload", "resnet50", "--machine", "8xh100", "--workers", "8",
         "--batch-per-worker", "32", "--mode", "allreduce"]).toPrecision(4)));
+    // The error of a machine with fewer GPUs than workers.
+    set(empty.root, "machine", "4xh100", "change");
+    await until(() => status(empty.root), () => /^--workers 1,2,4,8: 8 workers, but (4xh100 has )?4 GPUs/.test(status(empty.root)));
+    set(empty.root, "machine", "8xh100", "change");
     set(empty.root, "workload", "", "change");
     await until(() => status(empty.root), () => /--samples-per-s 512/.test(control(empty.root, "command").textContent) && /^Simulated/.test(status(empty.root)));
     assert.equal(number(empty.root), Number(throughput(["--samples-per-s", "512", "--parameters", "25.6M", "--machine", "8xh100", "--workers", "8",

@@ -88,20 +88,54 @@ onmessage = async ({ data }) => {
         postMessage({ number: data.number, failed: String(thrown && thrown.stack || thrown) });
     }
 };`;
-const worker = new Worker(URL.createObjectURL(new Blob([workerText], { type: "text/javascript" })));
+const workerUrl = URL.createObjectURL(new Blob([workerText], { type: "text/javascript" }));
+const stopped = new Error("Stopped.");
 const waiting = new Map();
-let messages = 0;
-worker.onmessage = ({ data: answer }) => {
-    const { resolve, reject } = waiting.get(answer.number);
-    waiting.delete(answer.number);
-    answer.failed ? reject(new Error(answer.failed)) : resolve(answer);
-};
-worker.onerror = event => waiting.forEach(({ reject }) => reject(new Error(event.message)));
+let messages = 0, busy = 0, worker, ready;
 function ask(message) {
     return new Promise((resolve, reject) => {
         waiting.set(++messages, { resolve, reject });
         worker.postMessage({ ...message, number: messages });
     });
+}
+
+// Starts a worker; `ready` is settled when it can simulate.
+function startWorker() {
+    worker = new Worker(workerUrl);
+    worker.onmessage = ({ data: answer }) => {
+        const { resolve, reject } = waiting.get(answer.number);
+        waiting.delete(answer.number);
+        answer.failed ? reject(new Error(answer.failed)) : resolve(answer);
+    };
+    worker.onerror = event => rejectAll(new Error(event.message));
+    ready = ask({ glue: element("live-glue").textContent, core: element("live-core").textContent });
+    ready.catch(() => {}); // simulate() reports it
+}
+
+function rejectAll(error) {
+    const all = [...waiting.values()];
+    waiting.clear();
+    all.forEach(({ reject }) => reject(error));
+}
+
+// Ends all that the worker does, whose callers get the error `stopped`, and starts a new worker.
+function stopWorker() {
+    worker.onmessage = worker.onerror = null;
+    worker.terminate();
+    rejectAll(stopped);
+    startWorker();
+}
+
+// Runs the simulator, and shows the button Stop meanwhile.
+async function simulate(message) {
+    busy++;
+    stopButton.hidden = false;
+    try {
+        await ready;
+        return await ask({ ...message, files, folder });
+    } finally {
+        stopButton.hidden = --busy === 0;
+    }
 }
 
 // A deep folder, so that the scenario's relative file names, including those with "..", resolve as before.
@@ -110,7 +144,7 @@ const scenarioName = !isStudy || data.scenario.startsWith("(") ? "scenario.ini" 
 const files = isStudy ? { ...data.files, [scenarioName]: data.text } : {};
 const always = ["--threads", "1", "--long", "--journal", "off", "--quiet"];
 async function rowsOf(args) {
-    const answer = await ask({ args: [...args, ...always, "--json", "-"], files, folder });
+    const answer = await simulate({ args: [...args, ...always, "--json", "-"] });
     if (answer.status !== 0 && answer.status !== 3) throw new Error(answer.error || answer.out || "exit " + answer.status);
     return JSON.parse(answer.out);
 }
@@ -178,6 +212,8 @@ const form = make("fieldset", { disabled: true },
     text("k", "Gradients of an update", "2"),
     ...(onGpus ? [text("layout", "GPUs of a worker", isStudy ? "as it is; pp=2,fsdp=4" : "one; pp=2,fsdp=4"), text("port", "Rate of a node's network port", "as it is; 10Gb/s"),
         text("price", "Price of a node, USD an hour", "as it is")] : []));
+const stopButton = make("button", { type: "button", id: "live-stop", on: { click() { again = false; stopWorker(); } } }, "Stop");
+stopButton.hidden = true;
 const status = make("p", { role: "status", "aria-live": "polite" }, "The simulator starts ...");
 const answer = make("p", { class: "answer" });
 const chart = make("div", { class: "figures" }), line = make("div", { class: "figures" }), table = make("div");
@@ -197,9 +233,9 @@ function copier(label, source) {
     return button;
 }
 const notes = make("ul", { class: "remarks" });
-root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status,
+root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status, stopButton,
     make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart,
-    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, true)) } }, "Draw the time line of a step")), line, table,
+    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, error !== stopped)) } }, "Draw the time line of a step")), line, table,
     make("details", {}, make("summary", {}, "What this rests on"), notes));
 
 const ofModes = ["interval", "bound", "k"];
@@ -296,7 +332,8 @@ function say(message, isProblem) {
 
 // --- running ---
 
-let running = false, again = false, timer = 0;
+const PATIENCE_MS = 500; // a shorter simulation ends sooner than a new worker starts
+let running = false, again = false, timer = 0, replacing = 0;
 function edited() {
     clearTimeout(timer);
     timer = setTimeout(update, 120);
@@ -311,6 +348,7 @@ async function update() {
     const counts = workerCounts();
     command.textContent = ["dlsim", ...(isStudy && !data.scenario.startsWith("(") ? [data.scenario] : isStudy ? ["scenario.ini"] : []), ...settings(counts)].map(quoted).join(" ");
     if (running) {
+        if (!again) replacing = setTimeout(stopWorker, PATIENCE_MS);
         again = true;
         return;
     }
@@ -323,9 +361,14 @@ async function update() {
         show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null));
         say(`Simulated in ${seconds((performance.now() - start) / 1000)}.`);
     } catch (error) {
-        for (const box of [answer, chart, line, table, notes]) box.replaceChildren(); // those are of other settings
-        say(error.message.replace(/^dlsim: (\(command line\): )?/, ""), true);
+        if (error === stopped) {
+            say("Stopped: the answer is that of earlier settings.");
+        } else {
+            for (const box of [answer, chart, line, table, notes]) box.replaceChildren(); // those are of other settings
+            say(error.message.replace(/^dlsim: (\(command line\): )?/, ""), true);
+        }
     }
+    clearTimeout(replacing);
     running = false;
     if (again) {
         again = false;
@@ -337,7 +380,7 @@ async function update() {
 async function showLine() {
     const counts = workerCounts(), made = "timeline.json";
     say("Simulating ...");
-    const answer = await ask({ args: [...(isStudy ? [scenarioName] : []), ...settings([counts.at(-1)]), ...always, "--timeline", made], files, folder, read: made });
+    const answer = await simulate({ args: [...(isStudy ? [scenarioName] : []), ...settings([counts.at(-1)]), ...always, "--timeline", made], read: made });
     if (answer.status !== 0) throw new Error(answer.error || answer.out);
     dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${controls.mode.value()}: the first steps.`);
     say("");
@@ -358,7 +401,8 @@ function difference(results) {
 
 const MOST_COMPARED = 200;
 async function begin() {
-    await ask({ glue: element("live-glue").textContent, core: element("live-core").textContent });
+    startWorker();
+    await ready;
     const words = async option => (await ask({ args: ["--complete", option, ""], files: {}, folder })).out.split("\n").filter(Boolean);
     if (listed.machine) listed.machine.append(...(await words("machine")).map(value => make("option", { value })));
     if (!isStudy) {
@@ -384,7 +428,12 @@ async function begin() {
             why = isAll ? difference(results) : results.rows.some(row => isSame(row.throughput_per_s, best.throughput_per_s)) ? ""
                 : `the best point is not ${digits(best.throughput_per_s)} samples/s here`;
         } catch (error) {
-            why = error.message;
+            why = error === stopped ? "" : error.message;
+        }
+        if (!why && !results) {
+            say("Stopped: the results were not compared with those of the simulator in this page.");
+            form.disabled = false;
+            return;
         }
         if (why) return say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
         if (isAll) {
