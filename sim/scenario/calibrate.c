@@ -27,6 +27,23 @@ static dl_status check_factor(double factor, dl_error *err)
                         1 / most, most);
 }
 
+/* Parses "600/s" or "600 samples/s". */
+static dl_status parse_rate(const char *text, double *per_s, dl_error *err)
+{
+    char *number = dl_strndup_trimmed(text, strspn(text, "0123456789.eE+-"));
+    const dl_status status = dl_parse_double(number, 1e-6, 1e12, per_s, err);
+    free(number);
+    return status;
+}
+
+/* Whether the text is a number of samples per second. */
+static bool is_rate(const char *text)
+{
+    const char *unit = text + strspn(text, "0123456789.eE+-");
+    unit += strspn(unit, " ");
+    return unit > text && (strcmp(unit, "/s") == 0 || strcmp(unit, "samples/s") == 0);
+}
+
 /* Parses "212 ms". */
 static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
 {
@@ -34,7 +51,7 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
     if (number == 0 || text[number] == '\0') {
         return dl_error_set(err, DL_ERR_PARSE,
                             "expected a measured step, as 212ms, 212ms@8 (of 8 workers) or "
-                            "212ms@8x32 (with 32 samples each)");
+                            "212ms@8x32 (with 32 samples each), or its rate, as 600samples/s");
     }
     const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
     if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
@@ -67,7 +84,8 @@ static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_e
     }
     const size_t bytes = strcspn(text, "@");
     char *step = dl_strndup_trimmed(text, bytes);
-    dl_status status = parse_step(step, &calibrate->step_ns, err);
+    dl_status status = is_rate(step) ? parse_rate(step, &calibrate->per_s, err)
+                                     : parse_step(step, &calibrate->step_ns, err);
     free(step);
     if (status == DL_OK && text[bytes] == '@')
         status = parse_calibrated_point(text + bytes + 1, calibrate, err);
@@ -227,6 +245,8 @@ dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
     if (status != DL_OK) return status;
     calibrate->workers = point.workers;
     calibrate->samples = samples_of(&point);
+    if (calibrate->per_s > 0)
+        calibrate->step_ns = dl_s_to_ns((double)point.batch / calibrate->per_s);
     search s = {scenario, costs, &point, calibrate->step_ns, DL_OK, err};
     const double at_least_ns = predict_ns(&s, 1 / DL_CALIBRATE_FACTOR_MAX);
     if (s.status != DL_OK) return s.status;

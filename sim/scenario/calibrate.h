@@ -5,6 +5,7 @@
  *   calibrate = 212 ms        ; step of the scenario's first point with the fewest workers
  *   calibrate = 212 ms@8      ; step of eight workers, with that point's mode and batch per worker
  *   calibrate = 212 ms@8x32   ; step of eight workers with 32 samples each
+ *   calibrate = 600 samples/s@8x32 ; such a step by its rate, of all workers together
  *   calibrate = 1.31          ; the factor itself
  *
  * The factor applies to forward, backward, update and copies to buckets. Exchange, input and the

@@ -284,7 +284,8 @@ static const dl_key rows[] = {
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES or FACTOR",
      .sweep = ',',
      .help = "a measured step, to which all compute times are scaled: 212ms@8x32 was measured "
-             "with 8 workers and 32 samples each. Default: with the fewest workers. A number "
+             "with 8 workers and 32 samples each. Default: with the fewest workers. Its rate "
+             "will do, as 600samples/s, of all workers. A number "
              "without unit is the scale factor. Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "

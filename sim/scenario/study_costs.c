@@ -179,7 +179,7 @@ static const dl_variant *first_calibrated(const dl_study *study, const dl_varian
     size_t v = 0;
     for (;; v++) {
         of = &study->variants[v].scenario.calibrate;
-        if (of->step_ns == own->step_ns && of->workers == own->workers &&
+        if (of->step_ns == own->step_ns && of->per_s == own->per_s && of->workers == own->workers &&
             of->samples == own->samples && of->factor == own->factor)
             return &study->variants[v];
     }
@@ -193,7 +193,9 @@ static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error 
     const dl_variant *first = first_calibrated(study, variant);
     dl_status status = DL_OK;
     variant->calibrated = scenario->calibrate;
-    if (scenario->calibrate.step_ns == 0 && scenario->calibrate.factor == 0) return DL_OK;
+    if (scenario->calibrate.step_ns == 0 && scenario->calibrate.per_s == 0 &&
+        scenario->calibrate.factor == 0)
+        return DL_OK;
     if (!same_workload(scenario, &first->scenario)) {
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                                "[workload] calibrate: a measured step is of one workload, but the "

@@ -171,6 +171,12 @@ expect 0 "compute is equal to the estimate: a step of 1 worker with 8 samples ea
 expect 0 "" "${gpt[@]}" --machine 8xh100 --calibrate "61.74 ms@8" --workers 1,8 -o eight.csv
 awk -v a="$(rate calibrated.csv)" -v b="$(rate eight.csv)" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
     fail "calibrated by 1 worker $(rate calibrated.csv), by 8 $(rate eight.csv)"
+# A rate is that of all workers: 8 samples in 61 ms.
+expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 131.1475/s -o by_rate.csv
+expect 0 "takes the measured 61.7" "${gpt[@]}" --machine 8xh100 --calibrate "1036.6 samples/s@8" --workers 1,8 -o by_rate.csv
+awk -v a="$(rate eight.csv)" -v b="$(rate by_rate.csv)" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
+    fail "calibrated by a step $(rate eight.csv), by its rate $(rate by_rate.csv)"
+expect 2 "or its rate, as 600samples/s" "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate rate
 expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
