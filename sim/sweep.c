@@ -703,6 +703,7 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
         const dl_point *own = &row->point;
         const bool divides_alike = own->stages == baseline->stages &&
                                    own->tensor == baseline->tensor &&
+                                   own->context == baseline->context &&
                                    own->shards == baseline->shards;
         if (divides_alike || !dl_point_is_split(baseline))
             row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
