@@ -524,8 +524,8 @@ static dl_status take_long(option_parse *parse, const char *text)
     return status;
 }
 
-/* Parses letters after '-': flags, and last possibly an option with an argument, which is the rest
- * of the text or the next text. */
+/* Parses the letters after a '-': flags, optionally followed by one option that takes an argument,
+ * which is the rest of the word or the next word. */
 static dl_status take_letters(option_parse *parse, const char *letters)
 {
     const dl_command *command = parse->command;

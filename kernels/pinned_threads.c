@@ -16,7 +16,7 @@ typedef struct team_state {
     pthread_cond_t changed;
     int ready; /* threads that wait at the gate */
     gate_state gate;
-    dl_status status; /* status of the first failed pinning */
+    dl_status status; /* DL_OK, or the status of a failed start, else of the first failed pinning */
     dl_error error;
 } team_state;
 

@@ -187,8 +187,8 @@ static void put_near(dl_event_queue *queue, dl_event_key key)
 {
     dl_event_key *near = queue->near;
     const int middle = (queue->near_first + queue->near_end) / 2;
-    /* The smaller side moves to make room: keys before the new one if there is space, otherwise
-     * keys after it. */
+    /* If the keys before the new one are the fewer and there is space before them, they move;
+     * otherwise the keys after it move. */
     if (queue->near_first > 0 && middle < queue->near_end && key.time_ns < near[middle].time_ns) {
         int place = --queue->near_first;
         for (; near[place + 1].time_ns <= key.time_ns; place++)

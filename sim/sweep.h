@@ -94,7 +94,8 @@ typedef struct dl_influence {
     size_t row; /* the row, among those tried, with the largest change */
     dl_influence_kind kind;
     const dl_assumption *assumption; /* the first relevant assumption of its cause, from the row's
-                                      * variant; borrowed from the study */
+                                      * variant; borrowed from the study; NULL for
+                                      * DL_INFLUENCE_COMPUTE */
     double at_low, at_high;
 } dl_influence;
 

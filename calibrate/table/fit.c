@@ -215,9 +215,9 @@ static dl_table_residual *residual_of(const dl_table_fit *fit, const dl_table_mo
     return &part->residuals[model->rows[row].row - part->rows.rows];
 }
 
-/* Sets left_out_frac of the residuals by one Gauss-Newton step from x, the end of the search,
- * without each point's rows; NaN where the other rows do not determine the costs. Returns the
- * errors of dl_table_model_set. */
+/* Estimates left_out_frac of each row as if the rows of its point were left out, by one
+ * Gauss-Newton step from x, where the search ended; NaN where the other rows do not determine the
+ * costs. Returns the errors of dl_table_model_set. */
 static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
     linear l;

@@ -84,7 +84,8 @@ static void mark_reduced(dl_train_worker *worker)
 static void push_to_server(dl_train_worker *worker)
 {
     dl_train_push_gradients(worker);
-    /* One worker counts the update; all workers apply it after the barrier. */
+    /* One worker counts the update; after the barrier, server_threads workers apply a part of it
+     * each. */
     const dl_train_shared *shared = worker->shared;
     if (worker->index != 0) return;
     dl_train_begin_update(shared->optimizer, shared->config, shared->data->count,

@@ -85,7 +85,7 @@ typedef struct dl_box {
     dl_box_nvlink *nvlinks;
     int nvlink_count;
     double nvlink_bytes_per_s; /* per lane and direction, on the wire */
-    int nvswitch_lanes;        /* least lanes of a GPU to it; 0 = no NVSwitch */
+    int nvswitch_lanes;        /* fewest lanes of a GPU to NVSwitches; 0: no NVSwitch */
     bool peer_known;
     dl_peer peer;
 

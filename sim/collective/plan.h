@@ -102,8 +102,9 @@ void dl_plan_free(dl_plan *plan);
 void dl_plan_route(const dl_plan *plan, dl_place from, dl_place to, dl_route *route);
 
 /* Adds a transfer of `bytes`, which counts as bytes / bandwidth_frac (between nodes also /
- * network_frac). The latency of its route, `hops` times the protocol's hop time and `extra_ns` pass
- * before its bytes move. Returns its number. */
+ * network_frac). Its bytes move after `hops` times the time of a hop on its route (the protocol's
+ * hop time, the route's latency beyond that, costs of slices and messages) plus `extra_ns`. Returns
+ * its number. */
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns);
 
 /* Adds a transfer of `bytes`, which counts as bytes / bandwidth_frac, over one link in one

@@ -209,8 +209,9 @@ bool dl_schedule_flushes(dl_schedule schedule);
 int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage);
 int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage);
 
-/* Whether pass `pass` of a stage's step, of 2 x micro-batches x chunks, is a forward pass. Without
- * stages each micro-batch's backward pass follows its forward pass. */
+/* Whether pass `pass` of a stage's step is a forward pass. A step has 2 x micro-batches x chunks
+ * passes, numbered from 0. Without stages each micro-batch's backward pass follows its forward
+ * pass. */
 bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass);
 
 typedef struct dl_pass_of {

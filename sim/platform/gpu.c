@@ -51,9 +51,9 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
-/* Fraction of the rate of a ring inside the node of a and b that remains for a ring over several
- * nodes, which the node's ports limit. Through host memory a GPU sends and receives at one combined
- * rate. */
+/* Ratio of the rate of a ring over several nodes, which the ports of a's node limit, to the rate of
+ * a ring inside the node of a and b; at most 1. A ring through host memory has half the rate of its
+ * route, which a GPU's sends and receives share. */
 static double share_inside(const dl_links *links, dl_place a, dl_place b)
 {
     const dl_node_links *node = dl_links_node(links, a.node);

@@ -36,7 +36,8 @@ typedef struct search {
     dl_solution *solution;
     const dl_solve_config *config;
     const dl_study *study;
-    const char *text;        /* the scenario without the key */
+    const char *text;        /* the scenario without [measured] file, in a copy of which text_with
+                              * sets the key */
     size_t row, point_count; /* index of the point; number of the scenario's points */
     double first;            /* value to try first */
     double trials_left;      /* trials that the current target is expected to need */

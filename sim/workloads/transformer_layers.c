@@ -448,8 +448,9 @@ static void set_collectives(dl_architecture_layer *layer, const dl_transformer *
 }
 
 /* Adds the kernels that accumulate gradients. Programs with fused kernels keep sums of gradients in
- * 32 bits; each micro-batch adds to them tensor by tensor, or within the products of `matrices`.
- * The bytes are counted with the weights. */
+ * 32 bits, to which each micro-batch adds with one kernel per tensor. If the products themselves
+ * add (`within`), the `matrices` weight matrices of the layer need no such kernel. The bytes are
+ * counted with the weights. */
 static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, int matrices)
 {
     const int apart = layer->tensor_count - (s->within && s->rank == 0 ? matrices : 0);

@@ -11,11 +11,11 @@
 #include "trace/activity/phases.h"
 #include "trace/distribution.h"
 
-/* A repeated forward pass has at least FORWARD_LENGTH times as many operations as the first one,
- * and at least FORWARD_ALIKE of its operations have names that occur in the first one; if it is
- * longer than the first one and not at a step's end, their number need only be FORWARD_ALIKE of the
- * first one's. Fewer than FORWARD_FEWEST operations are not a forward pass unless most of them are
- * named as forward. */
+/* A run of operations repeats the first forward pass if it has at least FORWARD_LENGTH times as
+ * many operations, and if enough of them have names that occur in the first pass: FORWARD_ALIKE
+ * times the length of the run or, unless the run ends the step, of the shorter of the run and the
+ * first pass. A run of fewer than FORWARD_FEWEST operations counts only if most of them are named
+ * as forward. After an input or an update, names are not compared. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8
