@@ -57,8 +57,8 @@ expect 0 "(4 points)" train "${common[@]}" --batch 12 --steps 31 --no-trace --cu
 expect 2 "--workers and --schedule" train --schedule three.csv --workers 2
 expect 2 "--epochs and --schedule" train --schedule three.csv --epochs 1
 expect 2 "needs --curve" train --evaluate-every 10 --no-trace --steps 1 --model mlp
-expect 2 "as 100 or 0.5epochs" train --evaluate-every ten --curve c.csv --no-trace --model mlp
-expect 2 "as 100 or 0.5epochs" train --evaluate-every 0.5 --curve c.csv --no-trace --model mlp
+expect 2 "as in 100 or 0.5epochs" train --evaluate-every ten --curve c.csv --no-trace --model mlp
+expect 2 "as in 100 or 0.5epochs" train --evaluate-every 0.5 --curve c.csv --no-trace --model mlp
 expect 1 "nothing.csv" train --schedule nothing.csv --model mlp
 expect 1 "s.ini:1: is not a schedule" train --schedule s.ini --model mlp
 sed '20s/gradient,[0-9]*/gradient,99/' three.csv >bad.csv
