@@ -18,6 +18,7 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/scenario_internal.h"
+#include "sim/scenario/study.h"
 
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
                   group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";
@@ -335,6 +336,17 @@ static void remove_keys_of_modes(char **text, const char *list)
     }
 }
 
+/* Returns the index of a mode, by any of its names, in dl_modes; -1: none. */
+static int mode_of(const char *given)
+{
+    const dl_word *word = dl_mode_word(given);
+    const dl_mode_shorthand *both = dl_mode_shorthand_find(given);
+    const char *name = both != NULL                         ? both->mode
+                       : word != NULL && word->here != NULL ? word->here
+                                                            : given;
+    return dl_names_find(name, dl_mode_names, DL_MODES);
+}
+
 /* Options of [sync], as bits, that the modes of a list take; all of them if a word is no mode. */
 static unsigned options_of_modes(const char *list)
 {
@@ -342,12 +354,7 @@ static unsigned options_of_modes(const char *list)
     for (const char *at = list; at != NULL;
          at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
         char *given = dl_strndup_trimmed(at, strcspn(at, ","));
-        const dl_word *word = dl_mode_word(given);
-        const dl_mode_shorthand *both = dl_mode_shorthand_find(given);
-        const char *name = both != NULL                         ? both->mode
-                           : word != NULL && word->here != NULL ? word->here
-                                                                : given;
-        const int mode = dl_names_find(name, dl_mode_names, DL_MODES);
+        const int mode = mode_of(given);
         options |= mode >= 0 ? dl_modes[mode]->options : ~0u;
         free(given);
     }
@@ -363,6 +370,36 @@ static void remove_keys_of_other_modes(char **text, const char *list)
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)
         if (idle & 1u << o) dl_ini_text_remove(text, "sync", dl_option_key(o)->name);
     free(own);
+}
+
+/* Whether a mode of the list, or a word that is none, can have the key of [exchange]. */
+static bool modes_take(const dl_scenario *scenario, const dl_key *key, const char *list)
+{
+    bool take = false;
+    for (const char *at = list; at != NULL && !take;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        char *given = dl_strndup_trimmed(at, strcspn(at, ","));
+        const int mode = mode_of(given);
+        take = mode < 0 || dl_scenario_takes(scenario, key, mode);
+        free(given);
+    }
+    return take;
+}
+
+/* Removes keys of [exchange] that modes of the file `path`, which can be read as it is, take and
+ * those of --mode do not. Is called before the options set keys, which are thus refused. */
+static void remove_idle_exchange(char **text, const char *path, const char *list)
+{
+    dl_study study = {0};
+    if (dl_study_read_text(&study, path, *text, strlen(*text), NULL) == DL_OK) {
+        const dl_scenario *scenario = &study.variants[0].scenario;
+        for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {
+            const dl_key *key = &dl_scenario_keys.rows[k];
+            if (strcmp(key->section, "exchange") == 0 && !modes_take(scenario, key, list))
+                dl_ini_text_remove(text, key->section, key->name);
+        }
+    }
+    dl_study_free(&study);
 }
 
 dl_status dl_scenario_plain_mode(char **text, dl_error *err)
@@ -840,6 +877,8 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
         put_name(text, command);
     }
     char *folder = path != NULL && strchr(path, '/') != NULL ? dl_folder_name(path) : NULL;
+    const char *mode = path != NULL ? dl_scenario_command_value(command, "mode") : NULL;
+    if (status == DL_OK && mode != NULL) remove_idle_exchange(text, path, mode);
     if (status == DL_OK) status = put_all(text, command, folder, err);
     if (status == DL_OK) status = put_rules(text, command->rules, err);
     free(folder);

@@ -672,6 +672,22 @@ static const struct {
     [DL_USE_HOST_SERVER] = {has_host_server, "it limits servers in host memory"},
 };
 
+bool dl_scenario_takes(const dl_scenario *scenario, const dl_key *key, int mode)
+{
+    const bool needs_sharded =
+        key->only != NULL && strncmp(key->only, "sharded", strlen("sharded")) == 0;
+    if (strcmp(key->name, "sharded") == 0 || (needs_sharded && scenario->pipeline == NULL))
+        return dl_mode_reduces_gradients(dl_modes[mode]);
+    const dl_key_use use = dl_use_of(key);
+    if (use == DL_USE_ANY || dl_modes[mode]->exchange == DL_EXCHANGES_NOTHING) return true;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        dl_point point = scenario->points[p];
+        point.mode = dl_modes[mode];
+        if (uses[use].is_used(scenario, &point)) return true;
+    }
+    return false;
+}
+
 /* Rejects a key that no point uses, as it would not affect the results. */
 static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {

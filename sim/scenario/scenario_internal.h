@@ -105,6 +105,10 @@ typedef struct dl_mode_shorthand {
 
 const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
 
+/* Whether points of the scenario, which has GPUs, could have the key of [exchange] in mode
+ * dl_modes[mode]. */
+bool dl_scenario_takes(const dl_scenario *scenario, const dl_key *key, int mode);
+
 /* Adds the points of all combinations of the swept values. */
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
