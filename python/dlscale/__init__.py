@@ -20,6 +20,7 @@ import csv
 import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -162,6 +163,9 @@ def _run(name: str, arguments: Sequence[str]) -> str:
                           encoding="utf-8", errors="replace", capture_output=True)
     if done.returncode == 0:
         return done.stdout
+    lacking = re.search(r"option '--([^']+)' needs an argument: (.*)", done.stderr)
+    if lacking:  # only True gives an option without a value
+        raise TypeError(f"{lacking[1].replace('-', '_')}=True: a value is needed: {lacking[2]}")
     text = done.stderr.strip() or f"{name} ended with status {done.returncode}"
     raise (Unfit if done.returncode == 3 else Error)(text, done.returncode)
 

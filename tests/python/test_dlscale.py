@@ -118,6 +118,10 @@ class Simulate(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "set: expected a dict .* 'sync.k=2'"):
             given(set="sync.k=2")
 
+    def test_true_for_an_option_with_a_value(self):
+        with self.assertRaisesRegex(TypeError, "^batch_per_worker=True: a value is needed"):
+            dlscale.simulate(workload="gpt2", machine="8xh100", batch_per_worker=True)
+
     def test_a_list_of_workloads(self):
         options = dict(machine="2xrtx3090", workers=2, batch_per_worker=8, mode="allreduce")
         names = ["resnet50", "resnet18"]
