@@ -233,7 +233,7 @@ int dl_calibrate_table(int argc, char **argv)
 {
     dl_cluster cluster;
     dl_error error = {0};
-    settings set = {.cluster = &cluster, .command.rows_have_batches = true};
+    settings set = {.cluster = &cluster, .command.needs_no_batch = true};
     const dl_option own[] = {
         DL_OPT_LIST("scenario", 's', &set.scenarios, "FILE",
                     "Scenario of the rows; its cost file has the known costs. Options of dlsim "

@@ -813,6 +813,8 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
     if (!first) set->save = NULL;
     set->command.for_layouts = set->advise == ADVISE_LAYOUT;
     set->command.searched = set->solve;
+    set->command.needs_no_batch =
+        set->check && set->save == NULL && (set->save_machine != NULL || set->draw != NULL);
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
     if (status == DL_OK) status = dl_settings_check_search(set, err);

@@ -616,8 +616,8 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
     const char *costs = dl_scenario_command_value(command, "costs");
     dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
     if (status != DL_OK || has) return status;
-    if (searches_batch(command) || (command->rows_have_batches &&
-                                    dl_scenario_command_value(command, "samples-per-s") == NULL)) {
+    if (searches_batch(command) ||
+        (command->needs_no_batch && dl_scenario_command_value(command, "samples-per-s") == NULL)) {
         dl_ini_text_set(text, "workload", "batch_per_worker", "1");
         return DL_OK;
     }

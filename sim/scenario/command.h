@@ -30,8 +30,8 @@ typedef struct dl_scenario_command {
     bool no_scale;                           /* --no-scale is given */
     bool for_layouts;                        /* one worker by default, as the search for layouts
                                               * starts from it */
-    bool rows_have_batches;                  /* a batch is not required, as the rows of a table have
-                                              * their own */
+    bool needs_no_batch;                     /* a batch is not required: the rows of a table have
+                                              * their own, or nothing is simulated */
     const char *searched;                    /* key of --solve; NULL: not given. If it is the batch
                                               * per worker, the search starts from one sample */
     const char *rules;                       /* value of --rules; NULL: not given */

@@ -38,6 +38,10 @@ expect 0 "2 points" "${run[@]}" --workers 2,4 --machine 2xg5.12xlarge -o by_name
 expect 0 "2 points" "${run[@]}" --workers 2,4 --machine alone.ini -o by_file.csv
 diff <(grep -v '^# scenario' by_name.csv) <(grep -v '^# scenario' by_file.csv) || fail "the file of a machine alone differs"
 grep -q '^graph\|^digraph' alone.dot || fail "no drawing of a machine alone"
+# With a scenario that is only checked, it needs no batch.
+expect 0 "" --check --machine 2xg5.12xlarge --workload gpt2 --save-machine checked.ini
+cmp -s checked.ini alone.ini || fail "the machine of a checked scenario differs from that alone"
+expect 2 "is missing" --check --machine 2xg5.12xlarge --workload gpt2
 expect 1 "8xnothing" --machine 8xnothing --save-machine alone.ini
 expect 2 "--save-machine would overwrite the machine file" --machine alone.ini --save-machine ./alone.ini
 # Without --workers: 1, 2, 4, ... and all GPUs, of the machine or of --gpus.
