@@ -412,6 +412,13 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                             "billion of a GPU's part are frozen",
                             (double)dl_architecture_parameters(&network) / 1e6,
                             (double)dl_architecture_frozen(&network) / 1e9));
+    if (network.experts > 0)
+        add(list, dl_format("each of %d experts is assumed to get as many tokens as the others: a "
+                            "token uses %d of them, %.3g of the %.3g billion parameters%s",
+                            network.experts, network.active,
+                            (double)dl_architecture_active(&network) / 1e9,
+                            (double)dl_architecture_parameters(&network) / 1e9,
+                            network.tensor > 1 ? " of a GPU's part" : ""));
     add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
     dl_architecture_free(&network);
 }

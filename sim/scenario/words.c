@@ -18,7 +18,9 @@ static const char context[] = "write --layout cp=COUNT, GPUs that divide each se
 static const char by_tokens[] =
     "with --layout tp=COUNT norms and sums are divided by tokens, but for --workload "
     "NAME:sequence_parallel=no; --layout cp=COUNT divides the whole sequence";
-static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
+static const char experts[] = "write --workload mixtral_8x7b, or NAME:experts=COUNT,active=COUNT";
+static const char no_experts[] =
+    "expert parallelism is not simulated: --layout divides experts by fsdp, tp and pp";
 static const char split[] = "write --layout pp=COUNT, which splits the model";
 static const char of_ports[] = "write it after the machine's name, as 2x2xrtx4090@1gbe, or --set "
                                "machine.port_bytes_per_s=1Gb/s; the machine file has it too";
@@ -100,10 +102,10 @@ const dl_word dl_scenario_words[] = {
     {"sequence_parallel", NULL, by_tokens},
     {"context_parallel_size", NULL, context},
     {"ep", NULL, no_experts},
-    {"moe", NULL, no_experts},
-    {"expert", NULL, no_experts},
-    {"experts", NULL, no_experts},
-    {"num_experts", NULL, no_experts},
+    {"moe", NULL, experts},
+    {"expert", NULL, experts},
+    {"experts", NULL, experts},
+    {"num_experts", NULL, experts},
     {"expert_parallel", NULL, no_experts},
     {"expert_parallel_size", NULL, no_experts},
     {"checkpointing", "workload.recompute", NULL},

@@ -33,11 +33,10 @@ dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, dou
 void dl_layer_add_tensors(dl_architecture_layer *layer, int count, double parameters)
 {
     const int last = layer->backward.count - 1;
-    for (int i = 0; i < count; i++) {
-        DL_ASSERT(layer->tensor_count < DL_TENSORS_MAX, "more than %d tensors", DL_TENSORS_MAX);
-        layer->tensors[layer->tensor_count++] =
-            (dl_layer_tensor){(int64_t)parameters, last > 0 ? last : 0};
-    }
+    DL_ASSERT(layer->tensor_kinds < DL_TENSORS_MAX, "more than %d kinds of tensors",
+              DL_TENSORS_MAX);
+    layer->tensors[layer->tensor_kinds++] =
+        (dl_layer_tensor){(int64_t)parameters, count, last > 0 ? last : 0};
 }
 
 void dl_architecture_free(dl_architecture *architecture)
@@ -54,8 +53,16 @@ void dl_architecture_free(dl_architecture *architecture)
 int64_t dl_layer_parameters(const dl_architecture_layer *layer)
 {
     int64_t sum = 0;
-    for (int t = 0; t < layer->tensor_count; t++)
-        sum += layer->tensors[t].parameters;
+    for (int t = 0; t < layer->tensor_kinds; t++)
+        sum += layer->tensors[t].count * layer->tensors[t].parameters;
+    return sum;
+}
+
+int dl_layer_tensors(const dl_architecture_layer *layer)
+{
+    int sum = 0;
+    for (int t = 0; t < layer->tensor_kinds; t++)
+        sum += layer->tensors[t].count;
     return sum;
 }
 
@@ -64,6 +71,14 @@ int64_t dl_architecture_parameters(const dl_architecture *architecture)
     int64_t sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++)
         sum += dl_layer_parameters(&architecture->layers[l]);
+    return sum;
+}
+
+int64_t dl_architecture_active(const dl_architecture *architecture)
+{
+    int64_t sum = dl_architecture_parameters(architecture);
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum -= architecture->layers[l].idle_parameters;
     return sum;
 }
 
@@ -87,7 +102,7 @@ int dl_architecture_tensors(const dl_architecture *architecture)
 {
     int sum = 0;
     for (size_t l = 0; l < architecture->layer_count; l++)
-        sum += architecture->layers[l].tensor_count;
+        sum += dl_layer_tensors(&architecture->layers[l]);
     return sum;
 }
 
@@ -105,14 +120,14 @@ static void count_product(product_list *list, dl_product_pass pass, const dl_lay
                                    .rows = (int64_t)(of->rows * (double)list->batch),
                                    .inputs = (int64_t)of->inputs,
                                    .outputs = (int64_t)outputs,
-                                   .count = 1};
+                                   .count = of->experts > 0 ? of->experts : 1};
     if (added.rows < 1 || added.inputs < 1 || added.outputs < 1) return;
     for (size_t i = 0; i < list->count; i++) {
         dl_step_product *known = &list->items[i];
         if (known->pass != added.pass || known->rows != added.rows ||
             known->inputs != added.inputs || known->outputs != added.outputs)
             continue;
-        known->count++;
+        known->count += added.count;
         return;
     }
     DL_APPEND(list->items, list->count, "products") = added;

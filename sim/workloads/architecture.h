@@ -88,6 +88,7 @@ typedef enum dl_attention {
 typedef struct dl_layer_product {
     double rows, inputs, outputs[3]; /* rows 0: products are not listed individually */
     int matrices, gradients;
+    int experts; /* products of this size with different weights; 0: one */
 } dl_layer_product;
 
 /* Kernels of one kind in a layer's pass. Counts of flop and numbers are per sample; those of
@@ -101,13 +102,18 @@ typedef struct dl_layer_part {
     bool small_windows;           /* convolutions with 3x3 windows and stride 1 */
     dl_attention attention;       /* products, softmax and mask fused in one kernel */
     double keys;                  /* of attention: tokens of a sequence, or of the window */
-    bool narrow;        /* a product whose weights have fewer than DL_NARROW rows or columns */
+    bool narrow;        /* a product whose weights have fewer than DL_NARROW rows or columns, or an
+                  * expert's with fewer rows per sample */
     double wide, casts; /* wide: subset of `numbers` with 4 bytes; casts: further numbers, which are
                          * converted */
     double turned;      /* further numbers, on tensor cores only: converted to another layout */
     double in_half;     /* further numbers, in arithmetics below 32 bits only */
     int odd_columns;    /* a product's number of columns if it need not be a round number, such as
                          * 50257; else 0 */
+    /* Weights of experts, of 16 bits or fewer. Their products have so few rows that reading them may
+     * take longer than computing; so may adding their gradients to sums within the product. */
+    double expert_weights;
+    bool expert_sums;
     dl_low_bits low;
     dl_layer_product product;
 } dl_layer_part;
@@ -123,16 +129,19 @@ typedef enum dl_model_class { DL_MODEL_CONVOLUTION, DL_MODEL_TRANSFORMER } dl_mo
 #define DL_MODEL_CLASSES 2
 extern const char *const dl_model_class_names[]; /* "convolution", "transformer", NULL */
 
-/* A parameter tensor in PyTorch's sense: weights, a bias, ... */
+/* Equal parameter tensors in PyTorch's sense: weights, a bias, ... */
 typedef struct dl_layer_tensor {
-    int64_t parameters;
+    int64_t parameters; /* of each */
+    int count;
     int part; /* part of the backward pass at whose end the gradient is ready */
 } dl_layer_tensor;
 
 typedef struct dl_architecture_layer {
     char *name;                              /* "conv1", "2a.conv1", "block3" */
-    dl_layer_tensor tensors[DL_TENSORS_MAX]; /* [tensor_count] in network order */
-    int tensor_count;
+    dl_layer_tensor tensors[DL_TENSORS_MAX]; /* [tensor_kinds] in network order */
+    int tensor_kinds;
+    int64_t idle_parameters;             /* subset of the parameters that a token does not use, on
+                                          * average: those of the other experts */
     int64_t frozen_parameters;           /* further parameters, which are not trained */
     int64_t packed_parameters;           /* subset of frozen_parameters that have packed_bits
                                           * each */
@@ -174,6 +183,7 @@ typedef struct dl_architecture {
                            * 16 */
     double packed_bits;   /* bits of a weight of a block's linear layers if lower; 0: none is
                            * packed */
+    int experts, active;  /* experts of a block, and those that each token uses; 0: none */
     double cache_numbers; /* keys and values per token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` would be possible */
     bool eight_attention; /* attention's products have 8 bits */
@@ -193,9 +203,12 @@ void dl_architecture_free(dl_architecture *architecture);
 dl_model_class dl_architecture_class(const char *text);
 
 int64_t dl_layer_parameters(const dl_architecture_layer *layer);
+int dl_layer_tensors(const dl_architecture_layer *layer);
 
 /* Sums over all layers, per sample where applicable. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
+/* Parameters that a token uses: all but those of the experts that it is not sent to. */
+int64_t dl_architecture_active(const dl_architecture *architecture);
 int64_t dl_architecture_frozen(const dl_architecture *architecture); /* frozen parameters */
 int64_t dl_architecture_packed(const dl_architecture *architecture); /* packed subset of the frozen
                                                                       * parameters */

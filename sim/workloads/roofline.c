@@ -498,6 +498,24 @@ static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
            made_bytes(roofline, part) * byte_ns;
 }
 
+/* Time by which the products of experts take longer for one sample, as they read all weights, and
+ * the product for the weights' gradients reads and writes 32-bit sums of these, in the time in
+ * which they compute and read the sample. With more samples this is an upper limit. */
+static double experts_ns(const dl_roofline *roofline, const dl_layer_part *part)
+{
+    const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
+    const int gradients = part->product.gradients, each = gradients > 0 ? gradients : 1;
+    const double flop_ns = DL_NS_PER_S * part->flop / flop_rate(roofline, part) / each;
+    const double moved = part_bytes(roofline, part) / each;
+    double sum = 0;
+    for (int g = 0; g < each; g++) {
+        const double read = in_low(roofline) ? roofline->low_bytes : 2;
+        const double bytes = part->expert_weights * (g == 0 ? read : part->expert_sums ? 8 : 0);
+        sum += fmax(flop_ns, (moved + bytes) * byte_ns) - fmax(flop_ns, moved * byte_ns);
+    }
+    return sum;
+}
+
 dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *pass)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
@@ -518,6 +536,8 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
                          (measured  ? measured_time(roofline, part).fixed_ns
                           : product ? part->kernels * roofline->product_ns
                                     : 0);
+        if (part->expert_weights > 0 && in_half(roofline) && !measured)
+            time.fixed_ns += experts_ns(roofline, part);
     }
     return time;
 }
@@ -591,12 +611,14 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     for (size_t l = architecture->layer_count; l-- > 0;) {
         const dl_architecture_layer *layer = &architecture->layers[l];
         const size_t first = i;
-        int tensor = layer->tensor_count;
+        int tensor = layer->tensor_kinds;
         for (int p = layer->backward.count; p-- > 0;) {
             all_ns += part_ns(roofline, &layer->backward.parts[p]);
             for (; tensor > 0 && layer->tensors[tensor - 1].part == p; tensor--) {
-                bytes += (double)layer->tensors[tensor - 1].parameters * PARAMETER_BYTES;
-                ready[i++] = (dl_gradients_ready){all_ns, bytes};
+                for (int c = 0; c < layer->tensors[tensor - 1].count; c++) {
+                    bytes += (double)layer->tensors[tensor - 1].parameters * PARAMETER_BYTES;
+                    ready[i++] = (dl_gradients_ready){all_ns, bytes};
+                }
             }
         }
         DL_ASSERT(tensor == 0, "%s: tensors without a backward pass", layer->name);

@@ -38,7 +38,12 @@ typedef struct dl_transformer {
     int64_t targets;    /* bit set of the matrices with an adapter */
     double packed_bits; /* bits of a frozen weight of a block's linear layers; 0: not packed */
     int recompute, loss, blocks;
-    int full_every;         /* blocks n, 2 n, .. have no window; 0: all have it */
+    int full_every; /* blocks n, 2 n, .. have no window; 0: all have it */
+    /* Experts of a block, those that each token uses, and the width inside one; experts 0: none, as
+     * in the first `dense_blocks` blocks. shared_inside: of all those that every token uses. */
+    double experts, active, expert_inside, shared_inside;
+    int dense_blocks;
+    double copies;          /* sets of weights that divide `tokens` among them: 1, or the experts */
     bool joined;            /* queries, keys and values are one product, as in GPT-2 */
     bool plain;             /* attention is not fused */
     dl_attention attention; /* kind of fused attention */

@@ -115,21 +115,27 @@ static double part_of(const dl_transformer *s, double outputs, int matrices, int
 /* Adds a product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are
  * `matrices` tensors; 0: tensors of another layer. Without fusion each tensor has its own product,
  * and in fp16 its weights and their gradients are converted. For frozen weights the backward pass
- * has only the input's gradient; they have 16 bits when products read them. */
+ * has only the input's gradient; they have 16 bits when products read them. Each of `copies`
+ * experts has such weights and a part of the rows: with fusion in one tensor and one kernel for all
+ * (torch._grouped_mm, CUTLASS' grouped GEMM), without it each expert in its own. */
 static void add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
                         double inputs, double outputs, int matrices)
 {
     const double flop = 2 * rows * inputs * outputs;
-    const double weights = outputs * (inputs + s->bias);
+    const double weights = s->copies * outputs * (inputs + s->bias);
     const int products = s->fused || matrices == 0 ? 1 : matrices;
+    const int copies = (int)s->copies, separate = s->fused ? 1 : copies;
+    const int kernels = products * separate;
     const double numbers = rows * (products * inputs + outputs);
     const bool frozen = s->rank > 0;
     const int ways = frozen ? 1 : 2; /* number of gradients */
-    dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
+    dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, kernels);
     dl_layer_part *backward =
-        dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * products);
-    forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
-    forward->product = (dl_layer_product){.rows = rows, .inputs = inputs, .matrices = products};
+        dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * kernels);
+    forward->narrow = backward->narrow =
+        fmin(inputs, outputs) < DL_NARROW || (copies > 1 && rows < copies * DL_NARROW);
+    forward->product = (dl_layer_product){
+        .rows = rows / copies, .inputs = inputs, .matrices = products, .experts = copies};
     for (int m = 0; m < products; m++)
         forward->product.outputs[m] = products > 1 ? part_of(s, outputs, matrices, m) : outputs;
     backward->product = forward->product;
@@ -140,15 +146,18 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     } else if (s->fused) {
         forward->half_weights = 0;
         backward->half_weights = s->within ? 0 : DL_SUMMED_WEIGHTS * weights;
+        forward->expert_weights = backward->expert_weights = copies > 1 ? weights : 0;
+        backward->expert_sums = s->within;
     } else {
-        forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
+        forward->kernels_in_half = backward->kernels_in_half = kernels * (1 + s->bias);
     }
     for (int m = 0; m < matrices; m++)
-        add_tensors(layer, s, 1, inputs * part_of(s, outputs, matrices, m));
+        add_tensors(layer, s, separate,
+                    copies / separate * inputs * part_of(s, outputs, matrices, m));
     if (s->bias) { /* gradient of the bias */
-        if (!frozen) dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
+        if (!frozen) dl_pass_add(&layer->backward, 0, rows * outputs, 0, kernels);
         for (int m = 0; m < matrices; m++)
-            add_tensors(layer, s, 1, part_of(s, outputs, matrices, m));
+            add_tensors(layer, s, separate, copies / separate * part_of(s, outputs, matrices, m));
     }
 }
 
@@ -211,13 +220,14 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
 {
     const int forward = layer->forward.count, backward = layer->backward.count;
     add_product(layer, s, s->tokens, inputs, outputs, matrices);
-    const int products = layer->forward.parts[forward].kernels;
+    const int products = layer->forward.parts[forward].product.matrices;
+    const int casts = products * (s->fused ? 1 : (int)s->copies);
     const double in = s->tokens * products * inputs, out = s->tokens * outputs;
     const bool frozen = s->rank > 0;
     const int layouts = frozen ? 1 : 2;
-    layer->forward.parts[forward].low = (dl_low_bits){in, in, layouts, products};
+    layer->forward.parts[forward].low = (dl_low_bits){in, in, layouts, casts};
     layer->backward.parts[backward].low =
-        (dl_low_bits){out, frozen ? out : in + 2 * out, layouts, products};
+        (dl_low_bits){out, frozen ? out : in + 2 * out, layouts, casts};
     if (!frozen) {
         layer->kept_low_instead += kept > 0 ? products * kept : 0;
         layer->kept_low_more += kept > 0 ? 0 : in;
@@ -385,7 +395,9 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
  * output; in plain attention, the gradients of the scores and of their softmax. */
 static double working_of(const dl_transformer *s, int gates)
 {
-    const double inside = s->tokens * (gates * s->inside + 2 * s->width);
+    const double inside = s->experts > 0
+                              ? s->active * s->tokens * (gates * s->expert_inside + 2 * s->width)
+                              : s->tokens * (gates * s->inside + 2 * s->width);
     const double scores = s->plain ? 2 * s->heads * s->tokens * s->tokens : 0;
     return s->fused ? fmax(inside, scores) : 0;
 }
@@ -453,7 +465,7 @@ static void set_collectives(dl_architecture_layer *layer, const dl_transformer *
  * counted with the weights. */
 static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, int matrices)
 {
-    const int apart = layer->tensor_count - (s->within && s->rank == 0 ? matrices : 0);
+    const int apart = dl_layer_tensors(layer) - (s->within && s->rank == 0 ? matrices : 0);
     if (s->fused) layer->backward.parts[0].kernels += apart;
 }
 
@@ -462,11 +474,121 @@ static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, i
  * gradients of their weights. With sequence parallelism these inputs are also gathered again,
  * during the products for gradients of inputs, while the gradients of the block's two results are
  * gathered without overlap (Korthikanti et al. 2022, Megatron-LM's
- * LinearWithGradAccumulationAndAsyncCommunication). */
-static void add_beside(dl_architecture_layer *layer, const dl_transformer *s, double outputs)
+ * LinearWithGradAccumulationAndAsyncCommunication). Those around experts do not overlap
+ * (set_collectives): `products` are the others. */
+static void add_beside(dl_architecture_layer *layer, const dl_transformer *s, int products,
+                       double outputs)
 {
-    layer->tensor_beside = 2;
+    layer->tensor_beside = products;
     layer->beside_flop = (s->by_tokens ? 2 : 1) * 2 * s->tokens * s->width * outputs;
+}
+
+/* Adds a feed-forward layer of `inside` numbers per token, without its norm. `kept` as for
+ * add_linear. */
+static void add_feed_forward(dl_architecture_layer *layer, const dl_transformer *s, double kept)
+{
+    const int gates = s->gated ? 2 : 1;
+    add_linear(layer, s, s->width, s->inside * gates, gates, s->gated ? GATE_PROJ : UP_PROJ,
+               LINEAR_FC1, kept);
+    add_activation(layer, s);
+    add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
+}
+
+/* Adds the router: a product for the scores of all experts, whose weights are not divided, their
+ * softmax and the choice of the best. With fused kernels the choice is one kernel, which writes
+ * probabilities and a mask of bytes, and three make a table of the tokens' new places, two 4-byte
+ * numbers per score (TransformerEngine, fused_topk_with_score_function; common/triton/
+ * permutation.py, row_id_map). Plain PyTorch's softmax is in 32 bits; the choice is encoded as
+ * `active` vectors of 8-byte numbers per token, written twice, and read once in a sum and twice by
+ * each expert's torch.where (huggingface/transformers at 00d4b3d2, models/mixtral/
+ * modeling_mixtral.py, MixtralSparseMoeBlock). The loss that balances the experts' loads is not
+ * counted. */
+static void add_router(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    dl_transformer router = *s;
+    const double scores = s->own_tokens * s->experts, hot = 2 * s->active * scores;
+    router.bias = false;
+    add_product(layer, &router, s->own_tokens, s->width, s->experts, 1);
+    if (s->fused) {
+        add_moves(&layer->forward, (moves){.narrow = scores, .wide = 3.75 * scores, .kernels = 4});
+        add_moves(&layer->backward, (moves){.narrow = scores, .wide = 2 * scores, .kernels = 1});
+        layer->kept_numbers += 3.25 * scores;
+        layer->kept_wide += 3.25 * scores;
+        return;
+    }
+    add_moves(&layer->forward, (moves){.narrow = scores,
+                                       .wide = 2 * scores + 5 * hot,
+                                       .kernels = 11 + 4 * (int)s->experts});
+    add_moves(&layer->backward, (moves){.narrow = scores, .wide = 5 * scores, .kernels = 8});
+    layer->kept_numbers += scores + hot;
+    layer->kept_wide += scores + hot;
+}
+
+/* Adds the moves before and behind the experts, of the `tokens` and of `rows` copies. With fused
+ * kernels one copies the tokens in the order of their experts, and one sums the results, which the
+ * activation has multiplied by the probabilities (Megatron-LM, moe_utils.permute and unpermute,
+ * weighted_bias_swiglu_impl). Their backward passes move as much. */
+static void add_permutation(dl_architecture_layer *layer, const dl_transformer *s, double rows)
+{
+    const double n = (s->tokens + rows) * s->width;
+    add_elementwise(layer, n, n, 1);
+}
+
+/* Adds the operations of plain PyTorch around each expert: it gathers its tokens, which each
+ * product converts, multiplies the results by their weights, and adds them to the tokens' sums
+ * (2 + 1 + 3 wide numbers, 1 narrow). Backward: gathers the gradient (2), multiplies it by the
+ * weight (2) and converts it, and by the result (3 and 1 narrow), sums the gradients of the
+ * products' inputs, which are converted, and adds them to zeros as large as all tokens' vectors
+ * (3); all experts' are summed: 1 + 3 numbers of every token for every expert (add_router's
+ * source; PyTorch, tools/autograd/derivatives.yaml, index and index_add). */
+static void add_gathers(dl_architecture_layer *layer, const dl_transformer *s, double rows)
+{
+    const int gates = s->gated ? 2 : 1, experts = (int)s->experts;
+    const double n = rows * s->width, all = s->tokens * s->width;
+    add_moves(&layer->forward, (moves){.narrow = n,
+                                       .wide = 6 * n + all,
+                                       .casts = gates * n,
+                                       .kernels = 1 + 4 * experts,
+                                       .kernels_in_half = gates * experts});
+    add_moves(&layer->backward, (moves){.narrow = n,
+                                        .wide = (10 + 3 * (gates - 1)) * n + 4 * experts * all,
+                                        .casts = (1 + gates) * n,
+                                        .kernels = (11 + gates) * experts,
+                                        .kernels_in_half = (1 + gates) * experts});
+    layer->kept_numbers += 2 * n;
+    layer->kept_in_half += (gates - 1) * n;
+}
+
+/* Adds a layer of experts: router, the experts' feed-forward for the `active` copies of each token,
+ * and a feed-forward for all tokens (shared_inside), whose gate, if any, is not counted. All
+ * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert. */
+static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    const double rows = s->active * s->tokens, stream = s->own_tokens * s->width;
+    const int gates = s->gated ? 2 : 1;
+    dl_transformer each = *s;
+    each.tokens = rows;
+    each.inside = s->expert_inside;
+    each.copies = s->experts;
+    add_router(layer, s);
+    if (s->fused) {
+        add_permutation(layer, s, rows);
+        layer->kept_numbers += rows * s->width;
+    } else {
+        add_gathers(layer, s, rows);
+    }
+    add_feed_forward(layer, &each, rows * s->width);
+    if (s->fused) add_permutation(layer, s, rows);
+    /* The norm's result has a second reader, and a third with a shared expert. */
+    if (s->fused) add_stream(&layer->backward, s, 3 * stream, 0, 0);
+    layer->idle_parameters =
+        (int64_t)((s->experts - s->active) * (gates + 1) * s->expert_inside * s->width);
+    if (s->shared_inside == 0) return;
+    each = *s;
+    each.inside = s->shared_inside;
+    add_feed_forward(layer, &each, stream);
+    add_stream(&layer->forward, s, 3 * stream, 0, 0);
+    add_stream(&layer->backward, s, 3 * stream, 0, 0);
 }
 
 static void add_block(dl_architecture *architecture, const dl_transformer *s, char *name)
@@ -486,18 +608,20 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);
     if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
-    add_norm(layer, s, gates);
-    add_linear(layer, s, s->width, s->inside * gates, gates, s->gated ? GATE_PROJ : UP_PROJ,
-               LINEAR_FC1, stream);
-    add_activation(layer, s);
-    add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
+    const bool experts = s->experts > 0, shared = experts && s->shared_inside > 0;
+    add_norm(layer, s, experts ? 1 : gates);
+    if (experts) {
+        add_experts(layer, s);
+    } else {
+        add_feed_forward(layer, s, stream);
+    }
     if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
     layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Also saved: queries, keys and values, and attention's result. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
     layer->working_numbers += working_of(s, gates);
-    add_to_sums(layer, s, apart + gates + 2);
+    add_to_sums(layer, s, apart + 1 + (1 + shared) * (gates + 1));
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (full) {
         add_again(layer, 0, layer->forward.count);
@@ -514,9 +638,14 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
     /* With frozen weights no products for weights' gradients overlap the reduction of inputs'
      * gradients. */
-    const int waits = s->rank > 0 ? 2 : s->by_tokens;
-    set_collectives(layer, s, 2, waits + (full ? 2 : 0));
-    if (s->tensor > 1 && s->rank == 0) add_beside(layer, s, qkv + s->inside * gates);
+    const double alone = s->by_tokens ? 0.5 : 0; /* of a result's gradient */
+    const double waits = s->rank > 0 ? 2 : experts ? 1 + alone + shared * alone : 2 * alone;
+    set_collectives(layer, s, 2 + shared, waits + (full ? 2 + shared : 0));
+    if (s->tensor > 1 && s->rank == 0)
+        add_beside(layer, s, experts ? 1 + shared : 2,
+                   qkv + gates * (!experts ? s->inside
+                                  : shared ? s->shared_inside
+                                           : 0));
 }
 
 static void add_embedding(dl_architecture *architecture, const dl_transformer *s)
@@ -599,12 +728,14 @@ static void add_pooler(dl_architecture *architecture, const dl_transformer *s)
 void dl_transformer_add(dl_architecture *architecture, const dl_transformer *s)
 {
     add_embedding(architecture, s);
-    dl_transformer full = *s; /* a block without a window */
-    full.seen = 0.5;
-    full.keys = s->tokens * s->context;
     for (int b = 1; b <= s->blocks; b++) {
-        const bool is_full = s->full_every > 0 && b % s->full_every == 0;
-        add_block(architecture, is_full ? &full : s, dl_format("block%d", b));
+        dl_transformer block = *s;
+        if (s->full_every > 0 && b % s->full_every == 0) { /* without a window */
+            block.seen = 0.5;
+            block.keys = s->tokens * s->context;
+        }
+        if (b <= s->dense_blocks) block.experts = 0;
+        add_block(architecture, &block, dl_format("block%d", b));
     }
     if (s->causal) {
         add_token_head(architecture, s);

@@ -10,6 +10,11 @@ enum {
     HEAD_WIDTH,
     KV_HEADS,
     FEED_FORWARD,
+    EXPERTS,
+    ACTIVE,
+    EXPERT_WIDTH,
+    SHARED_WIDTH,
+    DENSE_BLOCKS,
     SEQUENCE,
     WINDOW,
     FULL_EVERY,
@@ -64,6 +69,13 @@ static const dl_network_key keys[KEYS] = {
     [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads", NULL},
     [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width",
                       NULL},
+    [EXPERTS] = {"experts", NULL, 0, 4096, "of a block, in place of its feed-forward; 0: none",
+                 NULL},
+    [ACTIVE] = {"active", NULL, 0, 4096, "experts that each token uses", NULL},
+    [EXPERT_WIDTH] = {"expert_width", NULL, 0, 1 << 22, "of an expert; 0: feed_forward", NULL},
+    [SHARED_WIDTH] = {"shared_width", NULL, 0, 1 << 22,
+                      "of the experts that all tokens use, together; 0: none", NULL},
+    [DENSE_BLOCKS] = {"dense_blocks", NULL, 0, 1000, "first blocks without experts", NULL},
     [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample", NULL},
     [WINDOW] =
         {"window", NULL, 0, 1 << 24,
@@ -158,6 +170,34 @@ static double seen_part(const int64_t *values)
     const double window = (double)values[WINDOW] / (double)values[SEQUENCE];
     if (values[KIND] == ENCODER) return 1;
     return values[WINDOW] > 0 && window < 1 ? window * (1 - window / 2) : 0.5;
+}
+
+/* Sizes of experts, which tensor parallelism divides as it does feed_forward. */
+static dl_status check_experts(const int64_t *values, dl_error *err)
+{
+    static const int own[] = {ACTIVE, EXPERT_WIDTH, SHARED_WIDTH, DENSE_BLOCKS};
+    const int64_t experts = values[EXPERTS], active = values[ACTIVE], tensor = values[TENSOR];
+    for (size_t k = 0; k < sizeof own / sizeof *own && experts == 0; k++)
+        if (values[own[k]] > 0)
+            return dl_error_set(err, DL_ERR_RANGE, "%s = %lld: this needs experts",
+                                keys[own[k]].name, (long long)values[own[k]]);
+    if (experts == 0) return DL_OK;
+    if (active < 1 || active > experts)
+        return dl_error_set(err, DL_ERR_RANGE, "active = %lld: 1 to experts = %lld",
+                            (long long)active, (long long)experts);
+    if (values[DENSE_BLOCKS] >= values[LAYERS])
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "dense_blocks = %lld: fewer than layers = %lld, or experts = 0",
+                            (long long)values[DENSE_BLOCKS], (long long)values[LAYERS]);
+    if (values[EXPERT_WIDTH] % tensor != 0)
+        return not_divided(err, "tp", tensor, "expert_width", values[EXPERT_WIDTH]);
+    if (values[SHARED_WIDTH] % tensor != 0)
+        return not_divided(err, "tp", tensor, "shared_width", values[SHARED_WIDTH]);
+    if (values[LORA] > 0 || values[RECOMPUTE] == RECOMPUTE_PRODUCTS)
+        return dl_error_set(err, DL_ERR_RANGE, "experts = %lld: %s", (long long)experts,
+                            values[LORA] > 0 ? "not with lora"
+                                             : "recompute = none, selective, full");
+    return DL_OK;
 }
 
 static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, int64_t context,
@@ -260,6 +300,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     const bool encoder = values[KIND] == ENCODER;
     const int64_t context = values[CONTEXT] > 0 ? values[CONTEXT] : 1;
     dl_status status = check(values, kv_heads, inside, context, err);
+    if (status == DL_OK) status = check_experts(values, err);
     if (status != DL_OK) return status;
     const double width = (double)values[WIDTH], tensor = (double)values[TENSOR];
     const double heads = (double)values[HEADS] / tensor;
@@ -277,6 +318,13 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .query_width = head * heads,
         .kv_width = head * fmax(1, (double)kv_heads / tensor),
         .inside = (double)inside / tensor,
+        .experts = (double)values[EXPERTS],
+        .active = (double)values[ACTIVE],
+        .expert_inside =
+            (double)(values[EXPERT_WIDTH] > 0 ? values[EXPERT_WIDTH] : inside) / tensor,
+        .shared_inside = (double)values[SHARED_WIDTH] / tensor,
+        .dense_blocks = (int)values[DENSE_BLOCKS],
+        .copies = 1,
         .vocabulary = part_of_vocabulary(values[VOCABULARY], values[TENSOR]),
         .heads = heads,
         .norm_parameters = values[NORM] == RMS_NORM ? width : 2 * width,
@@ -313,6 +361,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s.fused;
     architecture->eight_attention = values[ATTENTION] == CUDNN_FP8;
+    architecture->experts = (int)values[EXPERTS];
+    architecture->active = (int)values[ACTIVE];
     architecture->tensor = (int)values[TENSOR];
     architecture->context = (int)context;
     architecture->tensor_calls = tensor > 1 ? 1 + by_tokens : 0;
@@ -372,6 +422,27 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         }                                                                     \
     }
 
+#define EXPERTS_OF(title, deep, wide, count, per, kv, inner, all, each, own, vocabulary_, text) \
+    {                                                                                           \
+        .name = title, .help = text, .values = {                                                \
+            [LAYERS] = deep,                                                                    \
+            [WIDTH] = wide,                                                                     \
+            [HEADS] = count,                                                                    \
+            [HEAD_WIDTH] = per,                                                                 \
+            [KV_HEADS] = kv,                                                                    \
+            [FEED_FORWARD] = inner,                                                             \
+            [EXPERTS] = all,                                                                    \
+            [ACTIVE] = each,                                                                    \
+            [EXPERT_WIDTH] = own,                                                               \
+            [SEQUENCE] = 4096,                                                                  \
+            [VOCABULARY] = vocabulary_,                                                         \
+            [GATED] = YES,                                                                      \
+            [NORM] = RMS_NORM,                                                                  \
+            [TENSOR] = 1,                                                                       \
+            [SEQUENCE_PARALLEL] = YES                                                           \
+        }                                                                                       \
+    }
+
 /* The patches' projection counts as a table with one row per input and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text) \
     {                                                       \
@@ -409,13 +480,22 @@ static const dl_named_network networks[] = {
     LLAMA("qwen2.5_72b", 80, 8192, 64, 8, 29568, 4096, 152064, "the same"),
     LLAMA("qwen3_8b", 36, 4096, 32, 8, 12288, 4096, 151936, "Qwen3, without norms of heads"),
     LLAMA("qwen3_14b", 40, 5120, 40, 8, 17408, 4096, 151936, "the same"),
+    EXPERTS_OF("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 32000,
+               "12.9 B active, 4096 tokens"),
+    EXPERTS_OF("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 32768, "39 B active"),
+    EXPERTS_OF("qwen3_30b_a3b", 48, 2048, 32, 128, 4, 6144, 128, 8, 768, 151936,
+               "3.3 B active, without norms of heads"),
+    EXPERTS_OF("qwen3_235b_a22b", 94, 4096, 64, 128, 4, 12288, 128, 8, 1536, 151936,
+               "22 B active, the same"),
     VIT("vit_b", 12, 768, 12, 197, 769, "ViT-B/16, 224 x 224 pixels, without classes"),
     VIT("vit_l", 24, 1024, 16, 197, 769, "ViT-L/16, the same"),
     VIT("vit_h", 32, 1280, 16, 257, 589, "ViT-H/14, the same"),
     GPT2("transformer", 12, 768, 12, "any other, from its keys; without them as gpt2"),
 };
 
-static const char no_experts[] = "mixtures of experts are not simulated";
+static const char with_experts[] =
+    "models with experts are mixtral_8x7b, mixtral_8x22b, qwen3_30b_a3b, qwen3_235b_a22b, and "
+    "others as transformer:experts=..,active=..; latent attention is not simulated";
 static const char no_pairs[] = "encoders with decoders are not simulated";
 
 static const dl_word network_words[] = {
@@ -423,10 +503,12 @@ static const dl_word network_words[] = {
     {"llama2_7b", "llama", NULL},
     {"llama_13b", "llama2_13b", NULL},
     {"gpt2_small", "gpt2", NULL},
-    {"mixtral", NULL, no_experts},
-    {"mixtral_8x7b", NULL, no_experts},
-    {"deepseek", NULL, no_experts},
-    {"moe", NULL, no_experts},
+    {"mixtral", "mixtral_8x7b", NULL},
+    {"qwen3_30b", "qwen3_30b_a3b", NULL},
+    {"qwen3_235b", "qwen3_235b_a22b", NULL},
+    {"deepseek", NULL, with_experts},
+    {"deepseek_v3", NULL, with_experts},
+    {"moe", NULL, with_experts},
     {"vit_b_16", "vit_b", NULL},
     {"vit_base", "vit_b", NULL},
     {"vit_l_16", "vit_l", NULL},
@@ -465,9 +547,12 @@ static const dl_word key_words[] = {
     {"sliding_window", "window", NULL},
     {"vocab_size", "vocabulary", NULL},
     {"type_vocab_size", "segments", NULL},
-    {"experts", NULL, no_experts},
-    {"num_experts", NULL, no_experts},
-    {"num_local_experts", NULL, no_experts},
+    {"num_experts", "experts", NULL},
+    {"num_local_experts", "experts", NULL},
+    {"num_experts_per_tok", "active", NULL},
+    {"top_k", "active", NULL},
+    {"moe_intermediate_size", "expert_width", NULL},
+    {"shared_expert_intermediate_size", "shared_width", NULL},
     {"checkpoint", "recompute", NULL},
     {"activation_checkpointing", "recompute", NULL},
     {"gradient_checkpointing", "recompute", NULL},

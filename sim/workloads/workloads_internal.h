@@ -16,7 +16,7 @@ typedef struct dl_network_key {
                 * NULL: none */
 } dl_network_key;
 
-#define DL_NETWORK_KEYS_MAX 40
+#define DL_NETWORK_KEYS_MAX 48
 
 /* A named network, with a value for each key of its kind. */
 typedef struct dl_named_network {

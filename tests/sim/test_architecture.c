@@ -196,7 +196,7 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
                      5 + 2 + 5 + 6 + 2 + 14 + 2 * (1 + 1));
     assert_true(
         near_scaled(dl_pass_flop(&block->forward), dl_pass_flop(&fused.layers[1].forward), 0, 0));
-    assert_int_equal(block->tensor_count, fused.layers[1].tensor_count);
+    assert_int_equal(dl_layer_tensors(block), dl_layer_tensors(&fused.layers[1]));
     assert_true(moved_bytes(&fused.layers[1].forward, &kernels) < 100 * 16);
     dl_architecture_free(&a);
     dl_architecture_free(&fused);
@@ -723,6 +723,13 @@ static void errors_name_what_is_near(void **state)
         {"gpt2:tp=5", DL_ERR_RANGE, "tp = 5 does not divide heads = 12"},
         {"llama3_8b:kv_heads=4,tp=16,feed_forward=14344", DL_ERR_RANGE,
          "tp = 16 does not divide feed_forward = 14344"},
+        {"gpt2:active=2", DL_ERR_RANGE, "active = 2: this needs experts"},
+        {"mixtral:active=9", DL_ERR_RANGE, "active = 9: 1 to experts = 8"},
+        {"mixtral:dense_blocks=32", DL_ERR_RANGE, "dense_blocks = 32: fewer than layers = 32"},
+        {"qwen3_30b_a3b:expert_width=770,tp=4", DL_ERR_RANGE,
+         "tp = 4 does not divide expert_width = 770"},
+        {"mixtral:lora=8", DL_ERR_RANGE, "experts = 8: not with lora"},
+        {"mixtral:recompute=products", DL_ERR_RANGE, "recompute = none, selective, full"},
         {"gpt2:cp=3", DL_ERR_RANGE, "2 cp = 6 does not divide sequence = 1024"},
         {"gpt2:cp=2,attention=plain", DL_ERR_RANGE, "cp = 2: attention = plain has all scores"},
         {"gpt2:cp=2,window=64", DL_ERR_RANGE, "window = 64: not with cp"},
@@ -773,6 +780,108 @@ static void adapters_have_the_published_parameters(void **state)
         dl_architecture_free(&all);
         free(text);
     }
+}
+
+/* Sources: the checkpoints of Mixtral 8x7B v0.1 and 8x22B v0.3 and of Qwen3 (model.safetensors),
+ * without Qwen3's 2 x 128 norms of heads per block; active: 12.9 and 39 billion (Mistral AI), 3.3 and
+ * 22 billion (Qwen3's model cards). Qwen2-57B-A14B: 57.41 and 14.2 billion (its model card), here
+ * without biases and the shared expert's gate. */
+static void experts_have_the_published_parameters(void **state)
+{
+    static const char qwen2[] =
+        "transformer:layers=28,width=3584,heads=28,kv_heads=4,feed_forward=18944,num_experts=64,"
+        "num_experts_per_tok=8,moe_intermediate_size=2560,shared_expert_intermediate_size=20480,"
+        "vocabulary=151936,positions=0,sequence=4096,bias=no,gated=yes,norm=rms,tied=no,dropout=no";
+    static const struct {
+        const char *name;
+        double parameters, near;
+        double active, active_near;
+    } cases[] = {
+        {"mixtral", 46702792704, 0, 12.9e9, 0.005},
+        {"mixtral_8x22b", 140630071296, 0, 39e9, 0.005},
+        {"qwen3_30b_a3b", 30532122624 - 48 * 256, 0, 3.3e9, 0.02},
+        {"qwen3_235b_a22b", 235093634560 - 94 * 256, 0, 22e9, 0.02},
+        {qwen2, 57.41e9, 0.001, 14.2e9, 0.01},
+    };
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        dl_architecture a = make(cases[i].name);
+        const double all = (double)dl_architecture_parameters(&a);
+        const double active = (double)dl_architecture_active(&a);
+        if (!near_scaled(all, cases[i].parameters, 0, cases[i].near) ||
+            !near_scaled(active, cases[i].active, 0, cases[i].active_near))
+            fail_msg("%s: %.0f parameters, %.0f active", cases[i].name, all, active);
+        dl_architecture_free(&a);
+    }
+}
+
+/* 3 tokens of 4 numbers, of which each uses 2 of 4 experts with 3 matrices of 4 x 6: products for
+ * queries, keys, values 288 flop, behind attention (72) 96, router 96, experts 3 x 2 x 6 x 24, and
+ * an expert of 3 matrices of 4 x 8 for all tokens. The head: 120. Each expert gets half of the rows
+ * of a sample; 1.5 of them. On two GPUs each has half of every expert, the whole router, and the
+ * same number of collectives, of which only those of attention and of the shared expert overlap. */
+static void experts_by_hand(void **state)
+{
+    static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
+                               "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
+                               "active=2,expert_width=6";
+    char *two_text = dl_format("%s,tp=2", base),
+         *shared_text = dl_format("%s,shared_width=8", base);
+    char *shared_two_text = dl_format("%s,tp=2", shared_text);
+    char *dense_text = dl_format("%s,layers=2,dense_blocks=1", base);
+    char *plain_text = dl_format("%s,fused=no", base);
+    dl_architecture a = make(base), two = make(two_text), shared = make(shared_text),
+                    shared_two = make(shared_two_text), dense = make(dense_text),
+                    plain = make(plain_text);
+    const dl_architecture_layer *block = &a.layers[1], *half = &two.layers[1];
+    const double forward = 288 + 96 + 96 + 864, more = 3 * 2 * 3 * 32;
+    dl_step_product *products = NULL;
+    int64_t rows = 0, count = 0;
+    (void)state;
+    assert_true(near_scaled(dl_pass_flop(&block->forward), forward + 72, 0, 1e-12));
+    assert_true(near_scaled(dl_pass_flop(&block->backward), 2 * forward + 2.5 * 72, 0, 1e-12));
+    assert_int_equal(dl_layer_parameters(block), 48 + 16 + 16 + 4 * 4 + 4 * 72);
+    assert_int_equal(block->idle_parameters, 2 * 72);
+    assert_int_equal(dl_layer_parameters(half), 32 + 16 + 4 * 4 + 4 * 36);
+    assert_true(
+        near_scaled(dl_pass_flop(&shared.layers[1].forward), forward + 72 + more, 0, 1e-12));
+    assert_int_equal(dl_layer_parameters(&shared.layers[1]), dl_layer_parameters(block) + 3 * 32);
+    assert_int_equal(dl_layer_parameters(&dense.layers[1]), 48 + 16 + 16 + 3 * 32);
+    assert_int_equal(dl_layer_parameters(&dense.layers[2]), dl_layer_parameters(block));
+    /* Saved in addition to the dense block's: 6 rows in the order of the experts, 24 numbers; their
+     * 3 x 36 inside instead of the 3 tokens' 3 x 24; 12 scores of 4 bytes, their mask and table. */
+    assert_true(near_scaled(block->kept_numbers - dense.layers[1].kept_numbers,
+                            24 + 108 - 72 + 3.25 * 12, 0, 1e-12));
+    assert_true(near_scaled(half->tensor_forward, 2, 0, 0));
+    assert_true(near_scaled(half->tensor_backward, 1.5, 0, 0));
+    assert_true(near_scaled(half->tensor_beside, 1, 0, 0));
+    assert_true(near_scaled(half->beside_flop, 2 * 2 * 3 * 4 * 6, 0, 1e-12));
+    assert_true(near_scaled(shared_two.layers[1].tensor_forward, 3, 0, 0));
+    assert_true(near_scaled(shared_two.layers[1].tensor_backward, 2, 0, 0));
+    assert_true(near_scaled(shared_two.layers[1].beside_flop, 2 * 2 * 3 * 4 * (6 + 8), 0, 1e-12));
+    /* Experts are tensors and products of their own in plain PyTorch: 4 x 3 more products forward,
+     * twice as many backward. */
+    assert_int_equal(dl_layer_tensors(&plain.layers[1]) - dl_layer_tensors(block), 3 * (4 - 1));
+    const size_t kinds = dl_architecture_products(&a, 2, &products);
+    for (size_t i = 0; i < kinds; i++) {
+        if (products[i].inputs != 6 || products[i].pass != DL_PRODUCT_FORWARD) continue;
+        rows = products[i].rows;
+        count = products[i].count;
+    }
+    assert_int_equal(rows, 3);
+    assert_int_equal(count, 4);
+    free(products);
+    dl_architecture_free(&a);
+    dl_architecture_free(&two);
+    dl_architecture_free(&shared);
+    dl_architecture_free(&shared_two);
+    dl_architecture_free(&dense);
+    dl_architecture_free(&plain);
+    free(two_text);
+    free(shared_text);
+    free(shared_two_text);
+    free(dense_text);
+    free(plain_text);
 }
 
 /* The block of a_block_on_two_gpus on one GPU: products of 768 flop, attention 72, scores 120;
@@ -900,6 +1009,8 @@ int main(void)
         cmocka_unit_test(images_in_the_default_order_are_converted),
         cmocka_unit_test(adapters_have_the_published_parameters),
         cmocka_unit_test(adapters_by_hand),
+        cmocka_unit_test(experts_have_the_published_parameters),
+        cmocka_unit_test(experts_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
         cmocka_unit_test(configs_have_the_published_parameters),

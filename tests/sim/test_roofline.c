@@ -122,6 +122,47 @@ static void fp8_is_for_linear_layers(void **state)
     assert_true(near_scaled(in_half.fixed_ns, 2 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
 }
 
+/* 500 flop and 50 bytes per ns. A sample's 10 000 flop take 20 ns, its 100 numbers 4 ns, and the
+ * experts' 1000 weights of 2 bytes 40 ns: 24 ns longer for any number of samples. Backward, the
+ * product for the weights' gradients also reads and writes sums of 4 bytes, 160 ns, 144 longer,
+ * unless these are added to elsewhere. In fp8 a sample's products take 2 ns, as do its 100 bytes,
+ * and the weights 20; 300 bytes of conversions 6. */
+static void experts_with_few_rows_take_as_long_as_reading_them(void **state)
+{
+    (void)state;
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
+    dl_gpu_model model = gpu();
+    dl_roofline eight = {0}, half = {0};
+    model.bf16_flop_per_s = known(1e12);
+    model.fp8_flop_per_s = known(1e13);
+    assert_int_equal(dl_roofline_of(&model, DL_FP8, &efficiency, &eight, NULL), DL_OK);
+    assert_int_equal(dl_roofline_of(&model, DL_BF16, &efficiency, &half, NULL), DL_OK);
+    dl_layer_pass pass = {{{.flop = 10000,
+                            .numbers = 100,
+                            .kernels = 1,
+                            .expert_weights = 1000,
+                            .low = {100, 100, 1, 1}}},
+                          1};
+    const dl_pass_time forward = dl_roofline_pass(&half, &pass),
+                       in_eight = dl_roofline_pass(&eight, &pass);
+    assert_true(near_scaled(forward.per_sample_ns, 20, 0, 1e-12));
+    assert_true(near_scaled(forward.fixed_ns, 24 + DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    assert_true(near_scaled(in_eight.per_sample_ns, 2 + 6, 0, 1e-12));
+    assert_true(near_scaled(in_eight.fixed_ns, 20 + 2 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    pass.parts[0].flop = 20000;
+    pass.parts[0].numbers = 200;
+    pass.parts[0].product.gradients = 2;
+    const dl_pass_time apart = dl_roofline_pass(&half, &pass);
+    pass.parts[0].expert_sums = true;
+    const dl_pass_time within = dl_roofline_pass(&half, &pass);
+    assert_true(near_scaled(apart.fixed_ns, 24 + DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    assert_true(near_scaled(within.fixed_ns, 24 + 144 + DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+    /* Many rows hide the reading. */
+    pass.parts[0].flop = 1e6;
+    assert_true(
+        near_scaled(dl_roofline_pass(&half, &pass).fixed_ns, DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
+}
+
 /* As fp8_is_for_linear_layers at half of 20 Tflop/s in nvfp4: 50 000 flop take 5 ns, and the part's
  * bytes, 100 numbers of 2 and 200 of 4.5 bits, 6.25 ns; 100 numbers are read twice, and written as
  * 4.5 bits in two layouts, 512.5 bytes, 10.25 ns. The second part's 10 000 flop have bf16's
@@ -723,6 +764,7 @@ int main(void)
         cmocka_unit_test(some_numbers_keep_four_bytes_in_half_precision),
         cmocka_unit_test(bf16_is_as_fp16),
         cmocka_unit_test(fp8_is_for_linear_layers),
+        cmocka_unit_test(experts_with_few_rows_take_as_long_as_reading_them),
         cmocka_unit_test(nvfp4_has_four_bits_and_a_scale),
         cmocka_unit_test(fused_attention_has_its_own_rate),
         cmocka_unit_test(long_sequences_are_less_certain),
