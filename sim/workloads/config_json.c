@@ -77,7 +77,7 @@ typedef struct config {
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions;
-    bool rms, gated, tied, tells_tied, experts, pair, windows, softcap, nested;
+    bool rms, gated, tied, tells_tied, experts, mixed, pair, windows, softcap, nested;
     int64_t pattern; /* layers of a period, the last of which has no window; 0: not given */
     char *type;
 } config;
@@ -102,6 +102,8 @@ static void take_member(void *user, const char *name, const char *value)
         c->given[key] = true;
     }
     c->experts |= is_number && number > 0 && strstr(name, "experts") != NULL;
+    c->mixed |= (strcmp(name, "decoder_sparse_step") == 0 && number != 1) ||
+                (strcmp(name, "mlp_only_layers") == 0 && strpbrk(value, "0123456789") != NULL);
     c->rms |= strcmp(name, "rms_norm_eps") == 0;
     c->windows |= strcmp(name, "use_sliding_window") == 0 && strcmp(value, "true") == 0;
     c->nested |= strcmp(name, "text_config") == 0;
@@ -120,6 +122,15 @@ static void take_member(void *user, const char *name, const char *value)
     }
 }
 
+/* Whether models of this type have experts, all of them in every block. */
+static bool has_experts(const config *c)
+{
+    static const char *const types[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
+    for (size_t t = 0; t < sizeof types / sizeof *types && c->type != NULL; t++)
+        if (strcmp(c->type, types[t]) == 0) return true;
+    return false;
+}
+
 /* Returns the named network from which the model differs only in sizes; NULL: none is known. Many
  * other types have rms_norm_eps too, but other norms, gates, towers, or no attention. */
 static const char *like(const config *c)
@@ -130,6 +141,7 @@ static const char *like(const config *c)
         {"gemma3_text", "llama"}, {"olmo2", "llama"},   {"smollm3", "llama"}, {"gpt2", "gpt2"},
         {"bert", "bert_base"},
     };
+    if (has_experts(c)) return "llama";
     if (c->type == NULL) return c->rms ? "llama" : NULL;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         if (strcmp(c->type, types[t][0]) == 0) return types[t][1];
@@ -145,9 +157,17 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
                             "text_config as a file",
                             path, type);
     }
-    if (c->experts) {
-        return dl_error_set(err, DL_ERR_NAME, "%s: %s: mixtures of experts are not simulated", path,
-                            type);
+    if (c->experts && !has_experts(c)) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "%s: %s: types with experts that are simulated are mixtral, qwen2_moe "
+                            "and qwen3_moe; others have other attention, routers or blocks",
+                            path, type);
+    }
+    if (c->experts && c->mixed) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "%s: %s: blocks with and without experts in turn (decoder_sparse_step, "
+                            "mlp_only_layers) are not simulated",
+                            path, type);
     }
     if (c->pair) {
         return dl_error_set(err, DL_ERR_NAME, "%s: %s: encoders with decoders are not simulated",

@@ -533,7 +533,7 @@ static void windows_limit_attention(void **state)
     remove(path);
 }
 
-/* Files of Llama 3 8B, GPT-2 and a mixture-of-experts model. */
+/* Files of Llama 3 8B, GPT-2 and Qwen3-30B-A3B. */
 static void config_json_is_a_network(void **state)
 {
     static const char *const llama =
@@ -546,15 +546,26 @@ static void config_json_is_a_network(void **state)
     static const char *const gpt2 =
         "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": "
         "null, \"n_positions\": 1024, \"vocab_size\": 50257}";
+    static const char *const experts =
+        "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 2048, \"intermediate_size\": 6144, "
+        "\"moe_intermediate_size\": 768, \"num_hidden_layers\": 48, \"num_attention_heads\": 32, "
+        "\"num_key_value_heads\": 4, \"head_dim\": 128, \"num_experts\": 128, "
+        "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
+        "\"max_position_embeddings\": 40960, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": "
+        "false, \"use_sliding_window\": false, \"vocab_size\": 151936}";
     static const char *const broken[][2] = {
-        {"{\"model_type\": \"mixtral\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 8}",
-         "mixtral: mixtures of experts are not simulated"},
+        {"{\"model_type\": \"gpt_oss\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 32}",
+         "gpt_oss: types with experts that are simulated are mixtral, qwen2_moe and qwen3_moe"},
+        {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 8, \"mlp_only_layers\": [0]}",
+         "with and without experts in turn"},
+        {"{\"model_type\": \"qwen2_moe\", \"num_experts\": 8, \"decoder_sparse_step\": 2}",
+         "with and without experts in turn"},
         {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
         {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
         {"{\"model_type\": \"gemma3\", \"text_config\": {\"head_dim\": 256}}", "text and images"},
         {"{\"model_type\": \"llama4\", \"text_config\": {}}", "text and images are not simulated"},
-        {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}", "mixtures of experts"},
-        {"{\"model_type\": \"gpt_oss\", \"num_local_experts\": 32}", "mixtures of experts"},
+        {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}",
+         "deepseek_v3: types with experts that are simulated are mixtral"},
         {"{\"model_type\": \"falcon\", \"multi_query\": true}", "falcon: the known types are"},
         {"{\"model_type\": \"opt\", \"ffn_dim\": 3072}", "opt: the known types are"},
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
@@ -573,6 +584,12 @@ static void config_json_is_a_network(void **state)
     write_config(path, gpt2);
     dl_architecture c = make(path);
     assert_int_equal(dl_architecture_parameters(&c), 124439808);
+    write_config(path, experts);
+    dl_architecture d = make(path);
+    assert_int_equal(dl_architecture_parameters(&d), 30532110336);
+    assert_int_equal(d.experts, 128);
+    assert_int_equal(d.active, 8);
+    dl_architecture_free(&d);
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         dl_architecture none = {0};
         dl_error error = {0};
