@@ -76,7 +76,7 @@ static void faults_are_named(void **state)
          "is not within 0 ns to 3600 s"},
         {HEAD "[collective allreduce 8]\nbytes_5 = 1\nbytes_4 = 2\n", DL_ERR_DATA, 5,
          "must ascend"},
-        {HEAD "[collective allreduce 8]\nbytes_5 = 1\n", DL_ERR_DATA, 0, "two sizes or more"},
+        {HEAD "[collective allreduce 8]\nbytes_5 = 1\n", DL_ERR_DATA, 0, "two sizes are required"},
         {HEAD "[collective allreduce 8]\nnodes = 9\n", DL_ERR_RANGE, 4, "not in 1..8"},
     };
     (void)state;
