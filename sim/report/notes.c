@@ -213,12 +213,16 @@ static void add_throughput(note_list *list, const dl_scenario *scenario)
                         scenario->samples_per_s));
 }
 
-/* Returns "; 95 % interval: up to 2.8 times faster or slower", or "" if a measured step replaces
- * the interval; the caller frees it. */
-static char *interval_of(const dl_variant *variant, double factor)
+/* Returns "; 95 % interval: up to 2.8 times faster or slower" (2.5 to 2.8 for two factors), or "" if
+ * a measured step replaces the interval; the caller frees it. */
+static char *interval_of(const dl_variant *variant, double least, double most)
 {
+    char range[32] = "", upper[16];
     if (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) return dl_strdup("");
-    return dl_format("; 95 %% interval: up to %.2g times faster or slower", factor);
+    snprintf(range, sizeof range, "%.2g", least);
+    snprintf(upper, sizeof upper, "%.2g", most);
+    if (strcmp(range, upper) != 0) snprintf(range, sizeof range, "%.2g to %s", least, upper);
+    return dl_format("; 95 %% interval: up to %s times faster or slower", range);
 }
 
 /* Adds a note on the factor derived from a measured step. */
@@ -259,7 +263,7 @@ static void add_scaling(note_list *list, const dl_variant *variant)
                             costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
-    char *interval = interval_of(variant, exp(DL_SCALING_SPREAD));
+    char *interval = interval_of(variant, exp(DL_SCALING_SPREAD), exp(DL_SCALING_SPREAD));
     add(list,
         dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s", file_of(costs),
                   s->from, s->to, s->compute_factor, s->update_factor, interval));
@@ -373,7 +377,61 @@ static char *sustained_of(const dl_variant *variant, const dl_efficiency *effici
                      efficiency->sustained);
 }
 
-static void add_estimate(note_list *list, const dl_variant *variant)
+/* Removes a key from a network's name: "gpt2:tp=2,fused=yes, bf16, adam" -> "gpt2:fused=yes, bf16,
+ * adam". */
+static void remove_name_key(char *name, const char *key)
+{
+    char *at = strstr(name, key);
+    if (at == NULL || at == name || (at[-1] != ':' && at[-1] != ',')) return;
+    const char *end = at + strcspn(at, ",");
+    if (at[-1] == ':' && *end == ',' && end[1] != ' ') {
+        end++;
+    } else {
+        at--;
+    }
+    memmove(at, end, strlen(end) + 1);
+}
+
+/* Returns the name of the network with its arithmetic and optimizer, without the keys by which the
+ * estimates of a study's variants do not differ; the caller frees it. */
+static char *short_name(const dl_variant *variant)
+{
+    char *name = dl_strdup(variant->costs.workload);
+    remove_name_key(name, "tp=");
+    remove_name_key(name, "cp=");
+    remove_name_key(name, "recompute=");
+    return name;
+}
+
+/* Returns the name for a note on the estimate: short if it holds for several variants, of which
+ * *least and *most are the standard deviations of the smallest and largest interval. The caller
+ * frees it. */
+static char *estimated_name(const dl_study *study, const dl_variant *variant, double *least,
+                            double *most)
+{
+    char *name = short_name(variant);
+    bool several = false;
+    *least = *most = variant->costs.compute_spread_frac.value;
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *other = &study->variants[v];
+        if (other->scenario.gpu == NULL || other->scenario.model == NULL ||
+            strcmp(dl_scenario_first_gpu(&other->scenario)->name,
+                   dl_scenario_first_gpu(&variant->scenario)->name) != 0)
+            continue;
+        char *of_other = short_name(other);
+        if (strcmp(of_other, name) == 0) {
+            several |= strcmp(other->costs.workload, variant->costs.workload) != 0;
+            *least = fmin(*least, other->costs.compute_spread_frac.value);
+            *most = fmax(*most, other->costs.compute_spread_frac.value);
+        }
+        free(of_other);
+    }
+    if (several) return name;
+    free(name);
+    return dl_strdup(variant->costs.workload);
+}
+
+static void add_estimate(note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
@@ -386,7 +444,9 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&network, scenario->model, &error);
     DL_ASSERT(status == DL_OK, "%s", error.text);
-    char *interval = interval_of(variant, exp(2 * costs->compute_spread_frac.value));
+    double least, most;
+    char *name = estimated_name(study, variant, &least, &most);
+    char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
     char *sustained = sustained_of(variant, efficiency);
     const char *assumed = dl_efficiency_assumed(gpu->name, class, arithmetic);
     char *rates =
@@ -399,11 +459,12 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                         efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
-    add(list, dl_format("times of %s are estimated from %s%s%s", costs->workload, rates, interval,
+    add(list, dl_format("times of %s are estimated from %s%s%s", name, rates, interval,
                         network.unfused
                             ? "; norms, rotation, gates and scores are assumed to run operation by "
                               "operation, as in plain PyTorch: fused=yes if compiled or fused"
                             : ""));
+    free(name);
     free(rates);
     free(interval);
     free(sustained);
@@ -634,7 +695,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_shares(&list, variant);
         add_scaling(&list, variant);
         add_models(&list, variant);
-        add_estimate(&list, variant);
+        add_estimate(&list, study, variant);
         if (v > 0) add_compared(&list, variant, &study->variants[0]);
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
         if (in_vain != NULL) add(&list, dl_strdup(in_vain));

@@ -171,6 +171,11 @@ expect 0 "compute is equal to the estimate: a step of 1 worker with 8 samples ea
 expect 0 "" "${gpt[@]}" --machine 8xh100 --calibrate "61.74 ms@8" --workers 1,8 -o eight.csv
 awk -v a="$(rate calibrated.csv)" -v b="$(rate eight.csv)" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
     fail "calibrated by 1 worker $(rate calibrated.csv), by 8 $(rate eight.csv)"
+# One note on the estimate for all layouts and recomputations.
+"$tested" --workload llama2_7b --machine 8xh100 --layout 'tp=2|tp=4' --recompute none,full --batch-per-worker 8 \
+    --steps 5 --notes -o layouts.csv 2>&1 | grep "times of" >estimates
+[ "$(grep -c "^note: times of llama2_7b, bf16, adam are" estimates)" = 1 ] && [ "$(wc -l <estimates)" = 1 ] ||
+    fail "notes on the estimate: $(cat estimates)"
 # A rate is that of all workers: 8 samples in 61 ms.
 expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 131.1475/s -o by_rate.csv
 expect 0 "takes the measured 61.7" "${gpt[@]}" --machine 8xh100 --calibrate "1036.6 samples/s@8" --workers 1,8 -o by_rate.csv
