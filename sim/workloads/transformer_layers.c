@@ -270,14 +270,15 @@ static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
 static void add_activation(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double inside = s->tokens * s->inside;
+    const int separate = s->fused ? 1 : (int)s->copies;
     if (s->eight_inside) layer->kept_eight_bytes -= (s->gated ? 2 : 1) * inside;
     if (s->fused || !s->gated) {
-        add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
+        add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, separate);
         layer->kept_numbers += (s->gated ? 3 : 2) * inside;
         return;
     }
-    add_moves(&layer->forward, (moves){.narrow = 5 * inside, .kernels = 2});
-    add_moves(&layer->backward, (moves){.narrow = 9 * inside, .kernels = 3});
+    add_moves(&layer->forward, (moves){.narrow = 5 * inside, .kernels = 2 * separate});
+    add_moves(&layer->backward, (moves){.narrow = 9 * inside, .kernels = 3 * separate});
     layer->kept_numbers += 4 * inside;
 }
 

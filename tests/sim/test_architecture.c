@@ -901,6 +901,38 @@ static void experts_by_hand(void **state)
     free(plain_text);
 }
 
+static dl_layer_part sum_of(const dl_layer_pass *pass)
+{
+    dl_layer_part sum = {0};
+    for (int p = 0; p < pass->count; p++) {
+        sum.wide += pass->parts[p].wide;
+        sum.kernels += pass->parts[p].kernels;
+    }
+    return sum;
+}
+
+/* The experts of experts_by_hand, one after the other in plain PyTorch, next to a dense block of the
+ * same network: 6 rows of 24 numbers, 3 tokens of 12, 12 scores, and 2 vectors of 12 numbers of 8
+ * bytes to tell who gets which. Wide numbers forward: 2 x 12 of the scores, 5 x 48 of those vectors,
+ * 6 x 24 and 12 of the gathers. Backward: 5 x 12, 13 x 24, for every expert 4 x 12; a dense block's
+ * norm has two readers, whose gradients' sum takes 3 x 12. Kernels forward: router 1 + 27, gathers
+ * 17, products and activation of 4 experts for those of one, 9 + 6; backward 2 + 8, 52, 18 + 9, and
+ * no sum behind the norm. */
+static void experts_one_after_the_other_by_hand(void **state)
+{
+    dl_architecture a = make("transformer:layers=2,width=4,heads=2,feed_forward=8,sequence=3,"
+                             "vocabulary=5,positions=0,bias=no,dropout=no,gated=yes,experts=4,"
+                             "active=2,expert_width=6,dense_blocks=1");
+    const dl_layer_part dense[] = {sum_of(&a.layers[1].forward), sum_of(&a.layers[1].backward)},
+                        block[] = {sum_of(&a.layers[2].forward), sum_of(&a.layers[2].backward)};
+    (void)state;
+    assert_true(near_scaled(block[0].wide - dense[0].wide, 24 + 240 + 144 + 12, 0, 1e-12));
+    assert_true(near_scaled(block[1].wide - dense[1].wide, 60 + 312 + 4 * 48 - 36, 0, 1e-12));
+    assert_int_equal(block[0].kernels - dense[0].kernels, 1 + 27 + 17 + 9 + 6);
+    assert_int_equal(block[1].kernels - dense[1].kernels, 2 + 8 + 52 + 18 + 9 - 1);
+    dl_architecture_free(&a);
+}
+
 /* The block of a_block_on_two_gpus on one GPU: products of 768 flop, attention 72, scores 120;
  * adapters of rank 1 beside queries, 2 x 3 tokens x (4 + 4), and beside the last product, 2 x 3 (8
  * + 4). Backward products have one gradient, attention 2.5 times, adapters two; nothing before the
@@ -1028,6 +1060,7 @@ int main(void)
         cmocka_unit_test(adapters_by_hand),
         cmocka_unit_test(experts_have_the_published_parameters),
         cmocka_unit_test(experts_by_hand),
+        cmocka_unit_test(experts_one_after_the_other_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
         cmocka_unit_test(configs_have_the_published_parameters),
