@@ -125,7 +125,7 @@ static void take_member(void *user, const char *name, const char *value)
 /* Whether models of this type have experts, all of them in every block. */
 static bool has_experts(const config *c)
 {
-    static const char *const types[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
+    static const char *const types[] = {"mixtral", "olmoe", "qwen2_moe", "qwen3_moe"};
     for (size_t t = 0; t < sizeof types / sizeof *types && c->type != NULL; t++)
         if (strcmp(c->type, types[t]) == 0) return true;
     return false;
@@ -159,8 +159,9 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
     }
     if (c->experts && !has_experts(c)) {
         return dl_error_set(err, DL_ERR_NAME,
-                            "%s: %s: types with experts that are simulated are mixtral, qwen2_moe "
-                            "and qwen3_moe; others have other attention, routers or blocks",
+                            "%s: %s: types with experts that are simulated are mixtral, olmoe, "
+                            "qwen2_moe and qwen3_moe; others have other attention, routers or "
+                            "blocks",
                             path, type);
     }
     if (c->experts && c->mixed) {
@@ -205,10 +206,12 @@ static bool has_window(const config *c)
 
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
 {
-    static const char *const needed[] = {"layers", "width", "heads", "vocabulary"};
+    static const char *const needed[] = {"layers",     "width",   "heads",
+                                         "vocabulary", "experts", "active"};
     const int sequence = key_called(c, "sequence"), positions = key_called(c, "positions");
     for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
-        if (c->given[key_called(c, needed[n])]) continue;
+        const bool of_experts = n >= 4; /* the last two */
+        if (c->given[key_called(c, needed[n])] || (of_experts && !has_experts(c))) continue;
         return dl_error_set(err, DL_ERR_DATA, "%s: the number of %s is missing", path, needed[n]);
     }
     values[key_called(c, "kv_heads")] = values[key_called(c, "feed_forward")] = 0;

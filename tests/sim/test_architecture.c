@@ -555,11 +555,14 @@ static void config_json_is_a_network(void **state)
         "false, \"use_sliding_window\": false, \"vocab_size\": 151936}";
     static const char *const broken[][2] = {
         {"{\"model_type\": \"gpt_oss\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 32}",
-         "gpt_oss: types with experts that are simulated are mixtral, qwen2_moe and qwen3_moe"},
+         "gpt_oss: types with experts that are simulated are mixtral, olmoe, qwen2_moe and"},
         {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 8, \"mlp_only_layers\": [0]}",
          "with and without experts in turn"},
         {"{\"model_type\": \"qwen2_moe\", \"num_experts\": 8, \"decoder_sparse_step\": 2}",
          "with and without experts in turn"},
+        {"{\"model_type\": \"mixtral\", \"hidden_size\": 8, \"num_attention_heads\": 2, "
+         "\"num_hidden_layers\": 2, \"vocab_size\": 8}",
+         "the number of experts is missing"},
         {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
         {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
         {"{\"model_type\": \"gemma3\", \"text_config\": {\"head_dim\": 256}}", "text and images"},
@@ -693,6 +696,25 @@ static void gemma_has_windows_in_some_layers(void **state)
     dl_error error = {0};
     assert_int_equal(dl_architecture_make(&none, "llama:full_every=2", &error), DL_ERR_RANGE);
     assert_non_null(strstr(error.text, "full_every = 2: this needs a window"));
+}
+
+/* OLMoE-1B-7B-0924: 6,919,161,856 parameters in its checkpoint, of which we do not count the norms
+ * of queries and keys, 2 x 2048 in each block; 1.3 billion are active (Muennighoff et al. 2024,
+ * arXiv 2409.02060). Its intermediate_size is that of an expert. */
+static void olmoe_has_its_parameters(void **state)
+{
+    char path[] = "test_architecture_olmoe.json";
+    (void)state;
+    write_config(path, "{\"model_type\": \"olmoe\", \"hidden_size\": 2048, \"intermediate_size\": "
+                       "1024, \"num_hidden_layers\": 16, \"num_attention_heads\": 16, "
+                       "\"num_key_value_heads\": 16, \"num_experts\": 64, "
+                       "\"num_experts_per_tok\": 8, \"max_position_embeddings\": 4096, "
+                       "\"tie_word_embeddings\": false, \"vocab_size\": 50304}");
+    dl_architecture a = make(path);
+    assert_int_equal(dl_architecture_parameters(&a), 6919161856 - 16 * 2 * 2048);
+    assert_true(near_scaled((double)dl_architecture_active(&a), 1.3e9, 0, 0.02));
+    dl_architecture_free(&a);
+    remove(path);
 }
 
 /* Gemma's heads are wider than width / heads (7B), and its head has the embedding's weights without
@@ -1065,6 +1087,7 @@ int main(void)
         cmocka_unit_test(config_json_is_a_network),
         cmocka_unit_test(configs_have_the_published_parameters),
         cmocka_unit_test(gemma_has_windows_in_some_layers),
+        cmocka_unit_test(olmoe_has_its_parameters),
         cmocka_unit_test(gemma_has_its_parameters),
         cmocka_unit_test(windows_limit_attention),
         cmocka_unit_test(errors_name_what_is_near),
