@@ -22,6 +22,14 @@
 /* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
+/* Writes and releases notes[*count]. */
+static void write_notes(dl_csv_writer *writer, char **notes, const size_t *count)
+{
+    for (size_t i = 0; i < *count; i++)
+        dl_csv_comment(writer, "note: %s", notes[i]);
+    dl_study_notes_free(notes, *count);
+}
+
 /* Writes the comments that start all results: program, scenario, settings of the first variant,
  * swept keys, notes, assumptions, and defaults that decided. */
 static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study,
@@ -45,23 +53,11 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     for (size_t k = 0; k < study->key_count; k++)
         dl_csv_comment(writer, "swept: [%s] %s", study->keys[k].section, study->keys[k].key);
     size_t count = 0;
-    char **notes = dl_study_notes(study, &count, NULL);
-    for (size_t i = 0; i < count; i++)
-        dl_csv_comment(writer, "note: %s", notes[i]);
-    dl_study_notes_free(notes, count);
-    notes = dl_traced_notes(study, sweep, &count);
-    for (size_t i = 0; i < count; i++)
-        dl_csv_comment(writer, "note: %s", notes[i]);
-    dl_study_notes_free(notes, count);
-    notes = dl_file_notes(study, &count);
-    for (size_t i = 0; i < count; i++)
-        dl_csv_comment(writer, "note: %s", notes[i]);
-    dl_study_notes_free(notes, count);
+    write_notes(writer, dl_study_notes(study, &count, NULL), &count);
+    write_notes(writer, dl_traced_notes(study, sweep, &count), &count);
+    write_notes(writer, dl_file_notes(study, &count), &count);
     dl_report_assumed_head(writer, study, sweep);
-    notes = dl_report_row_notes(study, sweep, &count);
-    for (size_t i = 0; i < count; i++)
-        dl_csv_comment(writer, "note: %s", notes[i]);
-    dl_study_notes_free(notes, count);
+    write_notes(writer, dl_report_row_notes(study, sweep, &count), &count);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
