@@ -621,4 +621,7 @@ int dl_machine_parent(const dl_node_kind *node, int place);
 /* Returns the socket above (or at) `place`. */
 int dl_machine_socket(const dl_node_kind *node, int place);
 
+/* Returns the number of the NVLink between two GPUs, -1 if there is none. */
+int dl_machine_nvlink(const dl_node_kind *node, int a, int b);
+
 #endif

@@ -162,6 +162,15 @@ int dl_machine_socket(const dl_node_kind *node, int place)
     return place;
 }
 
+int dl_machine_nvlink(const dl_node_kind *node, int a, int b)
+{
+    for (int i = 0; i < node->nvlink_count; i++) {
+        const dl_nvlink *l = &node->nvlinks[i];
+        if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return i;
+    }
+    return -1;
+}
+
 static void free_kind(dl_node_kind *kind)
 {
     for (int i = 0; i < kind->switch_count; i++)

@@ -35,15 +35,6 @@ static const nvlink_rate nvlink_rates[] = {{6.0, 18, 0},    {7.0, 20, 6},    {8.
 
 /* --- the group ------------------------------------------------------------------------------- */
 
-static bool joined_by_nvlink(const dl_node_kind *n, int a, int b)
-{
-    for (int i = 0; i < n->nvlink_count; i++) {
-        const dl_nvlink *l = &n->nvlinks[i];
-        if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return true;
-    }
-    return n->nvswitch_link >= 0;
-}
-
 /* A crossing of a link by an edge of a ring. */
 typedef struct crossing {
     int link, times;
@@ -212,7 +203,8 @@ static bool all_by_nvlink(const one_node *nodes, int count)
         const one_node *node = &nodes[n];
         several |= node->count > 1;
         for (int r = 1; r < node->count; r++)
-            if (!joined_by_nvlink(node->kind, node->ranks[r - 1].index, node->ranks[r].index))
+            if (node->kind->nvswitch_link < 0 &&
+                dl_machine_nvlink(node->kind, node->ranks[r - 1].index, node->ranks[r].index) < 0)
                 return false;
     }
     return several;

@@ -76,13 +76,8 @@ static void count_lanes(search *s, const dl_node_kind *n, const dl_place *ranks,
     for (int a = 0; a < count; a++) {
         int sum = 0;
         for (int b = 0; b < count; b++) {
-            for (int i = 0; i < n->nvlink_count; i++) {
-                const dl_nvlink *l = &n->nvlinks[i];
-                if ((l->a == ranks[a].index && l->b == ranks[b].index) ||
-                    (l->b == ranks[a].index && l->a == ranks[b].index)) {
-                    s->lanes[a][b] = l->lanes;
-                }
-            }
+            const int nvlink = dl_machine_nvlink(n, ranks[a].index, ranks[b].index);
+            if (nvlink >= 0) s->lanes[a][b] = n->nvlinks[nvlink].lanes;
             sum += s->lanes[a][b];
         }
         if (sum / 2 < s->goal) s->goal = sum / 2;

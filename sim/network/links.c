@@ -522,20 +522,10 @@ static bool peers(const dl_node_kind *n, int a, int b)
     return false;
 }
 
-/* The NVLink between two GPUs; -1: none. */
-static int find_nvlink(const dl_node_kind *n, int a, int b)
-{
-    for (int i = 0; i < n->nvlink_count; i++) {
-        const dl_nvlink *l = &n->nvlinks[i];
-        if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return i;
-    }
-    return -1;
-}
-
 /* Routes over the NVLink between two GPUs, or the NVSwitch; false if there is neither. */
 static bool route_nvlink(const path *p, int a, int b)
 {
-    const int nvlink = find_nvlink(p->node->kind, a, b);
+    const int nvlink = dl_machine_nvlink(p->node->kind, a, b);
     if (nvlink >= 0 && p->node->kind->nvlinks[nvlink].a == a) {
         go_up(p, p->node->nvlink[nvlink]);
     } else if (nvlink >= 0) {
@@ -573,7 +563,7 @@ bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to)
     const dl_node_kind *n = dl_links_node(links, from.node)->kind;
     const int a = from.index, b = to.index;
     if (from.node != to.node || from.kind != DL_PLACE_GPU || to.kind != DL_PLACE_GPU || a == b ||
-        n->nvswitch_link >= 0 || find_nvlink(n, a, b) >= 0) {
+        n->nvswitch_link >= 0 || dl_machine_nvlink(n, a, b) >= 0) {
         return false;
     }
     return !peers(n, a, b) || common_place(n, n->gpus[a].parent, n->gpus[b].parent) < n->sockets;
