@@ -150,6 +150,13 @@ int dl_box_socket(const dl_box *box, int place)
     return place;
 }
 
+bool dl_box_has_nvlink(const dl_box *box, int a, int b)
+{
+    for (int i = 0; i < box->nvlink_count; i++)
+        if (box->nvlinks[i].a == a && box->nvlinks[i].b == b) return true;
+    return box->nvswitch_lanes > 0;
+}
+
 bool dl_box_share_switch(const dl_box *box, int place_a, int place_b)
 {
     for (; place_a >= box->sockets; place_a = parent_of(box, place_a)) {

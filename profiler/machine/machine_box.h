@@ -107,6 +107,9 @@ void dl_box_free(dl_box *box);
 /* Returns the socket above `place`, or `place` if it is a socket. */
 int dl_box_socket(const dl_box *box, int place);
 
+/* Whether NVLinks or an NVSwitch join the GPUs a < b. */
+bool dl_box_has_nvlink(const dl_box *box, int a, int b);
+
 /* Whether the paths from two places to their socket share a switch. */
 bool dl_box_share_switch(const dl_box *box, int place_a, int place_b);
 

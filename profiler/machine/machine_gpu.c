@@ -188,14 +188,6 @@ static void probe_nvlinks(dl_box *box, const dl_nvml *nvml, void *const *devices
     free(counts);
 }
 
-static bool has_nvlink(const dl_box *box, int a, int b)
-{
-    for (int i = 0; i < box->nvlink_count; i++) {
-        if (box->nvlinks[i].a == a && box->nvlinks[i].b == b) return true;
-    }
-    return box->nvswitch_lanes > 0;
-}
-
 static dl_peer nearness(const dl_box *box, int a, int b)
 {
     const int parent_a = box->gpus[a].parent, parent_b = box->gpus[b].parent;
@@ -213,7 +205,7 @@ static void probe_peers(dl_box *box, const dl_nvml *nvml, void *const *devices)
     for (int a = 0; a < box->gpu_count; a++) {
         for (int b = a + 1; b < box->gpu_count; b++) {
             int status = -1;
-            if (has_nvlink(box, a, b) || devices[a] == NULL || devices[b] == NULL ||
+            if (dl_box_has_nvlink(box, a, b) || devices[a] == NULL || devices[b] == NULL ||
                 nvml->DeviceGetP2PStatus(devices[a], devices[b], DL_NVML_P2P_READ, &status) !=
                     DL_NVML_SUCCESS) {
                 continue;

@@ -594,13 +594,6 @@ static void write_nvlinks(const writer *w)
     }
 }
 
-static bool have_nvlink(const dl_box *box, int a, int b)
-{
-    for (int i = 0; i < box->nvlink_count; i++)
-        if (box->nvlinks[i].a == a && box->nvlinks[i].b == b) return true;
-    return box->nvswitch_lanes > 0;
-}
-
 /* Returns the first GPU that exchanges with another through host memory in collectives; -1:
  * none. */
 static int find_shared(const dl_box *box)
@@ -610,7 +603,7 @@ static int find_shared(const dl_box *box)
     for (int a = 0; a < box->gpu_count; a++) {
         for (int b = a + 1; b < box->gpu_count; b++) {
             const bool below = dl_box_share_switch(box, box->gpus[a].parent, box->gpus[b].parent);
-            if (!have_nvlink(box, a, b) && !(direct && below)) return a;
+            if (!dl_box_has_nvlink(box, a, b) && !(direct && below)) return a;
         }
     }
     return -1;
