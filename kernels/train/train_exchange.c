@@ -68,39 +68,37 @@ dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const voi
     return shared->backend->wait(err);
 }
 
-static dl_record copy_record(const dl_train_worker *worker, size_t bytes, dl_phase phase,
-                             dl_train_name name)
+/* Copies between a worker and the server, in the direction of the phase. */
+static void transfer(dl_train_worker *worker, dl_phase phase, void *to, const void *from,
+                     size_t bytes, dl_train_name name)
 {
-    return (dl_record){.kind = DL_RECORD_COPY,
-                       .phase = phase,
-                       .name = dl_train_name_id(worker->shared, name),
-                       .bytes = bytes};
+    const dl_train_shared *shared = worker->shared;
+    const bool pushes = phase == DL_PHASE_PUSH;
+    dl_train_launch(worker);
+    if (on_device(shared)) {
+        shared->config->device->copy(pushes ? worker->server : worker->device, to,
+                                     pushes ? worker->device : worker->server, from, bytes);
+    } else if (pushes) {
+        shared->backend->download(to, from, bytes);
+    } else {
+        shared->backend->upload(to, from, bytes);
+    }
+    dl_train_launched(worker, (dl_record){.kind = DL_RECORD_COPY,
+                                          .phase = phase,
+                                          .name = dl_train_name_id(shared, name),
+                                          .bytes = bytes});
 }
 
 void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                    dl_train_name name)
 {
-    const dl_train_shared *shared = worker->shared;
-    dl_train_launch(worker);
-    if (on_device(shared)) {
-        shared->config->device->copy(worker->server, to, worker->device, from, bytes);
-    } else {
-        shared->backend->download(to, from, bytes);
-    }
-    dl_train_launched(worker, copy_record(worker, bytes, DL_PHASE_PUSH, name));
+    transfer(worker, DL_PHASE_PUSH, to, from, bytes, name);
 }
 
 void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                    dl_train_name name)
 {
-    const dl_train_shared *shared = worker->shared;
-    dl_train_launch(worker);
-    if (on_device(shared)) {
-        shared->config->device->copy(worker->device, to, worker->server, from, bytes);
-    } else {
-        shared->backend->upload(to, from, bytes);
-    }
-    dl_train_launched(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
+    transfer(worker, DL_PHASE_PULL, to, from, bytes, name);
 }
 
 void dl_train_serve(dl_train_worker *worker)
