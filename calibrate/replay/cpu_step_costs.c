@@ -128,9 +128,10 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool va
 }
 
 /* Returns the bytes of gradients over all ranks' parts that an all-reduce or a reduce-scatter
- * reduces (the latter reports one rank's part); 0 for another collective. */
+ * reduces (the latter reports one rank's part); 0 for another collective and for integers. */
 static double reduced_bytes(const dl_cpu_collective *of)
 {
+    if (of->integers) return 0;
     if (strcmp(of->name, DL_REDUCES) == 0) return (double)of->bytes;
     return strcmp(of->name, DL_SCATTERS) == 0 ? (double)of->bytes * of->ranks : 0;
 }
@@ -270,7 +271,8 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     uint64_t largest = 0;
     for (size_t c = 0; c < cpu->collective_count; c++) {
         const dl_cpu_collective *collective = &cpu->collectives[c];
-        if (strcmp(collective->name, DL_REDUCES) == 0 && collective->bytes > largest)
+        if (strcmp(collective->name, DL_REDUCES) == 0 && !collective->integers &&
+            collective->bytes > largest)
             largest = collective->bytes;
     }
     if (costs->gradient_count > 0) return;
@@ -345,6 +347,11 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool g
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
         if (strcmp(g->name, DL_REDUCES) == 0) note_outside(costs, cpu, g, notes);
+        if (strcmp(g->name, DL_REDUCES) == 0 && g->integers && !isnan(g->ready_frac))
+            dl_notes_add(notes,
+                         "%.3g AllReduce calls a step of %s of integers, as DDP makes with "
+                         "find_unused_parameters, are left out of the costs",
+                         g->per_step, DL_BYTES_TEXT((double)g->bytes));
         if (strcmp(g->name, DL_REDUCES) == 0 || strcmp(g->name, DL_SCATTERS) == 0) continue;
         if (strcmp(g->name, DL_GATHERS) == 0 && gathers_parameters) continue;
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {

@@ -124,6 +124,23 @@ grep -q "^overlap = yes" loop.ini && { echo "FAIL: overlap in loop.ini"; failure
 zcat "$traces/transformer_ddp2.json.gz" |
     awk '/"gloo:all_reduce"/ { n = NR } NR == n + 7 { sub("\\[\"float\"\\]", "[\"c10::Half\"]") } 1' >half.json
 expect 0 "a pass adds 2.65 MB of gradients, the exchange carries 1.32 MB" costs half.json --batch 4 -o half.ini
+# DDP's map of used parameters (find_unused_parameters): a third all-reduce, of 51 integers, after
+# the second one of each backward pass.
+zcat "$traces/transformer_ddp2.json.gz" | awk '
+    /^  \{$/ { n = 0 }
+    { block[n++] = $0; print }
+    /^  \},$/ && block[3] ~ /all_?reduce/ && block[10] ~ /\[384000\]/ {
+        split(block[6], ts, /[ ,]+/); split(block[7], dur, /[ ,]+/)
+        for (i = 0; i < n; i++) {
+            if (i == 6) block[i] = sprintf("    \"ts\": %.3f,", ts[3] + dur[3] + 1)
+            if (i == 7) block[i] = "    \"dur\": 5.0"
+            sub(/\["float"\]/, "[\"int\"]", block[i]); sub(/\[384000\]/, "[51]", block[i])
+            print block[i]
+        }
+    }' >unused.json
+expect 0 "1 AllReduce calls a step of 204 B of integers" costs unused.json --batch 4 -o unused.ini
+holds unused.ini "parameter_bytes = 2646944"
+grep -q "ready_3" unused.ini && { echo "FAIL: a map of used parameters is a bucket"; failures=$((failures + 1)); }
 # Broadcasts of all 661,736 floats in each step: those of a sharded optimizer, whose owners update
 # half of the parameters each.
 zcat "$traces/transformer_ddp2.json.gz" |

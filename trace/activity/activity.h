@@ -26,8 +26,9 @@
  *                               category      bytes = gradient, if the operator accumulates one;
  *                                             object = identity of the operator, if known
  *   MARK        text            domain        thread; duration 0
- *   COLLECTIVE  "AllReduce"...  -             thread, bytes (of one rank), object = communicator,
- *                                             peer = root or peer rank: the host's call
+ *   COLLECTIVE  "AllReduce"...  - or          thread, bytes (of one rank), object = communicator,
+ *                               "integers"    peer = root or peer rank: the host's call. detail:
+ *                                             all its numbers are integers of 32 or 64 bits
  *   COMM        -               -             object = communicator, peer = own rank, count =
  *                                             ranks; duration 0
  *   OVERHEAD    kind            -             thread: time taken by the profiler
@@ -43,6 +44,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define DL_COLLECTIVE_OF_INTEGERS "integers"
 
 typedef enum dl_activity_kind {
     DL_ACTIVITY_KERNEL = 1,

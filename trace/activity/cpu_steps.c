@@ -81,13 +81,15 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE) continue;
         DL_APPEND(training->collectives, training->collective_count, "collectives") =
-            (dl_cpu_collective){.name = trace->strings[a->name],
-                                .bytes = a->bytes,
-                                .ranks = dl_communicators_ranks(&communicators, a),
-                                .ready_frac = (double)NAN,
-                                .called_ns = a->start_ns,
-                                .start_ns = a->start_ns,
-                                .end_ns = a->start_ns + a->duration_ns};
+            (dl_cpu_collective){
+                .name = trace->strings[a->name],
+                .bytes = a->bytes,
+                .ranks = dl_communicators_ranks(&communicators, a),
+                .integers = strcmp(trace->strings[a->detail], DL_COLLECTIVE_OF_INTEGERS) == 0,
+                .ready_frac = (double)NAN,
+                .called_ns = a->start_ns,
+                .start_ns = a->start_ns,
+                .end_ns = a->start_ns + a->duration_ns};
     }
     free(communicators.items);
     dl_cpu_collective *all = training->collectives;
@@ -495,7 +497,7 @@ dl_distribution dl_cpu_training_steps(const dl_cpu_training *training)
 }
 
 DL_ORDER(by_content, dl_cpu_collective, DL_BY_TEXT(name), DL_BY(bytes), DL_BY(ranks),
-         isnan(a->ready_frac) - isnan(b->ready_frac));
+         DL_BY(integers), isnan(a->ready_frac) - isnan(b->ready_frac));
 
 static int by_total(const void *left, const void *right)
 {
@@ -529,6 +531,7 @@ dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training,
             (dl_cpu_collectives){.name = all[first].name,
                                  .bytes = all[first].bytes,
                                  .ranks = all[first].ranks,
+                                 .integers = all[first].integers,
                                  .per_step = number / (double)training->regular_count,
                                  .ready_frac = ready / number,
                                  .duration_ns = dl_distribution_of(values, end - first)};

@@ -38,6 +38,7 @@ typedef struct dl_cpu_collective {
     const char *name; /* "AllReduce", ...; borrowed from the trace, or constant */
     uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
     uint32_t ranks;   /* 0: unknown */
+    bool integers;    /* of 32 or 64 bits, as DDP's map of used parameters: no gradients */
     /* fraction of the step's backward pass before the call; NaN: not called during it */
     double ready_frac;
     int64_t called_ns, start_ns, end_ns; /* call by the training thread; start and end of
@@ -97,12 +98,13 @@ dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_par
 /* Returns the statistics of the durations of the regular steps, in ns. */
 dl_distribution dl_cpu_training_steps(const dl_cpu_training *training);
 
-/* Collectives of regular steps with equal name, bytes and ranks that are all called during backward
+/* Collectives of regular steps with equal name, bytes, ranks and kind of numbers that are all called during backward
  * passes, or all outside of them. */
 typedef struct dl_cpu_collectives {
     const char *name;
     uint64_t bytes;
     uint32_t ranks;
+    bool integers;
     double per_step;
     double ready_frac;           /* mean; NaN: not called during backward passes */
     dl_distribution duration_ns; /* execution times, including waiting for other ranks */

@@ -188,6 +188,20 @@ const char *dl_comm_of_name(const char *name)
     return find_name(simple);
 }
 
+/* Writes a type's name without case, separators and "c10::" to simple[NAME_BYTES]; returns it. */
+static const char *type_name(char *simple, const char *type)
+{
+    simplify(simple, type);
+    return strncmp(simple, "c10::", 5) == 0 ? simple + 5 : simple;
+}
+
+bool dl_comm_type_counts(const char *type)
+{
+    char simple[NAME_BYTES];
+    const char *name = type_name(simple, type);
+    return strcmp(name, "int") == 0 || strcmp(name, "long") == 0 || strcmp(name, "longint") == 0;
+}
+
 size_t dl_comm_type_bytes(const char *type)
 {
     /* Names of c10::ScalarType, and C++ names as in operators' inputs. */
@@ -202,8 +216,7 @@ size_t dl_comm_type_bytes(const char *type)
         {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1}, {"complexfloat", 8}, {"complexdouble", 16},
     };
     char simple[NAME_BYTES];
-    simplify(simple, type);
-    const char *name = strncmp(simple, "c10::", 5) == 0 ? simple + 5 : simple;
+    const char *name = type_name(simple, type);
     for (size_t i = 0; i < DL_LENGTH(types); i++) {
         if (strcmp(name, types[i].name) == 0) return types[i].bytes;
     }

@@ -38,6 +38,7 @@ typedef struct inputs {
     uint64_t elements[INPUTS_MAX];
     size_t type_bytes[INPUTS_MAX];
     size_t count, type_count;
+    bool has_others; /* a type that is no integer of 32 or 64 bits */
 } inputs;
 
 /* A process group; its index gives the identity of its COMM. */
@@ -87,6 +88,7 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
     size_t type_bytes = dl_comm_type_bytes(trace->strings[type]);
     call->in_bytes = times(dl_json_count(values[KEY_IN_ELEMENTS]), type_bytes);
     call->out_bytes = times(dl_json_count(values[KEY_OUT_ELEMENTS]), type_bytes);
+    call->integers = dl_comm_type_counts(trace->strings[type]);
     call->ranks = (uint32_t)dl_json_count(values[KEY_GROUP_SIZE]);
     call->group = dl_kineto_text(kineto, values[KEY_GROUP]);
     call->group_ranks = dl_kineto_text(kineto, values[KEY_GROUP_RANKS]);
@@ -116,12 +118,16 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     (void)key;
     if (in->type_count == INPUTS_MAX) return;
     uint32_t type = dl_kineto_text(in->kineto, value);
-    in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
+    const char *text = in->kineto->builder.trace.strings[type];
+    in->has_others |= !dl_comm_type_counts(text);
+    in->type_bytes[in->type_count++] = dl_comm_type_bytes(text);
 }
 
 /* Returns the bytes of all inputs, from their "Input Dims" and "Input type"; if the list of types
- * is empty (PyTorch 1.8) each element has `untyped` bytes. 0: unknown. */
-static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
+ * is empty (PyTorch 1.8) each element has `untyped` bytes. 0: unknown. *integers (NULL: not asked):
+ * whether all are integers of 32 or 64 bits. */
+static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped,
+                            bool *integers)
 {
     inputs in = {.kineto = kineto};
     uint64_t sum = 0;
@@ -130,6 +136,7 @@ static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint6
     if (!dl_json_visit(values[KEY_INPUT_TYPE], add_type, &in)) return 0;
     for (size_t i = 0; i < in.count && (in.type_count == 0 || i < in.type_count); i++)
         sum += times(in.elements[i], in.type_count == 0 ? untyped : in.type_bytes[i]);
+    if (integers != NULL) *integers = in.type_count > 0 && !in.has_others;
     return sum;
 }
 
@@ -158,11 +165,12 @@ void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_acti
 {
     const char *name = kineto->builder.trace.strings[activity->name];
     if (strcmp(name, "torch::autograd::AccumulateGrad") == 0)
-        activity->bytes = input_bytes(kineto, values, GRADIENT_NUMBER_BYTES);
+        activity->bytes = input_bytes(kineto, values, GRADIENT_NUMBER_BYTES, NULL);
     dl_kineto_count_samples(kineto, name, values);
     const char *collective = collective_of(kineto, activity->name);
     if (collective == NULL) return;
-    keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values, 0);
+    dl_kineto_call *call = keep(kineto, TOLD_BY_RANGE, collective, activity);
+    call->in_bytes = input_bytes(kineto, values, 0, &call->integers);
 }
 
 /* Returns the index of `rank` in "[0, 2, 4]", or -1. */
@@ -258,6 +266,9 @@ static void kineto_add_collectives(dl_kineto *kineto)
         const dl_activity collective = {
             .kind = DL_ACTIVITY_COLLECTIVE,
             .name = dl_trace_builder_name(&kineto->builder, call->collective),
+            .detail = call->integers
+                          ? dl_trace_builder_name(&kineto->builder, DL_COLLECTIVE_OF_INTEGERS)
+                          : 0,
             .thread = call->thread,
             .bytes =
                 dl_comm_rank_bytes(call->collective, call->in_bytes, call->out_bytes, call->ranks),

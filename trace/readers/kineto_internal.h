@@ -62,6 +62,7 @@ typedef struct dl_kineto_call {
     dl_kineto_told told;
     const char *collective;
     uint64_t in_bytes, out_bytes; /* 0: unknown */
+    bool integers;                /* dl_comm_type_counts, for all inputs */
     uint32_t ranks;               /* number of ranks; 0: unknown */
     uint32_t group, group_ranks;  /* text ids of the process group's name and its ranks ("[0, 1]");
                                    * 0: unknown */

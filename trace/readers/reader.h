@@ -109,6 +109,9 @@ const char *dl_comm_of_name(const char *name);
  * int"); 0: unknown. */
 size_t dl_comm_type_bytes(const char *type);
 
+/* Returns whether such a type is an integer of 32 or 64 bits, which no gradient has. */
+bool dl_comm_type_counts(const char *type);
+
 /* Returns the bytes of one rank as NCCL counts them (collectives.h), from one rank's input and
  * output. AllReduce, Broadcast, Reduce, Send, AllGather, Gather: the input. Recv, Scatter,
  * ReduceScatter: the output. AlltoAll: a peer's share of the input. If `out_bytes` is 0 (unknown),
