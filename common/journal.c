@@ -260,18 +260,11 @@ dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, 
 
 bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes)
 {
-    size_t first = 0, end = journal->found_count;
-    while (first < end) { /* find the job's last record: it may have been done twice */
-        const size_t middle = first + (end - first) / 2;
-        if (journal->found[middle].job <= job) {
-            first = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    if (first == 0 || journal->found[first - 1].job != job) return false;
-    *data = journal->text + journal->found[first - 1].at;
-    *bytes = journal->found[first - 1].bytes;
+    size_t after = 0; /* of the job's last record: it may have been done twice */
+    DL_BISECT(after, journal->found_count, journal->found[after].job <= job);
+    if (after == 0 || journal->found[after - 1].job != job) return false;
+    *data = journal->text + journal->found[after - 1].at;
+    *bytes = journal->found[after - 1].bytes;
     return true;
 }
 
@@ -301,16 +294,10 @@ bool dl_journal_due(const dl_journal *journal)
 /* Appends to the valid part; returns 0 or an errno value. */
 static int append(dl_journal *journal, const void *data, size_t bytes)
 {
-    const char *at = data;
-    while (bytes > 0) {
-        const ssize_t written = pwrite(journal->fd, at, bytes, journal->end);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return written < 0 ? errno : EIO;
-        at += written;
-        bytes -= (size_t)written;
-        journal->end += written;
-    }
-    return 0;
+    if (lseek(journal->fd, journal->end, SEEK_SET) < 0) return errno;
+    const int failed = dl_file_write(journal->fd, data, bytes);
+    if (failed == 0) journal->end += (off_t)bytes;
+    return failed;
 }
 
 dl_status dl_journal_flush(dl_journal *journal, dl_error *err)

@@ -13,16 +13,9 @@
 /* Returns the run of a node: the last run that starts at or before it. */
 static const dl_node_run *run_of(const dl_machine *m, int node)
 {
-    int low = 0, high = m->run_count - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (m->runs[middle].first <= node) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    return &m->runs[low];
+    size_t after = 0;
+    DL_BISECT(after, (size_t)m->run_count, m->runs[after].first <= node);
+    return &m->runs[after - 1];
 }
 
 int dl_machine_kind(const dl_machine *machine, int node)
@@ -78,16 +71,9 @@ int dl_machine_fewest_nics(const dl_machine *machine)
 
 int dl_machine_find_gpu(const dl_machine *machine, int number, int *index)
 {
-    int low = 0, high = machine->run_count - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (machine->runs[middle].first_gpu <= number) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    const dl_node_run *run = &machine->runs[low];
+    size_t after = 0;
+    DL_BISECT(after, (size_t)machine->run_count, machine->runs[after].first_gpu <= number);
+    const dl_node_run *run = &machine->runs[after - 1];
     const int per_node = machine->kinds[run->kind].gpu_count, left = number - run->first_gpu;
     *index = left % per_node;
     return run->first + left / per_node;
