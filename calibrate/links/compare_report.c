@@ -10,6 +10,7 @@
 #include "common/options.h"
 #include "common/output.h"
 #include "common/rows.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "common/wrap.h"
 
@@ -123,9 +124,7 @@ static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part
     size_t ranges = 0;
     int *side = dl_calloc(part->count, sizeof *side, "verdicts");
     find_sides(c, part, side);
-    for (size_t first = 0, end; first < part->count; first = end) {
-        for (end = first + 1; end < part->count && side[end] == side[first]; end++)
-            continue;
+    DL_GROUPS (first, end, part->count, side[end] == side[first]) {
         if (end - first == part->count) break;
         if (ranges++ == 0) fprintf(out, "  %s, by range:\n", of);
         print_range(&c->sizes[part->first + first], end - first, part, out);

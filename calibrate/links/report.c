@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/rows.h"
+#include "common/sort.h"
 #include "common/units.h"
 
 #define MISS_FRAC 0.1 /* relative errors at left-out sizes above this are reported */
@@ -268,9 +269,7 @@ static void print_scaling(const dl_link_scaling *s, FILE *out)
     for (size_t i = 0; i < s->count; i++)
         fprintf(out, "%s %.0f", i > 0 ? "," : "", s->counts[i]);
     fputc('\n', out);
-    for (size_t first = 0, end; first < s->sizes; first = end) {
-        for (end = first + 1; end < s->sizes && s->law[end] == s->law[first]; end++)
-            continue;
+    DL_GROUPS (first, end, s->sizes, s->law[end] == s->law[first]) {
         fprintf(out, "  %9s to %9s grows with the %s\n", DL_BYTES_TEXT(s->bytes[first]),
                 DL_BYTES_TEXT(s->bytes[end - 1]), dl_link_law_name(s->law[first]));
     }

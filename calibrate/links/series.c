@@ -192,12 +192,8 @@ static void finish_series(dl_link_series *series)
     dl_link_point *all = dl_calloc(n, sizeof *all, "points");
     for (size_t i = 0; i < n; i++)
         all[i] = series->points[i];
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n; end++) {
-            if (all[end].bytes > all[i].bytes) break;
-        }
+    DL_GROUPS (i, end, n, all[end].bytes <= all[i].bytes)
         series->points[kept++] = merged(&all[i], end - i);
-    }
     series->count = kept;
     series->one_start = n > 0 && all[0].start > 0;
     for (size_t i = 1; i < n; i++)

@@ -356,9 +356,7 @@ static size_t pass_end(const addition *all, size_t first, size_t count)
 static double bytes_once(const addition *all, size_t count)
 {
     double sum = 0;
-    for (size_t step = 0, end; step < count; step = end) {
-        for (end = step; end < count && all[end].step == all[step].step;)
-            end++;
+    DL_GROUPS (step, end, count, all[end].step == all[step].step) {
         for (size_t a = step, a_end; a < end; a = a_end) {
             bool again = false;
             a_end = pass_end(all, a, end);
@@ -378,11 +376,8 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
 {
     size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");
     size_t runs = 0, alike = 0;
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first; end < count && all[end].step == all[first].step;)
-            end++;
+    DL_GROUPS (first, end, count, all[end].step == all[first].step)
         lengths[runs++] = end - first;
-    }
     const size_t usual = runs > 0 ? dl_most_usual(lengths, runs) : 0;
     const size_t own = usual / training->passes;
     double sum = 0;
@@ -394,9 +389,7 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
     if (own == 0 || usual % training->passes != 0) return;
     training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");
     training->gradient_count = own;
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first; end < count && all[end].step == all[first].step;)
-            end++;
+    DL_GROUPS (first, end, count, all[end].step == all[first].step) {
         if (end - first != usual) continue;
         bool same = true;
         for (size_t i = 0; i < own && alike > 0; i++)

@@ -185,9 +185,7 @@ static size_t usual_distance(const stranger *strangers, size_t count, uint32_t *
     }
     if (number < CYCLES_MIN) return 0;
     qsort(distances, number, sizeof *distances, compare_counts);
-    for (size_t first = 0, end; first < number; first = end) {
-        for (end = first + 1; end < number && distances[end] == distances[first];)
-            end++;
+    DL_GROUPS (first, end, number, distances[end] == distances[first]) {
         if (end - first <= most) continue;
         most = end - first;
         usual = distances[first];
