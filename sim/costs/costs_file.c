@@ -120,9 +120,8 @@ static dl_layer_cost *layer_of(dl_costs *costs, const dl_ini_entry *entry)
     while (i < costs->layer_count && strcmp(costs->layers[i].name, name) != 0)
         i++;
     if (i == costs->layer_count) {
-        costs->layers = dl_realloc(costs->layers, i + 1, sizeof *costs->layers, "layers");
-        costs->layers[i] = (dl_layer_cost){.name = dl_strdup(name)};
-        costs->layer_count++;
+        DL_APPEND(costs->layers, costs->layer_count, "layers") =
+            (dl_layer_cost){.name = dl_strdup(name)};
     }
     return &costs->layers[i];
 }
@@ -378,7 +377,8 @@ static dl_status check_collectives(const dl_costs *costs, const dl_ini *ini, dl_
         char section[64];
         const dl_collective_cost *c = &costs->collectives[i];
         if (c->count >= 2) continue;
-        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "%s: at least two sizes are required",
+        return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0,
+                               "%s: at least two sizes are required",
                                dl_costs_section_text(section, sizeof section, c));
     }
     return DL_OK;

@@ -87,8 +87,7 @@ static void add_file(file_list *files, const char *path)
     for (size_t i = 0; i < files->count; i++)
         if (strcmp(files->paths[i], path) == 0) return;
     if (access(path, R_OK) != 0 || dl_file_read(path, &text, &bytes, NULL) != DL_OK) return;
-    files->paths = dl_realloc(files->paths, files->count + 1, sizeof *files->paths, "paths");
-    files->paths[files->count++] = path;
+    DL_APPEND(files->paths, files->count, "paths") = path;
     files->bytes += bytes;
     dl_json_text_item(files->to, path, text);
     free(text);

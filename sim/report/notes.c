@@ -30,8 +30,7 @@ static void add(note_list *list, char *note)
         free(note);
         return;
     }
-    list->notes = dl_realloc(list->notes, list->count + 1, sizeof *list->notes, "notes");
-    list->notes[list->count++] = note;
+    DL_APPEND(list->notes, list->count, "notes") = note;
 }
 
 /* File name without its folder, so that the output does not depend on the location of the file. */

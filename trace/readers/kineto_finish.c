@@ -202,8 +202,8 @@ static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
         if (g->name == call->group && g->ranks_text == call->group_ranks && g->ranks == call->ranks)
             return i + 1;
     }
-    *groups = dl_realloc(*groups, *count + 1, sizeof **groups, "process groups");
-    (*groups)[(*count)++] = (group){call->group, call->group_ranks, call->ranks};
+    DL_APPEND(*groups, *count, "process groups") =
+        (group){call->group, call->group_ranks, call->ranks};
     int64_t place = kineto->rank;
     if (call->group_ranks != 0 && place >= 0)
         place = place_in(kineto->builder.trace.strings[call->group_ranks], place);
