@@ -327,12 +327,9 @@ static dl_status check_value(const char *option, const char *value, dl_error *er
 /* Removes the keys set by words for modes in the list, as --mode replaces those of the file. */
 static void remove_keys_of_modes(char **text, const char *list)
 {
-    for (const char *at = list; at != NULL;
-         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
-        char *word = dl_strndup_trimmed(at, strcspn(at, ","));
+    for (char *word; (word = dl_next_word(&list)) != NULL; free(word)) {
         const dl_mode_shorthand *both = dl_mode_shorthand_find(word);
         if (both != NULL) dl_ini_text_remove(text, both->section, both->key);
-        free(word);
     }
 }
 
@@ -351,12 +348,9 @@ static int mode_of(const char *given)
 static unsigned options_of_modes(const char *list)
 {
     unsigned options = 0;
-    for (const char *at = list; at != NULL;
-         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
-        char *given = dl_strndup_trimmed(at, strcspn(at, ","));
+    for (char *given; (given = dl_next_word(&list)) != NULL; free(given)) {
         const int mode = mode_of(given);
         options |= mode >= 0 ? dl_modes[mode]->options : ~0u;
-        free(given);
     }
     return options;
 }
@@ -376,12 +370,9 @@ static void remove_keys_of_other_modes(char **text, const char *list)
 static bool modes_take(const dl_scenario *scenario, const dl_key *key, const char *list)
 {
     bool take = false;
-    for (const char *at = list; at != NULL && !take;
-         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
-        char *given = dl_strndup_trimmed(at, strcspn(at, ","));
+    for (char *given; !take && (given = dl_next_word(&list)) != NULL; free(given)) {
         const int mode = mode_of(given);
         take = mode < 0 || dl_scenario_takes(scenario, key, mode);
-        free(given);
     }
     return take;
 }
@@ -411,15 +402,13 @@ dl_status dl_scenario_plain_mode(char **text, dl_error *err)
         dl_ini_text_set(text, "sync", "mode", both->mode);
         dl_ini_text_set(text, both->section, both->key, both->value);
     }
-    for (const char *at = list; both == NULL && at != NULL && status == DL_OK;
-         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
-        char *word = dl_strndup_trimmed(at, strcspn(at, ","));
+    const char *at = both == NULL ? list : NULL;
+    for (char *word; status == DL_OK && (word = dl_next_word(&at)) != NULL; free(word)) {
         const dl_mode_shorthand *one = dl_mode_shorthand_find(word);
         if (one != NULL)
             status = dl_error_set(err, DL_ERR_USAGE,
                                   "--advise: %s in a list of modes: write %s, and --set %s.%s=%s",
                                   word, one->mode, one->section, one->key, one->value);
-        free(word);
     }
     free(list);
     return status;

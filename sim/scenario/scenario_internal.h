@@ -97,6 +97,10 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
  * names a key. */
 const char *dl_scenario_word_says(const char *word);
 
+/* Returns the first word of a list with commas, trimmed, and moves *list behind it; NULL if *list is
+ * NULL, which it is after the last word. */
+char *dl_next_word(const char **list);
+
 /* Another program's word for a mode together with the value of a key, allowed in [sync] mode; NULL:
  * none. */
 typedef struct dl_mode_shorthand {

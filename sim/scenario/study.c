@@ -162,14 +162,12 @@ static dl_status find_parts(dl_study *study, const dl_ini *ini, dl_error *err)
 /* Whether a mode in the list takes the option. */
 static bool list_takes(const char *list, int option)
 {
-    for (const char *at = list; at != NULL;
-         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
-        char *name = dl_strndup_trimmed(at, strcspn(at, ","));
+    bool takes = false;
+    for (char *name; !takes && (name = dl_next_word(&list)) != NULL; free(name)) {
         const int found = dl_names_find(mode_of(name), dl_mode_names, DL_MODES);
-        free(name);
-        if (found >= 0 && dl_mode_takes(dl_modes[found], option)) return true;
+        takes = found >= 0 && dl_mode_takes(dl_modes[found], option);
     }
-    return false;
+    return takes;
 }
 
 /* Whether the option can be used in the part; false if only modes of other parts take it. */

@@ -219,6 +219,15 @@ const dl_word *dl_mode_word(const char *given)
     return word != NULL || other == NULL || other->here != NULL ? word : other;
 }
 
+char *dl_next_word(const char **list)
+{
+    if (*list == NULL) return NULL;
+    const size_t bytes = strcspn(*list, ",");
+    char *word = dl_strndup_trimmed(*list, bytes);
+    *list = (*list)[bytes] == ',' ? *list + bytes + 1 : NULL;
+    return word;
+}
+
 bool dl_point_mode_is(const dl_point *point, const char *said)
 {
     const dl_word *word = dl_mode_word(said);
