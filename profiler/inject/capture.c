@@ -467,17 +467,17 @@ static const char *full_reason(void)
     return text;
 }
 
-/* Waits at most `limit_ns`; returns whether the end was ordered. */
-static bool wait_for_order(int64_t limit_ns)
+/* Waits at most `limit_ns` until *flag, which end_lock guards, is set; returns whether it is. */
+static bool wait_for(const bool *flag, int64_t limit_ns)
 {
     const struct timespec until = dl_deadline(limit_ns);
     pthread_mutex_lock(&capture.end_lock);
     int error = 0;
-    while (!capture.end_ordered && error == 0)
+    while (!*flag && error == 0)
         error = pthread_cond_timedwait(&capture.end_signal, &capture.end_lock, &until);
-    const bool ordered = capture.end_ordered;
+    const bool is_set = *flag;
     pthread_mutex_unlock(&capture.end_lock);
-    return ordered;
+    return is_set;
 }
 
 static void run_at_end(void)
@@ -564,7 +564,7 @@ static void *flush_loop(void *unused)
         const double left_ns = duration_ns - (double)(now_ns - begin_ns);
         if (left_ns <= 0) capture_stop("limit on time");
         if (left_ns < FLUSH_NS) wait_ns = left_ns > 0 ? (int64_t)left_ns + 1 : 0;
-    } while (!wait_for_order(wait_ns));
+    } while (!wait_for(&capture.end_ordered, wait_ns));
     close_file();
     pthread_mutex_lock(&capture.end_lock);
     capture.ended = true;
@@ -592,15 +592,8 @@ bool dl_capture_start_thread(pthread_t *thread, void *(*run)(void *), const char
 /* Waits for the flush thread's end, at most end_wait_s. */
 static void join_thread(void)
 {
-    const struct timespec until =
-        dl_deadline((int64_t)dl_s_to_ns(dl_capture_settings_used()->end_wait_s));
-    pthread_mutex_lock(&capture.end_lock);
-    int error = 0;
-    while (!capture.ended && error == 0)
-        error = pthread_cond_timedwait(&capture.end_signal, &capture.end_lock, &until);
-    const bool ended = capture.ended;
-    pthread_mutex_unlock(&capture.end_lock);
-    if (ended) pthread_join(capture.thread, NULL);
+    const int64_t limit_ns = (int64_t)dl_s_to_ns(dl_capture_settings_used()->end_wait_s);
+    if (wait_for(&capture.ended, limit_ns)) pthread_join(capture.thread, NULL);
 }
 
 /* Exit handler: ends the recording, except in a forked child. */
