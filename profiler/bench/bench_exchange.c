@@ -631,36 +631,34 @@ static void make_cases(exchange *all)
     }
 }
 
+/* Adds the record with the case's bytes and the time. */
+static void add(exchange *all, int name, dl_record record, const dl_span *time)
+{
+    record.bytes = all->shared.sizes[all->at->size].bytes;
+    record.start_ns = time->start_ns;
+    record.duration_ns = time->end_ns - time->start_ns;
+    dl_bench_add(all->bench, (dl_bench_name)name, record);
+}
+
 static void add_alone(exchange *all, int name, const dl_span *time)
 {
-    dl_bench_add(all->bench, (dl_bench_name)name,
-                 (dl_record){.threads = 1,
-                             .bytes = all->shared.sizes[all->at->size].bytes,
-                             .start_ns = time->start_ns,
-                             .duration_ns = time->end_ns - time->start_ns});
+    add(all, name, (dl_record){.threads = 1}, time);
 }
 
 static void add_copy(exchange *all, int worker, dl_phase phase, int at_once, const dl_span *time)
 {
-    dl_bench_add(all->bench, DL_BENCH_COPY,
-                 (dl_record){.phase = phase,
-                             .worker = (uint32_t)worker,
-                             .threads = (uint32_t)at_once,
-                             .bytes = all->shared.sizes[all->at->size].bytes,
-                             .start_ns = time->start_ns,
-                             .duration_ns = time->end_ns - time->start_ns});
+    const dl_record record = {
+        .phase = phase, .worker = (uint32_t)worker, .threads = (uint32_t)at_once};
+    add(all, DL_BENCH_COPY, record, time);
 }
 
 static void add_server(exchange *all, dl_bench_name name, int worker, int vectors,
                        const dl_span *time)
 {
-    dl_bench_add(all->bench, name,
-                 (dl_record){.worker = (uint32_t)worker,
-                             .vectors = (uint32_t)vectors,
-                             .threads = (uint32_t)all->at->servers,
-                             .bytes = all->shared.sizes[all->at->size].bytes,
-                             .start_ns = time->start_ns,
-                             .duration_ns = time->end_ns - time->start_ns});
+    const dl_record record = {.worker = (uint32_t)worker,
+                              .vectors = (uint32_t)vectors,
+                              .threads = (uint32_t)all->at->servers};
+    add(all, name, record, time);
 }
 
 static void collect(exchange *all)
