@@ -79,6 +79,21 @@ static void gaps_are_told(void **state)
     free(text);
 }
 
+/* Runs the bench, and returns its trace, which it writes to the file. */
+static dl_trace trace_of(const dl_bench_config *config, const char *path)
+{
+    dl_trace_writer *writer = NULL;
+    dl_error err = {0};
+    dl_bench made;
+    dl_trace written = {0};
+    assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
+    dl_bench_init(&made, writer);
+    assert_int_equal(dl_bench_run(&made, config, &err), DL_OK);
+    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
+    assert_int_equal(dl_trace_read(&written, path, &err), DL_OK);
+    return written;
+}
+
 /* A bench that is stopped from the start measures nothing, which is not an error. */
 static void stop_ends_every_part(void **state)
 {
@@ -94,15 +109,7 @@ static void stop_ends_every_part(void **state)
                                     .batch_count = 1,
                                     .workers_max = COPIES,
                                     .seconds = 3600};
-    dl_trace_writer *writer = NULL;
-    dl_error err = {0};
-    assert_int_equal(dl_trace_writer_open(&writer, "test_bench_stop.dlt", &err), DL_OK);
-    dl_bench stopping;
-    dl_bench_init(&stopping, writer);
-    assert_int_equal(dl_bench_run(&stopping, &config, &err), DL_OK);
-    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    dl_trace stopped = {0};
-    assert_int_equal(dl_trace_read(&stopped, "test_bench_stop.dlt", &err), DL_OK);
+    dl_trace stopped = trace_of(&config, "test_bench_stop.dlt");
     assert_true(stopped.complete);
     assert_int_equal(stopped.record_count, 0);
     dl_trace_free(&stopped);
@@ -124,15 +131,7 @@ static void snapshot_holds_what_changes_with_the_state(void **state)
                                     .workers_max = COPIES,
                                     .seconds = 0.1,
                                     .kind = DL_BENCH_SNAPSHOT};
-    dl_trace_writer *writer = NULL;
-    dl_error err = {0};
-    assert_int_equal(dl_trace_writer_open(&writer, "test_bench_snapshot.dlt", &err), DL_OK);
-    dl_bench of_snapshot;
-    dl_bench_init(&of_snapshot, writer);
-    assert_int_equal(dl_bench_run(&of_snapshot, &config, &err), DL_OK);
-    assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    dl_trace snapshot = {0};
-    assert_int_equal(dl_trace_read(&snapshot, "test_bench_snapshot.dlt", &err), DL_OK);
+    dl_trace snapshot = trace_of(&config, "test_bench_snapshot.dlt");
     const unsigned copies = cores < 2 ? 1 : 2;
     size_t count[DL_BENCH_NAME_COUNT] = {0}, steps_of[17] = {0};
     for (size_t i = 0; i < snapshot.record_count; i++) {

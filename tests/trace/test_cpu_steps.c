@@ -110,13 +110,23 @@ static dl_activity_steps find(const trace *t)
     return steps;
 }
 
-static void split(dl_cpu_training *cpu, trace *t, const dl_activity_steps *steps)
+/* Finds the steps and splits them; release() both. */
+static dl_cpu_training split(trace *t, dl_activity_steps *steps)
 {
+    dl_cpu_training cpu = {0};
     const dl_trace whole = {.activities = t->activities,
                             .activity_count = t->count,
                             .strings = (char **)texts,
                             .string_count = TEXTS + 1};
-    dl_cpu_training_find(cpu, &whole, &steps->lines[0]);
+    *steps = find(t);
+    dl_cpu_training_find(&cpu, &whole, &steps->lines[0]);
+    return cpu;
+}
+
+static void release(dl_cpu_training *cpu, dl_activity_steps *steps)
+{
+    dl_cpu_training_free(cpu);
+    dl_activity_steps_free(steps);
 }
 
 static void check_step(const dl_cpu_step *step)
@@ -141,12 +151,11 @@ static void marked_steps_are_split(void **state)
         .kind = DL_ACTIVITY_COMM, .name = 0, .object = 1, .peer = 0, .count = 2, .start_ns = 1};
     for (int s = 0; s < 4; s++)
         add_step(&t, 10000 + 1000 * s, true);
-    dl_activity_steps steps = find(&t);
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(steps.count, 1);
     assert_int_equal(steps.lines[0].device, DL_NO_DEVICE);
     assert_int_equal(steps.lines[0].method, DL_STEPS_MARKS);
-    dl_cpu_training cpu = {0};
-    split(&cpu, &t, &steps);
     assert_int_equal(cpu.thread, TRAINER);
     assert_int_equal(cpu.step_count, 4);
     assert_int_equal(cpu.regular_count, 4);
@@ -164,8 +173,7 @@ static void marked_steps_are_split(void **state)
     assert_float_equal(groups[0].per_step, 1, 0);
     assert_float_equal(groups[0].duration_ns.p50, 170000, 0);
     free(groups);
-    dl_cpu_training_free(&cpu);
-    dl_activity_steps_free(&steps);
+    release(&cpu, &steps);
 }
 
 /* Steps extend from the end of an update, 950 us into a step, to the next one. */
@@ -218,17 +226,15 @@ static void validation_is_set_apart(void **state)
             }
             add_step(&t, at, false);
         }
-        dl_activity_steps steps = find(&t);
+        dl_activity_steps steps;
+        dl_cpu_training cpu = split(&t, &steps);
         assert_int_equal(steps.lines[0].count, 5); /* the first update ends a partial step */
         for (size_t s = 0; s < 5; s++)
             assert_int_equal(steps.lines[0].steps[s].label,
                              s == 2 && !second ? DL_STEP_OTHER : DL_STEP_REGULAR);
-        dl_cpu_training cpu = {0};
-        split(&cpu, &t, &steps);
         assert_int_equal(cpu.regular_count, second ? 5 : 4);
         assert_int_equal(cpu.passes, 1);
-        dl_cpu_training_free(&cpu);
-        dl_activity_steps_free(&steps);
+        release(&cpu, &steps);
     }
 }
 
@@ -251,15 +257,13 @@ static void clearing_gradients_is_no_update(void **state)
             add(&t, OPTIMIZER, at + 160, 50);
             add(&t, CLEAR, at + 220, 30);
         }
-        dl_activity_steps steps = find(&t);
-        dl_cpu_training cpu = {0};
-        split(&cpu, &t, &steps);
+        dl_activity_steps steps;
+        dl_cpu_training cpu = split(&t, &steps);
         const dl_cpu_step *step = &cpu.steps[1];
         assert_int_equal(step->part_ns[DL_CPU_PART_FORWARD], updates ? 190000 : 100000);
         assert_int_equal(step->part_ns[DL_CPU_PART_BACKWARD], updates ? 60000 : 100000);
         assert_int_equal(step->part_ns[DL_CPU_PART_UPDATE], updates ? 50000 : 0);
-        dl_cpu_training_free(&cpu);
-        dl_activity_steps_free(&steps);
+        release(&cpu, &steps);
     }
 }
 
@@ -281,9 +285,8 @@ static void gradients_are_accumulated(void **state)
         }
         add(&t, OPTIMIZER, at, 40);
     }
-    dl_activity_steps steps = find(&t);
-    dl_cpu_training cpu = {0};
-    split(&cpu, &t, &steps);
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_BACKWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
@@ -293,8 +296,7 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.gradient_count, 1);
     assert_float_equal(cpu.gradients[0].bytes, 4000, 0);
     assert_float_equal(cpu.gradients[0].ready_frac, 1, 0);
-    dl_cpu_training_free(&cpu);
-    dl_activity_steps_free(&steps);
+    release(&cpu, &steps);
 }
 
 /* Two parameters, ready when the operators around them end, after 100 and 200 of 250 us; the last
@@ -314,16 +316,33 @@ static void gradients_are_ready_one_by_one(void **state)
         add(&t, GRADIENT, at + 110, 80)->bytes = 1200;
         add(&t, OPTIMIZER, at + 350, 650);
     }
-    dl_activity_steps steps = find(&t);
-    dl_cpu_training cpu = {0};
-    split(&cpu, &t, &steps);
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(cpu.gradient_count, 2);
     assert_float_equal(cpu.gradients[0].bytes, 1200, 0);
     assert_float_equal(cpu.gradients[0].ready_frac, 0.4, 1e-12);
     assert_float_equal(cpu.gradients[1].bytes, 400, 0);
     assert_float_equal(cpu.gradients[1].ready_frac, 0.8, 1e-12);
-    dl_cpu_training_free(&cpu);
-    dl_activity_steps_free(&steps);
+    release(&cpu, &steps);
+}
+
+/* Adds four steps of two models in turn, each with an update and the gradients of these bytes; 0:
+ * none. */
+static void add_models(trace *t, const uint64_t bytes[2][2])
+{
+    for (int s = 0; s < 4; s++) {
+        int64_t at = 10000 + 1000 * s;
+        add(t, STEP, at, 300);
+        for (int m = 0; m < 2; m++, at += 40) {
+            for (int i = 0; i < 4; i++, at += 10)
+                add(t, i % 2 ? OTHER : FORWARD, at, 10);
+            add(t, BACKWARD, at, 20);
+            for (int g = 0; g < 2; g++)
+                if (bytes[m][g] > 0) add(t, GRADIENT, at + 5 * g, 5)->bytes = bytes[m][g];
+            at += 20;
+            add(t, OPTIMIZER, at, 40);
+        }
+    }
 }
 
 /* Two models, each with an update. The second one's pass may begin with all of the first one's
@@ -333,7 +352,7 @@ static void gradients_of_passes_that_continue_count_once(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t bytes[2][2]; /* of the gradients of either pass; 0: none */
+        uint64_t bytes[2][2]; /* of the gradients of either pass */
         double sum;
     } cases[] = {{{{400, 0}, {400, 300}}, 700},
                  {{{400, 0}, {400, 0}}, 800},
@@ -341,27 +360,12 @@ static void gradients_of_passes_that_continue_count_once(void **state)
                  {{{400, 300}, {400, 0}}, 700}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         trace t = {0};
-        for (int s = 0; s < 4; s++) {
-            int64_t at = 10000 + 1000 * s;
-            add(&t, STEP, at, 300);
-            for (int m = 0; m < 2; m++, at += 40) {
-                for (int i = 0; i < 4; i++, at += 10)
-                    add(&t, i % 2 ? OTHER : FORWARD, at, 10);
-                add(&t, BACKWARD, at, 20);
-                for (int g = 0; g < 2; g++)
-                    if (cases[c].bytes[m][g] > 0)
-                        add(&t, GRADIENT, at + 5 * g, 5)->bytes = cases[c].bytes[m][g];
-                at += 20;
-                add(&t, OPTIMIZER, at, 40);
-            }
-        }
-        dl_activity_steps steps = find(&t);
-        dl_cpu_training cpu = {0};
-        split(&cpu, &t, &steps);
+        add_models(&t, cases[c].bytes);
+        dl_activity_steps steps;
+        dl_cpu_training cpu = split(&t, &steps);
         assert_true(cpu.alternates);
         assert_float_equal(cpu.gradient_bytes, cases[c].sum, 0);
-        dl_cpu_training_free(&cpu);
-        dl_activity_steps_free(&steps);
+        release(&cpu, &steps);
     }
 }
 
@@ -370,24 +374,12 @@ static void models_in_turn_accumulate_nothing(void **state)
 {
     (void)state;
     trace t = {0};
-    for (int s = 0; s < 4; s++) {
-        int64_t at = 10000 + 1000 * s;
-        add(&t, STEP, at, 300);
-        for (int m = 0; m < 2; m++, at += 40) {
-            for (int i = 0; i < 4; i++, at += 10)
-                add(&t, i % 2 ? OTHER : FORWARD, at, 10);
-            add(&t, BACKWARD, at, 20);
-            at += 20;
-            add(&t, OPTIMIZER, at, 40);
-        }
-    }
-    dl_activity_steps steps = find(&t);
-    dl_cpu_training cpu = {0};
-    split(&cpu, &t, &steps);
+    add_models(&t, (const uint64_t[2][2]){{0}});
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.passes, 1);
-    dl_cpu_training_free(&cpu);
-    dl_activity_steps_free(&steps);
+    release(&cpu, &steps);
 }
 
 /* With device work, or without operators, nothing is found. */
