@@ -486,16 +486,14 @@ static char *kernels_text(const dl_shapes *shapes, const char *model)
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
         const char *name = dl_product_pass_names[pass];
         const dl_shape_fit *f = &shapes->passes[pass];
-        char *longer =
-            dl_format("%s; %.2g, %.2g, %.2g; left out %.1f mean, %.1f median, %.1f max\n"
-                      "%s_flop_per_s = %.6gflop/s, fitted\n%s_bytes_per_s = %.6gB/s, fitted\n"
-                      "%s_ns = %.6gns, fitted\n",
-                      text, 100 * f->flop_per_s.error_frac, 100 * f->bytes_per_s.error_frac,
-                      100 * f->fixed_ns.error_frac, 100 * f->left_out.mean,
-                      100 * f->left_out.median, 100 * f->left_out.max, name, f->flop_per_s.value,
-                      name, f->bytes_per_s.value, name, f->fixed_ns.value);
-        free(text);
-        text = longer;
+        dl_extend(&text,
+                  "; %.2g, %.2g, %.2g; left out %.1f mean, %.1f median, %.1f max\n"
+                  "%s_flop_per_s = %.6gflop/s, fitted\n%s_bytes_per_s = %.6gB/s, fitted\n"
+                  "%s_ns = %.6gns, fitted\n",
+                  100 * f->flop_per_s.error_frac, 100 * f->bytes_per_s.error_frac,
+                  100 * f->fixed_ns.error_frac, 100 * f->left_out.mean, 100 * f->left_out.median,
+                  100 * f->left_out.max, name, f->flop_per_s.value, name, f->bytes_per_s.value,
+                  name, f->fixed_ns.value);
     }
     char *whole =
         dl_format("%s; %.2g, %.2g\nmove_bytes_per_s = %.6gB/s, fitted\nmove_ns = %.6gns, fitted\n",

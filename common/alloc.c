@@ -122,6 +122,16 @@ void dl_join(char **text, const char *between, const char *more)
     *text = joined;
 }
 
+void dl_extend(char **text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *more = dl_vformat(format, args);
+    va_end(args);
+    dl_join(text, "", more);
+    free(more);
+}
+
 char *dl_format(const char *format, ...)
 {
     va_list args;

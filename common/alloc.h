@@ -58,6 +58,9 @@ char *dl_strndup_trimmed(const char *text, size_t bytes);
 /* Appends `between` and `more` to *text; if *text is NULL, it becomes a copy of `more`. */
 void dl_join(char **text, const char *between, const char *more);
 
+/* Appends text that is formatted like printf to *text, which may be NULL. */
+void dl_extend(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Format like printf into a new string. */
 char *dl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *dl_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));

@@ -437,11 +437,8 @@ static void program_meta(dl_trace_writer *writer, char **program, const program_
     char device[256], host[256] = "", number[32];
     char *command = dl_format("dlprof bench --batch %lld --step-line '%s' --of",
                               (long long)options->batch, options->step_line);
-    for (char **word = program; *word != NULL; word++) {
-        char *longer = dl_format("%s %s", command, *word);
-        free(command);
-        command = longer;
-    }
+    for (char **word = program; *word != NULL; word++)
+        dl_join(&command, " ", *word);
     gethostname(host, sizeof host - 1);
     snprintf(number, sizeof number, "%d", cores);
     dl_trace_writer_meta(writer, "program", "dlprof");

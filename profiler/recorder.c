@@ -403,10 +403,7 @@ static char *staleness_by_worker(const dl_recorder *recorder)
             return dl_strdup("");
         }
         char number[DL_DOUBLE_TEXT_BYTES];
-        char *longer =
-            dl_format("%s%s%s", text, w > 0 ? ";" : "", dl_format_double(number, own.mean));
-        free(text);
-        text = longer;
+        dl_extend(&text, "%s%s", w > 0 ? ";" : "", dl_format_double(number, own.mean));
     }
     return text;
 }

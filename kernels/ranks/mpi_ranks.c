@@ -243,10 +243,7 @@ static char *names_of_silent(mpi_ranks *g)
         int done = 1;
         (void)MPI_Request_get_status(calls[r], &done, MPI_STATUS_IGNORE);
         if (done) continue;
-        char *longer = dl_format("%s%srank %d on %s", text, text[0] != '\0' ? ", " : "", r,
-                                 g->members[r].host);
-        free(text);
-        text = longer;
+        dl_extend(&text, "%srank %d on %s", text[0] != '\0' ? ", " : "", r, g->members[r].host);
     }
     return text;
 }

@@ -124,9 +124,7 @@ static char *slow_text(const dl_train_config *config)
     char *text = dl_strdup("");
     for (int w = 0; config->slow != NULL && w < config->workers; w++) {
         if (config->slow[w] <= 1) continue;
-        char *longer = dl_format("%s%s%d:%g", text, text[0] != '\0' ? "," : "", w, config->slow[w]);
-        free(text);
-        text = longer;
+        dl_extend(&text, "%s%d:%g", text[0] != '\0' ? "," : "", w, config->slow[w]);
     }
     return text;
 }

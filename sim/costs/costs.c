@@ -167,10 +167,8 @@ dl_value *dl_cost_single(dl_costs *costs, const dl_key *key)
 static void list(char **names, const char *format, const char *section, const char *key)
 {
     char *name = dl_format(format, section, key);
-    char *grown = *names != NULL ? dl_format("%s, %s", *names, name) : dl_strdup(name);
+    dl_join(names, ", ", name);
     free(name);
-    free(*names);
-    *names = grown;
 }
 
 bool dl_costs_are_estimated(const dl_costs *costs)

@@ -191,11 +191,8 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
     dl_model_layers model;
     dl_model_layers_init(&model, costs);
     char *text = dl_strdup("");
-    for (int s = 0; s < point->stages; s++) {
-        char *grown = dl_format("%s%s%s", text, s > 0 ? ";" : "", model.layers[first[s]].name);
-        free(text);
-        text = grown;
-    }
+    for (int s = 0; s < point->stages; s++)
+        dl_extend(&text, "%s%s", s > 0 ? ";" : "", model.layers[first[s]].name);
     dl_model_layers_free(&model);
     return text;
 }

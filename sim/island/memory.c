@@ -334,10 +334,8 @@ char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at)
                      : dl_format("at the %s of the %s pass", at->forward ? "end" : "start",
                                  at->forward ? "forward" : "backward");
     if (of != NULL) {
-        char *whole = dl_format("%s%s%s", text, at->in_loss || at->layer < 0 ? " of " : ", ", of);
-        free(text);
+        dl_extend(&text, "%s%s", at->in_loss || at->layer < 0 ? " of " : ", ", of);
         free(of);
-        text = whole;
     }
     dl_model_layers_free(&model);
     return text;

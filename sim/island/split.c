@@ -378,10 +378,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
 
 static void list(char **names, const char *layer, const char *key)
 {
-    char *grown = *names != NULL ? dl_format("%s, [layer %s] %s", *names, layer, key)
-                                 : dl_format("[layer %s] %s", layer, key);
-    free(*names);
-    *names = grown;
+    dl_extend(names, "%s[layer %s] %s", *names != NULL ? ", " : "", layer, key);
 }
 
 char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,

@@ -184,10 +184,7 @@ static char *options_of(const dl_csv *csv, size_t row)
     for (size_t c = 0; c < csv->columns && strcmp(csv->names[c], "step_mean_s") != 0; c++) {
         const char *value = dl_csv_cell(csv, row, c);
         if (value[0] == '\0' || dl_names_find(csv->names[c], own, 4) >= 0) continue;
-        char *more =
-            dl_format("%s%s%s %s", text, text[0] != '\0' ? "; " : "", csv->names[c], value);
-        free(text);
-        text = more;
+        dl_extend(&text, "%s%s %s", text[0] != '\0' ? "; " : "", csv->names[c], value);
     }
     return text;
 }

@@ -329,11 +329,9 @@ static void add_shares(note_list *list, const dl_variant *variant)
         const double batch = (double)samples[one];
         const double ns = dl_costs_model_step_ns(costs, m, batch, "forward") +
                           dl_costs_model_step_ns(costs, m, batch, "backward");
-        char *grown = dl_format("%s%s %lld samples on %s%s (%s)", text, listed++ > 0 ? "," : ":",
-                                (long long)samples[one], count > 1 ? "each " : "",
-                                scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
-        free(text);
-        text = grown;
+        dl_extend(&text, "%s %lld samples on %s%s (%s)", listed++ > 0 ? "," : ":",
+                  (long long)samples[one], count > 1 ? "each " : "",
+                  scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
     }
     add(list, text);
     free(samples);

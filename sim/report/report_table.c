@@ -320,10 +320,7 @@ static char *place_of_baseline(const dl_result *of)
     for (size_t c = 0; c < DL_LENGTH(columns); c++) {
         for (size_t k = 0; k < of->study->key_count; k++) {
             if (strcmp(of->study->keys[k].column, columns[c]) != 0) continue;
-            char *longer = dl_format("%s%s, ", text,
-                                     dl_study_text(of->study, of->variant, &of->row->point, k));
-            free(text);
-            text = longer;
+            dl_extend(&text, "%s, ", dl_study_text(of->study, of->variant, &of->row->point, k));
         }
     }
     return text;

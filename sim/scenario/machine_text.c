@@ -589,10 +589,8 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     write_file_ports(&to, m);
     fclose(out);
     free_links(&to);
-    char *whole = dl_format("%s\n%s", *text, added);
+    dl_join(text, "\n", added);
     free(added);
-    free(*text);
-    *text = whole;
     return DL_OK;
 }
 

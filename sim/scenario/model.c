@@ -12,10 +12,7 @@
 /* Appends a key to the description of a model. */
 static void add_key(char **model, const char *key, const char *value)
 {
-    char *grown =
-        dl_format("%s%s%s=%s", *model, strchr(*model, ':') != NULL ? "," : ":", key, value);
-    free(*model);
-    *model = grown;
+    dl_extend(model, "%s%s=%s", strchr(*model, ':') != NULL ? "," : ":", key, value);
 }
 
 /* Returns the file's model with the adapters of [workload], freed by the caller; NULL: no model is

@@ -147,6 +147,18 @@ static void strings_are_copies(void **state)
     free(whole);
 }
 
+/* The arguments may depend on the text before it grows. */
+static void texts_grow(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    for (int i = 1; i <= 3; i++)
+        dl_extend(&text, "%s%d", text != NULL ? ", " : "", i);
+    dl_join(&text, " and ", "4");
+    assert_string_equal(text, "1, 2, 3 and 4");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +170,7 @@ int main(void)
         cmocka_unit_test(large_staggered_blocks_ask_for_huge_pages),
         cmocka_unit_test(exhaustion_is_a_failed_run),
         cmocka_unit_test(strings_are_copies),
+        cmocka_unit_test(texts_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

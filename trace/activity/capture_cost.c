@@ -20,10 +20,8 @@ char *dl_capture_figures_text(const dl_capture_figures *figures)
     char *text = dl_strdup("");
     for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++) {
         const dl_capture_figure *figure = &figures->items[i];
-        char *longer = dl_format("%s%s %.9g %.9g %.9g; ", text, dl_capture_item_names[i],
-                                 figure->ns, figure->low_ns, figure->high_ns);
-        free(text);
-        text = longer;
+        dl_extend(&text, "%s %.9g %.9g %.9g; ", dl_capture_item_names[i], figure->ns,
+                  figure->low_ns, figure->high_ns);
     }
     char *whole = dl_format("%srepetitions %" PRId64 "; host %s; device %s", text,
                             figures->repetitions, figures->host, figures->device);
