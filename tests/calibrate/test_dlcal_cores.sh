@@ -22,6 +22,21 @@ expect 0 "6 steps of 6, by marks" info "$traces/mlp_b16.json.gz"
 expect 0 "5 steps of 5, by optimizer" info unmarked.json
 expect 0 "5 steps of 5, by period" info plain.json
 
+# An optimizer whose step runs forward and backward pass in a closure, as by Lightning: the range of
+# the update begins in the first operator's place, 1 us before it, and has the same parts.
+zcat "$traces/mlp_b16.json.gz" | awk '
+    /"name": / { name = $2 }
+    /"ts": / { ts = $2 + 0; if (name ~ /zero_grad/) from = ts - 1
+        if (name ~ /Optimizer.step/) $0 = sprintf("    \"ts\": %.3f,", from) }
+    /"dur": / && name ~ /Optimizer.step/ { $0 = sprintf("    \"dur\": %.3f", $2 + ts - from) }
+    { print }' >closure.json
+zcat "$traces/mlp_b16.json.gz" >open.json
+expect 0 "6 ranges of an optimizer's step contain backward passes" info closure.json
+expect 0 "" costs closure.json --batch 16 -o closure.ini
+expect 0 "" costs open.json --batch 16 -o open.ini
+cmp <(grep -A2 "^\[op" closure.ini) <(grep -A2 "^\[op" open.ini) ||
+    { echo "FAIL: a closure changes costs: $(cat closure.ini)"; failures=$((failures + 1)); }
+
 # A file that is cut off in its last step: the mark is whole, the operators are not.
 zcat "$traces/mlp_b16.json.gz" | head -n 15000 >cut.json
 expect 0 "5 steps of 6, by marks" info cut.json

@@ -11,6 +11,7 @@
 #include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/kernel_class.h"
+#include "trace/activity/phases.h"
 #include "trace/readers/json_events.h"
 
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
@@ -318,6 +319,50 @@ static void shift(dl_kineto *kineto)
     }
 }
 
+/* The time of a range of a backward pass. */
+typedef struct pass {
+    int64_t start_ns, end_ns;
+} pass;
+
+DL_ORDER(by_end, pass, DL_BY(end_ns), DL_BY_DESCENDING(start_ns));
+
+/* Lets an optimizer's range that contains backward passes begin at the end of the last one: its
+ * step was given a closure that runs the forward and backward pass, as by Lightning. */
+static void end_closures(dl_kineto *kineto)
+{
+    const dl_trace *trace = &kineto->builder.trace;
+    pass *passes = NULL;
+    size_t count = 0, shortened = 0;
+    uint8_t *roles = dl_calloc(trace->string_count, 1, "roles of ranges");
+    for (size_t i = 0; i < trace->string_count; i++)
+        roles[i] = dl_range_roles(trace->strings[i]);
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind != DL_ACTIVITY_RANGE || roles[a->name] != DL_ROLE_BACKWARD) continue;
+        DL_APPEND(passes, count, "backward passes") =
+            (pass){a->start_ns, a->start_ns + a->duration_ns};
+    }
+    if (count > 0) qsort(passes, count, sizeof *passes, by_end);
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        dl_activity *a = &trace->activities[i];
+        const int64_t end_ns = a->start_ns + a->duration_ns;
+        size_t after = 0;
+        if (a->kind != DL_ACTIVITY_RANGE || roles[a->name] != DL_ROLE_UPDATE) continue;
+        DL_BISECT(after, count, passes[after].end_ns <= end_ns);
+        if (after == 0 || passes[after - 1].start_ns < a->start_ns) continue;
+        a->start_ns = passes[after - 1].end_ns;
+        a->duration_ns = end_ns - a->start_ns;
+        shortened++;
+    }
+    free(passes);
+    free(roles);
+    if (shortened > 0)
+        dl_read_note(kineto->item,
+                     "%zu ranges of an optimizer's step contain backward passes (a closure, as in "
+                     "Lightning): the updates are what follows these",
+                     shortened);
+}
+
 /* Sets the bytes of copies from their calls if the copies do not give them. */
 static void size_copies(dl_kineto *kineto)
 {
@@ -500,6 +545,7 @@ void dl_kineto_finish(dl_kineto *kineto)
     tell_rank(kineto);
     tell_process(kineto);
     shift(kineto);
+    end_closures(kineto);
     size_copies(kineto);
     add_events(kineto);
     note_lost_edges(kineto);
