@@ -667,6 +667,10 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         const bool varies = work_varies(trace, cpu.regular_count);
         take_parts(costs, &cpu, varies, notes);
         if (varies) note_varying(costs, trace, notes);
+        if (line->marks_cut_passes)
+            dl_notes_add(notes, "the program's marks lie between forward and backward pass, as if "
+                                "profiler.step() were called in Lightning's training_step: steps "
+                                "are taken from update to update");
         note_left_out(costs, &cpu, notes);
         scale_to_unprofiled(costs, &cpu, trace, notes);
         take_phases(costs);

@@ -228,11 +228,28 @@ static dl_symbols symbols_of(const dl_cpu_operators *operators)
     return (dl_symbols){line, 1};
 }
 
+/* Ends each update before the clearing of gradients, which may follow the next forward pass. If
+ * there are others, removes updates that only clear. Returns the number of updates. */
+static size_t end_before_clearing(const dl_cpu_operators *operators, dl_update *updates,
+                                  size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t end = updates[i].end;
+        while (end > updates[i].first &&
+               operators->roles[operators->items[end - 1]->name] != DL_ROLE_UPDATE)
+            end--;
+        if (end > updates[i].first) updates[kept++] = (dl_update){updates[i].first, end};
+    }
+    return kept > 0 ? kept : count;
+}
+
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update)
 {
     dl_symbols symbols = symbols_of(operators);
     const dl_sequence sequence = dl_symbols_sequence(&symbols.lines[0]);
     dl_update *updates = dl_updates_find(&sequence, count);
+    *count = end_before_clearing(operators, updates, *count);
     int64_t *cuts = dl_calloc(operators->count, sizeof *cuts, "steps");
     *by_update = *count >= STEPS_MIN;
     for (size_t i = 0; i < *count; i++)

@@ -487,6 +487,38 @@ static void take_host_steps(dl_step_line *line, const step_search *search, dl_st
     step_line_measure(line, NULL);
 }
 
+/* Returns whether most marks that follow one of the updates' ends cuts_ns[count] lie between forward
+ * and backward pass, as those of profiler.step() in Lightning's training_step: at least four times
+ * as many operators without a role between update and mark as between mark and backward pass, and
+ * there fewer than an eighth of those from there to the next update's end. */
+static bool marks_cut_passes(const step_search *search, const int64_t *cuts_ns, size_t count)
+{
+    const dl_cpu_operators *o = &search->operators;
+    size_t inside = 0, marks = 0, mark = 0, item = 0;
+    for (size_t c = 0; c + 1 < count; c++) {
+        size_t before = 0, between = 0, after = 0;
+        bool updated = false;
+        while (mark < search->marks.count && search->marks.starts_ns[mark] < cuts_ns[c])
+            mark++;
+        if (mark == search->marks.count) break;
+        if (search->marks.starts_ns[mark] >= cuts_ns[c + 1]) continue;
+        while (item < o->count && o->items[item]->start_ns < cuts_ns[c])
+            item++;
+        for (; item < o->count && o->items[item]->start_ns < cuts_ns[c + 1]; item++) {
+            const uint8_t roles = o->roles[o->items[item]->name];
+            const bool marked = o->items[item]->start_ns >= search->marks.starts_ns[mark];
+            after += roles == DL_ROLE_BACKWARD || after > 0;
+            updated |= roles == DL_ROLE_UPDATE && marked;
+            before += roles == 0 && !marked && after == 0;
+            between += roles == 0 && marked && after == 0;
+        }
+        marks++;
+        inside +=
+            updated && after > 0 && before >= 4 * between && before > 0 && 8 * between < after;
+    }
+    return 2 * inside > marks;
+}
+
 /* Finds the steps of a process without a device: from its marks, else from its operators. */
 static void find_host_line(dl_step_line *line, const step_search *search)
 {
@@ -505,7 +537,8 @@ static void find_host_line(dl_step_line *line, const step_search *search)
                         : dl_cpu_operators_cuts(operators, &count, &by_update);
     /* Marks of micro-batches, of which a step has at least two, are no steps. */
     const bool parts = by_update && 4 * count < 3 * marks->count;
-    if (marks->count > 0 && !parts) {
+    const bool cut = by_update && marks->count > 0 && marks_cut_passes(search, cuts, count);
+    if (marks->count > 0 && !parts && !cut) {
         int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* INT64_MAX for an
                                                                            * instant */
         for (size_t i = 0; i < search->count; i++) {
@@ -521,6 +554,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
         /* The work before the first cut may be a partial step. */
         take_host_steps(line, search, by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD, cuts,
                         cuts + 1, count - 1);
+        line->marks_cut_passes = cut;
     } else {
         line->reason = "no marks, no optimizer's updates and no operators that repeat";
     }

@@ -91,18 +91,19 @@ typedef struct dl_step_line {
     size_t count;
     size_t regular_count; /* number of DL_STEP_REGULAR */
     dl_step_method method;
-    char *marks;        /* text of the marks with # for numbers; NULL for other methods */
-    double lag_match;   /* periods only: share of the symbols of rare kinds that equal those one
+    char *marks;           /* text of the marks with # for numbers; NULL for other methods */
+    bool marks_cut_passes; /* there are marks, but they lie between forward and backward pass */
+    double lag_match;      /* periods only: share of the symbols of rare kinds that equal those one
                             * step later (dl_period); lost records make it smaller, not wrong */
-    double order_match; /* share of a step's symbols found in the same order in the previous step
+    double order_match;    /* share of a step's symbols found in the same order in the previous step
                             * (dl_units_order_match); 0 with fewer than two units */
-    double similarity;  /* mean over regular steps of common symbols / symbols of the longer of
+    double similarity;     /* mean over regular steps of common symbols / symbols of the longer of
                             * step and usual content */
-    bool updates;       /* the usual step contains an optimizer's update, if the trace shows
+    bool updates;          /* the usual step contains an optimizer's update, if the trace shows
                             * updates */
-    size_t cycle_steps; /* regular steps per cycle marked by other work (averaging every k
+    size_t cycle_steps;    /* regular steps per cycle marked by other work (averaging every k
                             * steps); 0: no cycle */
-    const char *reason; /* reason for the lack of steps, else NULL; static text */
+    const char *reason;    /* reason for the lack of steps, else NULL; static text */
 } dl_step_line;
 
 /* Owns its arrays; release with dl_activity_steps_free. */
