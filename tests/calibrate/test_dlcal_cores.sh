@@ -37,6 +37,19 @@ expect 0 "" costs open.json --batch 16 -o open.ini
 cmp <(grep -A2 "^\[op" closure.ini) <(grep -A2 "^\[op" open.ini) ||
     { echo "FAIL: a closure changes costs: $(cat closure.ini)"; failures=$((failures + 1)); }
 
+# A closure that the trace's end cuts off before its backward pass is no update.
+lacking() { # FILE NAMES: renames these in the last step, and the marks
+    awk -v names="$2" '/"ProfilerStep/ { step++; sub(/ProfilerStep#[0-9]*/, "Optimizer.other") }
+        step == 6 && /"name": / && $0 ~ names { $0 = "    \"name\": \"aten::cut\"," } { print }' "$1"
+}
+lacking closure.json "autograd|ackward" >closure_cut.json
+lacking open.json "autograd|ackward|Optimizer.step" >open_cut.json
+expect 0 "5 ranges of an optimizer's step" info closure_cut.json
+"$tested" info open_cut.json | grep -A9 "^forward" | grep -v "^note" >parts.txt
+grep -q "4 steps of 4, by optimizer" parts.txt || { echo "FAIL: $(cat parts.txt)"; failures=$((failures + 1)); }
+cmp parts.txt <("$tested" info closure_cut.json | grep -A9 "^forward" | grep -v "^note" | head -n "$(wc -l <parts.txt)") ||
+    { echo "FAIL: a closure that is cut off changes parts"; failures=$((failures + 1)); }
+
 # Marks 1 us before the backward passes: steps are those between updates, as without marks.
 zcat "$traces/mlp_b16.json.gz" | awk '
     /"name": / { name = $2 }

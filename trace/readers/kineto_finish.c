@@ -327,12 +327,15 @@ typedef struct pass {
 DL_ORDER(by_end, pass, DL_BY(end_ns), DL_BY_DESCENDING(start_ns));
 
 /* Lets an optimizer's range that contains backward passes begin at the end of the last one: its
- * step was given a closure that runs the forward and backward pass, as by Lightning. */
+ * step was given a closure that runs the forward and backward pass, as by Lightning. If there are
+ * such ranges, one that starts after the trace's last backward pass is a closure that the trace's
+ * end cuts off, and no update. */
 static void end_closures(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
     pass *passes = NULL;
     size_t count = 0, shortened = 0;
+    const uint32_t cut_off = dl_trace_builder_name(&kineto->builder, "closure, cut off");
     uint8_t *roles = dl_calloc(trace->string_count, 1, "roles of ranges");
     for (size_t i = 0; i < trace->string_count; i++)
         roles[i] = dl_range_roles(trace->strings[i]);
@@ -353,6 +356,12 @@ static void end_closures(dl_kineto *kineto)
         a->start_ns = passes[after - 1].end_ns;
         a->duration_ns = end_ns - a->start_ns;
         shortened++;
+    }
+    for (size_t i = 0; i < trace->activity_count && shortened > 0; i++) {
+        dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_RANGE && roles[a->name] == DL_ROLE_UPDATE &&
+            a->start_ns > passes[count - 1].end_ns)
+            a->name = cut_off;
     }
     free(passes);
     free(roles);
