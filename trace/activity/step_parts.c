@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/sort.h"
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
@@ -17,20 +16,6 @@
 #define TAIL_STRANGE 0.8
 
 #define WARMUP_ALIKE 0.9
-
-/* Minimum number of distances between occurrences; equal distances among fewer may be a
- * coincidence. */
-#define CYCLES_MIN 3
-
-/* A kind outside the content, and the regular step in or after which it occurs. */
-typedef struct stranger {
-    uint32_t kind;
-    uint32_t step;
-} stranger;
-
-DL_ORDER(compare_strangers, stranger, DL_BY(kind), DL_BY(step));
-
-DL_ORDER(compare_counts, uint32_t, DL_COMPARE(*a, *b));
 
 /* Returns the end of the content of the unit [first, end): the index that maximizes the number of
  * content symbols before it plus that of other symbols after it. Returns `end` if the tail is too
@@ -172,53 +157,4 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
     label_warmup(parts, found);
     *count = found;
     return parts;
-}
-
-/* Returns the most frequent distance between the steps of successive strangers[count] (ascending);
- * 0 if fewer than four fifths of the distances equal it, or it is below 2. */
-static size_t usual_distance(const stranger *strangers, size_t count, uint32_t *distances)
-{
-    size_t number = 0, most = 0, usual = 0;
-    for (size_t i = 1; i < count; i++) {
-        if (strangers[i].step != strangers[i - 1].step)
-            distances[number++] = strangers[i].step - strangers[i - 1].step;
-    }
-    if (number < CYCLES_MIN) return 0;
-    qsort(distances, number, sizeof *distances, compare_counts);
-    DL_GROUPS (first, end, number, distances[end] == distances[first]) {
-        if (end - first <= most) continue;
-        most = end - first;
-        usual = distances[first];
-    }
-    return 5 * most >= 4 * number && usual >= 2 ? usual : 0;
-}
-
-size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
-                           const dl_sequence *sequence, const uint32_t *content)
-{
-    size_t strange = 0, most = 0, cycle = 0;
-    uint32_t step = 0;
-    stranger *strangers = dl_calloc(end, sizeof *strangers, "cycle of steps");
-    uint32_t *distances = dl_calloc(end, sizeof *distances, "cycle of steps");
-    for (size_t p = 0; p < count; p++) {
-        size_t part_end = p + 1 < count ? parts[p + 1].first : end;
-        step += parts[p].label == DL_STEP_REGULAR;
-        for (size_t i = parts[p].first; i < part_end && step > 0; i++) {
-            uint32_t kind = sequence->symbols[i];
-            if (content[kind] == 0) strangers[strange++] = (stranger){kind, step};
-        }
-    }
-    qsort(strangers, strange, sizeof *strangers, compare_strangers);
-    for (size_t first = 0, last; first < strange; first = last) {
-        for (last = first + 1; last < strange && strangers[last].kind == strangers[first].kind;)
-            last++;
-        if (last - first <= most) continue;
-        size_t distance = usual_distance(strangers + first, last - first, distances);
-        if (distance == 0) continue;
-        most = last - first;
-        cycle = distance;
-    }
-    free(strangers);
-    free(distances);
-    return cycle;
 }

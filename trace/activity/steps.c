@@ -135,8 +135,6 @@ static void step_line_finish(dl_step_line *line, const dl_activity *activities,
     line->order_match = period->order_match;
     for (uint32_t kind = 0; kind < sequence.kind_count; kind++)
         line->updates |= period->content[kind] > 0 && sequence.roles[kind] & DL_ROLE_UPDATE;
-    line->cycle_steps =
-        dl_step_parts_cycle(parts, line->count, symbols->count, &sequence, period->content);
     dl_step_parts_compare(parts, line->count, symbols->count, &sequence, period->content,
                           period->length);
     find_prefetched(line, activities);

@@ -101,8 +101,6 @@ typedef struct dl_step_line {
                             * step and usual content */
     bool updates;          /* the usual step contains an optimizer's update, if the trace shows
                             * updates */
-    size_t cycle_steps;    /* regular steps per cycle marked by other work (averaging every k
-                            * steps); 0: no cycle */
     const char *reason;    /* reason for the lack of steps, else NULL; static text */
 } dl_step_line;
 

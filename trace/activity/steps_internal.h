@@ -229,13 +229,6 @@ void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
  * DL_STEP_SIMILARITY, as for steps whose work varies. */
 void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 
-/* Returns the number of regular parts in a cycle marked by a kind outside the usual content, such
- * as an averaging in every tenth step: the distance, at least 2 regular parts, between successive
- * occurrences in four fifths of the cases (4 or more). The most frequent such kind determines the
- * cycle. 0: no cycle. */
-size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
-                           const dl_sequence *sequence, const uint32_t *content);
-
 /* Checks of hints (step_hints.c). Return DL_ERR_USAGE if two hints contradict each other;
  * DL_ERR_DATA if marks or updates of steps that were found without one_step show several steps. */
 dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
