@@ -242,21 +242,6 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         training->collectives[c].ready_frac /= (double)step->part_ns[DL_CPU_PART_BACKWARD];
 }
 
-/* Time in which at least one of the step's collectives ran. Exact if the collectives, sorted by
- * their calls, also start in that order. */
-static int64_t collectives_ns(const dl_cpu_training *training, const dl_cpu_step *step)
-{
-    int64_t sum_ns = 0, until_ns = INT64_MIN;
-    for (size_t c = step->first; c < step->first + step->count; c++) {
-        const dl_cpu_collective *collective = &training->collectives[c];
-        const int64_t from_ns = collective->start_ns > until_ns ? collective->start_ns : until_ns;
-        if (collective->end_ns <= from_ns) continue;
-        sum_ns += collective->end_ns - from_ns;
-        until_ns = collective->end_ns;
-    }
-    return sum_ns;
-}
-
 /* Returns the step that contains the time, or NULL. */
 static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_ns)
 {
@@ -443,7 +428,6 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
         *step = (dl_cpu_step){
             .label = from->label, .start_ns = from->start_ns, .duration_ns = from->duration_ns};
         take_step(training, &operators, from, &phases, step, backward_ns, &at);
-        step->collectives_ns = collectives_ns(training, step);
     }
     size_t additions;
     addition *all = find_additions(training, trace, &operators, &phases, backward_ns, &additions);

@@ -59,7 +59,6 @@ typedef struct dl_cpu_step {
                                           * ones */
     size_t first, count;                 /* its collectives, called in the step: collectives[first
                                           * .. first + count - 1] */
-    int64_t collectives_ns;              /* time in which at least one collective ran */
 } dl_cpu_step;
 
 /* All steps of a process. Owns its arrays; release with dl_cpu_training_free. */

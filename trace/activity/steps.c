@@ -119,18 +119,13 @@ static void step_line_measure(dl_step_line *line, const dl_step_part *parts)
     if (line->regular_count > 0) line->similarity /= (double)line->regular_count;
 }
 
-/* Sets times, fingerprints and slow warm-up of line->steps, and the line's figures from the usual
+/* Sets times and slow warm-up of line->steps, and the line's figures from the usual
  * content of `period`. parts[line->count] are the same steps in symbols; sets their `alike`. */
 static void step_line_finish(dl_step_line *line, const dl_activity *activities,
                              const dl_symbol_line *symbols, dl_step_part *parts,
                              const dl_period *period)
 {
     dl_sequence sequence = dl_symbols_sequence(symbols);
-    for (size_t i = 0; i < line->count; i++) {
-        size_t end = i + 1 < line->count ? parts[i + 1].first : symbols->count;
-        for (size_t s = parts[i].first; s < end; s++)
-            line->steps[i].fingerprint += symbols->kind_hash[symbols->symbols[s]];
-    }
     line->lag_match = period->lag_match;
     line->order_match = period->order_match;
     for (uint32_t kind = 0; kind < sequence.kind_count; kind++)

@@ -70,14 +70,12 @@ typedef enum dl_step_method {
 
 typedef struct dl_activity_step {
     dl_step_label label;
-    size_t first, count;  /* its work is dl_step_line.work[first .. first + count - 1] */
-    int64_t start_ns;     /* start of its earliest work that is not `prefetched`, but not before the
-                           * start of the previous step */
-    int64_t duration_ns;  /* time to the start of the next step; for the last step, to the end of
-                           * its work */
-    int64_t work_end_ns;  /* end of its last work; after the next start if steps overlap */
-    uint64_t fingerprint; /* hash of its symbols, independent of their order; equal in all processes
-                           * for equal content. One lost or different symbol changes it. */
+    size_t first, count; /* its work is dl_step_line.work[first .. first + count - 1] */
+    int64_t start_ns;    /* start of its earliest work that is not `prefetched`, but not before the
+                          * start of the previous step */
+    int64_t duration_ns; /* time to the start of the next step; for the last step, to the end of
+                          * its work */
+    int64_t work_end_ns; /* end of its last work; after the next start if steps overlap */
 } dl_activity_step;
 
 /* Steps of one device. Shares are 0..1. */

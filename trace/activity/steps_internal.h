@@ -64,7 +64,6 @@ typedef struct dl_symbol_line {
     int64_t *idle_ns;  /* [count] time from the latest end of earlier work to symbol i's start */
     int64_t *start_ns; /* [count] start of the symbol's first work */
     uint32_t kind_count;
-    uint64_t *kind_hash; /* [kind_count] hash, equal for the same kind in every process */
     uint8_t *kind_roles; /* [kind_count] dl_work_role, or-ed */
 } dl_symbol_line;
 

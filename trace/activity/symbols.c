@@ -165,22 +165,16 @@ static uint8_t roles_of(const dl_activity *activity, const text_facts *texts,
     return brings_batch(activity, copies) ? DL_ROLE_INPUT : 0;
 }
 
-static void note_kind(dl_symbol_line *line, uint64_t hash, uint8_t roles)
-{
-    uint32_t kind = line->kind_count - 1;
-    line->kind_hash = dl_grow(line->kind_hash, kind, sizeof *line->kind_hash, "kinds of work");
-    line->kind_roles = dl_grow(line->kind_roles, kind, sizeof *line->kind_roles, "kinds of work");
-    line->kind_hash[kind] = hash;
-    line->kind_roles[kind] = roles;
-}
-
 /* Adds a symbol with the kind of `hash`; a new kind gets these roles. */
 static void add_symbol(dl_symbol_line *line, kind_table *table, uint64_t hash, uint8_t roles)
 {
-    uint32_t kinds_before = line->kind_count;
+    const uint32_t kinds_before = line->kind_count;
     if (2 * (size_t)kinds_before >= table->capacity) grow(table);
     line->symbols[line->count] = find_kind(table, line, hash);
-    if (line->kind_count > kinds_before) note_kind(line, hash, roles);
+    if (line->kind_count == kinds_before) return;
+    line->kind_roles =
+        dl_grow(line->kind_roles, kinds_before, sizeof *line->kind_roles, "kinds of work");
+    line->kind_roles[kinds_before] = roles;
 }
 
 /* Minimum share of a kind's work in one phase for the kind to have that phase. */
@@ -324,7 +318,6 @@ void dl_symbols_free(dl_symbols *symbols)
         free(line->first);
         free(line->idle_ns);
         free(line->start_ns);
-        free(line->kind_hash);
         free(line->kind_roles);
     }
     free(symbols->lines);
