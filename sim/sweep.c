@@ -701,10 +701,9 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
         /* A baseline that divides the model over GPUs differently from the row does not explain the
          * row's efficiency. */
         const dl_point *own = &row->point;
-        const bool divides_alike = own->stages == baseline->stages &&
-                                   own->tensor == baseline->tensor &&
-                                   own->context == baseline->context &&
-                                   own->shards == baseline->shards;
+        const bool divides_alike =
+            own->stages == baseline->stages && own->tensor == baseline->tensor &&
+            own->context == baseline->context && own->shards == baseline->shards;
         if (divides_alike || !dl_point_is_split(baseline))
             row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
                                         (double)baseline->batch);

@@ -138,9 +138,9 @@ static dl_status add_row(reading *r, dl_error *err)
     const char *name = dl_csv_cell(r->csv, r->row, 0);
     for (size_t i = 0; rows[i] != NULL; i++)
         if (strcmp(name, rows[i]) == 0) return adds[i](r, err);
-    return dl_error_set_at(err, DL_ERR_NAME, r->csv->path, r->csv->lines[r->row],
-                           "unknown row '%.40s'; known: batch, update, lane, task, edge, ready, end",
-                           name);
+    return dl_error_set_at(
+        err, DL_ERR_NAME, r->csv->path, r->csv->lines[r->row],
+        "unknown row '%.40s'; known: batch, update, lane, task, edge, ready, end", name);
 }
 
 static dl_status find_columns(reading *r, dl_error *err)

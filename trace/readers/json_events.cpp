@@ -475,7 +475,6 @@ class events_reader
         return simdjson::SUCCESS;
     }
 
-
     /* Reads the text after the events. */
     dl_status read_footer()
     {
