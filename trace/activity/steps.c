@@ -490,7 +490,7 @@ static bool marks_cut_passes(const step_search *search, const int64_t *cuts_ns, 
     size_t inside = 0, marks = 0, mark = 0, item = 0;
     for (size_t c = 0; c + 1 < count; c++) {
         size_t before = 0, between = 0, after = 0;
-        bool updated = false;
+        bool updated = false, is_late = false; /* late: the mark follows the start of the pass */
         while (mark < search->marks.count && search->marks.starts_ns[mark] < cuts_ns[c])
             mark++;
         if (mark == search->marks.count) break;
@@ -500,14 +500,15 @@ static bool marks_cut_passes(const step_search *search, const int64_t *cuts_ns, 
         for (; item < o->count && o->items[item]->start_ns < cuts_ns[c + 1]; item++) {
             const uint8_t roles = o->roles[o->items[item]->name];
             const bool marked = o->items[item]->start_ns >= search->marks.starts_ns[mark];
+            is_late |= roles == DL_ROLE_BACKWARD && !marked;
             after += roles == DL_ROLE_BACKWARD || after > 0;
             updated |= roles == DL_ROLE_UPDATE && marked;
             before += roles == 0 && !marked && after == 0;
             between += roles == 0 && marked && after == 0;
         }
         marks++;
-        inside +=
-            updated && after > 0 && before >= 4 * between && before > 0 && 8 * between < after;
+        inside += updated && !is_late && after > 0 && before >= 4 * between && before > 0 &&
+                  8 * between < after;
     }
     return 2 * inside > marks;
 }
