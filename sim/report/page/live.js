@@ -24,6 +24,7 @@ document.head.append(make("style", {}, `
 #live td { white-space: nowrap; }
 #live .command { display: flex; gap: 0.5rem; align-items: flex-start; margin: 0.6rem 0; }
 #live .command code { flex: 1; background: var(--tint); border-radius: 4px; padding: 0.35rem 0.5rem; overflow-wrap: anywhere; font-size: 0.85rem; }
+#live .command code span { display: inline-block; max-width: 100%; }
 `));
 
 // --- the simulator, in a web worker, so that the page stays responsive while it runs ---
@@ -218,6 +219,10 @@ const status = make("p", { role: "status", "aria-live": "polite" }, "The simulat
 const answer = make("p", { class: "answer" });
 const chart = make("div", { class: "figures" }), line = make("div", { class: "figures" }), table = make("div");
 const command = make("code", { id: "live-command" });
+// Shows a command, whose lines break between its words only, not behind "--".
+function showCommand(words) {
+    command.replaceChildren(...words.flatMap((word, i) => [i > 0 ? " " : "", make("span", {}, quoted(word))]));
+}
 // Returns a button that copies the text of element `source`, or selects it if the browser forbids copying.
 function copier(label, source) {
     const button = make("button", { type: "button", on: { async click() {
@@ -346,7 +351,7 @@ async function update() {
         controls.samples_per_s.box.hidden = controls.parameters.box.hidden = !own;
     }
     const counts = workerCounts();
-    command.textContent = ["dlsim", ...(isStudy && !data.scenario.startsWith("(") ? [data.scenario] : isStudy ? ["scenario.ini"] : []), ...settings(counts)].map(quoted).join(" ");
+    showCommand(["dlsim", ...(isStudy && !data.scenario.startsWith("(") ? [data.scenario] : isStudy ? ["scenario.ini"] : []), ...settings(counts)]);
     if (running) {
         if (!again) replacing = setTimeout(stopWorker, PATIENCE_MS);
         again = true;
@@ -439,7 +444,7 @@ async function begin() {
         if (isAll) {
             show(results, null, true);
             say(`All ${data.points.length} points of the results are the same here.`);
-            command.textContent = ["dlsim", scenarioName].map(quoted).join(" ");
+            showCommand(["dlsim", scenarioName]);
             form.disabled = false;
             return;
         }
