@@ -11,13 +11,13 @@ enum { NHWC, NCHW };
 static const char *const layouts[] = {"nhwc", "nchw", NULL};
 
 static const dl_network_key keys[KEYS] = {
-    [IMAGE] = {"image", NULL, 1, 4096, "rows and columns of an image", NULL},
+    [IMAGE] = {"image", NULL, 1, 4096, "number of rows and columns of an image", NULL},
     [CLASSES] = {"classes", NULL, 1, 10000000, "number of classes", NULL},
-    [LAYOUT] =
-        {"layout", layouts, 0, 0,
-         "of images in memory: nhwc is PyTorch's channels_last; nchw, its default, is converted "
-         "for convolutions on tensor cores",
-         NULL},
+    [LAYOUT] = {"layout", layouts, 0, 0,
+                "memory layout of images. nhwc: PyTorch's channels_last; nchw: PyTorch's default, "
+                "which is "
+                "converted for convolutions on tensor cores",
+                NULL},
 };
 
 /* --- layers ---------------------------------------------------------------------------------- */

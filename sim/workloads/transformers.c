@@ -62,75 +62,90 @@ static const char *const targets[] = {"q_proj",    "k_proj",     "v_proj",  "lin
                                       "down_proj", "all-linear", NULL};
 
 static const dl_network_key keys[KEYS] = {
-    [LAYERS] = {"layers", NULL, 1, 1000, "blocks", NULL},
-    [WIDTH] = {"width", NULL, 1, 1 << 20, "of the vectors passed from block to block", NULL},
-    [HEADS] = {"heads", NULL, 1, 1 << 16, "of the attention; divide the width", NULL},
-    [HEAD_WIDTH] = {"head_width", NULL, 0, 1 << 16, "of a head; 0: width / heads", NULL},
-    [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads", NULL},
-    [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width",
+    [LAYERS] = {"layers", NULL, 1, 1000, "number of blocks", NULL},
+    [WIDTH] = {"width", NULL, 1, 1 << 20, "size of the vectors between blocks", NULL},
+    [HEADS] = {"heads", NULL, 1, 1 << 16, "number of attention heads; must divide the width", NULL},
+    [HEAD_WIDTH] = {"head_width", NULL, 0, 1 << 16, "size of a head; 0: width / heads", NULL},
+    [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16,
+                  "number of heads of keys and values; 0: as many "
+                  "as heads",
+                  NULL},
+    [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22,
+                      "inner size of the feed-forward layer; "
+                      "0: 4 x width",
                       NULL},
-    [EXPERTS] = {"experts", NULL, 0, 4096, "of a block, in place of its feed-forward; 0: none",
+    [EXPERTS] = {"experts", NULL, 0, 4096,
+                 "number of experts in a block, in place of its "
+                 "feed-forward layer; 0: none",
                  NULL},
-    [ACTIVE] = {"active", NULL, 0, 4096, "experts that each token uses", NULL},
-    [EXPERT_WIDTH] = {"expert_width", NULL, 0, 1 << 22, "of an expert; 0: feed_forward", NULL},
+    [ACTIVE] = {"active", NULL, 0, 4096, "number of experts that each token uses", NULL},
+    [EXPERT_WIDTH] = {"expert_width", NULL, 0, 1 << 22, "inner size of an expert; 0: feed_forward",
+                      NULL},
     [SHARED_WIDTH] = {"shared_width", NULL, 0, 1 << 22,
-                      "of the experts that all tokens use, together; 0: none", NULL},
-    [DENSE_BLOCKS] = {"dense_blocks", NULL, 0, 1000, "first blocks without experts", NULL},
-    [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample", NULL},
+                      "inner size of all experts together that every token uses; 0: none", NULL},
+    [DENSE_BLOCKS] = {"dense_blocks", NULL, 0, 1000, "number of first blocks without experts",
+                      NULL},
+    [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "number of tokens in a sample", NULL},
     [WINDOW] =
         {"window", NULL, 0, 1 << 24,
-         "tokens to which each attends in fused attention, itself the last; 0: all before it",
+         "number of tokens, itself included, to which a token attends in fused attention; 0: all "
+         "before it",
          NULL},
     [FULL_EVERY] = {"full_every", NULL, 0, 1000,
-                    "with a window: blocks n, 2 n, .. attend to all tokens; 0: none does", NULL},
-    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "different tokens", NULL},
-    [POSITIONS] = {"positions", NULL, 0, 1 << 24, "learned positions; 0: rotary embedding", NULL},
-    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "learned segments", NULL},
+                    "with a window: every nth block attends to all tokens; 0: none", NULL},
+    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "number of different tokens", NULL},
+    [POSITIONS] = {"positions", NULL, 0, 1 << 24,
+                   "number of learned positions; 0: rotary "
+                   "embedding",
+                   NULL},
+    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "number of learned segments", NULL},
     [KIND] = {"kind", kinds, 0, 0,
-              "decoder: causal, predicts every token; encoder: bidirectional, one dense layer on "
-              "the first token",
+              "decoder: causal, predicts every token; encoder: bidirectional, with one dense "
+              "layer on the first token",
               NULL},
     [ATTENTION] =
         {"attention", attentions, 0, 0,
-         "fused: FlashAttention-2, on Blackwell cuDNN's; plain: scores go through memory; cudnn: "
-         "made for Hopper and later, as FlashAttention-3; cudnn_fp8: in fp8 its products too "
-         "(Transformer Engine's fp8_dpa)",
+         "fused: FlashAttention-2, on Blackwell cuDNN's; plain: the scores are written to "
+         "memory; cudnn: kernels for Hopper and later, as FlashAttention-3; cudnn_fp8: with "
+         "products in fp8 (Transformer Engine's fp8_dpa)",
          NULL},
-    [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)", NULL},
-    [NORM] = {"norm", norms, 0, 0, "rms has no shift", NULL},
+    [GATED] = {"gated", no_yes, 0, 0, "the feed-forward layer has a third matrix (SwiGLU)", NULL},
+    [NORM] = {"norm", norms, 0, 0, "layer norm, or RMS norm, which has no shift", NULL},
     [POST_NORMS] = {"post_norms", no_yes, 0, 0,
-                    "norms of the results of attention and feed-forward too (Gemma 2)", NULL},
-    [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products", NULL},
-    [TIED] = {"tied", no_yes, 0, 0, "the head's weights are the embedding's", NULL},
-    [SOFTCAP] = {"softcap", no_yes, 0, 0, "the scores of words pass a tanh (Gemma 2)", NULL},
+                    "also norms of the results of attention and feed-forward (Gemma 2)", NULL},
+    [BIAS] = {"bias", no_yes, 0, 0, "the matrix products have biases", NULL},
+    [TIED] = {"tied", no_yes, 0, 0, "the head has the embedding's weights", NULL},
+    [SOFTCAP] = {"softcap", no_yes, 0, 0, "the head's scores pass a tanh (Gemma 2)", NULL},
     [FUSE] = {"fused", no_yes, 0, 0,
-              "yes: norms, rotation, gates in one kernel each, as compiled or in Megatron; no: as "
-              "plain PyTorch runs them",
+              "yes: norms, rotation and gates are one kernel each, as in Megatron or compiled; "
+              "no: they are plain PyTorch's operations",
               NULL},
     [DROPOUT] = {"dropout", no_yes, 0, 0,
                  "dropout after attention and feed-forward, and on the scores of plain attention",
                  .only = "fused=no"},
     [TENSOR] = {"tp", NULL, 1, 1 << 10,
-                "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)", NULL},
+                "number of GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)",
+                NULL},
     [CONTEXT] = {"cp", NULL, 0, 1 << 10,
-                 "GPUs that divide each sequence, with fused attention; 0: none do", NULL},
+                 "number of GPUs that divide each sequence, with fused attention; 0: none", NULL},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
-                           "with tp > 1 norms and sums are divided by tokens; no: all do all",
+                           "with tp > 1: norms and sums are divided by tokens; no: each GPU "
+                           "computes all of them",
                            NULL},
     [SUMS] = {"sums", sums, 0, 0,
-              "of gradients in 32 bits: added to apart, or within the products (Megatron-LM's "
+              "32-bit sums of gradients are updated apart, or within the products (Megatron-LM's "
               "gradient accumulation fusion)",
               .only = "fused=yes"},
     [RECOMPUTE] =
         {"recompute", recomputed, 0, 0,
-         "in the backward pass; selective: the core of attention; full: whole blocks, "
-         "which keep their input only; products: all but attention and every second product "
-         "(torchtitan's selective)",
+         "activations that the backward pass computes again. selective: the core of attention; "
+         "full: whole blocks, which keep their input only; products: all but attention and every "
+         "second product (torchtitan's selective)",
          NULL},
     [LOSS] = {"loss", losses, 0, 0,
-              "bytes of a score that are in memory in 16 bits: plain 14, megatron 6 (its fused "
-              "cross-entropy), fused 4 (FlashAttention's, Transformer Engine's, or compiled); only "
-              "fused takes less time",
+              "kind of the loss, by its bytes in memory per 16-bit score: plain 14, megatron 6 "
+              "(its fused cross-entropy), fused 4 (FlashAttention's, Transformer Engine's, or "
+              "compiled); only fused takes less time",
               NULL},
     [LORA] = {"lora", NULL, 0, 1 << 16,
               "rank of adapters that are trained in place of all weights; 0: none", NULL},
@@ -142,17 +157,17 @@ static const dl_network_key keys[KEYS] = {
          NULL},
     [FROZEN_BITS] =
         {"frozen_bits", NULL, 0, 32,
-         "in memory, of a weight that is not trained: 4 (NF4) or 8 in the linear layers of "
-         "blocks, the others 16, as by bitsandbytes; 16; 32; 4 is converted before each "
-         "product; 0: 16, in fp32 and tf32 32",
+         "bits of a frozen weight in memory: 4 (NF4) or 8 in the linear layers of blocks, with "
+         "16 in others, as by bitsandbytes; 16; 32; 4 is converted before each product; 0: 16, "
+         "in fp32 and tf32 32",
          NULL},
     [DOUBLE_QUANT] = {"double_quant", no_yes, 0, 0,
-                      "with frozen_bits = 4 the maximum of each 64 weights has 8 bits, of 256 of "
-                      "these 32, 0.127 a weight; no: 32, 0.5 a weight",
+                      "with frozen_bits = 4: the maximum of 64 weights has 8 bits, and that of "
+                      "256 of these has 32 (0.127 per weight); no: 32 bits (0.5 per weight)",
                       NULL},
     [FP8_ACTIVATION] = {"fp8_activation", no_yes, 0, 0,
-                        "with fp8 inputs of the activation are kept in 8 bits too (Megatron-LM's "
-                        "activation_func_fp8_input_store)",
+                        "with fp8: inputs of the activation are kept in 8 bits, too "
+                        "(Megatron-LM's activation_func_fp8_input_store)",
                         NULL},
 };
 
