@@ -165,7 +165,7 @@ void dl_gpus_free(dl_gpus *gpus)
 static void on_segment_done(void *user, int worker);
 static void change_speed_of_all(dl_gpus *gpus);
 
-/* What stops the worker's GPU; NULL: nothing ever does. */
+/* Returns the holds on the worker's GPU; NULL: no GPU is ever held. */
 static const dl_gpu_held *held_of(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const int worker = (int)(w - gpus->workers);

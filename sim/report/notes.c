@@ -1,4 +1,5 @@
 #include "sim/report/notes.h"
+#include "sim/report/notes_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,13 +18,7 @@
 #include "sim/traced.h"
 #include "sim/workloads/roofline.h"
 
-typedef struct note_list {
-    char **notes;
-    size_t count;
-} note_list;
-
-/* Adds a note unless the list has it already. Takes ownership of `note`. */
-static void add(note_list *list, char *note)
+void dl_note_add(dl_note_list *list, char *note)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->notes[i], note) != 0) continue;
@@ -33,64 +28,68 @@ static void add(note_list *list, char *note)
     DL_APPEND(list->notes, list->count, "notes") = note;
 }
 
-/* File name without its folder, so that the output does not depend on the location of the file. */
-static const char *file_of(const dl_costs *costs)
+const char *dl_note_file(const dl_costs *costs)
 {
     return dl_base_name(costs->path);
 }
 
 /* Adds a note on unknown costs on GPUs that no run needs and that the simulation therefore leaves
  * out. */
-static void add_unknown(note_list *list, const dl_costs *costs)
+static void add_unknown(dl_note_list *list, const dl_costs *costs)
 {
     char *missing =
         dl_costs_missing(costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (missing != NULL) {
-        add(list, dl_format("unknown in %s: %s: whether a point fits into its GPUs is not checked",
-                            file_of(costs), missing));
+        dl_note_add(
+            list, dl_format("unknown in %s: %s: whether a point fits into its GPUs is not checked",
+                            dl_note_file(costs), missing));
     }
     free(missing);
     if (dl_costs_have_input(costs)) return;
-    add(list,
+    dl_note_add(
+        list,
         dl_format("unknown in %s: [op input], [input] bytes_per_sample: batches are taken to be "
                   "on the GPUs",
-                  file_of(costs)));
+                  dl_note_file(costs)));
 }
 
-static void add_overlap(note_list *list, const dl_variant *variant)
+static void add_overlap(dl_note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_overlaps_by_costs(variant) || dl_variant_assumes_overlap(variant)) return;
-    add(list, dl_format("all-reduce and ps overlap the backward pass: [costs] overlap = yes in %s "
+    dl_note_add(
+        list, dl_format("all-reduce and ps overlap the backward pass: [costs] overlap = yes in %s "
                         "([exchange] overlap = no switches it off)",
-                        file_of(&variant->costs)));
+                        dl_note_file(&variant->costs)));
 }
 
-static void add_sharded(note_list *list, const dl_variant *variant)
+static void add_sharded(dl_note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "sharded");
     const dl_scenario *scenario = &variant->scenario;
     if (costs->sharded != DL_SHARDED_NONE && scenario->gpu == NULL &&
         scenario->processes != DL_PROCESSES_YES) {
-        add(list, dl_format("[costs] sharded = %s in %s has no effect: workers on cores are "
-                            "threads, which each update all parameters",
-                            dl_sharded_names[costs->sharded], file_of(costs)));
+        dl_note_add(list,
+                    dl_format("[costs] sharded = %s in %s has no effect: workers on cores are "
+                              "threads, which each update all parameters",
+                              dl_sharded_names[costs->sharded], dl_note_file(costs)));
         return;
     }
     if (costs->sharded == DL_SHARDED_NONE || scenario->given[key - dl_scenario_keys.rows]) return;
     const char *name = dl_sharded_names[costs->sharded];
-    add(list, dl_scenario_sharded(scenario) == costs->sharded
-                  ? dl_format("states are divided as [costs] sharded = %s in %s says ([exchange] "
-                              "sharded = none switches it off)",
-                              name, file_of(costs))
-                  : dl_format("[costs] sharded = %s in %s: the program divides its states, but "
-                              "not all points of this scenario can, so none does; --mode "
-                              "allreduce --set exchange.sharded=%s simulates it",
-                              name, file_of(costs), name));
+    dl_note_add(list,
+                dl_scenario_sharded(scenario) == costs->sharded
+                    ? dl_format("states are divided as [costs] sharded = %s in %s says ([exchange] "
+                                "sharded = none switches it off)",
+                                name, dl_note_file(costs))
+                    : dl_format("[costs] sharded = %s in %s: the program divides its states, but "
+                                "not all points of this scenario can, so none does; --mode "
+                                "allreduce --set exchange.sharded=%s simulates it",
+                                name, dl_note_file(costs), name));
 }
 
 /* Adds a note on the size of a micro-batch, which PyTorch's programs call the batch size. */
-static void add_divided(note_list *list, const dl_scenario *scenario)
+static void add_divided(dl_note_list *list, const dl_scenario *scenario)
 {
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "sync", "accumulate");
     const dl_point *most = NULL;
@@ -103,63 +102,69 @@ static void add_divided(note_list *list, const dl_scenario *scenario)
     const double count = most->option[DL_SYNC_ACCUMULATE];
     const double each = (double)most->batch / most->workers;
     if (!(count > 1)) return;
-    add(list, dl_format("[sync] accumulate = %.0f divides a worker's batch of %.4g into "
+    dl_note_add(
+        list, dl_format("[sync] accumulate = %.0f divides a worker's batch of %.4g into "
                         "micro-batches of %.4g; micro-batches of %.4g are --batch-per-worker %.4g",
                         count, each, each / count, each, each * count));
 }
 
-static void add_accumulation(note_list *list, const dl_variant *variant)
+static void add_accumulation(dl_note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_accumulates_by_costs(variant)) return;
     const long long count = variant->costs.accumulate;
-    add(list,
+    dl_note_add(
+        list,
         dl_format(
             "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
             "the last: [costs] accumulate = %lld in %s ([sync] accumulate overrides it)",
-            count, count, file_of(&variant->costs)));
+            count, count, dl_note_file(&variant->costs)));
 }
 
 /* Adds a note on a job that repeats all its work after a failure. */
-static void add_restarts(note_list *list, const dl_failures *failures)
+static void add_restarts(dl_note_list *list, const dl_failures *failures)
 {
     if (!dl_failures_given(failures) || failures->checkpoint_steps > 0) return;
-    add(list, dl_format("without [failures] checkpoint_steps the job starts over after each "
-                        "failure%s",
-                        failures->at_count > 0
-                            ? ""
-                            : "; best_checkpoint_steps of the results is the best value"));
+    dl_note_add(list,
+                dl_format("without [failures] checkpoint_steps the job starts over after each "
+                          "failure%s",
+                          failures->at_count > 0
+                              ? ""
+                              : "; best_checkpoint_steps of the results is the best value"));
 }
 
-static void add_job(note_list *list, const dl_variant *variant)
+static void add_job(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (!dl_failures_given(&scenario->failures) || scenario->failures.steps > 0 ||
         scenario->target.samples > 0)
         return;
-    add(list, dl_format("goodput and the best checkpoint_steps are those of a job of %lld steps, "
-                        "as simulated: [failures] job_steps or [target] samples says its length",
-                        (long long)scenario->steps));
+    dl_note_add(list,
+                dl_format("goodput and the best checkpoint_steps are those of a job of %lld steps, "
+                          "as simulated: [failures] job_steps or [target] samples says its length",
+                          (long long)scenario->steps));
 }
 
-static void add_turns(note_list *list, const dl_variant *variant)
+static void add_turns(dl_note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_waits_by_costs(variant)) return;
-    add(list, dl_format("each worker's thread makes a batch, launches its step and waits for it, "
+    dl_note_add(
+        list, dl_format("each worker's thread makes a batch, launches its step and waits for it, "
                         "in turn: [costs] waits = yes in %s ([machine] ahead, [input] prefetch or "
                         "cores switch it off)",
-                        file_of(&variant->costs)));
+                        dl_note_file(&variant->costs)));
 }
 
 /* Adds a note on time independent of the number of GPUs whose cause is not in the trace. */
-static void add_external(note_list *list, const dl_variant *variant)
+static void add_external(dl_note_list *list, const dl_variant *variant)
 {
     const dl_value *wait = &variant->costs.dispatch.external_ns;
     if (!wait->known || !(wait->value > 0)) return;
-    add(list, dl_format("%s of each step, for any number of GPUs, are external waits ([dispatch] "
+    dl_note_add(
+        list, dl_format("%s of each step, for any number of GPUs, are external waits ([dispatch] "
                         "external_ns in %s): nothing in the trace ran meanwhile, as when training "
                         "waits for a data loader; more GPUs may wait longer. --without external "
                         "leaves them out",
-                        DL_NS_TEXT(wait->value), file_of(&variant->costs)));
+                        DL_NS_TEXT(wait->value), dl_note_file(&variant->costs)));
 }
 
 /* Compute time of a GPU in a step of the point with `samples` per worker, ns. */
@@ -173,7 +178,7 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
 
 /* Adds a note that launches by the host, which a faster GPU does not shorten, take longer than the
  * GPU's work. Counts the launches of every micro-batch. */
-static void add_host(note_list *list, const dl_variant *variant)
+static void add_host(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_value *launch = &variant->costs.dispatch.per_worker_ns;
@@ -194,22 +199,24 @@ static void add_host(note_list *list, const dl_variant *variant)
     if (!(most > 1)) return;
     char times[32] = "";
     if (launches > 1) snprintf(times, sizeof times, "%.0f times ", launches);
-    add(list, dl_format("the host bounds steps: launching one takes it %s (%s[dispatch] "
+    dl_note_add(
+        list, dl_format("the host bounds steps: launching one takes it %s (%s[dispatch] "
                         "per_worker_ns in %s, of the host that was measured), the GPU computes for "
                         "%s (batch %.4g). Larger batches, a faster host or fewer launches (CUDA "
                         "graphs) help; --without dispatch shows the GPUs alone",
-                        DL_NS_TEXT(launches * launch->value), times, file_of(&variant->costs),
+                        DL_NS_TEXT(launches * launch->value), times, dl_note_file(&variant->costs),
                         DL_NS_TEXT(gpu_ns), samples));
 }
 
 /* Adds a note on the costs derived from a single measured throughput. */
-static void add_throughput(note_list *list, const dl_scenario *scenario)
+static void add_throughput(dl_note_list *list, const dl_scenario *scenario)
 {
     if (scenario->samples_per_s <= 0) return;
-    add(list, dl_format("%g samples/s by one worker at any batch size: assumed, a third of it "
-                        "forward, two thirds backward pass and update; dlcal costs takes these "
-                        "times from a trace",
-                        scenario->samples_per_s));
+    dl_note_add(list,
+                dl_format("%g samples/s by one worker at any batch size: assumed, a third of it "
+                          "forward, two thirds backward pass and update; dlcal costs takes these "
+                          "times from a trace",
+                          scenario->samples_per_s));
 }
 
 /* Returns "; 95 % interval: up to 2.8 times faster or slower" (2.5 to 2.8 for two factors), or "" if
@@ -225,7 +232,7 @@ static char *interval_of(const dl_variant *variant, double least, double most)
 }
 
 /* Adds a note on the factor derived from a measured step. */
-static void add_calibrated(note_list *list, const dl_variant *variant)
+static void add_calibrated(dl_note_list *list, const dl_variant *variant)
 {
     const dl_calibrate *c = &variant->calibrated;
     const bool finds = c->step_ns > 0;
@@ -243,34 +250,35 @@ static void add_calibrated(note_list *list, const dl_variant *variant)
                          c->workers, c->workers > 1 ? "s" : "", (long long)c->samples,
                          DL_NS_TEXT(c->step_ns));
     if (scales) {
-        add(list, dl_format("compute is %s times %s, %s%s ([workload] calibrate); the same "
-                            "factor is taken for other batch sizes%s",
-                            factor, says, finds ? "so that " : "as is given", finds ? step : "",
-                            of_others));
+        dl_note_add(list, dl_format("compute is %s times %s, %s%s ([workload] calibrate); the same "
+                                    "factor is taken for other batch sizes%s",
+                                    factor, says, finds ? "so that " : "as is given",
+                                    finds ? step : "", of_others));
     } else if (finds) {
-        add(list, dl_format("compute is equal to %s: %s ([workload] calibrate)", says, step));
+        dl_note_add(list,
+                    dl_format("compute is equal to %s: %s ([workload] calibrate)", says, step));
     }
     free(step);
 }
 
-static void add_scaling(note_list *list, const dl_variant *variant)
+static void add_scaling(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scaling *s = &variant->scaling;
     const dl_costs *costs = &variant->costs;
     if (s->differs) {
-        add(list, dl_format("%s is of %s, not of %s; its times are not scaled: %s", file_of(costs),
-                            costs->device, s->to, s->why_not));
+        dl_note_add(list, dl_format("%s is of %s, not of %s; its times are not scaled: %s",
+                                    dl_note_file(costs), costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
     char *interval = interval_of(variant, exp(DL_SCALING_SPREAD), exp(DL_SCALING_SPREAD));
-    add(list,
-        dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s", file_of(costs),
-                  s->from, s->to, s->compute_factor, s->update_factor, interval));
+    dl_note_add(list, dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s",
+                                dl_note_file(costs), s->from, s->to, s->compute_factor,
+                                s->update_factor, interval));
     free(interval);
 }
 
 /* Adds a note on how the costs of the machine's other GPU models are obtained. */
-static void add_models(note_list *list, const dl_variant *variant)
+static void add_models(dl_note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     const dl_machine *m = &variant->scenario.gpu->machine;
@@ -278,17 +286,19 @@ static void add_models(note_list *list, const dl_variant *variant)
         const dl_scaling *s = &variant->scalings[i];
         const dl_costs *own = costs->models[i].own;
         if (own != NULL && variant->scenario.model == NULL) {
-            add(list, dl_format("compute on %s is taken from %s", m->models[i].name, file_of(own)));
+            dl_note_add(list, dl_format("compute on %s is taken from %s", m->models[i].name,
+                                        dl_note_file(own)));
         }
         if (s->scaled) {
-            add(list, dl_format("compute of %s on %s scaled from %s: x %.3g (update x %.3g); 95 %% "
+            dl_note_add(
+                list, dl_format("compute of %s on %s scaled from %s: x %.3g (update x %.3g); 95 %% "
                                 "interval: up to %.2g times faster or slower",
-                                file_of(costs), s->to, s->from, s->compute_factor, s->update_factor,
-                                exp(s->spread_log)));
+                                dl_note_file(costs), s->to, s->from, s->compute_factor,
+                                s->update_factor, exp(s->spread_log)));
         }
         if (s->differs) {
-            add(list, dl_format("times of %s are used for %s without scaling: %s", file_of(costs),
-                                s->to, s->why_not));
+            dl_note_add(list, dl_format("times of %s are used for %s without scaling: %s",
+                                        dl_note_file(costs), s->to, s->why_not));
         }
     }
 }
@@ -307,7 +317,7 @@ static const dl_point *largest_point(const dl_scenario *scenario)
 }
 
 /* Adds a note on the division of a batch among the workers on each model. */
-static void add_shares(note_list *list, const dl_variant *variant)
+static void add_shares(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_costs *costs = &variant->costs;
@@ -333,19 +343,20 @@ static void add_shares(note_list *list, const dl_variant *variant)
                   (long long)samples[one], count > 1 ? "each " : "",
                   scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
     }
-    add(list, text);
+    dl_note_add(list, text);
     free(samples);
     free(models);
 }
 
 /* Adds a note on the arithmetic, and on the sizes of weights and messages, which do not follow from
  * it. */
-static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
+static void add_arithmetic(dl_note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
                            bool half_weights)
 {
     if (arithmetic < DL_FP16) return;
     const bool halves = half_weights && sharded != DL_SHARDED_PARAMETERS;
-    add(list,
+    dl_note_add(
+        list,
         dl_format("arithmetic %s is %s%s: %s%s", dl_arithmetic_names[arithmetic],
                   halves ? "as in Megatron-LM" : "PyTorch's autocast",
                   arithmetic >= DL_FP8 ? " with Transformer Engine's linear layers" : "",
@@ -428,7 +439,7 @@ static char *estimated_name(const dl_study *study, const dl_variant *variant, do
     return dl_strdup(variant->costs.workload);
 }
 
-static void add_estimate(note_list *list, const dl_study *study, const dl_variant *variant)
+static void add_estimate(dl_note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
@@ -456,7 +467,8 @@ static void add_estimate(note_list *list, const dl_study *study, const dl_varian
                         efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
-    add(list, dl_format("times of %s are estimated from %s%s%s", name, rates, interval,
+    dl_note_add(
+        list, dl_format("times of %s are estimated from %s%s%s", name, rates, interval,
                         network.unfused
                             ? "; norms, rotation, gates and scores are assumed to run operation by "
                               "operation, as in plain PyTorch: fused=yes if compiled or fused"
@@ -466,12 +478,14 @@ static void add_estimate(note_list *list, const dl_study *study, const dl_varian
     free(interval);
     free(sustained);
     if (costs->frozen_bytes > 0)
-        add(list, dl_format("adapters of %.4g million parameters are trained, the other %.4g "
-                            "billion of a GPU's part are frozen",
-                            (double)dl_architecture_parameters(&network) / 1e6,
-                            (double)dl_architecture_frozen(&network) / 1e9));
+        dl_note_add(list,
+                    dl_format("adapters of %.4g million parameters are trained, the other %.4g "
+                              "billion of a GPU's part are frozen",
+                              (double)dl_architecture_parameters(&network) / 1e6,
+                              (double)dl_architecture_frozen(&network) / 1e9));
     if (network.experts > 0)
-        add(list, dl_format("each of %d experts is assumed to get as many tokens as the others: a "
+        dl_note_add(
+            list, dl_format("each of %d experts is assumed to get as many tokens as the others: a "
                             "token uses %d of them, %.3g of the %.3g billion parameters%s",
                             network.experts, network.active,
                             (double)dl_architecture_active(&network) / 1e9,
@@ -490,7 +504,7 @@ static bool is_estimate(const dl_variant *variant)
 }
 
 /* Adds a note on the basis of the ratio of two GPUs if both are estimates. */
-static void add_compared(note_list *list, const dl_variant *variant, const dl_variant *other)
+static void add_compared(dl_note_list *list, const dl_variant *variant, const dl_variant *other)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (!is_estimate(variant) || !is_estimate(other)) return;
@@ -505,7 +519,8 @@ static void add_compared(note_list *list, const dl_variant *variant, const dl_va
                        ? dl_format(", with %.3g and %.3g times their kernels' times one by one",
                                    parts[1]->sustained, parts[0]->sustained)
                        : dl_strdup("");
-    add(list,
+    dl_note_add(
+        list,
         dl_format("the ratio of %s to %s rests on an estimate of each%s: up to %.2g times more or "
                   "less; a measured step of each gives it (--calibrate STEP, a run for each)",
                   gpus[1]->name, gpus[0]->name, longer,
@@ -515,7 +530,7 @@ static void add_compared(note_list *list, const dl_variant *variant, const dl_va
 }
 
 /* Adds a note on the machine's GPUs that neither a layout's point nor generators use. */
-static void add_idle(note_list *list, const dl_study *study, const dl_variant *variant)
+static void add_idle(dl_note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_generators *g = scenario->generators;
@@ -534,21 +549,23 @@ static void add_idle(note_list *list, const dl_study *study, const dl_variant *v
     }
     if (most == 0 || most + generate >= has) return;
     char *generators = generate > 0 ? dl_format(", generators use %d", generate) : dl_strdup("");
-    add(list,
+    dl_note_add(
+        list,
         dl_format("the largest layout uses %d of the machine's %d GPUs%s, the other %d are idle",
                   most, has, generators, has - most - generate));
     free(generators);
 }
 
 /* Adds a note on nodes that are parts of an NVLink rack but are joined only by NICs here. */
-static void add_racks(note_list *list, const dl_machine *m)
+static void add_racks(dl_note_list *list, const dl_machine *m)
 {
     for (int k = 0; k < m->kind_count && m->nodes > 1; k++) {
         const dl_node_kind *kind = &m->kinds[k];
         const char *name = m->models[kind->gpus[0].model].name;
         if ((strcmp(name, "gb200") != 0 && strcmp(name, "gb300") != 0) || kind->gpu_count >= 72)
             continue;
-        add(list,
+        dl_note_add(
+            list,
             dl_format("nodes of %d %s exchange over their NICs here; NVLink joins all 72 GPUs "
                       "of a rack: --machine %s_nvl72",
                       kind->gpu_count, name, name));
@@ -557,7 +574,7 @@ static void add_racks(note_list *list, const dl_machine *m)
 
 /* Adds a note on buffers that a framework broadcasts before each step, if the broadcast is not
  * simulated. */
-static void add_buffers(note_list *list, const dl_variant *variant)
+static void add_buffers(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_costs *costs = &variant->costs;
@@ -567,14 +584,14 @@ static void add_buffers(note_list *list, const dl_variant *variant)
         if (!dl_mode_reduces_gradients(point->mode) || point->workers == 1) continue;
         const bool split = dl_point_is_split(point);
         if (!split && !(point->option[DL_SYNC_LAG] > 0)) continue;
-        add(list, dl_format("[broadcast] of %s has no effect %s", file_of(costs),
-                            split ? "where stages split the model" : "with [sync] lag"));
+        dl_note_add(list, dl_format("[broadcast] of %s has no effect %s", dl_note_file(costs),
+                                    split ? "where stages split the model" : "with [sync] lag"));
     }
 }
 
 /* Adds a note on costs of another program whose workers are processes, if the scenario runs them as
  * threads. */
-static void add_shared_memory(note_list *list, const dl_variant *variant)
+static void add_shared_memory(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (scenario->processes == DL_PROCESSES_YES || !dl_costs_of_other_program(&variant->costs))
@@ -582,25 +599,27 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
         if (point->workers == 1 || point->mode->exchange == DL_EXCHANGES_NOTHING) continue;
-        add(list, dl_format("[machine] processes = no takes the workers of %s to be threads that "
+        dl_note_add(
+            list, dl_format("[machine] processes = no takes the workers of %s to be threads that "
                             "share memory; between processes, by gloo or RPC, each exchange takes "
                             "milliseconds more, so that two may be slower than one",
-                            file_of(&variant->costs)));
+                            dl_note_file(&variant->costs)));
     }
 }
 
 /* Adds a note on an outer optimizer whose interval is the default. */
-static void add_outer(note_list *list, const dl_variant *variant)
+static void add_outer(dl_note_list *list, const dl_variant *variant)
 {
     const dl_key *interval = dl_keys_find(&dl_scenario_keys, "sync", "interval");
     if (variant->scenario.outer == 0 || variant->scenario.given[interval - dl_scenario_keys.rows])
         return;
-    add(list, dl_strdup("default [sync] interval = 1: an outer step after each local one; DiLoCo's "
+    dl_note_add(
+        list, dl_strdup("default [sync] interval = 1: an outer step after each local one; DiLoCo's "
                         "authors take 500 (arXiv 2311.08105)"));
 }
 
 /* Adds a note on the given keys of [input] whose cost is missing, so that they have no effect. */
-static void add_idle_input(note_list *list, const dl_variant *variant)
+static void add_idle_input(dl_note_list *list, const dl_variant *variant)
 {
     static const struct {
         const char *key, *says;
@@ -623,15 +642,16 @@ static void add_idle_input(note_list *list, const dl_variant *variant)
         if (!variant->scenario.given[key - dl_scenario_keys.rows]) continue;
         if (r == 0 && variant->scenario.input.loaders == 0) continue;
         if (rows[r].of_storage ? costs->stored_bytes_per_sample.known : has_input) continue;
-        add(list, dl_format("unknown in %s: %s: [input] %s", file_of(costs),
-                            rows[r].of_storage ? "[input] stored_bytes_per_sample" : "[op input]",
-                            rows[r].says));
+        dl_note_add(list,
+                    dl_format("unknown in %s: %s: [input] %s", dl_note_file(costs),
+                              rows[r].of_storage ? "[input] stored_bytes_per_sample" : "[op input]",
+                              rows[r].says));
     }
 }
 
 /* Adds a note on collectives between GPUs in slots if the machine file lacks the path through host
  * memory. Skips the program's own files, which have the path where their studies need it. */
-static void add_slots(note_list *list, const dl_variant *variant)
+static void add_slots(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_options *gpu = scenario->gpu;
@@ -646,7 +666,8 @@ static void add_slots(note_list *list, const dl_variant *variant)
         return;
     char *own = dl_machine_own_name(gpu->machine.path);
     if (own == NULL) {
-        add(list, dl_format("collectives between GPUs of %s without NVLink or a common PCIe switch "
+        dl_note_add(
+            list, dl_format("collectives between GPUs of %s without NVLink or a common PCIe switch "
                             "run at its links' rates; NCCL sends them through host memory, usually "
                             "more slowly: [shm] bytes_per_s, with bounds or from nccl-tests "
                             "(docs/simulating.md, \"Boxes of PCIe cards\")",
@@ -656,7 +677,7 @@ static void add_slots(note_list *list, const dl_variant *variant)
 }
 
 /* Adds a note on the keys of the scenario that replace parts of the machine's network. */
-static void add_network(note_list *list, const dl_variant *variant)
+static void add_network(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     char *names = NULL;
@@ -670,7 +691,8 @@ static void add_network(note_list *list, const dl_variant *variant)
         free(name);
     }
     if (names == NULL) return;
-    add(list, dl_format("the scenario sets %s in place of the values of %s, whose network it keeps "
+    dl_note_add(
+        list, dl_format("the scenario sets %s in place of the values of %s, whose network it keeps "
                         "otherwise",
                         names, dl_base_name(scenario->gpu->machine.path)));
     free(names);
@@ -678,7 +700,7 @@ static void add_network(note_list *list, const dl_variant *variant)
 
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
 {
-    note_list list = {0};
+    dl_note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         add_restarts(&list, &variant->scenario.failures);
@@ -695,7 +717,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_estimate(&list, study, variant);
         if (v > 0) add_compared(&list, variant, &study->variants[0]);
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
-        if (in_vain != NULL) add(&list, dl_strdup(in_vain));
+        if (in_vain != NULL) dl_note_add(&list, dl_strdup(in_vain));
         add_idle(&list, study, variant);
         add_racks(&list, &variant->scenario.gpu->machine);
         add_host(&list, variant);
@@ -726,192 +748,15 @@ void dl_study_notes_free(char **notes, size_t count)
     free(notes);
 }
 
-/* --- traces ---------------------------------------------------------------------------------- */
-
-/* Returns "rank 3 of 8 (dlrm.json.gz)", or "resnet.json.gz" for a single rank; the caller frees
- * it. */
-static char *name_trace(const dl_cost_trace *trace)
-{
-    const char *file = trace->file != NULL ? trace->file : "a trace";
-    if (trace->ranks < 2) return dl_strdup(file);
-    char rank[32] = "one rank";
-    if (trace->rank >= 0) snprintf(rank, sizeof rank, "rank %lld", (long long)trace->rank);
-    return dl_format("%s of %lld (%s)", rank, (long long)trace->ranks, file);
-}
-
-/* Returns " (recording is taken to have added 9.01 ms to the host's part)" or ""; the caller frees
- * it. */
-static char *name_recording(const dl_cost_trace *trace)
-{
-    if (!trace->recording_ns.known) return dl_strdup("");
-    return dl_format(" (recording is taken to have added %s to the host's part)",
-                     DL_NS_TEXT(trace->recording_ns.value));
-}
-
-/* Adds a note on steps of multi-rank traces that cannot be compared with the variant. */
-static void add_other_step(note_list *list, const dl_variant *variant)
-{
-    for (size_t i = 0; i < variant->costs.trace_count; i++) {
-        const dl_cost_trace *trace = &variant->costs.traces[i];
-        if (trace->ranks < 2 || !trace->step_ns.known) continue;
-        char *name = name_trace(trace);
-        add(list,
-            dl_format("%s is of %s, where a step of %lld samples a rank took %s: not compared "
-                      "here, as the GPUs or the exchange are others",
-                      file_of(&variant->costs), name, (long long)trace->batch,
-                      DL_NS_TEXT(trace->step_ns.value)));
-        free(name);
-    }
-}
-
-/* Adds a note on the step of the trace with the worst prediction of its own point, beside the
- * prediction. */
-static void add_own_step(note_list *list, const dl_variant *variant)
-{
-    double error_frac;
-    const dl_cost_trace *trace = dl_traced_worst(variant, &error_frac);
-    if (trace == NULL) {
-        add_other_step(list, variant);
-        return;
-    }
-    char *name = name_trace(trace), *recording = name_recording(trace);
-    const double traced_ns = trace->step_ns.value;
-    const bool contradicts = dl_traced_contradicts(trace, error_frac);
-    const char *why =
-        contradicts && error_frac > 0
-            ? ". All rows with ! lack the parts of the trace's step that are not predicted: "
-              "waits for other ranks, links slower than the machine file's (dlcal info "
-              "shows the rates of the trace's collectives), collectives that are left out"
-        : contradicts
-            ? ". Rows with ! are too slow by as much: exchange may take less than is assumed"
-            : "";
-    add(list, dl_format("%s is of %s, where a step took %s%s; predicted there are %s, samples/s "
-                        "%+.1f %%%s",
-                        file_of(&variant->costs), name, DL_NS_TEXT(traced_ns), recording,
-                        DL_NS_TEXT(traced_ns / (1 + error_frac)), 100 * error_frac, why));
-    free(name);
-    free(recording);
-}
-
-/* Lists the trace's collectives that a prediction of the row leaves out (left_out) or includes: "7
- * AlltoAll (80.5 MB, 21.0 ms)"; NULL if there are none. *ns: their total time. */
-static char *list_collectives(const dl_variant *variant, const dl_row *row,
-                              const dl_cost_trace *trace, bool left_out, double *ns)
-{
-    char *list = NULL;
-    *ns = 0;
-    for (size_t i = 0; i < trace->collective_count; i++) {
-        const dl_traced_collective *c = &trace->collectives[i];
-        if (dl_traced_is_left_out(variant, &row->point, trace, c) != left_out) continue;
-        char *one =
-            dl_format("%.3g %s (%s, %s)", c->calls, c->name,
-                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
-        dl_join(&list, ", ", one);
-        free(one);
-        *ns += c->ns;
-    }
-    return list;
-}
-
-/* Adds a note on the trace's collectives that the row includes and leaves out, and on an upper
- * bound of its step time with those left out. */
-static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
-{
-    const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
-    double has_ns, lacks_ns;
-    char *name = name_trace(trace);
-    char *has = list_collectives(variant, row, trace, false, &has_ns);
-    char *lacks = list_collectives(variant, row, trace, true, &lacks_ns);
-    const double step_ns = dl_s_to_ns(row->mean.step_mean_s);
-    if (has != NULL) {
-        add(list, dl_format("each step of allreduce is preceded by other collectives of the step "
-                            "of %s, at the machine's rates and without overlap: %s, where times "
-                            "are the trace's, with waits for other ranks",
-                            name, has));
-    }
-    if (lacks != NULL) {
-        add(list,
-            dl_format("rows with + leave out collectives of the step of %s: %s, %.0f %% of the %s "
-                      "that it took, waits for other ranks among them. If none of it "
-                      "overlaps computing, a step with %d workers takes %s in place of %s",
-                      name, lacks, 100 * lacks_ns / trace->step_ns.value,
-                      DL_NS_TEXT(trace->step_ns.value), row->point.workers,
-                      DL_NS_TEXT(step_ns + lacks_ns), DL_NS_TEXT(step_ns)));
-    }
-    free(has);
-    free(lacks);
-    free(name);
-}
-
-/* Returns the variant's row with the most workers, preferring rows that leave out collectives; NULL
- * if no row has several workers. */
-static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
-{
-    const dl_row *largest = NULL;
-    for (size_t r = 0; r < sweep->row_count; r++) {
-        const dl_row *row = &sweep->rows[r];
-        if (row->variant != variant || row->error != NULL || row->point.workers < 2) continue;
-        const bool lacks = !isnan(row->left_out_s);
-        const bool before = largest != NULL && !isnan(largest->left_out_s);
-        if (largest == NULL || lacks > before ||
-            (lacks == before && row->point.workers > largest->point.workers))
-            largest = row;
-    }
-    return largest;
-}
-
-/* Adds a note on the measured collectives if none of them matches a row's exchange, because of
- * other numbers of ranks or nodes or another algorithm. Skipped if a row has a split model. */
-static void add_unused_collectives(note_list *list, const dl_variant *variant,
-                                   const dl_sweep *sweep, size_t number)
-{
-    const dl_costs *costs = &variant->costs;
-    bool exchanges = false;
-    char *which = NULL;
-    for (size_t r = 0; r < sweep->row_count; r++) {
-        const dl_row *row = &sweep->rows[r];
-        if (row->variant != number || row->error != NULL) continue;
-        if (dl_point_is_split(&row->point) || row->mean.usage.timed_frac > 0) return;
-        exchanges |= row->point.workers > 1;
-    }
-    for (size_t c = 0; c < costs->collective_count; c++) {
-        char name[64];
-        if (costs->collectives[c].kind < 0) continue;
-        snprintf(name, sizeof name, "%s of %d ranks",
-                 dl_collective_kind_names[costs->collectives[c].kind], costs->collectives[c].ranks);
-        dl_join(&which, ", ", name);
-    }
-    if (exchanges && which != NULL && variant->scenario.gpu != NULL)
-        add(list, dl_format("no row has a collective that was measured (%s, for [exchange] "
-                            "algorithm = auto and as many nodes): all exchange is simulated",
-                            which));
-    free(which);
-}
-
-char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)
-{
-    note_list list = {0};
-    for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_variant *variant = &study->variants[v];
-        const dl_row *row = largest_of(sweep, v);
-        add_own_step(&list, variant);
-        add_unused_collectives(&list, variant, sweep, v);
-        if (row != NULL && dl_step_collectives_trace(&variant->costs) != NULL)
-            add_collectives(&list, variant, row);
-    }
-    *count = list.count;
-    return list.notes;
-}
-
 char **dl_file_notes(const dl_study *study, size_t *count)
 {
-    note_list list = {0};
+    dl_note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_costs *costs = &study->variants[v].costs;
         const char *path = study->variants[v].scenario.costs_path;
-        const char *file = path != NULL ? dl_base_name(path) : file_of(costs);
+        const char *file = path != NULL ? dl_base_name(path) : dl_note_file(costs);
         for (size_t i = 0; i < costs->note_count; i++)
-            add(&list, dl_format("%s: %s", file, costs->notes[i]));
+            dl_note_add(&list, dl_format("%s: %s", file, costs->notes[i]));
     }
     *count = list.count;
     return list.notes;

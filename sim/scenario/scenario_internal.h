@@ -46,8 +46,8 @@ dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
 #define DL_CORES_AS_WORKERS (-2)
 
 /* Reads [machine], [exchange] of GPUs, and the lists of cores and workers. If workers come from
- * [machine] layout, [pipeline] gpus or [generators], their list is 1, a placeholder for the readers
- * of these. */
+ * [machine] layout, [pipeline] gpus or [generators], their list is 1 until the readers of these
+ * replace it. */
 dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 
@@ -97,7 +97,7 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
  * names a key. */
 const char *dl_scenario_word_says(const char *word);
 
-/* Returns the first word of a list with commas, trimmed, and moves *list behind it; NULL if *list is
+/* Returns the first word of a list with commas, trimmed, and advances *list past it; NULL if *list is
  * NULL, which it is after the last word. */
 char *dl_next_word(const char **list);
 

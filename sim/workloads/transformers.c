@@ -306,6 +306,20 @@ static double part_of_vocabulary(int64_t vocabulary, int64_t tensor)
     return (double)((vocabulary + multiple - 1) / multiple * multiple / tensor);
 }
 
+/* Sets what the architecture says of the whole network. */
+static void describe(dl_architecture *architecture, const dl_transformer *s, const int64_t *values)
+{
+    architecture->sequence = values[SEQUENCE];
+    architecture->unfused = !s->fused;
+    architecture->eight_attention = values[ATTENTION] == CUDNN_FP8;
+    architecture->experts = (int)values[EXPERTS];
+    architecture->active = (int)values[ACTIVE];
+    architecture->tensor = (int)values[TENSOR];
+    architecture->context = values[CONTEXT] > 0 ? (int)values[CONTEXT] : 1;
+    architecture->tensor_calls = s->tensor > 1 ? 1 + s->by_tokens : 0;
+    architecture->cache_numbers = !s->causal ? 0 : 2 * s->kv_width * (double)values[LAYERS];
+}
+
 static dl_status build(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err)
 {
@@ -373,15 +387,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     status = take_targets(values, &s, err);
     if (status == DL_OK) status = take_bits(values, architecture, &s, err);
     if (status != DL_OK) return status;
-    architecture->sequence = values[SEQUENCE];
-    architecture->unfused = !s.fused;
-    architecture->eight_attention = values[ATTENTION] == CUDNN_FP8;
-    architecture->experts = (int)values[EXPERTS];
-    architecture->active = (int)values[ACTIVE];
-    architecture->tensor = (int)values[TENSOR];
-    architecture->context = (int)context;
-    architecture->tensor_calls = tensor > 1 ? 1 + by_tokens : 0;
-    architecture->cache_numbers = encoder ? 0 : 2 * s.kv_width * (double)values[LAYERS];
+    describe(architecture, &s, values);
     dl_transformer_add(architecture, &s);
     return DL_OK;
 }
@@ -420,43 +426,29 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [SEQUENCE_PARALLEL] = YES            \
         }                                        \
     }
+#define EXPERTS_OF(title, deep, wide, count, per, kv, inner, all, each, own, length, vocabulary_, \
+                   text)                                                                          \
+    {                                                                                             \
+        .name = title, .help = text, .values = {                                                  \
+            [LAYERS] = deep,                                                                      \
+            [WIDTH] = wide,                                                                       \
+            [HEADS] = count,                                                                      \
+            [HEAD_WIDTH] = per,                                                                   \
+            [KV_HEADS] = kv,                                                                      \
+            [FEED_FORWARD] = inner,                                                               \
+            [EXPERTS] = all,                                                                      \
+            [ACTIVE] = each,                                                                      \
+            [EXPERT_WIDTH] = own,                                                                 \
+            [SEQUENCE] = length,                                                                  \
+            [VOCABULARY] = vocabulary_,                                                           \
+            [GATED] = YES,                                                                        \
+            [NORM] = RMS_NORM,                                                                    \
+            [TENSOR] = 1,                                                                         \
+            [SEQUENCE_PARALLEL] = YES                                                             \
+        }                                                                                         \
+    }
 #define LLAMA(title, deep, wide, count, kv, inner, length, vocabulary_, text) \
-    {                                                                         \
-        .name = title, .help = text, .values = {                              \
-            [LAYERS] = deep,                                                  \
-            [WIDTH] = wide,                                                   \
-            [HEADS] = count,                                                  \
-            [KV_HEADS] = kv,                                                  \
-            [FEED_FORWARD] = inner,                                           \
-            [SEQUENCE] = length,                                              \
-            [VOCABULARY] = vocabulary_,                                       \
-            [GATED] = YES,                                                    \
-            [NORM] = RMS_NORM,                                                \
-            [TENSOR] = 1,                                                     \
-            [SEQUENCE_PARALLEL] = YES                                         \
-        }                                                                     \
-    }
-
-#define EXPERTS_OF(title, deep, wide, count, per, kv, inner, all, each, own, vocabulary_, text) \
-    {                                                                                           \
-        .name = title, .help = text, .values = {                                                \
-            [LAYERS] = deep,                                                                    \
-            [WIDTH] = wide,                                                                     \
-            [HEADS] = count,                                                                    \
-            [HEAD_WIDTH] = per,                                                                 \
-            [KV_HEADS] = kv,                                                                    \
-            [FEED_FORWARD] = inner,                                                             \
-            [EXPERTS] = all,                                                                    \
-            [ACTIVE] = each,                                                                    \
-            [EXPERT_WIDTH] = own,                                                               \
-            [SEQUENCE] = 4096,                                                                  \
-            [VOCABULARY] = vocabulary_,                                                         \
-            [GATED] = YES,                                                                      \
-            [NORM] = RMS_NORM,                                                                  \
-            [TENSOR] = 1,                                                                       \
-            [SEQUENCE_PARALLEL] = YES                                                           \
-        }                                                                                       \
-    }
+    EXPERTS_OF(title, deep, wide, count, 0, kv, inner, 0, 0, 0, length, vocabulary_, text)
 
 /* The patches' projection counts as a table with one row per input and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text) \
@@ -495,12 +487,12 @@ static const dl_named_network networks[] = {
     LLAMA("qwen2.5_72b", 80, 8192, 64, 8, 29568, 4096, 152064, "the same"),
     LLAMA("qwen3_8b", 36, 4096, 32, 8, 12288, 4096, 151936, "Qwen3, without norms of heads"),
     LLAMA("qwen3_14b", 40, 5120, 40, 8, 17408, 4096, 151936, "the same"),
-    EXPERTS_OF("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 32000,
+    EXPERTS_OF("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 4096, 32000,
                "12.9 B active, 4096 tokens"),
-    EXPERTS_OF("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 32768, "39 B active"),
-    EXPERTS_OF("qwen3_30b_a3b", 48, 2048, 32, 128, 4, 6144, 128, 8, 768, 151936,
+    EXPERTS_OF("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 4096, 32768, "39 B active"),
+    EXPERTS_OF("qwen3_30b_a3b", 48, 2048, 32, 128, 4, 6144, 128, 8, 768, 4096, 151936,
                "3.3 B active, without norms of heads"),
-    EXPERTS_OF("qwen3_235b_a22b", 94, 4096, 64, 128, 4, 12288, 128, 8, 1536, 151936,
+    EXPERTS_OF("qwen3_235b_a22b", 94, 4096, 64, 128, 4, 12288, 128, 8, 1536, 4096, 151936,
                "22 B active, the same"),
     VIT("vit_b", 12, 768, 12, 197, 769, "ViT-B/16, 224 x 224 pixels, without classes"),
     VIT("vit_l", 24, 1024, 16, 197, 769, "ViT-L/16, the same"),

@@ -489,8 +489,8 @@ static void recording_is_taken_off_the_host(void **state)
     dl_step_costs_free(&bare);
 }
 
-/* Of five steps one takes the host 200 us more, for 540 us on average, or 700 us more: more than two
- * medians without more work, so it is left out. */
+/* One of five steps takes 200 us more of host time, so that the mean is 540 us; or 700 us more, which
+ * exceeds two medians without more work, so that it is left out. */
 static void host_is_the_mean_without_interruptions(void **state)
 {
     (void)state;

@@ -533,26 +533,27 @@ static void windows_limit_attention(void **state)
     remove(path);
 }
 
+static const char *const llama_file =
+    "{\"architectures\": [\"LlamaForCausalLM\", \"}\"], \"hidden_size\": 4096, "
+    "\"intermediate_size\": 14336, \"max_position_embeddings\": 131072, \"model_type\": "
+    "\"llama\", \"num_attention_heads\": 32, \"num_hidden_layers\": 32, "
+    "\"num_key_value_heads\": "
+    "8, \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"hidden_size\": 7}, "
+    "\"tie_word_embeddings\": false, \"vocab_size\": 128256}\n";
+static const char *const gpt2_file =
+    "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": "
+    "null, \"n_positions\": 1024, \"vocab_size\": 50257}";
+static const char *const experts_file =
+    "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 2048, \"intermediate_size\": 6144, "
+    "\"moe_intermediate_size\": 768, \"num_hidden_layers\": 48, \"num_attention_heads\": 32, "
+    "\"num_key_value_heads\": 4, \"head_dim\": 128, \"num_experts\": 128, "
+    "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
+    "\"max_position_embeddings\": 40960, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": "
+    "false, \"use_sliding_window\": false, \"vocab_size\": 151936}";
+
 /* Files of Llama 3 8B, GPT-2 and Qwen3-30B-A3B. */
 static void config_json_is_a_network(void **state)
 {
-    static const char *const llama =
-        "{\"architectures\": [\"LlamaForCausalLM\", \"}\"], \"hidden_size\": 4096, "
-        "\"intermediate_size\": 14336, \"max_position_embeddings\": 131072, \"model_type\": "
-        "\"llama\", \"num_attention_heads\": 32, \"num_hidden_layers\": 32, "
-        "\"num_key_value_heads\": "
-        "8, \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"hidden_size\": 7}, "
-        "\"tie_word_embeddings\": false, \"vocab_size\": 128256}\n";
-    static const char *const gpt2 =
-        "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": "
-        "null, \"n_positions\": 1024, \"vocab_size\": 50257}";
-    static const char *const experts =
-        "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 2048, \"intermediate_size\": 6144, "
-        "\"moe_intermediate_size\": 768, \"num_hidden_layers\": 48, \"num_attention_heads\": 32, "
-        "\"num_key_value_heads\": 4, \"head_dim\": 128, \"num_experts\": 128, "
-        "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
-        "\"max_position_embeddings\": 40960, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": "
-        "false, \"use_sliding_window\": false, \"vocab_size\": 151936}";
     static const char *const broken[][2] = {
         {"{\"model_type\": \"gpt_oss\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 32}",
          "gpt_oss: types with experts that are simulated are mixtral, olmoe, qwen2_moe and"},
@@ -577,17 +578,17 @@ static void config_json_is_a_network(void **state)
     };
     char path[] = "test_architecture_config.json";
     (void)state;
-    write_config(path, llama);
+    write_config(path, llama_file);
     char *text = dl_format("%s:sequence=2048", path);
     dl_architecture a = make(path), b = make(text);
     assert_int_equal(dl_architecture_parameters(&a), 8030261248);
     assert_int_equal(a.sequence, 8192);
     assert_int_equal(b.sequence, 2048);
     assert_int_equal(dl_architecture_class(text), DL_MODEL_TRANSFORMER);
-    write_config(path, gpt2);
+    write_config(path, gpt2_file);
     dl_architecture c = make(path);
     assert_int_equal(dl_architecture_parameters(&c), 124439808);
-    write_config(path, experts);
+    write_config(path, experts_file);
     dl_architecture d = make(path);
     assert_int_equal(dl_architecture_parameters(&d), 30532110336);
     assert_int_equal(d.experts, 128);

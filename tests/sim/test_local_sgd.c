@@ -451,8 +451,8 @@ static void sites_are_as_far_as_the_file_says(void **state)
     assert_near(step_ms_of(8, far, "", "steps = 4\n", "", rest), STEP_MS + 2 * bytes_ms + 20, 1e-3);
 }
 
-/* The same two sites, given by the scenario for a machine without sites; then in place of those of
- * the file: no other rate, no pair, another delay. */
+/* A scenario gives the two sites of a machine without sites. Then it replaces the sites of a machine
+ * file: rate and pairs are gone, and the delay is another one. */
 static void the_scenario_divides_a_machine_into_sites(void **state)
 {
     (void)state;
