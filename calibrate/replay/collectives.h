@@ -15,6 +15,7 @@ typedef struct dl_instance {
                       * the kernel's name; "": unknown */
     double bytes;    /* bytes per rank, mean over the ranks; 0: unknown */
     uint32_t ranks;  /* ranks of the communicator; 0: unknown */
+    bool integers;   /* dl_collective_kernel.integers, on the first rank */
     uint32_t *nodes; /* [rank_count of the run] */
     int64_t last_ns; /* recorded start of the last rank's kernel, on the common clock */
     int64_t end_ns;  /* recorded end, mean over the ranks, on the common clock */

@@ -9,6 +9,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
+#include "trace/activity/collectives.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/distribution.h"
 
@@ -43,7 +44,8 @@ static void list_calls(search *s)
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
-            strcasecmp(trace->strings[a->name], s->kind) != 0)
+            strcasecmp(trace->strings[a->name], s->kind) != 0 ||
+            dl_collective_of_integers(a, trace->strings))
             continue;
         s->calls[s->call_count++] = a;
     }

@@ -191,8 +191,8 @@ static void write_edges(writer *w)
     }
 }
 
-/* Writes the exported all-reduces and reduce-scatters of known size, which sum gradients, in order
- * of their starts. */
+/* Writes the exported all-reduces and reduce-scatters of known size, which sum gradients unless they
+ * are of integers, in order of their starts. */
 static void write_ready(writer *w)
 {
     const cut *c = w->cut;
@@ -202,7 +202,7 @@ static void write_ready(writer *w)
         const dl_instance *one = &found.instances[i];
         const bool sums =
             strcasecmp(one->name, DL_REDUCES) == 0 || strcasecmp(one->name, DL_SCATTERS) == 0;
-        if (!sums || !c->taken[one->nodes[0]] || one->bytes < 1) continue;
+        if (!sums || one->integers || !c->taken[one->nodes[0]] || one->bytes < 1) continue;
         row(w, "ready",
             (int64_t[8]){-1, -1, -1, -1, c->number[one->nodes[0]], -1, -1, (int64_t)one->bytes});
     }

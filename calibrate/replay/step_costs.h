@@ -70,8 +70,8 @@ typedef struct dl_gradient_exchange {
 } dl_gradient_exchange;
 
 /* Finds the exchange of gradients: the all-reduces or the reduce-scatters, whichever sum more
- * bytes. Ignores communicators that sum more than a quarter as many bytes in the forward pass as in
- * the backward pass: they sum activations of split layers. O(n log n). */
+ * bytes. Ignores sums of integers, and communicators that sum more than a quarter as many bytes in
+ * the forward pass as in the backward pass: they sum activations of split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
 /* Returns whether the time lies in one of the steps of `line` that are marked in

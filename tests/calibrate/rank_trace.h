@@ -18,6 +18,7 @@ enum {
     RT_BACKWARD,
     RT_OPTIMIZER,
     RT_STEP,
+    RT_INTEGERS,
     RT_TEXTS
 };
 
@@ -43,7 +44,8 @@ static inline void rank_trace_init(rank_trace *t, int64_t start_ns)
                                        "ncclDevKernel_AllGather_RING_LL",
                                        "ConvolutionBackward0",
                                        "Optimizer.step#SGD.step",
-                                       "ProfilerStep#1"};
+                                       "ProfilerStep#1",
+                                       DL_COLLECTIVE_OF_INTEGERS};
     memset(t, 0, sizeof *t);
     for (int i = 0; i < RT_TEXTS; i++)
         t->strings[i] = texts[i];

@@ -83,6 +83,36 @@ static void phases_and_gradients_come_out(void **state)
     dl_step_costs_free(&c);
 }
 
+/* An all-reduce of integers during the backward pass, as of DDP's map of used parameters, is no
+ * bucket of gradients. */
+static void sums_of_integers_are_no_gradients(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 4; s++) {
+        const int64_t step_ns = t.host_ns;
+        rank_trace_work(&t, RT_COMPUTE, FORWARD_NS);
+        const int64_t backward_ns = t.host_ns;
+        rank_trace_work(&t, RT_COMPUTE, FIRST_NS);
+        const size_t map = t.trace.activity_count;
+        rank_trace_collective(&t, RT_REDUCE, RT_REDUCE_KERNEL, 204, 5000);
+        t.activities[map].detail = RT_INTEGERS;
+        rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
+        rank_trace_range(&t, RT_BACKWARD, backward_ns);
+        rank_trace_collective(&t, RT_REDUCE, RT_REDUCE_KERNEL, 4000, 5000);
+        const int64_t update_ns = t.host_ns;
+        rank_trace_work(&t, RT_COMPUTE, UPDATE_NS);
+        rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.gradient_count, 1);
+    assert_true(c.gradients[0].bytes == 4000);
+    assert_float_equal(c.gradients[0].share, 1, 1e-9);
+    dl_step_costs_free(&c);
+}
+
 /* Two marked steps, of which the last has no end, after unmarked ones: the all-reduces of the
  * latter do not belong to the first step's forward pass, as sums of activations would. */
 static void reduces_before_the_steps_are_of_no_pass(void **state)
@@ -666,6 +696,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(phases_and_gradients_come_out),
         cmocka_unit_test(reduces_before_the_steps_are_of_no_pass),
+        cmocka_unit_test(sums_of_integers_are_no_gradients),
         cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(accumulated_passes_come_apart),
         cmocka_unit_test(batch_sizes_make_lines),

@@ -6,14 +6,15 @@
 #include "trace/activity/collectives.h"
 #include "trace/activity/kernel_class.h"
 
-enum { ALL_REDUCE = 1, REDUCE_KERNEL, SEND, SEND_KERNEL, GENERIC_KERNEL, RECV, TEXTS };
+enum { ALL_REDUCE = 1, REDUCE_KERNEL, SEND, SEND_KERNEL, GENERIC_KERNEL, RECV, INTEGERS, TEXTS };
 static char texts[TEXTS][40] = {"",
                                 "AllReduce",
                                 "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
                                 "Send",
                                 "ncclDevKernel_SendRecv",
                                 "ncclDevKernel_Generic",
-                                "Recv"};
+                                "Recv",
+                                DL_COLLECTIVE_OF_INTEGERS};
 static const uint8_t classes[TEXTS] = {
     [REDUCE_KERNEL] = DL_KERNEL_COLLECTIVE,
     [SEND_KERNEL] = DL_KERNEL_COLLECTIVE,
@@ -73,6 +74,33 @@ static dl_collectives collectives_of(const hand *h)
     dl_collectives_init(&collectives, h->activities, h->count, strings, classes, &launches);
     dl_launches_free(&launches);
     return collectives;
+}
+
+/* A kernel is of integers if all of its calls are. */
+static void test_integers(void **state)
+{
+    (void)state;
+    char *strings[TEXTS];
+    hand h = {.count = 0};
+    dl_launches launches = {0};
+    dl_collective_kernels found = {0};
+    for (int i = 0; i < TEXTS; i++)
+        strings[i] = texts[i];
+    for (int other = 0; other < 2; other++) {
+        add_call(&h, 1, ALL_REDUCE, 204);
+        h.activities[h.count - 1].detail = INTEGERS;
+        add_call(&h, 1, ALL_REDUCE, 8);
+        h.activities[h.count - 1].detail = other ? 0 : INTEGERS;
+        add_kernel(&h, 1, REDUCE_KERNEL, 0, 200);
+    }
+    dl_launches_init(&launches, h.activities, h.count);
+    dl_collective_kernels_find(&found, h.activities, h.count, strings, classes, &launches);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.kernels[0].calls, 2);
+    assert_true(found.kernels[0].integers);
+    assert_false(found.kernels[1].integers);
+    dl_collective_kernels_free(&found);
+    dl_launches_free(&launches);
 }
 
 /* Three all-reduces of 1000 bytes of 4 ranks in 100, 200, 400 ns and one of 8 bytes in 90 ns, on
@@ -193,9 +221,8 @@ static void test_bus_factor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_each),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_integers),   cmocka_unit_test(test_one_each),
+        cmocka_unit_test(test_groups),     cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_bus_factor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

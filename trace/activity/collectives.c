@@ -45,6 +45,11 @@ static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
                                   .duration_ns = kernel->duration_ns};
 }
 
+bool dl_collective_of_integers(const dl_activity *call, char *const *strings)
+{
+    return strcmp(strings[call->detail], DL_COLLECTIVE_OF_INTEGERS) == 0;
+}
+
 static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activity)
 {
     const dl_activity *call = &m->activities[activity];
@@ -53,6 +58,7 @@ static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activi
     bool same = k->calls == 0 || (strcmp(k->name, name) == 0 && k->ranks == ranks);
     k->name = same ? name : "group";
     k->ranks = same ? ranks : 0;
+    k->integers = (k->calls == 0 || k->integers) && dl_collective_of_integers(call, m->strings);
     k->bytes += call->bytes;
     k->calls++;
 }

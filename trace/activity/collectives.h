@@ -14,6 +14,7 @@
 #ifndef DL_TRACE_ACTIVITY_COLLECTIVES_H
 #define DL_TRACE_ACTIVITY_COLLECTIVES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ typedef struct dl_collective_kernel {
     uint32_t device;
     uint32_t ranks;   /* 0: unknown */
     uint32_t calls;   /* number of calls that it executes; 0: unknown */
+    bool integers;    /* all these calls are of integers (dl_collective_of_integers) */
     const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
                        * from the trace or constant */
     const char *algorithm; /* assigned by a user-defined rule (kernel_class.h), or "" */
@@ -44,6 +46,10 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
                                 size_t count, char *const *strings, const uint8_t *classes,
                                 const dl_launches *launches);
 void dl_collective_kernels_free(dl_collective_kernels *list);
+
+/* Returns whether the trace says that all numbers of this call, a COLLECTIVE, are integers of 32 or
+ * 64 bits, which gradients never are: DDP's map of used parameters, counters, barriers. */
+bool dl_collective_of_integers(const dl_activity *call, char *const *strings);
 
 /* Collectives on the devices and their rates.
  *

@@ -8,6 +8,7 @@
 
 #include "common/alloc.h"
 #include "common/sort.h"
+#include "trace/activity/collectives.h"
 #include "trace/activity/operators.h"
 #include "trace/activity/phases.h"
 #include "trace/activity/step_phases.h"
@@ -85,7 +86,7 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
                 .name = trace->strings[a->name],
                 .bytes = a->bytes,
                 .ranks = dl_communicators_ranks(&communicators, a),
-                .integers = strcmp(trace->strings[a->detail], DL_COLLECTIVE_OF_INTEGERS) == 0,
+                .integers = dl_collective_of_integers(a, trace->strings),
                 .ready_frac = (double)NAN,
                 .called_ns = a->start_ns,
                 .start_ns = a->start_ns,
