@@ -295,6 +295,8 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     if (status == DL_OK) status = check_process(&in, path, err);
     if (status == DL_OK) note_cut(in.traces[0], path, notes);
+    for (size_t i = 0; i < in.notes.count && status == DL_OK; i++)
+        dl_notes_add(notes, "%s", in.notes.lines[i]);
     if (status == DL_OK) {
         status = dl_step_costs_take(costs, in.traces[0], batch, &set->hints, slowdown, external,
                                     notes, err);

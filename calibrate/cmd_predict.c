@@ -204,6 +204,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
+    dl_notes_print(&in.notes, "", PROGRAM ": ", stderr);
     if (status == DL_OK && in.count == 0)
         status = dl_error_set(err, DL_ERR_DATA, "no trace has GPU operations");
     if (status == DL_OK) {

@@ -197,6 +197,7 @@ static dl_status replay_together(const dl_text_list *paths, const settings *set,
     if (status == DL_OK && in.count < 2)
         status = dl_error_set(err, DL_ERR_USAGE, "--together needs at least two ranks, not %zu",
                               in.count);
+    dl_notes_print(&in.notes, "", PROGRAM ": ", stderr);
     if (status == DL_OK) status = dl_trace_inputs_align(&in, err);
     if (status == DL_OK)
         status = replay_traces((const dl_trace *const *)in.traces, in.count, set, follows, err);
@@ -209,6 +210,7 @@ static dl_status replay_one_by_one(const char *path, const settings *set, bool *
 {
     dl_trace_inputs in = {0};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
+    dl_notes_print(&in.notes, "", PROGRAM ": ", stderr);
     if (status == DL_OK && (set->timeline != NULL || set->step != NULL) && in.count > 1)
         status = dl_error_set_at(err, DL_ERR_USAGE, path, 0,
                                  "%s writes one replay, the file holds %zu processes",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/operators.h"
 #include "trace/activity/rank_clock.h"
@@ -26,6 +27,13 @@ static bool has_operators(const dl_trace *trace)
     const bool has = operators.count > 0;
     dl_cpu_operators_free(&operators);
     return has;
+}
+
+static void take_process(dl_trace_inputs *in, dl_read_trace *item, const char *path)
+{
+    in->traces[in->count++] = &item->trace;
+    for (size_t i = 0; i < item->notes.count; i++)
+        dl_notes_add(&in->notes, "%s: %s", dl_base_name(path), item->notes.lines[i]);
 }
 
 /* Skips a process whose device work was not recorded, with a message; with `cores`, returns
@@ -55,7 +63,7 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
         if (lost != NULL) {
             status = pass_over(in, program, trace, lost, err);
         } else if (has_work(trace) || (cores && in->cores)) {
-            in->traces[in->count++] = trace;
+            take_process(in, &file->items[i], path);
         } else if (cores) {
             fprintf(stderr,
                     "%s: %s: it is of training on cores, without a device: see dlcal costs\n",
@@ -78,6 +86,7 @@ void dl_trace_inputs_free(dl_trace_inputs *in)
         dl_read_free(&in->files[i]);
     free(in->files);
     free(in->traces);
+    dl_notes_free(&in->notes);
     *in = (dl_trace_inputs){0};
 }
 

@@ -15,7 +15,8 @@ typedef struct dl_trace_inputs {
     size_t file_count;
     dl_trace **traces; /* [count] the processes' traces to use, borrowed from the files */
     size_t count;
-    bool cores; /* set by the caller: also take processes that trained only on cores */
+    dl_notes notes; /* "FILE: sentence" for each missing or inferred datum of these processes */
+    bool cores;     /* set by the caller: also take processes that trained only on cores */
 } dl_trace_inputs;
 
 /* Adds the processes of a file that have device work or, with `cores`, trained only on cores. Skips

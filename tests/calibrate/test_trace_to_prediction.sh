@@ -43,6 +43,12 @@ step() { # file, workers, mode: ms
 # Only the trace. 7 ms on a V100: 6 ms x 0.242 and 1 ms x 0.269 on an H100, 1.72 ms.
 tested=$dlcal expect 0 "parameter_bytes is unknown, so dlsim assumes it" costs v100.json --batch 32 -o v100.ini
 tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine dgx1_v100 --workers" costs v100.json --batch 32 -o v100.ini
+# What the reader noticed in a trace is said, and kept in the cost file.
+head -c -400 v100.json >cut.json
+tested=$dlcal expect 0 "cut.json: the text ends early" costs cut.json --batch 32 -o cut.ini
+grep -q "^note_[0-9]* = cut.json: the text ends early" cut.ini || fail "no note in $(cat cut.ini)"
+tested=$dlcal expect 0 "dlcal predict: cut.json: the text ends early" predict cut.json
+tested=$dlcal expect 0 "dlcal replay: cut.json: the text ends early" replay cut.json
 predict "compute of v100.ini scaled from v100 to h100" v100.ini
 predict "assumed [costs] parameter_bytes = 60." v100.ini
 predict "measure first: [" v100.ini
@@ -199,7 +205,7 @@ cp v100.json run/9.json
 echo other >run/summary.txt
 tested=$dlcal expect 0 "run: 32 samples" costs run --batch 32 -o run.ini
 tested=$dlcal expect 0 "run/9.json" info run
-same() { sed -e 1d -e '/^file = /d' "$1"; } # except for the name of the trace
+same() { sed -e 1d -e '/^file = /d' -e 's/= [^ ]*: times/= times/' "$1"; } # except for the name of the trace
 diff <(same v100.ini) <(same run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
 cp v100.json run/10.json
 tested=$dlcal expect 1 "2 training processes, but costs are taken from one: give one of run/10.json, run/9.json" \
