@@ -275,33 +275,81 @@ static bool says_the_same(const char *a, const char *b)
            dl_parse_double(b, -INFINITY, INFINITY, &right, &ignored) == DL_OK && left == right;
 }
 
-/* Whether the row's cells for the swept keys match a point of the variant. */
+/* Whether the row's cell for a swept key matches a point of the variant; an absent column matches
+ * every point. */
 static bool fits_swept(const table *t, size_t row, const dl_study *study, const dl_variant *variant,
-                       const dl_point *point)
+                       const dl_point *point, size_t k)
 {
-    for (size_t k = 0; k < study->key_count; k++) {
-        if (t->swept[k] < 0) continue;
-        const char *said = dl_csv_cell(&t->csv, row, (size_t)t->swept[k]);
-        if (!says_the_same(dl_study_text(study, variant, point, k), said) &&
-            !says_the_same(dl_study_cell(study, variant, point, k), said)) {
-            return false;
-        }
-    }
-    return true;
+    if (t->swept[k] < 0) return true;
+    const char *said = dl_csv_cell(&t->csv, row, (size_t)t->swept[k]);
+    return says_the_same(dl_study_text(study, variant, point, k), said) ||
+           says_the_same(dl_study_cell(study, variant, point, k), said);
 }
 
-static dl_status fits_point(const table *t, size_t row, const dl_study *study, size_t number,
-                            bool *fits, dl_error *err)
+/* Sets *key to the first key in which point `number` of the study differs from the row's cells:
+ * KEY_*, or KEYS + the number of a swept key; without one, to KEYS + key_count. */
+static dl_status first_unlike(const table *t, size_t row, const dl_study *study, size_t number,
+                              size_t *key, dl_error *err)
 {
     size_t p = 0;
     const dl_variant *variant = dl_study_variant(study, number, &p);
     const dl_point *point = &variant->scenario.points[p];
-    *fits = fits_swept(t, row, study, variant, point);
-    for (int key = 0; key < KEYS && *fits; key++) {
-        dl_status status = fits_key(t, row, key, point, fits, err);
-        if (status != DL_OK) return status;
+    for (*key = 0; *key < KEYS + study->key_count; ++*key) {
+        bool fits = true;
+        dl_status status = DL_OK;
+        if (*key < KEYS)
+            status = fits_key(t, row, (int)*key, point, &fits, err);
+        else
+            fits = fits_swept(t, row, study, variant, point, *key - KEYS);
+        if (status != DL_OK || !fits) return status;
     }
     return DL_OK;
+}
+
+/* Returns the point's value of a key as text, freed by the caller. */
+static char *key_text(const dl_study *study, size_t number, size_t key)
+{
+    size_t p = 0;
+    const dl_variant *variant = dl_study_variant(study, number, &p);
+    const dl_point *point = &variant->scenario.points[p];
+    if (key >= KEYS) return dl_strdup(dl_study_text(study, variant, point, key - KEYS));
+    if (key == KEY_SYNC) return dl_strdup(dl_point_mode(point));
+    if (key < KEY_SYNC)
+        return dl_format("%lld", key == KEY_CORES     ? (long long)point->cores
+                                 : key == KEY_WORKERS ? (long long)point->workers
+                                                      : (long long)point->batch);
+    const dl_sync_option option = (dl_sync_option)(key - KEY_OPTION);
+    if (!dl_mode_takes(point->mode, option)) return dl_strdup("-");
+    return dl_format("%.9g", point->option[option]);
+}
+
+/* Names the first key in which the points that match most of the row's keys differ from it, and its
+ * values there. */
+static dl_status no_such_point(const table *t, size_t row, const dl_study *study, dl_error *err)
+{
+    size_t key = 0, own = 0;
+    char *values = NULL, *last = NULL;
+    dl_error ignored = {0};
+    for (size_t p = 0; p < study->point_count; p++) {
+        (void)first_unlike(t, row, study, p, &own, &ignored);
+        if (own > key) key = own;
+    }
+    for (size_t p = 0; p < study->point_count; p++) {
+        (void)first_unlike(t, row, study, p, &own, &ignored);
+        if (own != key) continue;
+        char *value = key_text(study, p, key);
+        if (last == NULL || strcmp(last, value) != 0) dl_join(&values, ", ", value);
+        free(last);
+        last = value;
+    }
+    const char *name = key < KEYS ? dl_measured_columns[key] : study->keys[key - KEYS].column;
+    const dl_status status =
+        dl_error_set_at(err, DL_ERR_NAME, t->csv.path, t->csv.lines[row],
+                        "no point of the scenario has these keys: in the nearest, %s is %s, not %s",
+                        name, values, dl_csv_text_in(&t->csv, row, name));
+    free(last);
+    free(values);
+    return status;
 }
 
 /* Returns the columns missing from the table in which two points differ, "batch, sync", freed by
@@ -320,7 +368,9 @@ static char *columns_between(const table *t, const dl_study *study, size_t first
                             : key == KEY_BATCH   ? a->batch != b->batch
                             : key == KEY_SYNC
                                 ? a->mode != b->mode
-                                : a->mode == b->mode && a->option[option] != b->option[option];
+                                : a->mode == b->mode &&
+                                      dl_mode_takes(a->mode, (dl_sync_option)option) &&
+                                      a->option[option] != b->option[option];
         if (t->at[key] < 0 && differ) dl_join(&list, ", ", dl_measured_columns[key]);
     }
     for (size_t k = 0; k < study->key_count; k++)
@@ -336,18 +386,15 @@ static dl_status find_point(const table *t, size_t row, const dl_study *study, s
     int matches = 0;
     size_t second = 0;
     for (size_t p = 0; p < study->point_count; p++) {
-        bool fits = true;
-        dl_status status = fits_point(t, row, study, p, &fits, err);
+        size_t key = 0;
+        dl_status status = first_unlike(t, row, study, p, &key, err);
         if (status != DL_OK) return status;
-        if (!fits) continue;
+        if (key < KEYS + study->key_count) continue;
         if (matches == 0) *found = p;
         if (matches++ == 1) second = p;
     }
     if (matches == 1) return DL_OK;
-    if (matches == 0) {
-        return dl_error_set_at(err, DL_ERR_NAME, t->csv.path, t->csv.lines[row],
-                               "no point of the scenario has these keys");
-    }
+    if (matches == 0) return no_such_point(t, row, study, err);
     char *apart = columns_between(t, study, *found, second);
     const dl_status status =
         dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],

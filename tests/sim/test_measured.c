@@ -111,6 +111,28 @@ static void columns_that_tell_points_apart_are_named(void **state)
     assert_int_equal(read_table("workers,sync,throughput_per_s\n2,average,400\n", &m, &err),
                      DL_ERR_DATA);
     assert_non_null(strstr(err.text, "have these keys: give also interval"));
+    assert_null(strstr(err.text, "moving_rate")); /* of mode easgd only */
+}
+
+/* A row without a point gets told the key that no point has, and the points' values of it. */
+static void the_unlike_key_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *row, *said;
+    } cases[] = {
+        {"2,8,ps,\n", "in the nearest, sync is none, average, not ps"},
+        {"2,4,none,\n", "in the nearest, batch is 8, not 4"},
+        {"2,8,average,5\n", "in the nearest, interval is 1, 10, not 5"},
+    };
+    dl_measured *m = NULL;
+    dl_error err = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *table = dl_format("workers,batch,sync,interval\n%s", cases[i].row);
+        assert_int_equal(read_table(table, &m, &err), DL_ERR_NAME);
+        if (strstr(err.text, cases[i].said) == NULL) fail_msg("%s", err.text);
+        free(table);
+    }
 }
 
 /* Steps 0.01, 0.04, 0.02 with batch 8: median 0.02; throughputs 800, 200, 400: median 400, standard
@@ -385,6 +407,7 @@ int main(void)
         cmocka_unit_test(other_words_for_columns),
         cmocka_unit_test(batches_of_a_worker_are_taken),
         cmocka_unit_test(columns_that_tell_points_apart_are_named),
+        cmocka_unit_test(the_unlike_key_is_named),
         cmocka_unit_test(repeated_rows_are_runs),
         cmocka_unit_test(rows_that_say_error_are_taken_without_values),
         cmocka_unit_test(staleness_of_each_worker),
