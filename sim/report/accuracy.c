@@ -154,10 +154,16 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
             100 * accuracy->equals_distance_frac);
     }
     if (fmax(accuracy->others_frac, accuracy->steal_frac) > DL_ACCURACY_DISTURBED_FRAC) {
-        fprintf(out,
-                "disturbed: meanwhile other programs used %.0f %% of the processors' time, and the "
-                "host took %.0f %%; measure again when the machine is idle\n",
-                100 * accuracy->others_frac, 100 * accuracy->steal_frac);
+        char *took = NULL;
+        if (!isnan(accuracy->others_frac))
+            took = dl_format("other programs used %.0f %% of the processors' time",
+                             100 * accuracy->others_frac);
+        char *host = dl_format("the host took %.0f %%%s", 100 * accuracy->steal_frac,
+                               took == NULL ? " of the processors' time" : "");
+        if (!isnan(accuracy->steal_frac)) dl_join(&took, ", and ", host);
+        fprintf(out, "disturbed: meanwhile %s; measure again when the machine is idle\n", took);
+        free(took);
+        free(host);
     }
     if (accuracy->spread_frac <= DL_ACCURACY_SPREAD_FRAC) return;
     const dl_point *point = &sweep->rows[accuracy->spread_row].point;

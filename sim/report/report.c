@@ -73,21 +73,39 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     free(deciding);
 }
 
-/* Writes the main values under their names in accuracy.h; writes nothing if no point was
+/* Adds " name=value" to the text; nothing if the value is unknown. */
+static void add_value(char **text, const char *name, double value)
+{
+    char *one = dl_format("%s=%.4f", name, value);
+    if (!isnan(value)) dl_join(text, " ", one);
+    free(one);
+}
+
+/* Writes the known main values under their names in accuracy.h; writes nothing if no point was
  * measured. */
 static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
 {
     if (accuracy->points == 0) return;
-    dl_csv_comment(writer,
-                   "accuracy: points=%d mean_frac=%.4f max_frac=%.4f repeated=%d noise_frac=%.4f "
-                   "spread_frac=%.4f others_frac=%.4f steal_frac=%.4f left_out=%d runs=%d "
-                   "runs_inside=%d medians_inside=%d half_width_frac=%.4f "
-                   "repeats_half_width_frac=%.4f",
-                   accuracy->points, accuracy->mean_frac, accuracy->max_frac, accuracy->repeated,
-                   accuracy->noise_frac, accuracy->spread_frac, accuracy->others_frac,
-                   accuracy->steal_frac, accuracy->left_out, accuracy->runs, accuracy->runs_inside,
-                   accuracy->medians_inside, accuracy->half_width_frac,
-                   accuracy->repeats_half_width_frac);
+    char *text = dl_format("accuracy: points=%d mean_frac=%.4f max_frac=%.4f left_out=%d "
+                           "repeated=%d",
+                           accuracy->points, accuracy->mean_frac, accuracy->max_frac,
+                           accuracy->left_out, accuracy->repeated);
+    if (accuracy->repeated > 0) {
+        add_value(&text, "noise_frac", accuracy->noise_frac);
+        add_value(&text, "spread_frac", accuracy->spread_frac);
+    }
+    add_value(&text, "others_frac", accuracy->others_frac);
+    add_value(&text, "steal_frac", accuracy->steal_frac);
+    if (accuracy->intervals > 0) {
+        char *inside = dl_format("runs=%d runs_inside=%d medians_inside=%d", accuracy->runs,
+                                 accuracy->runs_inside, accuracy->medians_inside);
+        dl_join(&text, " ", inside);
+        free(inside);
+        add_value(&text, "half_width_frac", accuracy->half_width_frac);
+        add_value(&text, "repeats_half_width_frac", accuracy->repeats_half_width_frac);
+    }
+    dl_csv_comment(writer, "%s", text);
+    free(text);
 }
 
 /* Returns the first variant that sets the key of this table row, as a key need not apply to all

@@ -138,8 +138,21 @@ static void disturbance_is_reported(void **state)
     char *text = print(&accuracy, &sweep);
     assert_contains(text, "other programs used 7 % of the processors' time, and the host took 0 %");
     free(text);
+    for (int i = 0; i < 2; i++)
+        measured[i].value[DL_MEASURE_STEAL_FRAC] = (double)NAN; /* no such column */
+    accuracy = dl_accuracy_of(&sweep, measured);
+    text = print(&accuracy, &sweep);
+    assert_contains(text, "meanwhile other programs used 7 % of the processors' time; measure");
+    free(text);
     for (int i = 0; i < 2; i++) {
+        measured[i].value[DL_MEASURE_STEAL_FRAC] = 0.2;
         measured[i].value[DL_MEASURE_OTHERS_FRAC] = (double)NAN;
+    }
+    accuracy = dl_accuracy_of(&sweep, measured);
+    text = print(&accuracy, &sweep);
+    assert_contains(text, "meanwhile the host took 20 % of the processors' time; measure");
+    free(text);
+    for (int i = 0; i < 2; i++) {
         measured[i].value[DL_MEASURE_STEAL_FRAC] = (double)NAN;
     }
     accuracy = dl_accuracy_of(&sweep, measured);
