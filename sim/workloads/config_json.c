@@ -78,6 +78,7 @@ typedef struct config {
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions;
     bool rms, gated, tied, tells_tied, experts, mixed, pair, windows, softcap, nested;
+    bool attention_bias, mlp_bias;
     int64_t pattern; /* layers of a period, the last of which has no window; 0: not given */
     char *type;
 } config;
@@ -107,6 +108,8 @@ static void take_member(void *user, const char *name, const char *value)
     c->rms |= strcmp(name, "rms_norm_eps") == 0;
     c->windows |= strcmp(name, "use_sliding_window") == 0 && strcmp(value, "true") == 0;
     c->nested |= strcmp(name, "text_config") == 0;
+    c->attention_bias |= strcmp(name, "attention_bias") == 0 && strcmp(value, "true") == 0;
+    c->mlp_bias |= strcmp(name, "mlp_bias") == 0 && strcmp(value, "true") == 0;
     if (strcmp(name, "final_logit_softcapping") == 0) c->softcap = strcmp(value, "null") != 0;
     if (strcmp(name, "sliding_window_pattern") == 0) c->pattern = number;
     c->pair |= strcmp(name, "is_encoder_decoder") == 0 && strcmp(value, "true") == 0;
@@ -204,6 +207,21 @@ static bool has_window(const config *c)
            is_type(c, "gemma3_text");
 }
 
+/* Which matrix products have biases, as a word of the key. Qwen2 has those of queries, keys and
+ * values in any case; other types with Llama's attention follow attention_bias, and those with its
+ * feed-forward mlp_bias (transformers' modeling_llama.py, modular_qwen2.py, modular_qwen3.py,
+ * modular_olmo2.py, modular_granite.py, modular_smollm3.py). */
+static const char *bias_of(const config *c)
+{
+    static const char *const without[] = {"mistral", "mixtral", "phi3"};
+    if (is_type(c, "qwen2") || is_type(c, "qwen2_moe")) return "qkv";
+    for (size_t t = 0; t < sizeof without / sizeof *without; t++)
+        if (is_type(c, without[t])) return "no";
+    const bool inside = c->mlp_bias && (c->type == NULL || is_type(c, "llama") ||
+                                        is_type(c, "granite") || is_type(c, "smollm3"));
+    return c->attention_bias ? inside ? "yes" : "attention" : inside ? "feed_forward" : "no";
+}
+
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
 {
     static const char *const needed[] = {"layers",     "width",   "heads",
@@ -226,6 +244,12 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
     const bool ties =
         (c->type != NULL && strncmp(c->type, "gemma", 5) == 0) || is_type(c, "smollm3");
     if (c->tells_tied || ties) values[key_called(c, "tied")] = !c->tells_tied || c->tied;
+    const int bias = key_called(c, "bias");
+    if (strcmp(like(c), "llama") == 0) {
+        values[bias] = 0;
+        while (strcmp(c->kind->keys[bias].choices[values[bias]], bias_of(c)) != 0)
+            values[bias]++;
+    }
     if (is_type(c, "gemma2") || is_type(c, "gemma3_text")) {
         const int64_t usual = is_type(c, "gemma2") ? 2 : 6; /* Gemma2Config, Gemma3TextConfig */
         values[key_called(c, "post_norms")] = 1;

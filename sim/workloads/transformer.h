@@ -27,6 +27,9 @@ enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS }
  * before attention and activation by their outputs, those after them by their inputs, so that
  * heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
  * `tokens`, or with sequence parallelism `own_tokens`. */
+/* Matrix products of a block that have biases; the pooler has one if any has. */
+enum { DL_BIAS_QKV = 1, DL_BIAS_OUT = 2, DL_BIAS_FEED_FORWARD = 4 };
+
 typedef struct dl_transformer {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double positions, segments; /* numbers of learned embeddings; 0 positions: rotary embedding */
@@ -54,7 +57,8 @@ typedef struct dl_transformer {
     bool eight_inside;      /* the activation saves its inputs in 8 bits in fp8 */
     bool post_norms;        /* norms of the results of attention and feed-forward too */
     bool softcap;           /* a tanh on the scores of words */
-    bool bias, gated, causal, tied, rms, dropout;
+    int biases;             /* of matrix products: DL_BIAS_QKV, .. */
+    bool gated, causal, tied, rms, dropout;
 } dl_transformer;
 
 /* Adds the embedding, the blocks, and the head (without a causal mask, the pooler) to the

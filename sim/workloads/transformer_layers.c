@@ -119,10 +119,10 @@ static double part_of(const dl_transformer *s, double outputs, int matrices, int
  * experts has such weights and a part of the rows: with fusion in one tensor and one kernel for all
  * (torch._grouped_mm, CUTLASS' grouped GEMM), without it each expert in its own. */
 static void add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
-                        double inputs, double outputs, int matrices)
+                        double inputs, double outputs, int matrices, bool bias)
 {
     const double flop = 2 * rows * inputs * outputs;
-    const double weights = s->copies * outputs * (inputs + s->bias);
+    const double weights = s->copies * outputs * (inputs + bias);
     const int products = s->fused || matrices == 0 ? 1 : matrices;
     const int copies = (int)s->copies, separate = s->fused ? 1 : copies;
     const int kernels = products * separate;
@@ -149,12 +149,12 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
         forward->expert_weights = backward->expert_weights = copies > 1 ? weights : 0;
         backward->expert_sums = s->within;
     } else {
-        forward->kernels_in_half = backward->kernels_in_half = kernels * (1 + s->bias);
+        forward->kernels_in_half = backward->kernels_in_half = kernels * (1 + bias);
     }
     for (int m = 0; m < matrices; m++)
         add_tensors(layer, s, separate,
                     copies / separate * inputs * part_of(s, outputs, matrices, m));
-    if (s->bias) { /* gradient of the bias */
+    if (bias) { /* gradient of the bias */
         if (!frozen) dl_pass_add(&layer->backward, 0, rows * outputs, 0, kernels);
         for (int m = 0; m < matrices; m++)
             add_tensors(layer, s, separate, copies / separate * part_of(s, outputs, matrices, m));
@@ -219,7 +219,10 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
                        double outputs, int matrices, int first, int last, double kept)
 {
     const int forward = layer->forward.count, backward = layer->backward.count;
-    add_product(layer, s, s->tokens, inputs, outputs, matrices);
+    const int biases = first == O_PROJ      ? DL_BIAS_OUT
+                       : last == LINEAR_QKV ? DL_BIAS_QKV
+                                            : DL_BIAS_FEED_FORWARD;
+    add_product(layer, s, s->tokens, inputs, outputs, matrices, (s->biases & biases) != 0);
     const int products = layer->forward.parts[forward].product.matrices;
     const int casts = products * (s->fused ? 1 : (int)s->copies);
     const double in = s->tokens * products * inputs, out = s->tokens * outputs;
@@ -506,10 +509,8 @@ static void add_feed_forward(dl_architecture_layer *layer, const dl_transformer 
  * counted. */
 static void add_router(dl_architecture_layer *layer, const dl_transformer *s)
 {
-    dl_transformer router = *s;
     const double scores = s->own_tokens * s->experts, hot = 2 * s->active * scores;
-    router.bias = false;
-    add_product(layer, &router, s->own_tokens, s->width, s->experts, 1);
+    add_product(layer, s, s->own_tokens, s->width, s->experts, 1, false);
     if (s->fused) {
         add_moves(&layer->forward, (moves){.narrow = scores, .wide = 3.75 * scores, .kernels = 4});
         add_moves(&layer->backward, (moves){.narrow = scores, .wide = 2 * scores, .kernels = 1});
@@ -689,11 +690,9 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
 static void add_token_head(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
-    dl_transformer plain = *s;
     const double scores = s->tokens * s->vocabulary;
-    plain.bias = false;
     add_norm(layer, s, 1);
-    add_product(layer, &plain, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1);
+    add_product(layer, s, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1, false);
     layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
     layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
     if (s->softcap) { /* a factor, tanh, a factor (modeling_gemma2.py); tanh saves its result */
@@ -720,7 +719,7 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
 static void add_pooler(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
-    add_product(layer, s, 1, s->width, s->width, 1);
+    add_product(layer, s, 1, s->width, s->width, 1, s->biases != 0);
     add_elementwise(layer, 2 * s->width, 3 * s->width, 1);
     layer->output_numbers = s->width;
     layer->kept_numbers = 2 * s->width;

@@ -50,6 +50,10 @@ enum { DECODER, ENCODER };
 enum { FUSED, PLAIN, CUDNN, CUDNN_FP8 };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
+static const char *const biases[] = {"no", "yes", "qkv", "attention", "feed_forward", NULL};
+static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIAS_FEED_FORWARD,
+                                           DL_BIAS_QKV, DL_BIAS_QKV | DL_BIAS_OUT,
+                                           DL_BIAS_FEED_FORWARD};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
@@ -113,7 +117,11 @@ static const dl_network_key keys[KEYS] = {
     [NORM] = {"norm", norms, 0, 0, "layer norm, or RMS norm, which has no shift", NULL},
     [POST_NORMS] = {"post_norms", no_yes, 0, 0,
                     "also norms of the results of attention and feed-forward (Gemma 2)", NULL},
-    [BIAS] = {"bias", no_yes, 0, 0, "the matrix products have biases", NULL},
+    [BIAS] = {"bias", biases, 0, 0,
+              "matrix products with biases: no, yes: all of a block, qkv: those of queries, keys "
+              "and values, attention: also that of its result, feed_forward: those of the "
+              "feed-forward layer",
+              NULL},
     [TIED] = {"tied", no_yes, 0, 0, "the head has the embedding's weights", NULL},
     [SOFTCAP] = {"softcap", no_yes, 0, 0, "the head's scores pass a tanh (Gemma 2)", NULL},
     [FUSE] = {"fused", no_yes, 0, 0,
@@ -362,8 +370,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .recompute = (int)values[RECOMPUTE],
         .loss = (int)values[LOSS],
         .blocks = (int)values[LAYERS],
-        .joined = !encoder && values[BIAS] == YES,
-        .bias = values[BIAS] == YES,
+        .joined = !encoder && values[BIAS] == YES && values[GATED] != YES,
+        .biases = products_with_biases[values[BIAS]],
         .gated = values[GATED] == YES,
         .post_norms = values[POST_NORMS] == YES,
         .softcap = values[SOFTCAP] == YES,

@@ -609,10 +609,9 @@ static void config_json_is_a_network(void **state)
     dl_architecture_free(&c);
 }
 
-/* The numbers are those of the parameters in the models' published weights. Norms of heads, and
- * Qwen2's biases, are not counted: 0.01 % at most. Llama 3.2, Gemma and SmolLM3 share the
- * embedding's weights, the last two by default; heads of Mistral Nemo, Qwen3 of 0.6 B and Gemma are
- * not width / heads wide. */
+/* The numbers are those of the parameters in the models' published weights. Norms of heads are not
+ * counted: 0.01 % at most. Llama 3.2, Gemma and SmolLM3 share the embedding's weights, the last two
+ * by default; heads of Mistral Nemo, Qwen3 of 0.6 B and Gemma are not width / heads wide. */
 static void configs_have_the_published_parameters(void **state)
 {
     static const struct {
@@ -652,6 +651,50 @@ static void configs_have_the_published_parameters(void **state)
         dl_architecture_free(&a);
         free(config);
     }
+    remove(path);
+}
+
+/* Llama 3 8B with attention_bias has 4096 + 2 x 1024 + 4096 more parameters in each of 32 blocks,
+ * with mlp_bias 2 x 14336 + 4096; a type without them has the same number in any case. Qwen2 7B has
+ * biases of queries, keys and values (3584 + 2 x 512 in each of 28 blocks): all of the published
+ * number. Tensors: nine per block, without biases, and the biases. */
+static void biases_of_a_config_are_counted(void **state)
+{
+    static const struct {
+        const char *type, *more;
+        int64_t parameters;
+        int tensors;
+    } cases[] = {
+        {"llama", "", 8030261248, 9},
+        {"llama", ", \"attention_bias\": true", 8030261248 + 32 * 10240, 9 + 4},
+        {"llama", ", \"mlp_bias\": true", 8030261248 + 32 * 32768, 9 + 3},
+        {"granite", ", \"attention_bias\": true, \"mlp_bias\": true",
+         8030261248 + 32 * (10240 + 32768), 9 + 7},
+        {"qwen3", ", \"attention_bias\": true, \"mlp_bias\": true", 8030261248 + 32 * 10240, 9 + 4},
+        {"mistral", ", \"attention_bias\": true", 8030261248, 9},
+    };
+    char path[] = "test_architecture_bias.json";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *config = dl_format(
+            "{\"model_type\": \"%s\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
+            "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+            "\"vocab_size\": 128256, \"tie_word_embeddings\": false%s}",
+            cases[i].type, cases[i].more);
+        write_config(path, config);
+        dl_architecture a = make(path);
+        assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
+        assert_int_equal(dl_layer_tensors(&a.layers[1]), cases[i].tensors);
+        dl_architecture_free(&a);
+        free(config);
+    }
+    write_config(path, "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, "
+                       "\"intermediate_size\": 18944, \"num_hidden_layers\": 28, "
+                       "\"num_attention_heads\": 28, \"num_key_value_heads\": 4, "
+                       "\"vocab_size\": 152064}");
+    dl_architecture qwen = make(path);
+    assert_int_equal(dl_architecture_parameters(&qwen), 7615616512);
+    dl_architecture_free(&qwen);
     remove(path);
 }
 
@@ -1086,6 +1129,7 @@ int main(void)
         cmocka_unit_test(experts_one_after_the_other_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
+        cmocka_unit_test(biases_of_a_config_are_counted),
         cmocka_unit_test(configs_have_the_published_parameters),
         cmocka_unit_test(gemma_has_windows_in_some_layers),
         cmocka_unit_test(olmoe_has_its_parameters),
