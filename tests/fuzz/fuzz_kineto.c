@@ -61,11 +61,29 @@ static const char parameters[] =
     "\"dur\":2}"
     "],\"traceName\":\"t\",\"baseTimeNanoseconds\":1711964646000000000}";
 
+static const char groups[] =
+    "{\"distributedInfo\":{\"rank\":9,\"world_size\":64,\"pg_config\":[{\"pg_name\":\"3\","
+    "\"pg_desc\":\"mesh_pp\",\"pg_size\":4,\"ranks\":[1,9,17,25]},{\"pg_name\":\"0\","
+    "\"group_size\":64,\"ranks\":[]}]},\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\","
+    "\"name\":\"record_param_comms\",\"pid\":9,\"tid\":9,\"ts\":10,\"dur\":4,\"args\":{"
+    "\"Collective name\":\"send\",\"dtype\":\"BFloat16\",\"In msg nelems\":10,"
+    "\"Out msg nelems\":10,\"Group size\":4,\"Process Group Name\":\"3\","
+    "\"Process Group Description\":\"mesh_pp\",\"Process Group Ranks\":\"[1, 9, ..., 25]\","
+    "\"Rank\":2,\"Dst Rank\":17}},{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":"
+    "\"cudaLaunchKernel\",\"pid\":9,\"tid\":9,\"ts\":12,\"dur\":1,\"args\":{\"correlation\":7}},"
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_SendRecv\",\"pid\":0,\"tid\":7,"
+    "\"ts\":20,\"dur\":2,\"args\":{\"device\":0,\"stream\":7,\"correlation\":7}},"
+    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"record_param_comms\",\"pid\":9,\"tid\":9,"
+    "\"ts\":30,\"dur\":4,\"args\":{\"Collective name\":\"allreduce\",\"dtype\":\"Float\","
+    "\"In msg nelems\":10,\"Out msg nelems\":10,\"Group size\":64,\"Process Group Name\":\"0\","
+    "\"Process Group Ranks\":\"[0, 1, ..., 63]\",\"Rank\":9}}]}";
+
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
     static const dl_fuzz_seed made[] = {{old_array, sizeof old_array - 1},
                                         {ranges, sizeof ranges - 1},
-                                        {parameters, sizeof parameters - 1}};
+                                        {parameters, sizeof parameters - 1},
+                                        {groups, sizeof groups - 1}};
     *seeds = made;
     return sizeof made / sizeof made[0];
 }

@@ -573,9 +573,102 @@ static void pipes_and_folders_are_refused(void **state)
     unlink(path);
 }
 
+/* PyTorch writes at most 30 ranks of a group with each call, and all of them at the head of the
+ * trace. Rank 37 is the fifth of ranks 33, 34, ..., place 37 of 64, and second of 5, 37; "Rank" of a
+ * send is the peer's place in the group, "Src Rank" the peer itself. */
+static const char with_groups[] =
+    "{'distributedInfo': {'rank': 37, 'world_size': 64, 'pg_config': ["
+    " {'pg_name': '0', 'pg_desc': 'default_pg', 'pg_size': 64, 'ranks': []},"
+    " {'pg_name': '2', 'pg_desc': 'mesh_dp', 'pg_size': 4, 'ranks': [5, 7, 37, 38]},"
+    " {'pg_name': '3', 'pg_desc': 'undefined', 'pg_size': 2, 'ranks': [5, 37]}]},"
+    " 'traceEvents': [\n"
+    " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95, 'ts': 10,"
+    " 'dur': 5, 'args': {'Collective name': '_allgather_base', 'dtype': 'BFloat16',"
+    " 'In msg nelems': 100, 'Out msg nelems': 6400, 'Group size': 64, 'Process Group Name': '0',"
+    " 'Process Group Description': 'default_pg', 'Process Group Ranks': '[0, 1, 2, ..., 63]',"
+    " 'Rank': 37}},\n"
+    " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95, 'ts': 20,"
+    " 'dur': 5, 'args': {'Collective name': 'allreduce', 'dtype': 'Float', 'In msg nelems': 100,"
+    " 'Out msg nelems': 100, 'Group size': 4, 'Process Group Name': '2',"
+    " 'Process Group Ranks': '[5, 7, ..., 38]', 'Rank': 2}},\n"
+    " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95, 'ts': 30,"
+    " 'dur': 5, 'args': {'Collective name': 'send', 'dtype': 'Float', 'In msg nelems': 7,"
+    " 'Out msg nelems': 7, 'Group size': 2, 'Process Group Name': '3', 'Rank': 0}},\n"
+    " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95, 'ts': 40,"
+    " 'dur': 5, 'args': {'Collective name': 'recv', 'dtype': 'Float', 'In msg nelems': 7,"
+    " 'Out msg nelems': 7, 'Group size': 2, 'Process Group Name': '3', 'Rank': 0,"
+    " 'Src Rank': 5}},\n"
+    " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95, 'ts': 50,"
+    " 'dur': 5, 'args': {'Collective name': 'recv', 'dtype': 'Float', 'In msg nelems': 7,"
+    " 'Out msg nelems': 7, 'Group size': 2, 'Process Group Name': '3', 'Rank': 0,"
+    " 'Src Rank': 6}}\n ]}";
+
+static void process_groups_are_read(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_quoted(with_groups);
+    char *const *strings = item.trace.strings;
+    const dl_activity *all = find(&item, DL_ACTIVITY_COMM, 0);
+    assert_string_equal(strings[all->name], "default_pg");
+    assert_string_equal(strings[all->detail], "[0, 1, 2, ..., 63]");
+    assert_int_equal(all->peer, 37);
+    assert_int_equal(all->count, 64);
+    const dl_activity *data = find(&item, DL_ACTIVITY_COMM, 1);
+    assert_string_equal(strings[data->name], "mesh_dp");
+    assert_string_equal(strings[data->detail], "[5, 7, 37, 38]");
+    assert_int_equal(data->peer, 2);
+    const dl_activity *pair = find(&item, DL_ACTIVITY_COMM, 2);
+    assert_string_equal(strings[pair->name], "3");
+    assert_int_equal(pair->peer, 1);
+    assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 2)->peer, 0);
+    assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 3)->peer, 0);
+    assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 3)->object, pair->object);
+    assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 4)->peer, DL_RANK_UNKNOWN);
+    assert_int_equal(count(&item, DL_ACTIVITY_COMM), 3);
+    free_item(&item);
+}
+
+/* Without "distributedInfo" the rank is that of the process's place in a collective's group, but
+ * not the root of a broadcast. */
+static void the_rank_follows_from_a_group(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_quoted(
+        "{'traceEvents': ["
+        " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95,"
+        " 'ts': 10, 'dur': 5, 'args': {'Collective name': 'broadcast', 'dtype': 'Float',"
+        " 'In msg nelems': 1, 'Out msg nelems': 1, 'Group size': 2, 'Process Group Name': '4',"
+        " 'Process Group Ranks': '[8, 12]', 'Rank': 0}},\n"
+        " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95,"
+        " 'ts': 20, 'dur': 5, 'args': {'Collective name': 'allreduce', 'dtype': 'Float',"
+        " 'In msg nelems': 1, 'Out msg nelems': 1, 'Group size': 2, 'Process Group Name': '4',"
+        " 'Process Group Ranks': '[8, 12]', 'Rank': 1}}]}");
+    assert_string_equal(dl_trace_meta(&item.trace, "rank"), "12");
+    free_item(&item);
+}
+
+/* gloo's ranges do not name their group: in a job of several, the number of ranks is unknown. */
+static void ranges_of_several_groups_have_no_ranks(void **state)
+{
+    (void)state;
+    dl_read_trace item = read_quoted(
+        "{'distributedInfo': {'rank': 1, 'world_size': 4, 'pg_config': ["
+        " {'pg_name': '2', 'pg_desc': 'mesh_tp', 'pg_size': 2, 'ranks': [0, 1]}]},"
+        " 'traceEvents': ["
+        " {'ph': 'X', 'cat': 'user_annotation', 'name': 'gloo:all_reduce', 'pid': 9, 'tid': 9,"
+        " 'ts': 10, 'dur': 9, 'args': {'Input Dims': [[8]], 'Input type': ['float']}}]}");
+    assert_int_equal(find(&item, DL_ACTIVITY_COLLECTIVE, 0)->bytes, 32);
+    assert_int_equal(count(&item, DL_ACTIVITY_COMM), 0);
+    assert_true(has_note(&item, "do not name their process group"));
+    free_item(&item);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(process_groups_are_read),
+        cmocka_unit_test(the_rank_follows_from_a_group),
+        cmocka_unit_test(ranges_of_several_groups_have_no_ranks),
         cmocka_unit_test(generation_0_is_read),
         cmocka_unit_test(gradients_have_bytes),
         cmocka_unit_test(generations_0b_and_1_are_read),

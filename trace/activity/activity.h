@@ -27,10 +27,12 @@
  *                                             object = identity of the operator, if known
  *   MARK        text            domain        thread; duration 0
  *   COLLECTIVE  "AllReduce"...  - or          thread, bytes (of one rank), object = communicator,
- *                               "integers"    peer = root or peer rank: the host's call. detail:
- *                                             all its numbers are integers of 32 or 64 bits
- *   COMM        -               -             object = communicator, peer = own rank, count =
- *                                             ranks; duration 0
+ *                               "integers"    peer = root or peer rank in it (DL_RANK_UNKNOWN:
+ *                                             unknown): the host's call. detail: all its numbers
+ *                                             are integers of 32 or 64 bits
+ *   COMM        name or text    its ranks     object = communicator, peer = own rank in it
+ *                                             (DL_RANK_UNKNOWN: unknown), count = ranks;
+ *                                             duration 0
  *   OVERHEAD    kind            -             thread: time taken by the profiler
  *   CLOCK       -               -             start_ns = realtime, object = CLOCK_MONOTONIC and
  *                                             bytes = CLOCK_MONOTONIC_RAW at the same moment
@@ -46,6 +48,7 @@
 #include <stdint.h>
 
 #define DL_COLLECTIVE_OF_INTEGERS "integers"
+#define DL_RANK_UNKNOWN UINT32_MAX
 
 typedef enum dl_activity_kind {
     DL_ACTIVITY_KERNEL = 1,

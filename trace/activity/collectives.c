@@ -59,6 +59,7 @@ static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activi
     k->name = same ? name : "group";
     k->ranks = same ? ranks : 0;
     k->integers = (k->calls == 0 || k->integers) && dl_collective_of_integers(call, m->strings);
+    k->object = k->calls == 0 || k->object == call->object ? call->object : 0;
     k->bytes += call->bytes;
     k->calls++;
 }

@@ -31,6 +31,7 @@ typedef struct dl_collective_kernel {
                        * from the trace or constant */
     const char *algorithm; /* assigned by a user-defined rule (kernel_class.h), or "" */
     uint64_t bytes;        /* bytes of one rank as NCCL counts them; 0: unknown */
+    uint64_t object;       /* communicator; 0: unknown, or calls of several */
     int64_t start_ns, duration_ns;
 } dl_collective_kernel;
 

@@ -144,7 +144,7 @@ static void describe_host(dl_activity_label *label, const dl_activity *activity,
         label->category = "collective_comm";
         add_number(label, "bytes", (double)activity->bytes);
         add_object(label, "communicator", activity->object);
-        add_number(label, "peer", activity->peer);
+        if (activity->peer != DL_RANK_UNKNOWN) add_number(label, "peer", activity->peer);
         break;
     case DL_ACTIVITY_OVERHEAD: label->category = "overhead"; break;
     default:

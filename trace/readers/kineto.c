@@ -53,11 +53,34 @@ static void add_device(void *context, dl_json_text key, dl_json_text value)
     dl_trace_builder_meta(&d.kineto->builder, name, "%s", d.kineto->builder.trace.strings[d.name]);
 }
 
+/* Takes a member of a process group's configuration. Its ranks are a list, which is empty if the
+ * group has all ranks. */
+static void group_member(void *context, dl_json_text key, dl_json_text value)
+{
+    dl_kineto *kineto = context;
+    dl_kineto_group *group = &kineto->groups[kineto->group_count - 1];
+    if (is_key(key, "pg_name")) group->name = dl_kineto_text(kineto, value);
+    if (is_key(key, "pg_desc")) group->description = dl_kineto_text(kineto, value);
+    if (is_key(key, "pg_size") || is_key(key, "group_size"))
+        group->ranks = (uint32_t)dl_json_count(value);
+    if (is_key(key, "ranks") && value.bytes > 2 && value.at[0] == '[')
+        group->members = dl_trace_builder_intern(&kineto->builder, value.at, value.bytes);
+}
+
+static void add_group(void *context, dl_json_text key, dl_json_text value)
+{
+    dl_kineto *kineto = context;
+    (void)key;
+    DL_APPEND(kineto->groups, kineto->group_count, "process groups") = (dl_kineto_group){0};
+    visit(value, group_member, kineto);
+}
+
 static void distributed_member(void *context, dl_json_text key, dl_json_text value)
 {
     dl_kineto *kineto = context;
     if (is_key(key, "rank")) dl_json_int(value, &kineto->rank);
     if (is_key(key, "world_size")) dl_json_int(value, &kineto->ranks);
+    if (is_key(key, "pg_config")) visit(value, add_group, kineto);
     if (is_key(key, "nccl_version") || is_key(key, "backend")) {
         dl_trace_builder_meta(&kineto->builder,
                               is_key(key, "backend") ? "distributed_backend" : "nccl_version", "%s",
@@ -133,9 +156,12 @@ static const char *const event_keys[KEY_END] = {
     [KEY_IN_ELEMENTS] = "args/In msg nelems",
     [KEY_OUT_ELEMENTS] = "args/Out msg nelems",
     [KEY_GROUP] = "args/Process Group Name",
+    [KEY_GROUP_TEXT] = "args/Process Group Description",
     [KEY_GROUP_SIZE] = "args/Group size",
     [KEY_GROUP_RANKS] = "args/Process Group Ranks",
     [KEY_RANK] = "args/Rank",
+    [KEY_FROM_RANK] = "args/Src Rank",
+    [KEY_TO_RANK] = "args/Dst Rank",
     [KEY_INPUT_DIMS] = "args/Input Dims",
     [KEY_INPUT_DIMS_LOWER] = "args/Input dims",
     [KEY_INPUT_TYPE] = "args/Input type",
@@ -445,6 +471,7 @@ static void kineto_free(dl_kineto *kineto)
     free(kineto->collective_of);
     free(kineto->collective_known);
     free(kineto->calls);
+    free(kineto->groups);
     free(kineto->waits);
     free(kineto->copies);
     free(kineto->other_category);

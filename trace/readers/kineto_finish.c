@@ -10,6 +10,7 @@
 #include "common/names.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
+#include "trace/activity/groups.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/phases.h"
 #include "trace/readers/json_events.h"
@@ -44,7 +45,7 @@ typedef struct inputs {
 
 /* A process group; its index gives the identity of its COMM. */
 typedef struct group {
-    uint32_t name, ranks_text, ranks;
+    uint32_t name, ranks_text, ranks; /* as in its calls */
 } group;
 
 static dl_kineto_call *keep(dl_kineto *kineto, dl_kineto_told told, const char *collective,
@@ -59,6 +60,8 @@ static dl_kineto_call *keep(dl_kineto *kineto, dl_kineto_told told, const char *
     dl_kineto_call *call = &kineto->calls[kineto->call_count++];
     *call = (dl_kineto_call){.told = told,
                              .collective = collective,
+                             .peer = -1,
+                             .peer_place = -1,
                              .thread = activity->thread,
                              .correlation = activity->correlation,
                              .start_ns = activity->start_ns,
@@ -73,14 +76,47 @@ static uint64_t times(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? 0 : product;
 }
 
+static const char *const with_peer[] = {"Send", "Recv", NULL};
+
+static bool is_any(const char *collective, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (strcmp(collective, *names) == 0) return true;
+    return false;
+}
+
+/* Takes the process's rank, unless it is known: "Rank" is its place in the group, or in collectives
+ * with a root or a peer the place of that one (ProcessGroupNCCL.cpp). */
+static void take_rank(dl_kineto *kineto, const dl_json_text *values, const dl_kineto_call *call)
+{
+    static const char *const symmetric[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
+                                            NULL};
+    int64_t place = -1;
+    if (kineto->rank >= 0 || !is_any(call->collective, symmetric) ||
+        !dl_json_int(values[KEY_RANK], &place))
+        return;
+    kineto->rank = place;
+    if (call->group_ranks != 0)
+        kineto->rank =
+            dl_group_rank(kineto->builder.trace.strings[call->group_ranks], call->ranks, place);
+}
+
+/* Takes the peer of a Send or Recv: its rank or, from older versions of PyTorch, its place in the
+ * group as "Rank". */
+static void take_peer(const dl_json_text *values, dl_kineto_call *call)
+{
+    if (!is_any(call->collective, with_peer)) return;
+    if (!dl_json_int(values[KEY_TO_RANK], &call->peer) &&
+        !dl_json_int(values[KEY_FROM_RANK], &call->peer))
+        dl_json_int(values[KEY_RANK], &call->peer_place);
+}
+
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity)
 {
     const dl_trace *trace = &kineto->builder.trace;
     uint32_t name = dl_kineto_text(kineto, values[KEY_COLLECTIVE]);
     const char *collective = dl_comm_of_name(trace->strings[name]);
-    int64_t rank = -1;
-    if (dl_json_int(values[KEY_RANK], &rank) && kineto->rank < 0) kineto->rank = rank;
     if (collective == NULL) return; /* no collective, e.g. "wait" */
     bool of_kernel = activity->kind == DL_ACTIVITY_KERNEL;
     dl_kineto_call *call =
@@ -92,7 +128,10 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
     call->integers = dl_comm_type_counts(trace->strings[type]);
     call->ranks = (uint32_t)dl_json_count(values[KEY_GROUP_SIZE]);
     call->group = dl_kineto_text(kineto, values[KEY_GROUP]);
+    call->group_text = dl_kineto_text(kineto, values[KEY_GROUP_TEXT]);
     call->group_ranks = dl_kineto_text(kineto, values[KEY_GROUP_RANKS]);
+    take_rank(kineto, values, call);
+    take_peer(values, call);
 }
 
 static void add_dim(void *context, dl_json_text key, dl_json_text value)
@@ -174,30 +213,35 @@ void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_acti
     call->in_bytes = input_bytes(kineto, values, 0, &call->integers);
 }
 
-/* Returns the index of `rank` in "[0, 2, 4]", or -1. */
-static int64_t place_in(const char *ranks, int64_t rank)
+/* Completes a call's group from the configuration of that name. */
+static void complete_group(const dl_kineto *kineto, dl_kineto_call *call)
 {
-    int64_t place = 0;
-    for (const char *at = ranks; *at != '\0';) {
-        char *end = NULL;
-        long long value = strtoll(at, &end, 10);
-        if (end == at) {
-            at++;
-            continue;
-        }
-        if (value == rank) return place;
-        place++;
-        at = end;
-    }
-    return -1;
+    const dl_kineto_group *of = NULL;
+    for (size_t i = 0; i < kineto->group_count && call->group != 0; i++)
+        if (kineto->groups[i].name == call->group) of = &kineto->groups[i];
+    if (of == NULL) return;
+    const char *listed = kineto->builder.trace.strings[call->group_ranks];
+    if (of->members != 0 && (call->group_ranks == 0 || strstr(listed, "...") != NULL))
+        call->group_ranks = of->members;
+    if (call->group_text == 0) call->group_text = of->description;
+    if (call->ranks == 0) call->ranks = of->ranks;
+}
+
+/* Returns the place of the process in the call's group, or -1. In a group whose list of ranks is
+ * not given, the process is taken to have its global rank; so it is in a group of all ranks. */
+static int64_t place_in(const dl_kineto *kineto, const dl_kineto_call *call)
+{
+    if (call->group_ranks == 0 || kineto->rank < 0) return kineto->rank;
+    const char *listed = kineto->builder.trace.strings[call->group_ranks];
+    const int64_t place = dl_group_place(listed, call->ranks, kineto->rank);
+    return place < 0 && (int64_t)call->ranks == kineto->ranks ? kineto->rank : place;
 }
 
 /* Returns the identity (>= 1) of the call's process group. The group's first call appends its COMM,
- * unless the number of its ranks or the process's rank in it is unknown. In a group whose list of
- * ranks is not given, the process is taken to have its global rank. */
-static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
-                           const dl_kineto_call *call)
+ * unless the number of its ranks is unknown. */
+static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count, dl_kineto_call *call)
 {
+    complete_group(kineto, call);
     for (size_t i = 0; i < *count; i++) {
         const group *g = &(*groups)[i];
         if (g->name == call->group && g->ranks_text == call->group_ranks && g->ranks == call->ranks)
@@ -205,18 +249,31 @@ static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
     }
     DL_APPEND(*groups, *count, "process groups") =
         (group){call->group, call->group_ranks, call->ranks};
-    int64_t place = kineto->rank;
-    if (call->group_ranks != 0 && place >= 0)
-        place = place_in(kineto->builder.trace.strings[call->group_ranks], place);
-    if (place >= 0 && call->ranks > 0) {
-        const dl_activity made = {.kind = DL_ACTIVITY_COMM,
-                                  .object = *count,
-                                  .peer = (uint32_t)place,
-                                  .count = call->ranks,
-                                  .start_ns = call->start_ns};
+    if (call->ranks > 0) {
+        const int64_t place = place_in(kineto, call);
+        const bool told = strcmp(kineto->builder.trace.strings[call->group_text], "undefined") != 0;
+        const dl_activity made = {
+            .kind = DL_ACTIVITY_COMM,
+            .name = call->group_text != 0 && told ? call->group_text : call->group,
+            .detail = call->group_ranks,
+            .object = *count,
+            .peer = place >= 0 && place < DL_RANK_UNKNOWN ? (uint32_t)place : DL_RANK_UNKNOWN,
+            .count = call->ranks,
+            .start_ns = call->start_ns};
         dl_trace_builder_append(&kineto->builder, &made);
     }
     return *count;
+}
+
+/* Returns the peer of a Send or Recv as its place in the group; 0 for other collectives. */
+static uint32_t peer_of(const dl_kineto *kineto, const dl_kineto_call *call)
+{
+    int64_t place = call->peer_place;
+    if (!is_any(call->collective, with_peer)) return 0;
+    if (call->peer >= 0)
+        place = dl_group_place(kineto->builder.trace.strings[call->group_ranks], call->ranks,
+                               call->peer);
+    return place >= 0 && place < DL_RANK_UNKNOWN ? (uint32_t)place : DL_RANK_UNKNOWN;
 }
 
 /* Sets the times of a call known from a kernel to those of its launch; returns false if there is no
@@ -231,14 +288,25 @@ static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
     return true;
 }
 
+/* Returns whether the job has process groups of some of its ranks. */
+static bool has_parts(const dl_kineto *kineto)
+{
+    for (size_t i = 0; i < kineto->group_count; i++) {
+        const int64_t ranks = kineto->groups[i].ranks;
+        if (ranks > 1 && ranks != kineto->ranks) return true;
+    }
+    return false;
+}
+
 /* Keeps only the calls from the best source. Calls known from kernels get the times of their
- * launches, and are dropped without a launch. Calls without a group are taken to be of all
- * ranks. */
+ * launches, and are dropped without a launch. Calls without a group are taken to be of all ranks,
+ * unless the job has groups of some of them: gloo's ranges do not name their group. */
 static void choose(dl_kineto *kineto)
 {
     dl_kineto_told best = TOLD_BY_PARAMETERS;
     dl_launches launches = {0};
-    size_t kept = 0;
+    size_t kept = 0, unclear = 0;
+    const bool parts = has_parts(kineto);
     while (best + 1 < TOLD_END && kineto->told[best] == 0)
         best++;
     dl_launches_init(&launches, kineto->builder.trace.activities,
@@ -247,12 +315,19 @@ static void choose(dl_kineto *kineto)
         dl_kineto_call *call = &kineto->calls[i];
         if (call->told != best) continue;
         if (best == TOLD_BY_KERNEL && !find_launch(call, &launches)) continue;
-        if (call->ranks == 0 && call->group == 0 && kineto->ranks > 0)
+        if (call->ranks == 0 && call->group == 0 && kineto->ranks > 0 && !parts)
             call->ranks = (uint32_t)kineto->ranks;
+        unclear += call->ranks == 0 && call->group == 0 && parts;
         kineto->calls[kept++] = *call;
     }
     kineto->call_count = kept;
     dl_launches_free(&launches);
+    if (unclear > 0) {
+        dl_read_note(kineto->item,
+                     "%zu of %zu calls of collectives do not name their process group, and the job "
+                     "has several: their number of ranks is unknown",
+                     unclear, kept);
+    }
 }
 
 /* Appends COLLECTIVEs and COMMs of the best source; called at the end. */
@@ -263,7 +338,8 @@ static void kineto_add_collectives(dl_kineto *kineto)
     if (kineto->call_count == 0) return;
     choose(kineto);
     for (size_t i = 0; i < kineto->call_count; i++) {
-        const dl_kineto_call *call = &kineto->calls[i];
+        dl_kineto_call *call = &kineto->calls[i];
+        const uint64_t of = find_group(kineto, &groups, &group_count, call);
         const dl_activity collective = {
             .kind = DL_ACTIVITY_COLLECTIVE,
             .name = dl_trace_builder_name(&kineto->builder, call->collective),
@@ -273,7 +349,8 @@ static void kineto_add_collectives(dl_kineto *kineto)
             .thread = call->thread,
             .bytes =
                 dl_comm_rank_bytes(call->collective, call->in_bytes, call->out_bytes, call->ranks),
-            .object = find_group(kineto, &groups, &group_count, call),
+            .peer = peer_of(kineto, call),
+            .object = of,
             .start_ns = call->start_ns,
             .duration_ns = call->duration_ns,
         };

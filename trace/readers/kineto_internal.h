@@ -40,9 +40,12 @@ typedef enum dl_kineto_key {
     KEY_IN_ELEMENTS,
     KEY_OUT_ELEMENTS,
     KEY_GROUP,
+    KEY_GROUP_TEXT,
     KEY_GROUP_SIZE,
     KEY_GROUP_RANKS,
     KEY_RANK,
+    KEY_FROM_RANK,
+    KEY_TO_RANK,
     KEY_INPUT_DIMS,
     KEY_INPUT_DIMS_LOWER,
     KEY_INPUT_TYPE,
@@ -61,14 +64,23 @@ typedef enum dl_kineto_told {
 typedef struct dl_kineto_call {
     dl_kineto_told told;
     const char *collective;
-    uint64_t in_bytes, out_bytes; /* 0: unknown */
-    bool integers;                /* dl_comm_type_counts, for all inputs */
-    uint32_t ranks;               /* number of ranks; 0: unknown */
-    uint32_t group, group_ranks;  /* text ids of the process group's name and its ranks ("[0, 1]");
-                                   * 0: unknown */
+    uint64_t in_bytes, out_bytes;            /* 0: unknown */
+    bool integers;                           /* dl_comm_type_counts, for all inputs */
+    uint32_t ranks;                          /* number of ranks; 0: unknown */
+    uint32_t group, group_text, group_ranks; /* text ids of the process group's name, description
+                                              * and ranks ("[0, 1]"); 0: unknown */
+    int64_t peer, peer_place;     /* of a Send or Recv: the other rank, and its place in the
+                                   * group; -1: unknown */
     uint32_t thread, correlation; /* correlation is set for calls known from kernels */
     int64_t start_ns, duration_ns;
 } dl_kineto_call;
+
+/* A process group of the trace's head ("pg_config"): text ids of its name, description and complete
+ * list of ranks; 0: unknown. */
+typedef struct dl_kineto_group {
+    uint32_t name, description, members;
+    uint32_t ranks; /* 0: unknown */
+} dl_kineto_group;
 
 /* A wait for the event recorded by the call with correlation `record`. */
 typedef struct dl_kineto_wait {
@@ -107,7 +119,9 @@ typedef struct dl_kineto {
     size_t known_texts;
     dl_kineto_call *calls; /* [call_count] */
     size_t call_count, call_room;
-    size_t told[TOLD_END]; /* number of calls by source */
+    size_t told[TOLD_END];   /* number of calls by source */
+    dl_kineto_group *groups; /* [group_count] */
+    size_t group_count;
     dl_kineto_wait *waits; /* [wait_count] */
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
