@@ -81,6 +81,11 @@ add_test(NAME test_traced_collectives
                  $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_traced_collectives PROPERTIES LABELS unit)
+add_test(NAME test_rank_groups
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_rank_groups.sh $<TARGET_FILE:dlcal>
+                 $<TARGET_FILE:dlsim>
+         WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(test_rank_groups PROPERTIES LABELS unit)
 add_test(NAME test_traces_report COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_traces_report.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> ${CMAKE_SOURCE_DIR}
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

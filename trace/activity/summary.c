@@ -46,7 +46,7 @@ void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks)
             several = true;
         }
     }
-    const bool told = largest != NULL && !several;
+    const bool told = largest != NULL && !several && largest->peer != DL_RANK_UNKNOWN;
     *rank = dl_trace_meta_int(trace, "rank", 0, INT32_MAX, told ? (int64_t)largest->peer : -1);
     *ranks =
         dl_trace_meta_int(trace, "world_size", 1, INT32_MAX, told ? (int64_t)largest->count : 0);
@@ -234,6 +234,8 @@ static void sum_devices(dl_activity_summary *summary, const uint8_t *classes,
                               NULL);
     dl_collectives_init(&summary->collectives, trace->activities, trace->activity_count,
                         trace->strings, classes, launches);
+    summary->groups = dl_groups_find(trace->activities, trace->activity_count, trace->strings,
+                                     classes, launches, steps);
     summary->devices = dl_calloc(whole.device_count, sizeof *summary->devices, "devices");
     for (size_t d = 0; d < whole.device_count; d++) {
         dl_device_summary *device = &summary->devices[summary->device_count++];
@@ -396,6 +398,7 @@ void dl_activity_summary_free(dl_activity_summary *summary)
     free(summary->rank);
     free(summary->world_size);
     dl_collectives_free(&summary->collectives);
+    free(summary->groups.items);
     dl_activity_host_free(&summary->host_time);
     dl_cpu_training_free(&summary->cpu);
     dl_notes_free(&summary->warnings);

@@ -20,6 +20,7 @@
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/collectives.h"
 #include "trace/activity/cpu_steps.h"
+#include "trace/activity/groups.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/steps.h"
 #include "trace/distribution.h"
@@ -229,6 +230,7 @@ typedef struct dl_activity_summary {
     dl_device_summary *devices;       /* [device_count] by number */
     size_t device_count;
     dl_collectives collectives;
+    dl_groups groups; /* collectives by process group */
     dl_host_steps host_steps;
     dl_activity_host host_time;
     dl_cpu_training cpu;       /* training on cores; without steps if there is none */

@@ -217,6 +217,44 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
     dl_rows_end(&to, top);
 }
 
+/* Returns whether the device's collectives are of several process groups. */
+static bool has_groups(const dl_activity_summary *summary, uint32_t device)
+{
+    const dl_group_summary *first = NULL;
+    for (size_t i = 0; i < summary->groups.count; i++) {
+        const dl_group_summary *g = &summary->groups.items[i];
+        if (g->device != device || g->object == 0) continue;
+        if (first == NULL) first = g;
+        if (g->object != first->object) return true;
+    }
+    return false;
+}
+
+/* Adds the collectives of each process group: means per step or, without steps, of the whole
+ * trace. */
+static void put_groups(dl_rows *to, const dl_activity_summary *summary, uint32_t device)
+{
+    dl_rows_begin(to, "groups", "collectives of a step by process group; bytes of one rank");
+    for (size_t i = 0; i < summary->groups.count; i++) {
+        const dl_group_summary *g = &summary->groups.items[i];
+        if (g->device != device) continue;
+        const double steps = g->per_step > 0 ? (double)g->count / g->per_step : 1;
+        char *members = dl_group_members(g->members, g->ranks);
+        char *shown = label_of(members, 14), *group = label_of(g->group, 18);
+        dl_rows_add(to,
+                    "collective=%-s group|=%s |group=%-s ranks=%.0f members|=%s |of ranks=%-s "
+                    "per_step|a step=%.3g bytes=%gB time_ns|time=%gns "
+                    "exposed_ns|exposed=%gns",
+                    g->name[0] != '\0' ? g->name : "unknown", g->group, group, known(g->ranks),
+                    members, shown, g->per_step > 0 ? g->per_step : (double)g->count,
+                    known(g->bytes / steps), g->total_ns / steps, g->exposed_ns / steps);
+        free(group);
+        free(shown);
+        free(members);
+    }
+    dl_rows_end(to, 0);
+}
+
 static void put_host_list(dl_rows *to, const dl_host_list *list, const char *key, const char *title,
                           size_t top)
 {
@@ -341,6 +379,8 @@ void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, F
         }
         put_transfers(&(dl_rows){.out = out}, device);
         print_collectives(device, top, out);
+        if (has_groups(summary, device->time.device))
+            put_groups(&(dl_rows){.out = out}, summary, device->time.device);
     }
     print_cpu(summary, top, out);
     print_host(&summary->host_time, top, out);
@@ -483,6 +523,7 @@ static void write_devices(const dl_activity_summary *summary, dl_json *to)
         write_kernels(to, device);
         put_transfers(&(dl_rows){.json = to}, device);
         write_collectives(to, device);
+        put_groups(&(dl_rows){.json = to}, summary, device->time.device);
         dl_json_end(to, '}');
     }
 }
