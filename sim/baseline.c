@@ -291,7 +291,8 @@ static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs
     const double all = dl_costs_step_ns(costs, batch, NULL) / batch;
     const double update = dl_costs_step_ns(costs, batch, "update") / batch;
     const double by_batch = dl_costs_step_ns(costs, base_batch, NULL) / base_batch - all;
-    const double by_update = serves ? update : update * (1 - 1 / sharers);
+    const double by_update =
+        serves ? update : update * (1 - 1 / dl_costs_update_parts(costs, batch, sharers));
     if (by_update <= 0 && by_batch <= 0)
         return dl_run_varies(scenario, costs)
                    ? "steps vary, and one worker's were slow by chance"

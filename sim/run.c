@@ -416,7 +416,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
             workload,
             &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
     }
-    if (dl_run_divides_state(scenario, point)) workload->update_ns /= point->workers;
+    if (dl_run_divides_state(scenario, point))
+        workload->update_ns /= dl_costs_update_parts(costs, batch, point->workers);
     if (dl_run_is_of_processes(scenario)) {
         workload->barrier_ns = workload->lock_ns = workload->wakeup_ns = 0;
         workload->memory_bytes_per_ns = INFINITY;
@@ -434,7 +435,8 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
     dl_workload workload;
     init_workload(&workload, config, costs, own);
     /* A worker updates only its shard of the parameters. */
-    workload.update_ns /= dl_scenario_exchange(config->scenario, config->point).sharers;
+    workload.update_ns /= dl_costs_update_parts(
+        costs, (double)own->samples, dl_scenario_exchange(config->scenario, config->point).sharers);
     return (dl_gpu_step){
         .compute_ns = workload.compute_ns,
         .backward_ns = workload.backward_ns,

@@ -92,6 +92,16 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     free(y);
 }
 
+/* Sets the share of an update's fixed time in starts of kernels, from all traces. */
+static void set_starts(dl_op_cost *op, const dl_step_costs *steps, size_t count)
+{
+    double starts = 0;
+    for (size_t i = 0; i < count; i++)
+        starts += op_of(&steps[i], op->name).starts_ns / (double)count;
+    if (!dl_ends_with(op->name, ".update") || starts <= 0 || op->fixed_ns.value <= 0) return;
+    op->starts_frac = value_of(fmin(1, starts / op->fixed_ns.value), 0, 0, DL_ORIGIN_ASSUMED);
+}
+
 /* Adds the operations of all traces, in order of first occurrence. */
 static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
@@ -113,6 +123,7 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
         } else {
             fit_op(&costs->ops[i], steps, count);
         }
+        set_starts(&costs->ops[i], steps, count);
     }
 }
 

@@ -315,6 +315,22 @@ double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
     return step_ns(costs, NULL, batch, phase);
 }
 
+double dl_costs_update_parts(const dl_costs *costs, double batch, double sharers)
+{
+    double starts_ns = 0;
+    for (size_t i = 0; i < costs->op_count; i++) {
+        const dl_op_cost *op = &costs->ops[i];
+        if (dl_costs_is_phase(op->name, "update") && op->starts_frac.known)
+            starts_ns += fmax(0, op->fixed_ns.value) * op->starts_frac.value;
+    }
+    const double all_ns =
+        starts_ns > 0 ? dl_costs_step_ns(costs, batch, "update") / dl_costs_linearity(costs, batch)
+                      : 0;
+    if (!(all_ns > 0)) return sharers;
+    const double frac = fmin(1, starts_ns / all_ns);
+    return sharers / (1 + frac * (sharers - 1));
+}
+
 double dl_costs_model_step_ns(const dl_costs *costs, int model, double batch, const char *phase)
 {
     if (costs->model_count == 0) return step_ns(costs, NULL, batch, phase);

@@ -26,6 +26,7 @@ typedef struct dl_op_cost {
     char *name; /* "conv1.forward", "input", "dispatch" */
     dl_value fixed_ns;
     dl_value per_sample_ns;
+    dl_value starts_frac; /* share of fixed_ns in starts of kernels; unknown: 0 */
     /* Work per sample, for sim/scenario/scaling.h; optional. */
     dl_value flop_per_sample, bytes_per_sample;
 } dl_op_cost;
@@ -427,6 +428,11 @@ double dl_costs_linearity(const dl_costs *costs, double batch);
  * ending in ".phase", times the linearity at `batch`. Unknown numbers count as zero: check
  * dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
+
+/* Returns the number that divides the time of an update if each of `sharers` ranks updates its part
+ * of the parameters: `sharers` for the bytes, but 1 for the starts of kernels, which every rank
+ * launches (starts_frac). */
+double dl_costs_update_parts(const dl_costs *costs, double batch, double sharers);
 
 /* Step time, in ns, on a GPU of the machine's model with this index. */
 double dl_costs_model_step_ns(const dl_costs *costs, int model, double batch, const char *phase);

@@ -112,6 +112,9 @@ static const dl_key rows[] = {
          .fallback = "no"},
     OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "time of the operation for any batch"),
     OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "additional time per sample"),
+    OP("starts_frac", SHARE, 0, starts_frac,
+        "share of fixed_ns in starts, ends and gaps of kernels: of an update, what each rank "
+        "takes even if it updates only its part of the parameters"),
     OP("flop_per_sample", FLOPS, 0, flop_per_sample,
         "floating-point operations per sample, to scale to another GPU"),
     OP("bytes_per_sample", SIZES, 0, bytes_per_sample,

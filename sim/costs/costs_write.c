@@ -222,6 +222,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         fprintf(out, "\n[op %s]\n", costs->ops[i].name);
         write_line(out, "fixed_ns", &costs->ops[i].fixed_ns);
         write_line(out, "per_sample_ns", &costs->ops[i].per_sample_ns);
+        write_line(out, "starts_frac", &costs->ops[i].starts_frac);
         write_line(out, "flop_per_sample", &costs->ops[i].flop_per_sample);
         write_line(out, "bytes_per_sample", &costs->ops[i].bytes_per_sample);
     }

@@ -251,7 +251,7 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
 }
 
 /* Sets the work of a whole model, as for a worker of one GPU, or of its recorded step. Each shard
- * does a part of the update. */
+ * does a part of the update (dl_costs_update_parts). */
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
     const dl_workload *w = &island->workload;
@@ -280,7 +280,8 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
 {
     const dl_scenario *scenario = run->scenario;
     const dl_split split = dl_point_split(run->point);
-    const int sharers = plan_of_state(scenario->gpu, &split, run->point->workers).sharers;
+    const double parts = dl_costs_update_parts(
+        costs, split.samples, plan_of_state(scenario->gpu, &split, run->point->workers).sharers);
     const double factor = exp(run->compute_log); /* slow_by_model reverts part of this factor */
     dl_status status = DL_OK;
     island->within = dl_exchange_plan_among(scenario->gpu, true, split.shards);
@@ -294,7 +295,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     double all = 0;
     for (int s = 0; s < split.stages && status == DL_OK; s++) {
         dl_stage *stage = &island->stages[s];
-        stage->update_ns *= factor / sharers;
+        stage->update_ns *= factor / parts;
         all += stage->parameter_bytes;
     }
     if (split.stages == 1) island->pieces[0] = island->stages[0];

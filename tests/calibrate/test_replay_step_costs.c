@@ -250,6 +250,9 @@ static void batch_sizes_make_lines(void **state)
         notes.lines[notes.count - 3],
         "15.0 us of the forward and backward pass are assumed not to depend on it (5 us of");
     assert_float_equal(costs.ops[2].fixed_ns.value, UPDATE_NS, 500);
+    /* Its one kernel's start and end, 5 us, are not those of bytes. */
+    assert_float_equal(costs.ops[2].starts_frac.value, 5000. / UPDATE_NS, 0.02);
+    assert_false(costs.ops[0].starts_frac.known);
     dl_costs_free(&costs);
     dl_notes_free(&notes);
     dl_step_costs_free(&steps[0]);

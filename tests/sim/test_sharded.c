@@ -10,14 +10,17 @@
 #define UPDATE_NS 100e3
 #define BUCKETS_MAX 64
 
+/* Further lines of the update's section. */
+static const char *of_update = "";
+
 static dl_run_result run(double parameters, double bucket, const char *sharded, int workers,
                          const char *more)
 {
     char text[1024], path[64];
     snprintf(text, sizeof text,
              "[costs]\nschema = 1\nparameter_bytes = %.0f\n" FIXTURE_PASSES FIXTURE_UPDATE
-             "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
-             parameters);
+             "%s[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH,
+             parameters, of_update);
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
     dl_costs costs = fixture_costs(text);
@@ -71,6 +74,28 @@ static void optimizers_gather_after_the_update(void **state)
             assert_near(step_ns(all, bucket, "gradients", "overlap = yes\n"), beside_ns + rest_ns,
                         1e-4);
         }
+    }
+}
+
+/* Of an update with 40 % in starts of kernels, each of two GPUs takes these and half of the rest: 20
+ * % of the update more than with none, whatever is sharded, also by a layout. Without sharding it
+ * takes all in any case. */
+static void starts_of_an_update_are_not_divided(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sharded, *more;
+        double more_ns;
+    } cases[] = {{"optimizer", "", 0.2 * UPDATE_NS},
+                 {"parameters", "", 0.2 * UPDATE_NS},
+                 {"none", "", 0},
+                 {"none", "[machine]\nlayout = fsdp=2\n", 0.2 * UPDATE_NS}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double before_ns = step_ns(4e6, 4e6, cases[i].sharded, cases[i].more);
+        of_update = "starts_frac = 0.4\n";
+        const double ns = step_ns(4e6, 4e6, cases[i].sharded, cases[i].more);
+        of_update = "";
+        assert_near(ns - before_ns, cases[i].more_ns, 1e-9);
     }
 }
 
@@ -323,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_gather_after_the_update),
+        cmocka_unit_test(starts_of_an_update_are_not_divided),
         cmocka_unit_test(an_exchange_of_parts_may_lag),
         cmocka_unit_test(parameters_are_gathered_for_both_passes),
         cmocka_unit_test(micro_batches_exchange_each),
