@@ -30,9 +30,9 @@ static bool set_micro_batches(const dl_variant *variant, dl_point *point)
     const bool staged = point->stages > 1;
     const int64_t least =
         staged ? point->micro_batches : (int64_t)point->option[DL_SYNC_ACCUMULATE];
-    const int64_t shards = point->shards > 1 ? point->shards : 1;
-    for (int64_t k = least; k * shards <= point->batch && k <= DL_MICRO_BATCHES_MAX; k += least) {
-        if (point->batch % (k * shards) != 0) continue;
+    const int64_t batches = dl_point_batches(point);
+    for (int64_t k = least; k * batches <= point->batch && k <= DL_MICRO_BATCHES_MAX; k += least) {
+        if (point->batch % (k * batches) != 0) continue;
         if (staged) point->micro_batches = (int)k;
         if (!staged) point->option[DL_SYNC_ACCUMULATE] = (double)k;
         if (fits(variant, point)) return true;
@@ -56,7 +56,7 @@ static dl_point one_worker(const dl_variant *variant, const dl_point *point, int
 
 static bool divides_layers(const dl_costs *costs)
 {
-    return costs->tensor_ranks > 1 || costs->context_ranks > 1;
+    return costs->tensor_ranks > 1 || costs->context_ranks > 1 || costs->expert_ranks > 1;
 }
 
 typedef enum choice { OF_ANOTHER, OF_COMPUTING, OF_EXCHANGE } choice;
@@ -91,8 +91,7 @@ static bool differ_in(const dl_study *study, size_t v, size_t w, choice first, c
 static void keep_micro_batch(const dl_scenario *scenario, dl_point *one)
 {
     if (scenario->pipeline == NULL || scenario->pipeline->micro_batch == 0) return;
-    const int64_t shards = one->shards > 1 ? one->shards : 1;
-    const int64_t count = one->batch / shards / scenario->pipeline->micro_batch;
+    const int64_t count = one->batch / dl_point_batches(one) / scenario->pipeline->micro_batch;
     if (count < 1 || count > DL_MICRO_BATCHES_MAX) return;
     if (one->stages > 1) one->micro_batches = (int)count;
     if (one->stages <= 1) one->option[DL_SYNC_ACCUMULATE] = (double)count;
@@ -111,6 +110,7 @@ static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t 
     one.chunks = point->chunks;
     one.tensor = point->tensor;
     one.context = point->context;
+    one.experts = point->experts;
     one.axes = point->axes;
     keep_micro_batch(&variant->scenario, &one);
     return one;
@@ -159,7 +159,8 @@ static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
 static bool same_layout(const dl_point *a, const dl_point *b)
 {
     return a->workers == b->workers && a->stages == b->stages && a->shards == b->shards &&
-           a->tensor == b->tensor && a->context == b->context && a->chunks == b->chunks;
+           a->tensor == b->tensor && a->context == b->context && a->experts == b->experts &&
+           a->chunks == b->chunks;
 }
 
 /* Replaces *best and *best_ns by the candidate's if the candidate fits and its compute time is
@@ -262,6 +263,7 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *s
     text[0] = '\0';
     add_axis(layout, sizeof layout, "tp", baseline->tensor);
     add_axis(layout, sizeof layout, "cp", baseline->context);
+    add_axis(layout, sizeof layout, "ep", baseline->experts);
     add_axis(layout, sizeof layout, "pp", baseline->stages);
     add_axis(layout, sizeof layout, "fsdp", baseline->shards);
     if (baseline->workers > 1) {

@@ -217,7 +217,8 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
                    int shards, int64_t samples)
 {
     const int old = at_least_one(point->stages) * at_least_one(point->shards);
-    const int64_t of_rank = replica_batch(scenario, point, stages * shards / old) / shards;
+    const int batches = shards * at_least_one(point->experts);
+    const int64_t of_rank = replica_batch(scenario, point, stages * shards / old) / batches;
     const dl_split split = dl_point_split(point);
     const int64_t count = samples > 0 ? of_rank / samples : split.micro_batches;
     *d = (divided){.scenario = *scenario, .point = *point};
@@ -236,7 +237,7 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     d->point.shards = shards;
     d->point.micro_batches = (int)count;
     d->point.option[DL_SYNC_ACCUMULATE] = stages > 1 ? 1 : (double)count;
-    d->point.batch = of_rank / count * count * shards;
+    d->point.batch = of_rank / count * count * batches;
     return true;
 }
 
@@ -251,6 +252,7 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
         int count;
     } axes[] = {{"tp", point->tensor},
                 {"cp", point->context},
+                {"ep", point->experts},
                 {"pp", point->stages},
                 {"fsdp", point->shards}};
     char *layout = NULL;
@@ -283,7 +285,7 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
 {
     const int stages = at_least_one(point->stages), shards = at_least_one(point->shards);
     const int gpus = dl_gpu_options_count(scenario->gpu) / at_least_one(point->tensor) /
-                     at_least_one(point->context);
+                     at_least_one(point->context) / at_least_one(point->experts);
     const int given = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
     const int layers = costs->layer_count < DL_STAGES_MAX ? (int)costs->layer_count : DL_STAGES_MAX;
     const int deepest = staged ? layers : stages;

@@ -186,8 +186,7 @@ double dl_point_micro_batch(const dl_point *point)
 {
     const double parts =
         point->stages > 1 ? point->micro_batches : point->option[DL_SYNC_ACCUMULATE];
-    const int shards = point->shards > 1 ? point->shards : 1;
-    return (double)point->batch / point->workers / shards / parts;
+    return (double)point->batch / point->workers / dl_point_batches(point) / parts;
 }
 
 double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)

@@ -53,6 +53,11 @@ typedef struct dl_layer_cost {
      * unknown: none. */
     dl_value context_bytes_per_sample, context_forward_ns_per_sample;
     dl_value context_backward_ns_per_sample, context_forward_again;
+    /* Experts: bytes of the parameters of the GPU's own ones, a subset of parameter_bytes; bytes
+     * that it sends to and receives from the expert_ranks GPUs, itself included, in an all-to-all;
+     * number of these per pass; unknown: none. */
+    dl_value expert_parameter_bytes, expert_bytes_per_sample;
+    dl_value expert_exchanges_forward, expert_exchanges_backward;
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64
@@ -194,6 +199,8 @@ typedef struct dl_costs {
                             * 2: not divided */
     int64_t context_ranks; /* GPUs that divide each sequence (context parallelism); costs are per
                             * GPU; < 2: not divided */
+    int64_t expert_ranks;  /* GPUs that divide the experts (expert parallelism); costs are per GPU;
+                            * < 2: not divided */
     int64_t accumulate;    /* micro-batches per step of the program; costs are per micro-batch; < 2:
                             * no accumulation */
     bool overlap;          /* the measured program exchanges during its backward pass */

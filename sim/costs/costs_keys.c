@@ -91,6 +91,9 @@ static const dl_key rows[] = {
     HEAD("context_ranks", COUNTS(1024), context_ranks,
          "GPUs that divide each sequence (context parallel): times, parameters and activations "
          "are of one of them; cp in [machine] layout must be equal"),
+    HEAD("expert_ranks", COUNTS(4096), expert_ranks,
+         "GPUs that divide the experts (expert parallel): times, parameters and activations are "
+         "of one of them; ep in [machine] layout must be equal"),
     HEAD("cores", COUNTS(1024), cores, "number of cores of the machine that was measured"),
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
          "the program exchanges gradients during its backward pass. Default of [exchange] overlap"),
@@ -148,6 +151,16 @@ static const dl_key rows[] = {
         "the same in a backward pass, where gradients of keys and values are sent, too"),
     LAYER("context_forward_again", VECTORS, context_forward_again,
         "number of forward rings that a backward pass repeats when it computes attention again"),
+    LAYER("expert_parameter_bytes", SIZES, expert_parameter_bytes,
+        "with expert_ranks: size of the parameters of the GPU's own experts, a part of "
+        "parameter_bytes"),
+    LAYER("expert_bytes_per_sample", SIZES, expert_bytes_per_sample,
+        "with expert_ranks: size of the activations that the GPU distributes among them in an "
+        "all-to-all, itself included"),
+    LAYER("expert_exchanges_forward", VECTORS, expert_exchanges_forward,
+        "with expert_ranks: number of these all-to-alls in a forward pass"),
+    LAYER("expert_exchanges_backward", VECTORS, expert_exchanges_backward,
+        "with expert_ranks: number of them in a backward pass"),
     SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
         "latency of a copy by the worker's own core"),
     SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,

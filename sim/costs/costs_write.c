@@ -49,6 +49,7 @@ static void write_head(FILE *out, const dl_costs *costs)
         {"accumulate", costs->accumulate, 2},
         {"tensor_ranks", costs->tensor_ranks, 2},
         {"context_ranks", costs->context_ranks, 2},
+        {"expert_ranks", costs->expert_ranks, 2},
         {"cores", costs->cores, 1},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -242,6 +243,10 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "context_forward_ns_per_sample", &layer->context_forward_ns_per_sample);
         write_line(out, "context_backward_ns_per_sample", &layer->context_backward_ns_per_sample);
         write_line(out, "context_forward_again", &layer->context_forward_again);
+        write_line(out, "expert_parameter_bytes", &layer->expert_parameter_bytes);
+        write_line(out, "expert_bytes_per_sample", &layer->expert_bytes_per_sample);
+        write_line(out, "expert_exchanges_forward", &layer->expert_exchanges_forward);
+        write_line(out, "expert_exchanges_backward", &layer->expert_exchanges_backward);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {

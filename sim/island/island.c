@@ -15,10 +15,10 @@ static bool has_tasks(const dl_islands *is, int rank)
     return !is->config.shape.folded || dl_split_shard(dl_islands_split(is), rank) == 0;
 }
 
-/* Number of simulated ranks that join a collective of a stage. */
-static int joiners(const dl_islands *is)
+/* Number of simulated ranks that join a collective. */
+static int joiners(const dl_islands *is, const dl_island_collective *of)
 {
-    return is->config.shape.folded ? 1 : dl_islands_split(is)->shards;
+    return is->config.shape.folded ? 1 : dl_islands_shards(is, of);
 }
 
 /* Number of shards that the rank represents, including itself. */
@@ -267,9 +267,11 @@ static void cut(dl_team *team, int worker)
     } else {
         i->works = false;
         dl_program_cut(&i->run);
-        for (int c = 0; c < dl_islands_program(is, worker)->collective_count; c++) {
+        const dl_island_program *program = dl_islands_program(is, worker);
+        const int groups = dl_islands_groups(is);
+        for (int c = 0; c < program->collective_count * groups; c++) {
             dl_island_reduction *of = &i->collectives[c];
-            if (of->joined_count == joiners(is)) continue;
+            if (of->joined_count == joiners(is, &program->collectives[c / groups])) continue;
             while (of->joined_count > 0)
                 dl_program_end(&i->run, of->joined[--of->joined_count]);
         }
@@ -420,13 +422,16 @@ static void change_speed(dl_island *i, int rank)
                          i->stops[rank] > 0 ? 0 : i->speed[rank]);
 }
 
-/* Sets the speed of a stage's GPUs, which is lower while they gather or reduce. */
-static void set_speed(dl_islands *is, int worker, int stage, double speed)
+/* Sets the speed of the GPUs of collectives[index], which is lower while they gather or reduce. */
+static void set_speed(dl_islands *is, int worker, int index, double speed)
 {
     const dl_split *split = dl_islands_split(is);
+    const int groups = dl_islands_groups(is);
+    const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[index / groups];
     dl_island *i = &is->islands[worker];
     for (int f = 0; f < split->shards && is->slowdown > 1; f++) {
-        const int rank = dl_split_rank(split, stage, f);
+        if (of->experts && groups > 1 && dl_split_expert(split, f) != index % groups) continue;
+        const int rank = dl_split_rank(split, of->stage, f);
         i->speed[rank] = speed;
         change_speed(i, rank);
     }
@@ -451,20 +456,22 @@ void dl_islands_stopped(void *user, int gpu, int change)
     change_speed(i, rank);
 }
 
-void dl_islands_reduced(void *user, int number)
+void dl_islands_reduced(void *user, int index)
 {
     dl_island *i = user;
     dl_islands *is = i->run.user;
     const int worker = i->run.index;
-    dl_island_reduction *c = &i->collectives[number];
-    const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
+    dl_island_reduction *c = &i->collectives[index];
+    const dl_island_collective *of =
+        &dl_islands_program(is, worker)->collectives[index / dl_islands_groups(is)];
     const dl_team_observer *observer = is->team->config.observer;
     if (--c->left > 0) return;
     is->sharded_bytes += c->moved_bytes * dl_islands_copies(is);
-    for (int part = 0; part < dl_islands_split(is)->tensor; part++)
+    for (int part = 0; part < dl_islands_parts(is, of); part++)
         note_sent(is, &c->of[c->parts > 1 ? part : 0]);
-    set_speed(is, worker, of->stage, 1);
-    if (observer != NULL && observer->collective != NULL && worker == 0 && of->stage == 0) {
+    set_speed(is, worker, index, 1);
+    const bool is_seen = worker == 0 && of->stage == 0 && index % dl_islands_groups(is) == 0;
+    if (observer != NULL && observer->collective != NULL && is_seen) {
         observer->collective(observer->user, dl_collective_kind_names[c->of->config.kind],
                              of->bucket, c->of->config.bytes, c->arrived_ns,
                              is->team->engine.now_ns);
@@ -478,15 +485,19 @@ void dl_islands_reduced(void *user, int number)
 static void join_collective(dl_islands *is, int worker, int number, uint32_t task)
 {
     const dl_split *split = dl_islands_split(is);
-    dl_island_reduction *c = &is->islands[worker].collectives[number];
+    const dl_island_program *program = dl_islands_program(is, worker);
+    const dl_island_collective *of = &program->collectives[number];
+    const int groups = dl_islands_groups(is), shard = dl_split_shard(split, program->rank[task]);
+    const int index =
+        number * groups + (of->experts && groups > 1 ? dl_split_expert(split, shard) : 0);
+    dl_island_reduction *c = &is->islands[worker].collectives[index];
     c->joined[c->joined_count++] = task;
-    if (c->joined_count < joiners(is)) return;
+    if (c->joined_count < joiners(is, of)) return;
     c->arrived_ns = is->team->engine.now_ns;
-    set_speed(is, worker, dl_islands_program(is, worker)->collectives[number].stage,
-              1 / is->slowdown);
+    set_speed(is, worker, index, 1 / is->slowdown);
     c->left = c->parts;
     for (int part = 0; part < c->parts; part++)
-        for (int f = 0; f < split->shards; f++)
+        for (int f = 0; f < dl_islands_shards(is, of); f++)
             dl_collective_arrive(&c->of[part]);
 }
 

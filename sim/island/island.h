@@ -34,6 +34,10 @@
  * values makes a hop concurrently with each block of attention; the part of the hop that exceeds
  * the block is added to the pass.
  *
+ * Divided experts. GPUs with different experts sum their gradients like shards, too, but for those
+ * of experts, which only the GPUs with the same ones sum. All-to-alls of tokens are part of the
+ * passes.
+ *
  * Divided layers. A rank is the GPUs (tp) that divide its layers; they gather and reduce
  * activations in each layer and so wait for the slowest of them. The time of a pass's collectives
  * is computed before the run, on links that all ranks of the same nodes use simultaneously, and
@@ -83,8 +87,8 @@ typedef enum dl_island_task {
     DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
 } dl_island_task;
 
-/* Time and bytes of a pass's collectives: among the GPUs that divide a rank's layers, and in the
- * rings of GPUs with parts of the same sequence. */
+/* Time and bytes of a pass's collectives: among the GPUs that divide a rank's layers, in the rings
+ * of GPUs with parts of the same sequence, and in all-to-alls of GPUs that divide the experts. */
 typedef struct dl_island_tensor {
     double ns, sent_bytes;
 } dl_island_tensor;
@@ -99,7 +103,7 @@ typedef struct dl_island_shape {
     const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready together */
     const dl_island_tensor
         *tensors;           /* [ranks x chunks x 2 (backward, forward)]; NULL: neither layers nor
-                             * sequences are divided */
+                             * sequences nor experts are divided */
     bool exchanges_buckets; /* workers exchange bucket by bucket, not all gradients together */
     bool without_waits;     /* stages do not wait for each other */
     bool free_crossing;     /* crossings take no time */
@@ -116,10 +120,10 @@ typedef struct dl_island_shape {
                                   * passes */
 } dl_island_shape;
 
-/* A collective of all shards of a stage of a worker. */
+/* A collective of all shards of a stage of a worker, or of those with the same experts. */
 typedef struct dl_island_collective {
     int stage, bucket;
-    bool gathers;
+    bool gathers, experts;
 } dl_island_collective;
 
 typedef struct dl_island_program {
@@ -162,7 +166,7 @@ void dl_island_program_free(dl_island_program *made);
 
 /* Computes the times of the collectives in each rank's passes over these pieces, in the worker
  * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL if neither
- * layers nor sequences are divided. Returns the errors of dl_collective_init. */
+ * layers nor sequences nor experts are divided. Returns the errors of dl_collective_init. */
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
                                   const dl_stage *pieces, int workers, dl_island_tensor **made,

@@ -95,17 +95,7 @@ static bool waits_for_batches(const dl_islands_config *config)
     return config->batch.input_ns > 0 || (reads && config->batch.stored_bytes > 0);
 }
 
-bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
-{
-    *lone = false;
-    return config->shape.split.shards > 1 && !waits_for_batches(config) &&
-           !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone);
-}
-
-/* --- workers --------------------------------------------------------------------------------- */
-
-/* All routes of a worker: between stages, and between neighbours on the rings of its shards; then,
- * if there are any, those to the next worker, which gradients use concurrently. */
+/* Routes of one worker, and how many of them use each link. */
 typedef struct ways {
     dl_route *routes; /* [count] the worker's internal routes are first */
     int *users;       /* [links] number of these routes that use the link */
@@ -121,6 +111,60 @@ static void add_way(ways *w, const dl_gpu_options *options, int from, int to)
         w->users[route->links[l]]++;
 }
 
+/* Shard `number` + 1 of those that have the same experts as `shard`, which is shard `number`. */
+static int next_owner(const dl_split *split, int shard)
+{
+    const int owners = dl_split_owners(split);
+    const int number =
+        shard / split->context / split->experts * split->context + shard % split->context;
+    return dl_split_owner(split, dl_split_expert(split, shard), (number + 1) % owners);
+}
+
+/* Whether the rings of all groups of shards with the same experts take equally long while all are in
+ * use. */
+static bool groups_are_alike(const dl_islands_config *config)
+{
+    const dl_split *split = &config->shape.split;
+    const dl_links *links = &config->gpus.options->links;
+    const int owners = dl_split_owners(split), gpus = dl_split_gpus(split);
+    const int each = 2 * owners * split->tensor;
+    if (split->experts == 1 || owners == 1) return true;
+    ways w = {.routes = dl_calloc(2 * (size_t)gpus, sizeof *w.routes, "ways"),
+              .users = dl_calloc((size_t)links->count, sizeof *w.users, "links")};
+    bool alike = true;
+    for (int s = 0; s < config->gpus.workers * split->stages && alike; s++) {
+        const int stage = s % split->stages, first = s / split->stages * gpus;
+        w.count = 0;
+        memset(w.users, 0, (size_t)links->count * sizeof *w.users);
+        for (int n = 0; n < split->shards * split->tensor; n++) {
+            const int owner = n / split->tensor % owners, part = n % split->tensor;
+            const int shard = dl_split_owner(split, n / split->tensor / owners, owner);
+            const int from = dl_split_gpu(split, dl_split_rank(split, stage, shard), part);
+            const int to =
+                dl_split_gpu(split, dl_split_rank(split, stage, next_owner(split, shard)), part);
+            add_way(&w, config->gpus.options, first + from, first + to);
+            add_way(&w, config->gpus.options, first + to, first + from);
+        }
+        for (int n = each; n < w.count && alike; n++)
+            alike = is_like(links, &w.routes[n], w.users, &w.routes[n % each], w.users);
+    }
+    free(w.routes);
+    free(w.users);
+    return alike;
+}
+
+bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
+{
+    *lone = false;
+    return config->shape.split.shards > 1 && !waits_for_batches(config) &&
+           !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone) &&
+           groups_are_alike(config);
+}
+
+/* --- workers --------------------------------------------------------------------------------- */
+
+/* All routes of a worker: between stages, and between neighbours on the rings of its shards; then,
+ * if there are any, those to the next worker, which gradients use concurrently. */
 static void list_ways(ways *w, const dl_islands_config *config, int worker)
 {
     const dl_split *split = &config->shape.split;
@@ -132,9 +176,10 @@ static void list_ways(ways *w, const dl_islands_config *config, int worker)
         const int part = n % split->tensor, rank = n / split->tensor;
         const int stage = dl_split_stage(split, rank), shard = dl_split_shard(split, rank);
         const int others[] = {dl_split_rank(split, (stage + 1) % split->stages, shard),
-                              dl_split_rank(split, stage, (shard + 1) % split->shards)};
+                              dl_split_rank(split, stage, (shard + 1) % split->shards),
+                              dl_split_rank(split, stage, next_owner(split, shard))};
         const int from = first + dl_split_gpu(split, rank, part);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < (split->experts > 1 ? 3 : 2); i++) {
             const int to = first + dl_split_gpu(split, others[i], part);
             if (to == from) continue;
             add_way(w, options, from, to);
@@ -154,7 +199,7 @@ static void list_ways(ways *w, const dl_islands_config *config, int worker)
 static bool go_alike(const dl_islands_config *config)
 {
     const dl_links *links = &config->gpus.options->links;
-    const size_t most = 6 * (size_t)dl_split_gpus(&config->shape.split);
+    const size_t most = 8 * (size_t)dl_split_gpus(&config->shape.split);
     ways first = {.routes = dl_calloc(most, sizeof *first.routes, "ways"),
                   .users = dl_calloc((size_t)links->count, sizeof *first.users, "links")};
     ways own = {.routes = dl_calloc(most, sizeof *own.routes, "ways"),

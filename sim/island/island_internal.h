@@ -16,20 +16,21 @@ typedef struct dl_island_way {
 } dl_island_way;
 
 typedef struct dl_island_reduction {
-    dl_collective *of;  /* [parts] collectives of the GPUs with the same part of the layers */
+    dl_collective *of;  /* [parts] collectives of the GPUs with the same part of the layers, and
+                         * the same experts if these are reduced */
     int parts;          /* number of simulated parts: 1 if the others use separate links in the same
                          * way */
     int left;           /* number of unfinished parts */
     double moved_bytes; /* bytes moved by all parts */
     int64_t arrived_ns; /* arrival of the last rank */
-    uint32_t *joined;   /* [shards] tasks that have joined */
+    uint32_t *joined;   /* [ranks of the collective] tasks that have joined */
     int joined_count;
 } dl_island_reduction;
 
 typedef struct dl_island {
     dl_program_run run;
     dl_island_way *ways;              /* [ranks x 2 (back, forward) x tensor] */
-    dl_island_reduction *collectives; /* [collective_count of its program] collectives */
+    dl_island_reduction *collectives; /* [collective_count of its program x dl_islands_groups] */
     dl_noise *noise;                  /* [GPUs] noise */
     double *factor;                   /* [ranks] noise factor of the slowest GPU in this step */
     int64_t *free_ns;                 /* [ranks] end of the last computation */
@@ -110,6 +111,28 @@ static inline const dl_split *dl_islands_split(const dl_islands *is)
     return &is->config.shape.split;
 }
 
+/* Number of simulated groups of shards with the same experts in a stage: one if it represents the
+ * others. */
+static inline int dl_islands_groups(const dl_islands *is)
+{
+    return is->config.shape.folded ? 1 : dl_islands_split(is)->experts;
+}
+
+/* Number of GPUs of a stage's groups that have the same shard of a group: each is in a collective of
+ * its own. */
+static inline int dl_islands_parts(const dl_islands *is, const dl_island_collective *of)
+{
+    const dl_split *split = dl_islands_split(is);
+    return split->tensor * (of->experts && is->config.shape.folded ? split->experts : 1);
+}
+
+/* Number of shards that a collective is of. */
+static inline int dl_islands_shards(const dl_islands *is, const dl_island_collective *of)
+{
+    const dl_split *split = dl_islands_split(is);
+    return of->experts ? dl_split_owners(split) : split->shards;
+}
+
 /* Number of workers that worker 0 represents, including itself; 1 if all are simulated. */
 static inline int dl_islands_copies(const dl_islands *is)
 {
@@ -125,11 +148,11 @@ static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank, int
 extern const dl_program_owner dl_islands_owner;
 
 /* Callbacks. dl_islands_exchanged: an agent has exchanged on one more plane. dl_islands_stopped: a
- * server's work on a GPU starts (1) or ends (-1). dl_islands_reduced: a dl_island's collective of
- * this number has ended. dl_islands_came: a loader has a batch. */
+ * server's work on a GPU starts (1) or ends (-1). dl_islands_reduced: one of the parts of a
+ * dl_island's collectives[index] has ended. dl_islands_came: a loader has a batch. */
 void dl_islands_exchanged(void *islands, int agent);
 void dl_islands_stopped(void *islands, int gpu, int change);
-void dl_islands_reduced(void *island, int number);
+void dl_islands_reduced(void *island, int index);
 void dl_islands_came(void *islands, int loader);
 
 #endif

@@ -21,6 +21,8 @@ static void make_plane(dl_islands *is, int number)
     const dl_islands_config *config = &is->config;
     const dl_split *split = &config->shape.split;
     const double share = share_of(is, number);
+    const dl_stage *stage =
+        &config->shape.stages[dl_split_stage(split, dl_split_rank_of(split, number))];
     dl_workload *workload = &is->plane_workloads[number];
     dl_gpu_options *options = &is->plane_options[number];
     int *gpus = is->plane_gpus[number] = dl_calloc((size_t)is->workers, sizeof *gpus, "GPUs");
@@ -43,7 +45,9 @@ static void make_plane(dl_islands *is, int number)
     options->gpus = gpus;
     options->gpu_count = is->workers;
     options->own_buckets = as_ready && all->own_buckets;
-    options->bucket_bytes = is_cut ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
+    options->bucket_bytes = is_cut ? (int64_t)ceil((double)all->bucket_bytes *
+                                                   dl_stage_spread(split, stage) / split->shards)
+                                   : 0;
     if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
 }
 
@@ -107,31 +111,55 @@ static void init_ways(dl_islands *is, int worker)
     }
 }
 
-/* Initialises the collective among the GPUs with part `part` of the stage's layers. */
-static dl_status init_part(dl_islands *is, int worker, int number, int part, int *held,
+/* Number within the worker of GPU `member` of part `part` of collectives[index]. Parts are those of
+ * the layers and, if a group of shards with the same experts represents the others, of these. */
+static int member_of(const dl_islands *is, int worker, int index, int part, int member)
+{
+    const dl_split *split = dl_islands_split(is);
+    const int groups = dl_islands_groups(is);
+    const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[index / groups];
+    const int expert = groups > 1 ? index % groups : part / split->tensor;
+    const int shard = of->experts ? dl_split_owner(split, expert, member) : member;
+    return dl_islands_gpu(is, 0, dl_split_rank(split, of->stage, shard), part % split->tensor);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Initialises part `part` of collectives[index]. */
+static dl_status init_part(dl_islands *is, int worker, int index, int part, int *held,
                            dl_error *err)
 {
     const dl_gpu_options *options = is->config.gpus.options;
     const dl_split *split = dl_islands_split(is);
-    const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[number];
-    dl_island_reduction *c = &is->islands[worker].collectives[number];
-    dl_place *ranks = dl_calloc((size_t)split->shards, sizeof *ranks, "shards");
-    for (int f = 0; f < split->shards; f++)
-        ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f), part)];
+    const dl_island_collective *of =
+        &dl_islands_program(is, worker)->collectives[index / dl_islands_groups(is)];
+    dl_island_reduction *c = &is->islands[worker].collectives[index];
+    const int count = dl_islands_shards(is, of);
+    int *members = dl_calloc((size_t)count, sizeof *members, "shards");
+    dl_place *ranks = dl_calloc((size_t)count, sizeof *ranks, "shards");
+    for (int f = 0; f < count; f++)
+        members[f] = member_of(is, worker, index, part, f);
+    /* The GPUs of a node are consecutive. */
+    if (split->experts > 1) qsort(members, (size_t)count, sizeof *members, by_number);
+    for (int f = 0; f < count; f++)
+        ranks[f] = is->places[worker * is->gpus + members[f]];
     const dl_exchange_plan *within = &is->config.shape.within;
-    dl_collective_config config =
-        dl_gpu_options_collective(options, is->config.gpus.workload,
-                                  of->gathers ? DL_ALLGATHER : within->sum, ranks, split->shards,
-                                  (of->gathers ? within->gather_frac : within->sum_frac) *
-                                      is->config.shape.buckets[of->stage].bytes[of->bucket]);
+    dl_collective_config config = dl_gpu_options_collective(
+        options, is->config.gpus.workload, of->gathers ? DL_ALLGATHER : within->sum, ranks, count,
+        (of->gathers ? within->gather_frac : within->sum_frac) *
+            dl_buckets_part(&is->config.shape.buckets[of->stage], of->bucket, of->experts));
     config.transfers_max = DL_TRANSFERS_HELD_MAX - *held;
     dl_status status =
         dl_collective_init(&c->of[part], &is->network, &options->links, &config, err);
     free(ranks);
+    free(members);
     if (status != DL_OK) return status;
     *held += c->of[part].plan.transfer_count;
     c->moved_bytes += dl_collective_sent_bytes(&c->of[part]);
-    dl_collective_on_done(&c->of[part], dl_islands_reduced, &is->islands[worker], number);
+    dl_collective_on_done(&c->of[part], dl_islands_reduced, &is->islands[worker], index);
     return DL_OK;
 }
 
@@ -150,20 +178,20 @@ static void mark_links(const dl_islands *is, dl_place a, dl_place b, int part, i
 /* Whether the routes between shards with one part share no link with those of any other part, and
  * all parts of a shard are on one node. If so, the collectives of all parts take equally long and
  * send equally many bytes. */
-static bool parts_are_apart(const dl_islands *is, int worker, int number)
+static bool parts_are_apart(const dl_islands *is, int worker, int index)
 {
-    const dl_split *split = dl_islands_split(is);
-    const int stage = dl_islands_program(is, worker)->collectives[number].stage;
+    const dl_island_collective *of =
+        &dl_islands_program(is, worker)->collectives[index / dl_islands_groups(is)];
+    const int shards = dl_islands_shards(is, of);
     const size_t links = (size_t)is->config.gpus.options->links.count;
+    const dl_place *places = &is->places[worker * is->gpus];
     int *owner = dl_calloc(links, sizeof *owner, "links");
     bool apart = true;
-    for (int part = 0; part < split->tensor && apart; part++) {
-        for (int f = 0; f < split->shards && apart; f++) {
-            const int next = (f + 1) % split->shards;
-            const int from = dl_split_rank(split, stage, f), to = dl_split_rank(split, stage, next);
-            const dl_place a = is->places[dl_islands_gpu(is, worker, from, part)];
-            const dl_place b = is->places[dl_islands_gpu(is, worker, to, part)];
-            apart = apart && a.node == is->places[dl_islands_gpu(is, worker, from, 0)].node;
+    for (int part = 0; part < dl_islands_parts(is, of) && apart; part++) {
+        for (int f = 0; f < shards && apart; f++) {
+            const dl_place a = places[member_of(is, worker, index, part, f)];
+            const dl_place b = places[member_of(is, worker, index, part, (f + 1) % shards)];
+            apart = apart && a.node == places[member_of(is, worker, index, 0, f)].node;
             mark_links(is, a, b, part, owner, &apart);
             mark_links(is, b, a, part, owner, &apart);
         }
@@ -172,18 +200,23 @@ static bool parts_are_apart(const dl_islands *is, int worker, int number)
     return apart;
 }
 
-/* Initialises a collective. `held`: total transfers of all collectives so far. */
-static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
+/* Initialises collectives[index]. `held`: total transfers of all collectives so far. */
+static dl_status init_collective(dl_islands *is, int worker, int index, int *held, dl_error *err)
 {
-    const dl_split *split = dl_islands_split(is);
-    dl_island_reduction *c = &is->islands[worker].collectives[number];
-    c->joined = dl_calloc((size_t)split->shards, sizeof *c->joined, "shards");
-    c->of = dl_calloc((size_t)split->tensor, sizeof *c->of, "collectives");
-    c->parts = is->config.shape.folded && parts_are_apart(is, worker, number) ? 1 : split->tensor;
+    const int groups = dl_islands_groups(is);
+    const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[index / groups];
+    const int parts = dl_islands_parts(is, of);
+    dl_island_reduction *c = &is->islands[worker].collectives[index];
+    if (!of->experts && index % groups > 0) return DL_OK; /* all groups together have the first */
+    c->joined = dl_calloc((size_t)dl_islands_shards(is, of), sizeof *c->joined, "shards");
+    c->of = dl_calloc((size_t)parts, sizeof *c->of, "collectives");
+    /* Workers' exchange shares the links of all groups with the same experts. */
+    const bool may_be_one = is->config.shape.folded && !(of->experts && is->config.exchanges);
+    c->parts = may_be_one && parts_are_apart(is, worker, index) ? 1 : parts;
     dl_status status = DL_OK;
     for (int part = 0; part < c->parts && status == DL_OK; part++)
-        status = init_part(is, worker, number, part, held, err);
-    c->moved_bytes *= (double)split->tensor / c->parts;
+        status = init_part(is, worker, index, part, held, err);
+    c->moved_bytes *= (double)parts / c->parts;
     return status;
 }
 
@@ -199,8 +232,8 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     i->stopped_ns = dl_calloc(ranks, sizeof *i->stopped_ns, "ranks");
     i->speed = dl_calloc(ranks, sizeof *i->speed, "ranks");
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
-    i->collectives =
-        dl_calloc((size_t)program->collective_count, sizeof *i->collectives, "collectives");
+    const int collectives = program->collective_count * dl_islands_groups(is);
+    i->collectives = dl_calloc((size_t)collectives, sizeof *i->collectives, "collectives");
     i->weight = is->config.shape.folded ? dl_islands_split(is)->shards : 1;
     for (int r = 0; r < is->ranks; r++)
         i->factor[r] = i->speed[r] = 1;
@@ -210,7 +243,7 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
                         worker);
     init_ways(is, worker);
     dl_status status = DL_OK;
-    for (int c = 0; c < program->collective_count && status == DL_OK; c++)
+    for (int c = 0; c < collectives && status == DL_OK; c++)
         status = init_collective(is, worker, c, held, err);
     return status;
 }
@@ -333,8 +366,9 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
 static void free_island(const dl_islands *is, int worker)
 {
     dl_island *i = &is->islands[worker];
-    for (int c = 0; i->collectives != NULL && c < dl_islands_program(is, worker)->collective_count;
-         c++) {
+    const int collectives =
+        dl_islands_program(is, worker)->collective_count * dl_islands_groups(is);
+    for (int c = 0; c < collectives && i->collectives != NULL; c++) {
         dl_island_reduction *of = &i->collectives[c];
         for (int part = 0; part < of->parts && of->of != NULL; part++)
             dl_collective_free(&of->of[part]);

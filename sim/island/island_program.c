@@ -163,20 +163,33 @@ static void launch(builder *b, int worker)
 
 /* Number of the collective for a bucket. Buckets of equal bytes, up to rounding, share one: a rank
  * runs only one at a time. */
-static int collective_of(builder *b, int rank, int bucket, bool gathers)
+static int collective_of(builder *b, int rank, int bucket, bool gathers, bool experts)
 {
     dl_island_program *made = b->made;
     const dl_buckets *buckets = buckets_of(b, rank);
-    const double bytes = buckets->bytes[bucket];
-    const dl_island_collective wanted = {dl_split_stage(&b->shape->split, rank), bucket, gathers};
+    const double bytes = dl_buckets_part(buckets, bucket, experts);
+    const dl_island_collective wanted = {dl_split_stage(&b->shape->split, rank), bucket, gathers,
+                                         experts};
     for (int c = 0; c < made->collective_count; c++) {
         const dl_island_collective *has = &made->collectives[c];
         if (has->stage == wanted.stage && has->gathers == wanted.gathers &&
-            fabs(buckets->bytes[has->bucket] - bytes) <= 1e-9 * bytes)
+            has->experts == experts &&
+            fabs(dl_buckets_part(buckets, has->bucket, experts) - bytes) <= 1e-9 * bytes)
             return c;
     }
     DL_APPEND(made->collectives, made->collective_count, "collectives") = wanted;
     return made->collective_count - 1;
+}
+
+/* Whether shards gather or reduce this part of a bucket: all of them what is not of experts, those
+ * with the same experts the rest. */
+static bool is_shared(const builder *b, int rank, int bucket, bool experts)
+{
+    const dl_split *split = &b->shape->split;
+    const dl_buckets *buckets = buckets_of(b, rank);
+    if (buckets->expert_bytes == NULL) return !experts && split->shards > 1;
+    return dl_buckets_part(buckets, bucket, experts) > 0 &&
+           (experts ? dl_split_owners(split) : split->shards) > 1;
 }
 
 /* First task of a segment: its collectives if it has any. */
@@ -192,14 +205,16 @@ static uint32_t first_of(const builder *b, uint32_t segment)
  * the parameters, gathers start with the step. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
-    if (b->shape->split.shards == 1) return;
-    const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_GATHER, 0,
-                              collective_of(b, rank, bucket, true));
-    if (b->shape->split.stages == 1)
-        dl_program_add_edge(
-            &b->made->program,
-            &(dl_task_edge){.from = first_of(b, before), .to = task, .from_start = true});
-    after(b, first_of(b, segment), task);
+    for (int experts = 0; experts < 2; experts++) {
+        if (!is_shared(b, rank, bucket, experts)) continue;
+        const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_GATHER, 0,
+                                  collective_of(b, rank, bucket, true, experts));
+        if (b->shape->split.stages == 1)
+            dl_program_add_edge(
+                &b->made->program,
+                &(dl_task_edge){.from = first_of(b, before), .to = task, .from_start = true});
+        after(b, first_of(b, segment), task);
+    }
 }
 
 /* Compresses a bucket's gradients, or all of them (bucket = -1), after task `behind`: on the stream
@@ -229,12 +244,13 @@ static void tell_ready(builder *b, int rank, int bucket, uint32_t behind)
 static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tells)
 {
     uint32_t task = segment;
-    if (b->shape->split.shards > 1) {
+    for (int experts = 0; experts < 2; experts++) {
+        if (!is_shared(b, rank, bucket, experts)) continue;
         task = b->scattered[rank] = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_SCATTER, 0,
-                                        collective_of(b, rank, bucket, false));
+                                        collective_of(b, rank, bucket, false, experts));
         after(b, task, segment);
-        if (tells) task = make_message(b, rank, bucket, task);
     }
+    if (b->shape->split.shards > 1 && tells) task = make_message(b, rank, bucket, task);
     if (tells) tell_ready(b, rank, bucket, task);
 }
 

@@ -7,6 +7,20 @@
 #include "sim/run_internal.h"
 #include "sim/shares.h"
 
+/* Bytes of the parameters of a GPU's own experts. */
+static double expert_bytes(const dl_costs *costs)
+{
+    double sum = 0;
+    for (size_t l = 0; l < costs->layer_count; l++)
+        sum += costs->layers[l].expert_parameter_bytes.value;
+    return sum;
+}
+
+static double frac_of(double part, double all)
+{
+    return part > 0 ? part / all : 0;
+}
+
 /* --- requirements of a point ----------------------------------------------------------------- */
 
 static bool split_exchanges(const dl_point *point)
@@ -36,6 +50,7 @@ static void add_piece(dl_stage *stage, const dl_stage *piece)
     stage->launch_forward += piece->launch_forward;
     stage->launch_backward += piece->launch_backward;
     stage->parameter_bytes += piece->parameter_bytes;
+    stage->expert_bytes += piece->expert_bytes;
     stage->state_bytes += piece->state_bytes;
 }
 
@@ -59,7 +74,7 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
 
 /* The exchange plan that determines a rank's part of the state: shards divide the parameters, and
  * with [exchange] sharded workers divide the optimizer state of a shard. GPUs that only divide
- * sequences count as ranks, like workers. */
+ * sequences or experts count as ranks, like workers. */
 static dl_exchange_plan plan_of_state(const dl_gpu_options *options, const dl_split *split,
                                       int workers)
 {
@@ -88,6 +103,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
             costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
         .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
     };
+    ranks->all.expert_frac = frac_of(expert_bytes(costs), ranks->all.parameter_bytes);
     const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     ranks->all.plan.late = plan.late;
     ranks->all.is_served = dl_mode_serves_gradients(point->mode) && !plan.is_collective;
@@ -111,15 +127,20 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage)
     if (rank.split.stages == 1) return rank;
     rank.parameter_bytes = ranks->stages[stage].parameter_bytes;
     rank.state_bytes = ranks->stages[stage].state_bytes;
+    rank.expert_frac =
+        frac_of(ranks->stages[stage].expert_bytes, ranks->stages[stage].parameter_bytes);
     return rank;
 }
 
 /* Sets the bytes that a server keeps for all ranks. The costs have those of one of the GPUs that
- * divide the layers. */
+ * divide the layers or the experts. */
 void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                   dl_gpu_point *gpus)
 {
-    const int parts = point->tensor > 1 ? point->tensor : 1;
+    const dl_split split = dl_point_split(point);
+    const double parts =
+        split.tensor *
+        dl_split_spread(&split, frac_of(expert_bytes(costs), (double)costs->parameter_bytes));
     const double weights = costs->half_weights ? (double)costs->parameter_bytes : 0;
     if (!(point->mode->needs & DL_NEED_PARAMETERS) || dl_scenario_is_collective(scenario, point))
         return;
@@ -262,7 +283,8 @@ static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_i
     if (recorded != NULL) {
         island->stages[0] = (dl_stage){.backward_ns = recorded->done_ns,
                                        .update_ns = recorded->update_ns,
-                                       .parameter_bytes = fmax(0, (double)costs->parameter_bytes)};
+                                       .parameter_bytes = fmax(0, (double)costs->parameter_bytes),
+                                       .expert_bytes = expert_bytes(costs)};
         return;
     }
     island->stages[0] = (dl_stage){
@@ -272,6 +294,7 @@ static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_i
         .launch_forward = 0.5,
         .launch_backward = 0.5,
         .parameter_bytes = fmax(0, (double)costs->parameter_bytes),
+        .expert_bytes = expert_bytes(costs),
     };
 }
 
@@ -280,8 +303,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
 {
     const dl_scenario *scenario = run->scenario;
     const dl_split split = dl_point_split(run->point);
-    const double parts = dl_costs_update_parts(
-        costs, split.samples, plan_of_state(scenario->gpu, &split, run->point->workers).sharers);
+    const int sharers = plan_of_state(scenario->gpu, &split, run->point->workers).sharers;
     const double factor = exp(run->compute_log); /* slow_by_model reverts part of this factor */
     dl_status status = DL_OK;
     island->within = dl_exchange_plan_among(scenario->gpu, true, split.shards);
@@ -295,7 +317,8 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     double all = 0;
     for (int s = 0; s < split.stages && status == DL_OK; s++) {
         dl_stage *stage = &island->stages[s];
-        stage->update_ns *= factor / parts;
+        const double own = sharers > 1 ? sharers / dl_stage_spread(&split, stage) : 1;
+        stage->update_ns *= factor / dl_costs_update_parts(costs, split.samples, own);
         all += stage->parameter_bytes;
     }
     if (split.stages == 1) island->pieces[0] = island->stages[0];
@@ -304,8 +327,50 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
         island->pieces[p].backward_ns *= factor;
     }
     for (int s = 0; s < split.stages; s++)
-        island->held_share[s] = all > 0 ? island->stages[s].parameter_bytes / all : 0;
+        island->held_share[s] = all > 0 ? island->stages[s].parameter_bytes *
+                                              dl_stage_spread(&split, &island->stages[s]) / all
+                                        : 0;
     return status;
+}
+
+/* Bytes of experts among the last `bytes` of the parameters of a stage. */
+static double experts_behind(const dl_run_island *island, const dl_split *split,
+                             const dl_model_layers *model, int stage, double bytes)
+{
+    double sum = 0;
+    for (int c = split->chunks - 1; c >= 0; c--) {
+        const dl_stage *piece = &island->pieces[c * split->stages + stage];
+        const int end = split->stages > 1 ? piece->first + piece->count : model->count;
+        for (int l = end - 1; l >= piece->first && bytes > 0; l--) {
+            const dl_model_layer *layer = &model->layers[l];
+            const double all = layer->parameter_bytes.value, part = fmin(all, bytes);
+            if (all > 0) sum += layer->expert_bytes * part / all;
+            bytes -= part;
+        }
+    }
+    return sum;
+}
+
+/* Sets the part of each bucket that is of experts. Buckets are of layers from the last to the
+ * first. */
+static void divide_buckets(const dl_run_config *run, dl_run_island *island)
+{
+    const dl_split split = dl_point_split(run->point);
+    dl_model_layers model;
+    dl_model_layers_init(&model, run->costs);
+    for (int s = 0; s < split.stages; s++) {
+        dl_buckets *b = &island->buckets[s];
+        double end = 0, before = 0;
+        if (!(island->stages[s].expert_bytes > 0) || split.experts == 1) continue;
+        b->expert_bytes = dl_calloc((size_t)b->count, sizeof *b->expert_bytes, "buckets");
+        for (int i = 0; i < b->count; i++) {
+            end += b->bytes[i];
+            const double sum = experts_behind(island, &split, &model, s, end);
+            b->expert_bytes[i] = fmin(b->bytes[i], sum - before);
+            before = sum;
+        }
+    }
+    dl_model_layers_free(&model);
 }
 
 /* Creates the buckets of sharded data, or of gradients reduced during the backward pass; a whole
@@ -326,6 +391,7 @@ static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, d
     for (int s = 0; s < split.stages && status == DL_OK; s++)
         status = dl_buckets_init(&island->buckets[s], &options, &workload,
                                  island->stages[s].parameter_bytes, err);
+    if (status == DL_OK) divide_buckets(run, island);
     return status;
 }
 
@@ -358,7 +424,8 @@ static void take_messages(const dl_run_config *run, const dl_gpus_config *exchan
         rate = fmin(rate, model->memory_bytes_per_s.value / 1e9);
     }
     for (int s = 0; s < split.stages; s++) {
-        const double bytes = island->stages[s].parameter_bytes / split.shards;
+        const dl_stage *stage = &island->stages[s];
+        const double bytes = stage->parameter_bytes * dl_stage_spread(&split, stage) / split.shards;
         island->message_ns[s] = dl_compress_gpu_bytes(&exchange->plan.message, bytes) / rate;
     }
 }

@@ -1,5 +1,5 @@
-/* Collectives of the GPUs that divide layers (tensor parallelism), and rings of those that divide
- * sequences (context parallelism). Their times are computed before the run, as a pass of a layer
+/* Collectives of the GPUs that divide layers (tensor parallelism), rings of those that divide
+ * sequences (context parallelism), and all-to-alls of those that divide experts. Their times are computed before the run, as a pass of a layer
  * waits for them while its GPUs are idle; if kernels overlap them, only the part that exceeds the
  * kernels' time counts.
  *
@@ -36,7 +36,7 @@ typedef struct pricing {
     const dl_gpu_options *options;
     const dl_workload *workload;
     const dl_split *split;
-    dl_axis axis;        /* groups are the GPUs along this axis: tp or cp */
+    dl_axis axis;        /* groups are the GPUs along this axis: tp, cp or ep */
     int size, groups;    /* GPUs per group; number of groups of all workers */
     dl_place *places;    /* [groups x size] */
     int *of_node, *next; /* [nodes], [GPUs]: linked list of a node's places; -1: end */
@@ -155,7 +155,7 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
 
 /* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
  * equally long on a ring; for context parallelism the price of the all-gather alone, which is a
- * ring of these hops. */
+ * ring of these hops; for expert parallelism that of an all-to-all of `bytes` of each GPU. */
 static dl_status price_of(pricing *p, int group, double bytes, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, group);
@@ -170,7 +170,7 @@ static dl_status price_of(pricing *p, int group, double bytes, const price **fou
         if (alike && memcmp(known->likeness, made.likeness, size) == 0) *found = known;
     }
     if (*found == NULL) {
-        status = time_of(p, &of, DL_ALLGATHER, &made, err);
+        status = time_of(p, &of, p->axis == DL_AXIS_EP ? DL_ALLTOALL : DL_ALLGATHER, &made, err);
         if (status == DL_OK && p->axis == DL_AXIS_TP)
             status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
         DL_APPEND(p->prices, p->price_count, "prices") = made;
@@ -186,6 +186,7 @@ static dl_status price_of(pricing *p, int group, double bytes, const price **fou
 static double bytes_of(const pricing *p, const dl_model_layer *layer)
 {
     if (p->axis == DL_AXIS_CP) return p->size * layer->context_bytes * p->split->samples;
+    if (p->axis == DL_AXIS_EP) return layer->exchange_bytes * p->split->samples;
     if (layer->tensor_calls[0] + layer->tensor_calls[1] + layer->beside_calls == 0) return 0;
     return layer->tensor_bytes * p->split->samples;
 }
@@ -199,6 +200,14 @@ static void add_pairs(const pricing *p, const dl_model_layer *layer, const price
     }
     sum[0].ns += fmax(0, layer->beside_calls * pair->ns - layer->beside_ns * p->split->samples);
     sum[0].sent_bytes += layer->beside_calls * pair->sent_bytes;
+}
+
+static void add_exchanges(const dl_model_layer *layer, const price *each, dl_island_tensor *sum)
+{
+    for (int i = 0; i < 2; i++) {
+        sum[i].ns += layer->exchanges[i] * each->ns;
+        sum[i].sent_bytes += layer->exchanges[i] * each->sent_bytes;
+    }
 }
 
 static void add_rings(const pricing *p, const dl_model_layer *layer, const price *ring,
@@ -231,14 +240,16 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
         if (status != DL_OK) return status;
         if (p->axis == DL_AXIS_TP) add_pairs(p, layer, found, sum);
         if (p->axis == DL_AXIS_CP) add_rings(p, layer, found, sum);
+        if (p->axis == DL_AXIS_EP) add_exchanges(layer, found, sum);
     }
     for (int i = 0; i < 2; i++)
         if (sum[i].ns >= to[i].ns) to[i] = sum[i];
     return DL_OK;
 }
 
-/* The rank of a group's GPU `member`; *part: its part of the layers. Groups are all ranks (TP), or
- * the GPUs with the same part of each stage and sequence (CP). */
+/* The rank of a group's GPU `member`; *part: its part of the layers. Groups are all ranks (TP), the
+ * GPUs with the same part of each stage and sequence (CP), or of each stage that have all experts
+ * together (EP). */
 static int rank_of(const pricing *p, int group, int member, int *part)
 {
     const dl_split *split = p->split;
@@ -247,9 +258,10 @@ static int rank_of(const pricing *p, int group, int member, int *part)
         return group;
     }
     *part = group % split->tensor;
-    const int of_stage = group / split->tensor;
+    const int of_stage = group / split->tensor, rest = of_stage / split->stages;
     return dl_split_rank(split, of_stage % split->stages,
-                         of_stage / split->stages * split->context + member);
+                         p->axis == DL_AXIS_CP ? rest * split->context + member
+                                               : dl_split_owner(split, member, rest));
 }
 
 /* The rank that contains the first GPU of a rank's group. */
@@ -257,7 +269,9 @@ static int first_of(const dl_split *split, dl_axis axis, int rank)
 {
     const int shard = dl_split_shard(split, rank);
     if (axis == DL_AXIS_TP) return rank;
-    return dl_split_rank(split, dl_split_stage(split, rank), shard - shard % split->context);
+    const int before = axis == DL_AXIS_CP ? shard % split->context
+                                          : dl_split_expert(split, shard) * split->context;
+    return dl_split_rank(split, dl_split_stage(split, rank), shard - before);
 }
 
 /* Adds the times of collectives along an axis, in the worker where they take longest, to `to`: at
@@ -312,9 +326,10 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
     const struct {
         dl_axis axis;
         int size;
-    } axes[] = {{DL_AXIS_TP, split->tensor}, {DL_AXIS_CP, split->context}};
+    } axes[] = {
+        {DL_AXIS_TP, split->tensor}, {DL_AXIS_CP, split->context}, {DL_AXIS_EP, split->experts}};
     *made = NULL;
-    if (split->tensor * split->context == 1) return DL_OK;
+    if (split->tensor * split->context * split->experts == 1) return DL_OK;
     dl_model_layers model;
     dl_model_layers_init(&model, costs);
     *made = dl_calloc(2 * (size_t)(dl_split_ranks(split) * split->chunks), sizeof **made,

@@ -137,7 +137,9 @@ static void take_base(walk *w, const dl_model_layers *model)
     const bool half = rank->costs->half_weights && !plan->divides_parameters;
     const int versions = dl_pipeline_versions(rank->schedule, &rank->split, rank->stage);
     const int parts = dl_split_is_sharded(&rank->split) ? rank->split.shards : plan->sharers;
-    const double all = rank->parameter_bytes, part = all / parts;
+    const double all = rank->parameter_bytes;
+    const double spread = dl_split_spread(&rank->split, rank->expert_frac);
+    const double part = parts > 1 ? all * spread / parts : all;
     const double sent = plan->gather_frac, summed = plan->sum_frac;
     const double bucket = largest_bucket(rank);
     const double inner = rank->state_bytes + (half ? all : 0);
@@ -159,7 +161,7 @@ static void take_base(walk *w, const dl_model_layers *model)
     w->base = (dl_gpu_content){
         .parameters = weights * versions + (plan->divides_parameters ? frozen / parts : frozen),
         .gradients = gradients,
-        .optimizer = state / plan->sharers,
+        .optimizer = plan->sharers > 1 ? state * spread / plan->sharers : state,
         .gathered = gathered,
         .workspace = dl_value_or_nan(&rank->costs->gpu_memory.workspace_bytes),
     };

@@ -45,6 +45,7 @@ typedef struct dl_memory_rank {
     const int *first; /* [stages x chunks + 1] first layers of the pieces; NULL: no stages */
     int stage;
     double parameter_bytes, state_bytes; /* bytes of the stage; NaN: unknown */
+    double expert_frac;                  /* part of parameter_bytes: the rank's own experts */
     bool is_served;                      /* a server keeps the optimizer's state */
     bool has_outer; /* an outer optimizer runs on the GPU, with its momentum and the last average */
 } dl_memory_rank;

@@ -67,6 +67,10 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->block_ns[0] = costs->layers[c].context_backward_ns_per_sample.value;
         layer->block_ns[1] = costs->layers[c].context_forward_ns_per_sample.value;
         layer->rings_again = costs->layers[c].context_forward_again.value;
+        layer->expert_bytes = costs->layers[c].expert_parameter_bytes.value;
+        layer->exchange_bytes = costs->layers[c].expert_bytes_per_sample.value;
+        layer->exchanges[0] = costs->layers[c].expert_exchanges_backward.value;
+        layer->exchanges[1] = costs->layers[c].expert_exchanges_forward.value;
         break;
     }
     return model->count++;
@@ -122,8 +126,9 @@ static int stride_of(const dl_split *split, dl_axis axis)
 {
     const int sizes[DL_AXES] = {[DL_AXIS_TP] = split->tensor,
                                 [DL_AXIS_CP] = split->context,
+                                [DL_AXIS_EP] = split->experts,
                                 [DL_AXIS_PP] = split->stages,
-                                [DL_AXIS_FSDP] = dl_split_batches(split)};
+                                [DL_AXIS_FSDP] = dl_split_batches(split) / split->experts};
     int stride = 1;
     for (int a = 0; split->axes[a] != axis; a++)
         stride *= sizes[split->axes[a]];
@@ -134,17 +139,20 @@ int dl_split_gpu(const dl_split *split, int rank, int part)
 {
     const int shard = dl_split_shard(split, rank);
     return dl_split_stage(split, rank) * stride_of(split, DL_AXIS_PP) +
-           shard / split->context * stride_of(split, DL_AXIS_FSDP) +
+           shard / split->context / split->experts * stride_of(split, DL_AXIS_FSDP) +
+           dl_split_expert(split, shard) * stride_of(split, DL_AXIS_EP) +
            shard % split->context * stride_of(split, DL_AXIS_CP) +
            part * stride_of(split, DL_AXIS_TP);
 }
 
 int dl_split_rank_of(const dl_split *split, int gpu)
 {
-    const int batch = gpu / stride_of(split, DL_AXIS_FSDP) % dl_split_batches(split);
-    return dl_split_rank(split, gpu / stride_of(split, DL_AXIS_PP) % split->stages,
-                         batch * split->context +
-                             gpu / stride_of(split, DL_AXIS_CP) % split->context);
+    const int groups = dl_split_batches(split) / split->experts;
+    const int owner = gpu / stride_of(split, DL_AXIS_FSDP) % groups * split->context +
+                      gpu / stride_of(split, DL_AXIS_CP) % split->context;
+    return dl_split_rank(
+        split, gpu / stride_of(split, DL_AXIS_PP) % split->stages,
+        dl_split_owner(split, gpu / stride_of(split, DL_AXIS_EP) % split->experts, owner));
 }
 
 /* --- cuts ------------------------------------------------------------------------------------ */
@@ -358,6 +366,8 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         dl_stage *at = &stage[s];
         *at = (dl_stage){.first = first[s], .count = count};
         at->parameter_bytes = SUM_OF(&model, first[s], count, parameter_bytes);
+        for (int l = first[s]; l < first[s + 1]; l++)
+            at->expert_bytes += model.layers[l].expert_bytes;
         const double share = share_of(at->parameter_bytes, all_parameters);
         at->state_bytes = share * state_bytes;
         add_times(costs, &model, batch, parts, at);

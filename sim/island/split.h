@@ -25,6 +25,12 @@
  * attention"). The GPUs sum their gradients like shards, and together have the samples of one
  * shard.
  *
+ * Expert parallelism: costs with expert_ranks = e are those of one of e GPUs with 1 / e of the
+ * experts of each layer. They have different samples and sum the gradients of everything but experts
+ * like shards; those of experts only the GPUs that have the same ones. In all-to-alls each GPU sends
+ * tokens to the GPUs with the experts that compute them, and gets the results back (Lepikhin et al.
+ * 2020, "GShard"); nothing is computed meanwhile.
+ *
  * Not modelled: connections that skip over a cut (define the layers that they span as one
  * layer). */
 #ifndef DL_SIM_ISLAND_SPLIT_H
@@ -76,6 +82,7 @@ typedef struct dl_stage {
     double forward_ns, backward_ns, update_ns;
     double launch_forward, launch_backward; /* shares of per_worker_ns */
     double parameter_bytes, state_bytes;
+    double expert_bytes;   /* part of parameter_bytes: a GPU's own experts */
     double crossing_bytes; /* bytes per sample to the next stage; 0 for the last one */
 } dl_stage;
 
@@ -91,6 +98,10 @@ typedef struct dl_model_layer {
     double context_bytes, block_ns[2];    /* keys and values of a sample on a GPU; time of attention
                                            * between two of their hops, backward and forward */
     double rings_again;                   /* forward rings repeated in a backward pass */
+    double expert_bytes;                  /* part of the parameters: the GPU's own experts */
+    double exchange_bytes, exchanges[2];  /* bytes of a sample that a GPU distributes in an
+                                           * all-to-all; their number per backward and per forward
+                                           * pass */
 } dl_model_layer;
 
 typedef struct dl_model_layers {
@@ -101,9 +112,16 @@ typedef struct dl_model_layers {
 void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs);
 void dl_model_layers_free(dl_model_layers *model);
 
-/* Axes of a worker's GPUs: those that divide each layer (TP) or each sequence (CP), pipeline stages
- * (PP), shards of a stage (FSDP). */
-typedef enum dl_axis { DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP, DL_AXES } dl_axis;
+/* Axes of a worker's GPUs: those that divide each layer (TP), each sequence (CP) or the experts
+ * (EP), pipeline stages (PP), shards of a stage (FSDP). */
+typedef enum dl_axis {
+    DL_AXIS_TP,
+    DL_AXIS_CP,
+    DL_AXIS_EP,
+    DL_AXIS_PP,
+    DL_AXIS_FSDP,
+    DL_AXES
+} dl_axis;
 
 /* The split of a point. A *rank* is the GPUs with the same stage and shard: a single one, or
  * `tensor` GPUs that divide its layers and work in lockstep. */
@@ -111,6 +129,7 @@ typedef struct dl_split {
     int stages;            /* >= 1 */
     int shards;            /* ranks per stage, >= 1, which reduce gradients together */
     int context;           /* number of shards with parts of the same sequences, >= 1 */
+    int experts;           /* number of shards with parts of the same experts, >= 1 */
     int tensor;            /* GPUs per rank, >= 1 */
     dl_axis axes[DL_AXES]; /* axes of neighbouring GPUs first */
     int chunks;        /* runs of layers per stage, >= 1; piece c stages + s is run c of stage s */
@@ -125,10 +144,43 @@ static inline int dl_split_batches(const dl_split *split)
     return split->shards / split->context;
 }
 
-/* Whether each shard has a part of the parameters (FSDP); otherwise only sequences are divided. */
+/* Whether each shard has a part of the parameters (FSDP); otherwise only sequences or experts are
+ * divided. */
 static inline bool dl_split_is_sharded(const dl_split *split)
 {
-    return split->shards > split->context;
+    return split->shards > split->context * split->experts;
+}
+
+/* Number of shards that have the same experts. */
+static inline int dl_split_owners(const dl_split *split)
+{
+    return split->shards / split->experts;
+}
+
+/* dl_split_expert: which of the parts of the experts a shard has. dl_split_owner: shard `number` of
+ * those that have part `expert`. */
+static inline int dl_split_expert(const dl_split *split, int shard)
+{
+    return shard / split->context % split->experts;
+}
+
+static inline int dl_split_owner(const dl_split *split, int expert, int number)
+{
+    return (number / split->context * split->experts + expert) * split->context +
+           number % split->context;
+}
+
+/* Ratio of the bytes that all shards have together, each number once, to those of one of them, of
+ * which the fraction expert_frac are its own experts. */
+static inline double dl_split_spread(const dl_split *split, double expert_frac)
+{
+    return 1 + (split->experts - 1) * expert_frac;
+}
+
+static inline double dl_stage_spread(const dl_split *split, const dl_stage *stage)
+{
+    const double experts = stage->expert_bytes;
+    return dl_split_spread(split, experts > 0 ? experts / stage->parameter_bytes : 0);
 }
 
 static inline int dl_split_ranks(const dl_split *split)

@@ -81,6 +81,7 @@ void dl_buckets_free(dl_buckets *buckets)
 {
     free(buckets->bytes);
     free(buckets->bytes_share);
+    free(buckets->expert_bytes);
     free(buckets->share);
     *buckets = (dl_buckets){0};
 }

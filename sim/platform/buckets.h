@@ -11,7 +11,9 @@ typedef struct dl_buckets {
                           * equal */
     double *bytes;       /* [count] bytes of each bucket */
     double *bytes_share; /* [count] share of all bytes */
-    double *share;       /* [count + 1] shares of the backward pass between consecutive ready times,
+    double
+        *expert_bytes; /* [count] part of bytes: a GPU's own experts; NULL: none; set by others */
+    double *share;     /* [count + 1] shares of the backward pass between consecutive ready times,
                           * from its start; the last: after the last bucket is ready */
 } dl_buckets;
 
@@ -20,5 +22,12 @@ typedef struct dl_buckets {
 dl_status dl_buckets_init(dl_buckets *buckets, const dl_gpu_options *options,
                           const dl_workload *workload, double bytes, dl_error *err) DL_MUST_CHECK;
 void dl_buckets_free(dl_buckets *buckets);
+
+/* Bytes of a bucket that are those of a GPU's own experts, or the other ones. */
+static inline double dl_buckets_part(const dl_buckets *buckets, int bucket, bool experts)
+{
+    const double own = buckets->expert_bytes != NULL ? buckets->expert_bytes[bucket] : 0;
+    return experts ? own : buckets->bytes[bucket] - own;
+}
 
 #endif

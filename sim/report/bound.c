@@ -34,6 +34,7 @@ static const char *bound_by_stage(const dl_split_result *split, char *text, size
 static const char *bound_by_no_link(const dl_point *point)
 {
     if (point->tensor > 1) return "tp collectives";
+    if (point->experts > 1) return "ep all-to-all";
     return point->context > 1 ? "cp collectives" : "latency";
 }
 

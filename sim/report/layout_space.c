@@ -33,8 +33,9 @@ static const char *const tried[DL_LAYOUT_KEYS] = {
 };
 
 /* Axis orders, indexed by dl_layout.order: from the axis of neighbouring GPUs outwards. */
-static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
-                                           {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_FSDP, DL_AXIS_PP}};
+static const dl_axis orders[2][DL_AXES] = {
+    {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_EP, DL_AXIS_PP, DL_AXIS_FSDP},
+    {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_EP, DL_AXIS_FSDP, DL_AXIS_PP}};
 
 /* --- the layouts ------------------------------------------------------------------------------ */
 
@@ -142,10 +143,14 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
  * frees it. */
 static char *layout_text(const dl_point *point, int order)
 {
-    static const char *const names[] = {
-        [DL_AXIS_TP] = "tp", [DL_AXIS_CP] = "cp", [DL_AXIS_PP] = "pp", [DL_AXIS_FSDP] = "fsdp"};
+    static const char *const names[] = {[DL_AXIS_TP] = "tp",
+                                        [DL_AXIS_CP] = "cp",
+                                        [DL_AXIS_EP] = "ep",
+                                        [DL_AXIS_PP] = "pp",
+                                        [DL_AXIS_FSDP] = "fsdp"};
     const int sizes[] = {[DL_AXIS_TP] = point->tensor,
                          [DL_AXIS_CP] = point->context,
+                         [DL_AXIS_EP] = point->experts,
                          [DL_AXIS_PP] = point->stages,
                          [DL_AXIS_FSDP] = point->shards};
     char *text = NULL;
@@ -267,6 +272,7 @@ static void list_layouts(dl_layout_space *s)
                     if (gpus / tp / pp % fsdp != 0) continue;
                     dl_layout l = {.point = {.tensor = tp,
                                              .context = 1,
+                                             .experts = 1,
                                              .stages = pp,
                                              .shards = fsdp,
                                              .workers = gpus / tp / pp / fsdp,

@@ -489,7 +489,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                             "token uses %d of them, %.3g of the %.3g billion parameters%s",
                             network.experts, network.active,
                             (double)dl_architecture_active(&network) / 1e9,
-                            (double)dl_architecture_parameters(&network) / 1e9,
+                            (double)dl_architecture_whole(&network) / 1e9,
                             network.tensor > 1 ? " of a GPU's part" : ""));
     add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
     dl_architecture_free(&network);

@@ -418,6 +418,7 @@ static void print_layout(FILE *out, const dl_variant *variant, const dl_split *o
             dl_schedule_names[variant->scenario.pipeline->schedule]);
     if (dl_split_is_sharded(of)) fprintf(out, ", each sharded over %d GPUs", of->shards);
     if (of->context > 1) fprintf(out, ", sequences divided over %d GPUs", of->context);
+    if (of->experts > 1) fprintf(out, ", experts divided over %d GPUs", of->experts);
     if (of->tensor > 1) fprintf(out, ", layers divided over %d GPUs", of->tensor);
 }
 

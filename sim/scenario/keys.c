@@ -138,9 +138,9 @@ static const dl_key rows[] = {
      .help = "number of workers on each node (431: 4, 3, 1), in place of gpus and workers"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of a worker, which hold one replica of the model, innermost axis first: "
-             "tp=COUNT divides each layer, cp=COUNT each sequence, pp=COUNT the layers into "
-             "stages, fsdp=COUNT parameters, gradients and optimizer state; dp=COUNT, last, is "
-             "the number of workers. Default: one GPU"},
+             "tp=COUNT divides each layer, cp=COUNT each sequence, ep=COUNT the experts, "
+             "pp=COUNT the layers into stages, fsdp=COUNT parameters, gradients and optimizer "
+             "state; dp=COUNT, last, is the number of workers. Default: one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
      .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one for each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',

@@ -10,15 +10,19 @@
 
 int dl_layout_ranks(const dl_scenario_pipeline *p)
 {
-    return p->stages * p->shards * p->context * p->tensor;
+    return p->stages * p->shards * p->context * p->experts * p->tensor;
 }
 
 /* --- [machine] layout ------------------------------------------------------------------------- */
 
 /* Axes from neighbours outwards; dp is the number of workers. */
-static const char *const axes[] = {
-    [DL_AXIS_TP] = "tp",     [DL_AXIS_CP] = "cp", [DL_AXIS_PP] = "pp",
-    [DL_AXIS_FSDP] = "fsdp", [DL_AXES] = "dp",    NULL};
+static const char *const axes[] = {[DL_AXIS_TP] = "tp",
+                                   [DL_AXIS_CP] = "cp",
+                                   [DL_AXIS_EP] = "ep",
+                                   [DL_AXIS_PP] = "pp",
+                                   [DL_AXIS_FSDP] = "fsdp",
+                                   [DL_AXES] = "dp",
+                                   NULL};
 enum { AXIS_DP = DL_AXES, AXES };
 
 void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept)
@@ -118,7 +122,7 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     const dl_ini_entry *stages = dl_ini_find(ini, "pipeline", "stages");
     dl_scenario_pipeline *p = scenario->pipeline;
     layout of = {.count = 0};
-    p->shards = p->tensor = p->context = 1;
+    p->shards = p->tensor = p->context = p->experts = 1;
     for (int a = 0; a < DL_AXES; a++)
         p->axes[a] = (dl_axis)a;
     if (entry == NULL) return DL_OK;
@@ -132,6 +136,7 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     p->shards = of.size[DL_AXIS_FSDP] > 0 ? of.size[DL_AXIS_FSDP] : 1;
     p->tensor = of.size[DL_AXIS_TP] > 0 ? of.size[DL_AXIS_TP] : 1;
     p->context = of.size[DL_AXIS_CP] > 0 ? of.size[DL_AXIS_CP] : 1;
+    p->experts = of.size[DL_AXIS_EP] > 0 ? of.size[DL_AXIS_EP] : 1;
     order_axes(p, &of);
     return take_workers(scenario, &of, ini, entry, &lists->workers, err);
 }
@@ -179,11 +184,9 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
 /* Whether the given axes have the point's sizes, and those with several GPUs its order. */
 static bool allows(const layout *of, const dl_point *point, const dl_axis *order)
 {
-    const int sizes[AXES] = {[DL_AXIS_TP] = point->tensor,
-                             [DL_AXIS_CP] = point->context,
-                             [DL_AXIS_PP] = point->stages,
-                             [DL_AXIS_FSDP] = point->shards,
-                             [AXIS_DP] = point->workers};
+    const int sizes[AXES] = {
+        [DL_AXIS_TP] = point->tensor, [DL_AXIS_CP] = point->context,  [DL_AXIS_EP] = point->experts,
+        [DL_AXIS_PP] = point->stages, [DL_AXIS_FSDP] = point->shards, [AXIS_DP] = point->workers};
     int at = 0;
     for (int i = 0; i < of->count; i++) {
         const int axis = of->order[i];
@@ -315,7 +318,8 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_e
         if (entry == NULL || dl_key_holds(key, entry->value) ||
             scenario->pipeline->stages < refused_keys[i].stages ||
             scenario->pipeline->chunks < refused_keys[i].chunks ||
-            scenario->pipeline->shards * scenario->pipeline->context < refused_keys[i].shards)
+            scenario->pipeline->shards * scenario->pipeline->context * scenario->pipeline->experts <
+                refused_keys[i].shards)
             continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "not with workers of several GPUs, %s; only %s", key->help, key->only);

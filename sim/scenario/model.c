@@ -70,7 +70,7 @@ static void add_axis(char **model, const char *key, int size)
     if (size > 1) add_key(model, key, number);
 }
 
-/* Returns the model's description with the layout's tp and cp and the recomputation; the caller
+/* Returns the model's description with the layout's tp, cp and ep and the recomputation; the caller
  * frees it. */
 static char *divided(const dl_scenario *scenario)
 {
@@ -78,16 +78,18 @@ static char *divided(const dl_scenario *scenario)
     const dl_scenario_pipeline *p = scenario->pipeline;
     add_axis(&text, "tp", p != NULL ? p->tensor : 1);
     add_axis(&text, "cp", p != NULL ? p->context : 1);
+    add_axis(&text, "ep", p != NULL ? p->experts : 1);
     if (scenario->recompute > 0)
         add_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
     return text;
 }
 
-/* Refuses recomputation, tp and cp for a model that is not a transformer. */
+/* Refuses recomputation, tp, cp and ep for a model that is not a transformer. */
 static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
 {
     const dl_scenario_pipeline *p = scenario->pipeline;
     const bool tensor = p != NULL && p->tensor > 1, context = p != NULL && p->context > 1;
+    const bool experts = p != NULL && p->experts > 1;
     if (dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) return DL_OK;
     if (scenario->recompute > 0) {
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
@@ -95,12 +97,20 @@ static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
                                "recomputed, and the model is %s",
                                dl_recompute_names[scenario->recompute], scenario->model);
     }
-    if (!tensor && !context) return DL_OK;
+    if (!tensor && !context && !experts) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                            "%s=%d divides %s of transformers only, and the model is %s: pp and "
                            "fsdp divide any network",
-                           tensor ? "tp" : "cp", tensor ? p->tensor : p->context,
-                           tensor ? "layers" : "sequences", scenario->model);
+                           tensor    ? "tp"
+                           : context ? "cp"
+                                     : "ep",
+                           tensor    ? p->tensor
+                           : context ? p->context
+                                     : p->experts,
+                           tensor    ? "layers"
+                           : context ? "sequences"
+                                     : "experts",
+                           scenario->model);
 }
 
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,

@@ -17,7 +17,12 @@ bool dl_point_is_split(const dl_point *point)
 
 bool dl_point_reduces_within(const dl_point *point)
 {
-    return point->shards > 1 || point->context > 1;
+    return point->shards > 1 || point->context > 1 || point->experts > 1;
+}
+
+int dl_point_batches(const dl_point *point)
+{
+    return (point->shards > 1 ? point->shards : 1) * (point->experts > 1 ? point->experts : 1);
 }
 
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
@@ -29,7 +34,7 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 
 int dl_point_ranks(const dl_point *point)
 {
-    return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1) *
+    return (point->stages > 1 ? point->stages : 1) * dl_point_batches(point) *
            (point->tensor > 1 ? point->tensor : 1) * (point->context > 1 ? point->context : 1);
 }
 
@@ -58,17 +63,18 @@ dl_split dl_point_split(const dl_point *point)
     const int stages = point->stages > 1 ? point->stages : 1;
     const int micro_batches =
         stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
-    const int shards = point->shards > 1 ? point->shards : 1;
+    const int batches = dl_point_batches(point);
     const int context = point->context > 1 ? point->context : 1;
     dl_split split = {
         .stages = stages,
-        .shards = shards * context,
+        .shards = batches * context,
         .context = context,
+        .experts = point->experts > 1 ? point->experts : 1,
         .tensor = point->tensor > 1 ? point->tensor : 1,
-        .axes = {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
+        .axes = {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_EP, DL_AXIS_PP, DL_AXIS_FSDP},
         .chunks = point->chunks > 1 && stages > 1 ? point->chunks : 1,
         .micro_batches = micro_batches,
-        .samples = (double)(point->batch / point->workers / shards / micro_batches),
+        .samples = (double)(point->batch / point->workers / batches / micro_batches),
     };
     for (int a = 0; a < DL_AXES && point->axes != NULL; a++)
         split.axes[a] = point->axes[a];

@@ -333,7 +333,7 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
 {
     const int64_t micro_batches = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE] *
                                   (point->stages > 1 ? point->micro_batches : 1) *
-                                  (point->shards > 1 ? point->shards : 1);
+                                  dl_point_batches(point);
     const bool by_speed = scenario->shares == DL_SHARES_SPEED;
     const int micro_batch = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
     if (micro_batch > 0 && point->batch != micro_batches * micro_batch) {
@@ -553,8 +553,8 @@ static void count_micro_batches(const dl_scenario *scenario, dl_point *point)
 {
     const dl_scenario_pipeline *pipeline = scenario->pipeline;
     if (pipeline == NULL || pipeline->micro_batch == 0) return;
-    const int shards = point->shards > 1 ? point->shards : 1;
-    const int64_t count = point->batch / point->workers / shards / pipeline->micro_batch;
+    const int64_t count =
+        point->batch / point->workers / dl_point_batches(point) / pipeline->micro_batch;
     if (count < 1 || count > DL_MICRO_BATCHES_MAX) return;
     point->micro_batches = (int)count;
     if (point->stages <= 1) point->option[DL_SYNC_ACCUMULATE] = (double)count;
@@ -735,6 +735,7 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
             point.chunks = scenario->pipeline->chunks;
             point.tensor = scenario->pipeline->tensor;
             point.context = scenario->pipeline->context;
+            point.experts = scenario->pipeline->experts;
             point.axes = scenario->pipeline->axes;
             point.micro_batches = scenario->pipeline->micro_batches;
         }

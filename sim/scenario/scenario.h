@@ -46,6 +46,7 @@ typedef struct dl_point {
     int chunks;                   /* runs of layers per stage; <= 1: one */
     int tensor;                   /* GPUs that divide each layer; <= 1: not divided */
     int context;                  /* GPUs that divide each sequence; <= 1: not divided */
+    int experts;                  /* GPUs that divide the experts; <= 1: each has all */
     const dl_axis *axes;          /* [DL_AXES] order of the axes of a split model, borrowed */
 } dl_point;
 
@@ -72,6 +73,7 @@ typedef struct dl_scenario_pipeline {
     int shards;            /* ranks that share a stage's parameters; 1: not sharded */
     int tensor;            /* GPUs that divide each layer; 1: not divided */
     int context;           /* GPUs that divide each sequence; 1: not divided */
+    int experts;           /* GPUs that divide the experts; 1: each has all */
     dl_axis axes[DL_AXES]; /* from the axis of neighbouring GPUs outwards */
     dl_schedule schedule;
 } dl_scenario_pipeline;
@@ -224,6 +226,8 @@ bool dl_point_is_split(const dl_point *point);
 /* Whether GPUs of a worker reduce gradients among themselves: shards of a stage, or parts of a
  * sequence. */
 bool dl_point_reduces_within(const dl_point *point);
+/* Number of a stage's ranks that have different samples, >= 1. */
+int dl_point_batches(const dl_point *point);
 int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers share them */
 /* Returns the GPUs of the point: workers x ranks, or fewer if workers share them. */
 int dl_point_gpus(const dl_point *point);

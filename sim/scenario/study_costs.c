@@ -68,36 +68,40 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return dl_costs_add_exchange(costs, scenario->costs_path, err);
 }
 
-/* Checks the number of GPUs that divide the layers or sequences. Costs of layers are valid only for
+/* Checks the number of GPUs that divide the layers, sequences or experts. Costs of layers are valid only for
  * one such number, as times of whole layers cannot be converted to times of parts. */
 static dl_status check_axis(const dl_costs *costs, const char *axis, const char *divided,
-                            const char *key, int64_t ranks, int wanted, dl_error *err)
+                            const char *whole, const char *key, int64_t ranks, int wanted,
+                            dl_error *err)
 {
     const int has = ranks > 1 ? (int)ranks : 1;
     if (has == wanted) return DL_OK;
     if (has > 1) {
         return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
-                               "these are costs of one of %d GPUs that divide each %s: %s=%d "
+                               "these are costs of one of %d GPUs that divide %s: %s=%d "
                                "in [machine] layout (--layout %s=%d)",
                                has, divided, axis, has, axis, has);
     }
     return dl_error_set_at(
         err, DL_ERR_DATA, costs->path, 0,
-        "%s = %d divides each %s, but these are costs of whole %ss, whose times cannot be "
+        "%s = %d divides %s, but these are costs of %s, whose times cannot be "
         "divided: take --workload NAME of a transformer, or costs of one of %d GPUs with [costs] "
         "%s = %d",
-        axis, wanted, divided, divided, wanted, key, wanted);
+        axis, wanted, divided, whole, wanted, key, wanted);
 }
 
 static dl_status check_divided(const dl_variant *variant, dl_error *err)
 {
     const dl_costs *costs = &variant->costs;
     const dl_scenario_pipeline *p = variant->scenario.pipeline;
-    const dl_status status = check_axis(costs, "tp", "layer", "tensor_ranks", costs->tensor_ranks,
-                                        p != NULL ? p->tensor : 1, err);
+    dl_status status = check_axis(costs, "tp", "each layer", "whole layers", "tensor_ranks",
+                                  costs->tensor_ranks, p != NULL ? p->tensor : 1, err);
+    if (status == DL_OK)
+        status = check_axis(costs, "cp", "each sequence", "whole sequences", "context_ranks",
+                            costs->context_ranks, p != NULL ? p->context : 1, err);
     if (status != DL_OK) return status;
-    return check_axis(costs, "cp", "sequence", "context_ranks", costs->context_ranks,
-                      p != NULL ? p->context : 1, err);
+    return check_axis(costs, "ep", "the experts", "all experts", "expert_ranks",
+                      costs->expert_ranks, p != NULL ? p->experts : 1, err);
 }
 
 /* Checks that the model can be split as the variant's points require. */

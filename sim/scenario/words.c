@@ -19,8 +19,7 @@ static const char by_tokens[] =
     "with --layout tp=COUNT norms and sums are divided by tokens, but for --workload "
     "NAME:sequence_parallel=no; --layout cp=COUNT divides the whole sequence";
 static const char experts[] = "write --workload mixtral_8x7b, or NAME:experts=COUNT,active=COUNT";
-static const char no_experts[] =
-    "expert parallelism is not simulated: --layout divides experts by fsdp, tp and pp";
+static const char divided_experts[] = "write --layout ep=COUNT, GPUs that divide the experts";
 static const char split[] = "write --layout pp=COUNT, which splits the model";
 static const char of_ports[] = "write it after the machine's name, as 2x2xrtx4090@1gbe, or --set "
                                "machine.port_bytes_per_s=1Gb/s; the machine file has it too";
@@ -101,13 +100,15 @@ const dl_word dl_scenario_words[] = {
     {"context_parallel", NULL, context},
     {"sequence_parallel", NULL, by_tokens},
     {"context_parallel_size", NULL, context},
-    {"ep", NULL, no_experts},
+    {"ep", NULL, divided_experts},
     {"moe", NULL, experts},
     {"expert", NULL, experts},
     {"experts", NULL, experts},
     {"num_experts", NULL, experts},
-    {"expert_parallel", NULL, no_experts},
-    {"expert_parallel_size", NULL, no_experts},
+    {"expert_parallel", NULL, divided_experts},
+    {"expert_parallel_size", NULL, divided_experts},
+    {"expert_parallel_degree", NULL, divided_experts},
+    {"expert_model_parallel_size", NULL, divided_experts},
     {"checkpointing", "workload.recompute", NULL},
     {"activation_checkpointing", "workload.recompute", NULL},
     {"gradient_checkpointing", "workload.recompute", NULL},

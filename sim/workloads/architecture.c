@@ -74,6 +74,14 @@ int64_t dl_architecture_parameters(const dl_architecture *architecture)
     return sum;
 }
 
+int64_t dl_architecture_whole(const dl_architecture *architecture)
+{
+    int64_t sum = dl_architecture_parameters(architecture);
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += (architecture->expert_ranks - 1) * architecture->layers[l].expert_parameters;
+    return sum;
+}
+
 int64_t dl_architecture_active(const dl_architecture *architecture)
 {
     int64_t sum = dl_architecture_parameters(architecture);

@@ -167,6 +167,11 @@ typedef struct dl_architecture_layer {
     double tensor_beside, beside_flop;
     double context_numbers; /* keys and values per sample that circulate among the `context` GPUs */
     double rings_again;     /* forward rings repeated in the backward pass */
+    /* Experts that `expert_ranks` GPUs divide: the parameters of the GPU's own ones, a subset of
+     * those of `tensors`; numbers per sample that a GPU distributes among them in an all-to-all;
+     * number of these per pass. */
+    int64_t expert_parameters;
+    double expert_numbers, expert_forward, expert_backward;
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 
@@ -177,6 +182,7 @@ typedef struct dl_architecture {
     int64_t sequence;     /* tokens per sample; 0: a sample is an image */
     int tensor;           /* GPUs that divide its layers; numbers are per GPU; 1: not divided */
     int context;          /* GPUs that divide each sequence; numbers are per GPU; 1: not divided */
+    int expert_ranks;     /* GPUs that divide the experts; numbers are per GPU; 1: not divided */
     /* collective calls per unit of tensor_forward: 1 all-reduce, or 2 for the pair; 0: none */
     int tensor_calls;
     int frozen_bits;      /* bits of a frozen weight in memory; 0: those used by products, at least
@@ -209,6 +215,8 @@ int dl_layer_tensors(const dl_architecture_layer *layer);
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
 /* Parameters that a token uses: all but those of the experts that it is not sent to. */
 int64_t dl_architecture_active(const dl_architecture *architecture);
+/* Parameters including the experts of all expert_ranks GPUs. */
+int64_t dl_architecture_whole(const dl_architecture *architecture);
 int64_t dl_architecture_frozen(const dl_architecture *architecture); /* frozen parameters */
 int64_t dl_architecture_packed(const dl_architecture *architecture); /* packed subset of the frozen
                                                                       * parameters */

@@ -182,8 +182,11 @@ dl_status dl_architecture_make(dl_architecture *architecture, const char *text, 
     if (status == DL_OK && colon != NULL) status = read_keys(kind, colon + 1, values, err);
     free(name);
     if (status != DL_OK) return status;
-    dl_architecture made = {
-        .name = dl_strdup(text), .class = kind->class, .tensor = 1, .context = 1};
+    dl_architecture made = {.name = dl_strdup(text),
+                            .class = kind->class,
+                            .tensor = 1,
+                            .context = 1,
+                            .expert_ranks = 1};
     status = kind->build(&made, network, values, err);
     if (status == DL_OK) {
         *architecture = made;

@@ -45,6 +45,7 @@ typedef struct dl_transformer {
     /* Experts of a block, those that each token uses, and the width inside one; experts 0: none, as
      * in the first `dense_blocks` blocks. shared_inside: of all those that every token uses. */
     double experts, active, expert_inside, shared_inside;
+    double expert_ranks; /* number of GPUs with experts / expert_ranks each */
     int dense_blocks;
     double copies;          /* sets of weights that divide `tokens` among them: 1, or the experts */
     bool joined;            /* queries, keys and values are one product, as in GPT-2 */

@@ -561,9 +561,22 @@ static void add_gathers(dl_architecture_layer *layer, const dl_transformer *s, d
     layer->kept_in_half += (gates - 1) * n;
 }
 
+/* Adds the moves of tokens that come from and go to other GPUs. The all-to-all brings each GPU's
+ * tokens in the order of its experts; before the products one kernel orders them by expert, and
+ * behind them one restores the order (Megatron-LM, token_dispatcher.py, MoEAlltoAllTokenDispatcher,
+ * sort_chunks_by_idxs; torchtitan, models/moe/utils.py, _permute and _unpermute). Both are read and
+ * written once, and so are their gradients. With one expert a GPU they are in order. */
+static void add_sorting(dl_architecture_layer *layer, const dl_transformer *s, double rows)
+{
+    const double n = 2 * rows * s->width;
+    if (s->expert_ranks > 1 && s->experts > s->expert_ranks) add_elementwise(layer, n, n, 1);
+}
+
 /* Adds a layer of experts: router, the experts' feed-forward for the `active` copies of each token,
  * and a feed-forward for all tokens (shared_inside), whose gate, if any, is not counted. All
- * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert. */
+ * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert. With
+ * expert parallelism it has 1 / expert_ranks of them, and gets as many copies of tokens as it sends:
+ * one all-to-all distributes these, one returns the results (Lepikhin et al. 2020, "GShard"). */
 static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double rows = s->active * s->tokens, stream = s->own_tokens * s->width;
@@ -571,7 +584,7 @@ static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
     dl_transformer each = *s;
     each.tokens = rows;
     each.inside = s->expert_inside;
-    each.copies = s->experts;
+    each.copies = s->experts / s->expert_ranks;
     add_router(layer, s);
     if (s->fused) {
         add_permutation(layer, s, rows);
@@ -579,12 +592,20 @@ static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
     } else {
         add_gathers(layer, s, rows);
     }
+    add_sorting(layer, s, rows);
+    const int64_t before = dl_layer_parameters(layer);
     add_feed_forward(layer, &each, rows * s->width);
+    if (s->expert_ranks > 1) {
+        layer->expert_parameters = dl_layer_parameters(layer) - before;
+        layer->expert_numbers = rows * s->width;
+        layer->expert_forward = layer->expert_backward = 2;
+    }
+    add_sorting(layer, s, rows);
     if (s->fused) add_permutation(layer, s, rows);
     /* The norm's result has a second reader, and a third with a shared expert. */
     if (s->fused) add_stream(&layer->backward, s, 3 * stream, 0, 0);
     layer->idle_parameters =
-        (int64_t)((s->experts - s->active) * (gates + 1) * s->expert_inside * s->width);
+        (int64_t)((each.copies - s->active) * (gates + 1) * s->expert_inside * s->width);
     if (s->shared_inside == 0) return;
     each = *s;
     each.inside = s->shared_inside;
@@ -638,6 +659,7 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     if (full || s->recompute == RECOMPUTE_PRODUCTS)
         layer->kept_low_instead = layer->kept_low_more = layer->kept_eight_bytes = 0;
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
+    if (full) layer->expert_backward += layer->expert_forward;
     /* With frozen weights no products for weights' gradients overlap the reduction of inputs'
      * gradients. */
     const double alone = s->by_tokens ? 0.5 : 0; /* of a result's gradient */

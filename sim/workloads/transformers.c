@@ -33,6 +33,7 @@ enum {
     DROPOUT,
     TENSOR,
     CONTEXT,
+    EXPERT_RANKS,
     SEQUENCE_PARALLEL,
     RECOMPUTE,
     SUMS,
@@ -136,6 +137,8 @@ static const dl_network_key keys[KEYS] = {
                 NULL},
     [CONTEXT] = {"cp", NULL, 0, 1 << 10,
                  "number of GPUs that divide each sequence, with fused attention; 0: none", NULL},
+    [EXPERT_RANKS] = {"ep", NULL, 0, 4096,
+                      "number of GPUs that divide the experts, with fused=yes; 0: none", NULL},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1: norms and sums are divided by tokens; no: each GPU "
                            "computes all of them",
@@ -200,6 +203,10 @@ static dl_status check_experts(const int64_t *values, dl_error *err)
 {
     static const int own[] = {ACTIVE, EXPERT_WIDTH, SHARED_WIDTH, DENSE_BLOCKS};
     const int64_t experts = values[EXPERTS], active = values[ACTIVE], tensor = values[TENSOR];
+    if (values[EXPERT_RANKS] > 1 && experts == 0)
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "ep = %lld divides experts, and this network has none",
+                            (long long)values[EXPERT_RANKS]);
     for (size_t k = 0; k < sizeof own / sizeof *own && experts == 0; k++)
         if (values[own[k]] > 0)
             return dl_error_set(err, DL_ERR_RANGE, "%s = %lld: this needs experts",
@@ -212,6 +219,12 @@ static dl_status check_experts(const int64_t *values, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE,
                             "dense_blocks = %lld: fewer than layers = %lld, or experts = 0",
                             (long long)values[DENSE_BLOCKS], (long long)values[LAYERS]);
+    if (values[EXPERT_RANKS] > 1 && experts % values[EXPERT_RANKS] != 0)
+        return not_divided(err, "ep", values[EXPERT_RANKS], "experts", experts);
+    if (values[EXPERT_RANKS] > 1 && values[FUSE] == NO)
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "ep = %lld: only with fused = yes, as with no each GPU has all experts",
+                            (long long)values[EXPERT_RANKS]);
     if (values[EXPERT_WIDTH] % tensor != 0)
         return not_divided(err, "tp", tensor, "expert_width", values[EXPERT_WIDTH]);
     if (values[SHARED_WIDTH] % tensor != 0)
@@ -324,6 +337,7 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
     architecture->active = (int)values[ACTIVE];
     architecture->tensor = (int)values[TENSOR];
     architecture->context = values[CONTEXT] > 0 ? (int)values[CONTEXT] : 1;
+    architecture->expert_ranks = values[EXPERT_RANKS] > 0 ? (int)values[EXPERT_RANKS] : 1;
     architecture->tensor_calls = s->tensor > 1 ? 1 + s->by_tokens : 0;
     architecture->cache_numbers = !s->causal ? 0 : 2 * s->kv_width * (double)values[LAYERS];
 }
@@ -357,6 +371,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .inside = (double)inside / tensor,
         .experts = (double)values[EXPERTS],
         .active = (double)values[ACTIVE],
+        .expert_ranks = values[EXPERT_RANKS] > 0 ? (double)values[EXPERT_RANKS] : 1,
         .expert_inside =
             (double)(values[EXPERT_WIDTH] > 0 ? values[EXPERT_WIDTH] : inside) / tensor,
         .shared_inside = (double)values[SHARED_WIDTH] / tensor,

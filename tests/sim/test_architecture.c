@@ -813,6 +813,9 @@ static void errors_name_what_is_near(void **state)
          "tp = 4 does not divide expert_width = 770"},
         {"mixtral:lora=8", DL_ERR_RANGE, "experts = 8: not with lora"},
         {"mixtral:recompute=products", DL_ERR_RANGE, "recompute = none, selective, full"},
+        {"gpt2:ep=2", DL_ERR_RANGE, "ep = 2 divides experts, and this network has none"},
+        {"mixtral:fused=yes,ep=3", DL_ERR_RANGE, "ep = 3 does not divide experts = 8"},
+        {"mixtral:ep=2", DL_ERR_RANGE, "ep = 2: only with fused = yes"},
         {"gpt2:cp=3", DL_ERR_RANGE, "2 cp = 6 does not divide sequence = 1024"},
         {"gpt2:cp=2,attention=plain", DL_ERR_RANGE, "cp = 2: attention = plain has all scores"},
         {"gpt2:cp=2,window=64", DL_ERR_RANGE, "window = 64: not with cp"},
@@ -971,10 +974,70 @@ static dl_layer_part sum_of(const dl_layer_pass *pass)
 {
     dl_layer_part sum = {0};
     for (int p = 0; p < pass->count; p++) {
+        sum.flop += pass->parts[p].flop;
+        sum.numbers += pass->parts[p].numbers;
         sum.wide += pass->parts[p].wide;
         sum.kernels += pass->parts[p].kernels;
     }
     return sum;
+}
+
+/* The block of experts_by_hand on two GPUs with two experts each: a GPU gets as many rows as it sends,
+ * 6 of 4 numbers, in two all-to-alls per pass, and does the same floating-point operations; each of its
+ * experts gets twice as many rows. Two more kernels per pass order the rows, each of which is read and
+ * written; with one expert per GPU they are in order. The backward pass of a recomputed block repeats
+ * the exchanges of the forward pass. */
+static void experts_of_two_gpus_by_hand(void **state)
+{
+    static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
+                               "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
+                               "active=2,expert_width=6,ep=1";
+    char *two_text = dl_format("%s,ep=2", base), *four_text = dl_format("%s,ep=4", base);
+    char *full_text = dl_format("%s,recompute=full", two_text);
+    dl_architecture a = make(base), two = make(two_text), four = make(four_text),
+                    full = make(full_text);
+    const dl_architecture_layer *one = &a.layers[1], *half = &two.layers[1];
+    dl_step_product *products = NULL;
+    int64_t rows = 0, count = 0;
+    (void)state;
+    assert_int_equal(two.expert_ranks, 2);
+    assert_int_equal(dl_layer_parameters(one) - dl_layer_parameters(half), 2 * 72);
+    assert_int_equal(half->expert_parameters, 2 * 72);
+    assert_int_equal(four.layers[1].expert_parameters, 72);
+    assert_int_equal(dl_architecture_whole(&two), dl_architecture_parameters(&a));
+    assert_int_equal(dl_architecture_whole(&four), dl_architecture_parameters(&a));
+    assert_int_equal(dl_architecture_active(&two), dl_architecture_active(&a));
+    assert_int_equal(dl_architecture_active(&four), dl_architecture_active(&a));
+    assert_true(half->expert_numbers == 6 * 4 && one->expert_numbers == 0);
+    assert_true(half->expert_forward == 2 && half->expert_backward == 2);
+    assert_true(full.layers[1].expert_forward == 2 && full.layers[1].expert_backward == 4);
+    assert_true(half->kept_numbers == one->kept_numbers);
+    for (int way = 0; way < 2; way++) {
+        const dl_layer_part all = sum_of(way ? &one->backward : &one->forward),
+                            part = sum_of(way ? &half->backward : &half->forward),
+                            quarter =
+                                sum_of(way ? &four.layers[1].backward : &four.layers[1].forward);
+        assert_true(near_scaled(part.flop, all.flop, 0, 1e-12));
+        assert_true(near_scaled(part.numbers, all.numbers + 2 * 2 * 24, 0, 1e-12));
+        assert_true(near_scaled(quarter.numbers, all.numbers, 0, 1e-12));
+        assert_int_equal(part.kernels, all.kernels + 2);
+    }
+    const size_t kinds = dl_architecture_products(&two, 2, &products);
+    for (size_t i = 0; i < kinds; i++) {
+        if (products[i].inputs != 6 || products[i].pass != DL_PRODUCT_FORWARD) continue;
+        rows = products[i].rows;
+        count = products[i].count;
+    }
+    assert_int_equal(rows, 6);
+    assert_int_equal(count, 2);
+    free(products);
+    dl_architecture_free(&a);
+    dl_architecture_free(&two);
+    dl_architecture_free(&four);
+    dl_architecture_free(&full);
+    free(two_text);
+    free(four_text);
+    free(full_text);
 }
 
 /* The experts of experts_by_hand, one after the other in plain PyTorch, next to a dense block of the
@@ -1126,6 +1189,7 @@ int main(void)
         cmocka_unit_test(adapters_by_hand),
         cmocka_unit_test(experts_have_the_published_parameters),
         cmocka_unit_test(experts_by_hand),
+        cmocka_unit_test(experts_of_two_gpus_by_hand),
         cmocka_unit_test(experts_one_after_the_other_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),

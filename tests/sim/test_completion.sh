@@ -46,7 +46,7 @@ becomes "pipedream" --set pipeline.schedule = pipe
 becomes "" --costs c
 
 # Axes of layouts, for each word of the last layout; rules of frameworks.
-becomes "tp= cp= pp= fsdp= dp=" --layout ""
+becomes "tp= cp= ep= pp= fsdp= dp=" --layout ""
 becomes "8,pp=" --layout tp = 8,p
 becomes "4,fsdp=" --layout = tp = 8,pp = 4,f
 becomes "tp=8|pp=" --layout "tp=8|p"

@@ -39,11 +39,14 @@ static int divisor(made *m, int of)
 
 static void make(made *m, uint64_t seed)
 {
-    static const char *const models[] = {"gpt2:layers=8",
-                                         "llama3_8b:layers=6,sequence=2048,fused=yes",
-                                         "bert_large:layers=10,fused=yes",
-                                         "gpt2:layers=12,width=2048,heads=16,fused=yes,sums=within",
-                                         "qwen2.5_7b:layers=5,sequence=4096"};
+    static const char *const models[] = {
+        "gpt2:layers=8",
+        "llama3_8b:layers=6,sequence=2048,fused=yes",
+        "bert_large:layers=10,fused=yes",
+        "gpt2:layers=12,width=2048,heads=16,fused=yes,sums=within",
+        "qwen2.5_7b:layers=5,sequence=4096",
+        "qwen3_30b_a3b:layers=5,sequence=2048,fused=yes",
+        "qwen3_30b_a3b:layers=4,sequence=1024,fused=yes,sums=within"};
     static const struct {
         const char *name;
         int gpus, node;
@@ -55,12 +58,13 @@ static void make(made *m, uint64_t seed)
     static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "2bw", "pipedream"};
     static const char *const sharded[] = {"none", "optimizer", "gradients"};
     static const char *const yes_no[] = {"yes", "no"};
-    static const int orders[][4] = {
-        {0, 3, 1, 2}, {0, 2, 1, 3}, {1, 0, 3, 2}, {3, 2, 1, 0}, {1, 2, 3, 0}};
-    static const char *const axes[] = {"tp", "pp", "fsdp", "cp"};
+    static const int orders[][5] = {{0, 3, 4, 1, 2}, {0, 2, 1, 4, 3}, {1, 0, 3, 2, 4},
+                                    {3, 2, 4, 1, 0}, {4, 1, 2, 3, 0}, {0, 4, 2, 1, 3}};
+    static const char *const axes[] = {"tp", "pp", "fsdp", "cp", "ep"};
     dl_random_init(&m->random, seed, 0, 0, 0);
     const int at = below(m, (int)DL_LENGTH(machines)), gpus = machines[at].gpus;
-    int sizes[4];
+    const char *model = ONE_OF(m, models);
+    int sizes[5];
     sizes[0] = divisor(m, machines[at].node);
     sizes[1] = divisor(m, gpus / sizes[0] < 4 ? gpus / sizes[0] : 4);
     while (gpus / sizes[0] % sizes[1] != 0)
@@ -70,7 +74,9 @@ static void make(made *m, uint64_t seed)
     sizes[3] = below(m, 3) ? 1 : divisor(m, rest < 4 ? rest : 4);
     while (rest % sizes[3] != 0)
         sizes[3]--;
-    const int workers = rest / sizes[3];
+    const int last = rest / sizes[3];
+    sizes[4] = strncmp(model, "qwen3", 5) == 0 ? divisor(m, last) : 1;
+    const int workers = last / sizes[4];
     const char *mode = workers > 1 ? ONE_OF(m, modes) : "none";
     const int micro_batches = (1 + below(m, 4)) * sizes[1], samples = 1 << below(m, 4);
     const char *schedule = ONE_OF(m, schedules);
@@ -78,7 +84,7 @@ static void make(made *m, uint64_t seed)
     if (chunks > 1 && sizes[1] > 2) sizes[1] = 2; /* GPUs that are not used are idle */
     char layout[64] = "";
     const int *order = ONE_OF(m, orders);
-    for (int a = 0; a < 4; a++)
+    for (int a = 0; a < 5; a++)
         snprintf(layout + strlen(layout), sizeof layout - strlen(layout), "%s=%d,", axes[order[a]],
                  sizes[order[a]]);
     const bool flushes = strcmp(schedule, "2bw") != 0 && strcmp(schedule, "pipedream") != 0;
@@ -89,8 +95,8 @@ static void make(made *m, uint64_t seed)
              "[workload]\nmodel = %s\nbatch = %d\nrecompute = %s\n[sync]\nmode = %s\n%s[noise]\n"
              "kind = none\n[exchange]\noverlap = %s\nsharded = %s\n[pipeline]\nschedule = %s\n"
              "chunks = %d\n%s = %d\n",
-             machines[at].name, layout, workers, ONE_OF(m, models),
-             samples * micro_batches * workers * sizes[2], ONE_OF(m, recomputed), mode,
+             machines[at].name, layout, workers, model,
+             samples * micro_batches * workers * sizes[2] * sizes[4], ONE_OF(m, recomputed), mode,
              strcmp(mode, "average") == 0 ? "interval = 2\n" : "", sums ? overlap : "no",
              sums && sizes[2] == 1 ? divided : "none", schedule, chunks,
              flushes ? "micro_batch" : "micro_batches", flushes ? samples : micro_batches);

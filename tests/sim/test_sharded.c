@@ -261,6 +261,7 @@ static double own_bytes(const dl_costs *costs, double batch, const dl_gpu_option
                                  .split = {.stages = 1,
                                            .shards = 1,
                                            .context = 1,
+                                           .experts = 1,
                                            .chunks = 1,
                                            .micro_batches = 2,
                                            .samples = batch},
