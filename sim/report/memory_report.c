@@ -14,22 +14,29 @@
 /* Largest micro-batch tried, in samples. */
 #define MICRO_BATCH_MAX 65536
 
-/* Whether points differ in workers or batch. */
-static bool differ(const dl_study *study)
+static bool numbers_differ(const dl_point *a, const dl_point *b)
 {
-    const dl_point *first = &study->variants[0].scenario.points[0];
+    return a->workers != b->workers || a->batch != b->batch;
+}
+
+static bool modes_differ(const dl_point *a, const dl_point *b)
+{
+    return strcmp(dl_point_mode(a), dl_point_mode(b)) != 0;
+}
+
+/* Whether a point differs from the first one. */
+static bool any_differs(const dl_study *study, bool (*differ)(const dl_point *, const dl_point *))
+{
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_scenario *scenario = &study->variants[v].scenario;
         for (size_t p = 0; p < scenario->point_count; p++)
-            if (scenario->points[p].workers != first->workers ||
-                scenario->points[p].batch != first->batch)
-                return true;
+            if (differ(&study->variants[0].scenario.points[0], &scenario->points[p])) return true;
     }
     return false;
 }
 
-/* Returns the swept settings, "tp=8,pp=2, recompute full", and workers and batch if points differ
- * in them or nothing is swept; the caller frees it. */
+/* Returns the swept settings, "tp=8,pp=2, recompute full", workers and batch if points differ in
+ * them or nothing is swept, and the mode if points differ in it; the caller frees it. */
 static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
 {
     char *label = NULL;
@@ -42,11 +49,12 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
         dl_join(&label, ", ", part);
         free(part);
     }
-    if (label == NULL || differ(study)) {
+    if (label == NULL || any_differs(study, numbers_differ)) {
         char *own = dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
         dl_join(&label, ", ", own);
         free(own);
     }
+    if (any_differs(study, modes_differ)) dl_join(&label, ", ", dl_point_mode(point));
     return label;
 }
 

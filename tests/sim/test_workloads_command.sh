@@ -32,6 +32,8 @@ for mode in none allreduce fsdp; do
     expect 0 "fits: --batch-per-worker 4, --recompute full (34.3 GB)" "${xl[@]}" --mode $mode --batch-per-worker 8 --fits
 done
 expect 0 "batch 8 34.3 GB " "${xl[@]}" --batch-per-worker 8 --recompute full --fits
+# Points of several modes are told apart.
+expect 0 "batch 8, zero1: parameters " "${xl[@]}" --mode ddp,zero1 --batch-per-worker 8 --fits
 expect 0 "fits: --micro-batch 1, --recompute full (53.6 GB)" "${fits[@]}" --layout fsdp=8
 one=(--workload llama:layers=12,width=2048,heads=32,kv_heads=8,feed_forward=8192,vocabulary=128256,sequence=2048
     --machine 1xrtx4090)
