@@ -337,10 +337,19 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
     const bool by_speed = scenario->shares == DL_SHARES_SPEED;
     const int micro_batch = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
     if (micro_batch > 0 && point->batch != micro_batches * micro_batch) {
-        return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "micro_batch"), DL_ERR_RANGE, err,
-                            "the batch is not made of micro-batches of as many samples on each "
-                            "rank, %d of them or less (point: %s)",
-                            DL_MICRO_BATCHES_MAX, text);
+        const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batch");
+        const int64_t ranks = point->workers * (int64_t)(point->shards > 1 ? point->shards : 1);
+        if (point->batch % (ranks * micro_batch) == 0) {
+            return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
+                                "the batch, %lld, makes more than %d micro-batches on each rank "
+                                "(point: %s)",
+                                (long long)point->batch, DL_MICRO_BATCHES_MAX, text);
+        }
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
+                            "the batch, %lld, is not divisible by %lld, one micro-batch on each of "
+                            "%lld ranks (point: %s)",
+                            (long long)point->batch, (long long)(ranks * micro_batch),
+                            (long long)ranks, text);
     }
     if (point->chunks > 1 && point->stages > 1 && point->micro_batches % point->stages != 0) {
         return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "chunks"), DL_ERR_RANGE, err,
