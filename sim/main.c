@@ -582,7 +582,8 @@ static const dl_option own_options[] = {
                        "The machine's links as Graphviz text; with --check, nothing is simulated."),
     DL_OPTION_ROW_NUMBER(INT, "point", 0, dl_settings, point, 0, 1e9, "ROW",
                          "Row that the options above show (default: the last; for --explain, the "
-                         "one with the most workers)."),
+                         "one with the most workers among those that differ from the best row in "
+                         "workers only)."),
 
     DL_OPTION_ROW_TEXT(
         "without", 0, dl_settings, without, "LIST",

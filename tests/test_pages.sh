@@ -120,7 +120,7 @@ has "copies only" 'Most of it is communication: 100 %' <copies.html
 has "compute only" 'compute (forward, backward, update)</th><td class="number">2.00 times</td>' < <(part seeds/errors)
 has "compute only" 'From 4 to 8 workers (*a worker&#39;s step goes from 4.00 ms to 2.00 ms' < <(part seeds/errors)
 
-has "a faster series" 'The fastest of all points: ' < <(part mxnet/mixed)
+has "the faster of two batches" '<p>With 2 workers (batch 160, ' < <(part mxnet/mixed)
 
 # Studies with the same name in two groups.
 gnuplot -e "results='r/rows.csv'; output='errors.svg'" "$root/plots/errors.gp" || fail "errors.gp"

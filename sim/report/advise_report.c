@@ -424,7 +424,7 @@ static void put_gains(FILE *out, const dl_gains *gains, bool inside)
         if (!(dl_gain_worth(gain) > 1)) return;
         fprintf(out, " %s %s %s %s the throughput.", words[inside && i == 0][off], gain->what,
                 off ? "it would be" : "gives",
-                dl_gain_text(times, sizeof times, dl_gain_worth(gain)));
+                dl_gain_text(times, sizeof times, dl_gain_ratio(gain)));
     }
 }
 

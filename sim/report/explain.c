@@ -30,13 +30,11 @@
 
 /* --- series ----------------------------------------------------------------------------------- */
 
-/* A sweep and, for each row, a text of the settings that its series shares; NULL: the row did not
- * run. */
-typedef struct labelled {
-    const dl_study *study;
-    const dl_sweep *sweep;
-    char **labels;
-} labelled;
+static dl_result result_of(const dl_explanation *x, size_t row)
+{
+    const dl_row *r = &x->sweep->rows[row];
+    return (dl_result){.study = x->study, .variant = &x->study->variants[r->variant], .row = r};
+}
 
 /* Whether the scenario's workers share a given number of cores instead of having one core each. */
 static bool shares_cores(const dl_scenario *scenario)
@@ -64,41 +62,52 @@ static char *label_of(const dl_study *study, const dl_row *row)
                      options);
 }
 
-static bool is_in(const labelled *l, size_t row, const char *label)
+static bool is_in(const dl_explanation *x, size_t row, const char *label)
 {
-    return l->labels[row] != NULL && strcmp(l->labels[row], label) == 0;
+    return x->labels[row] != NULL && strcmp(x->labels[row], label) == 0;
 }
 
-/* Returns the label of the series to explain; NULL if no row ran. */
-static const char *choose(const labelled *l, const dl_measured *measured)
+/* Returns the best of all rows; row_count if none ran. */
+static size_t find_first(const dl_explanation *x)
 {
-    const char *best = NULL;
-    int best_measured = 0, best_most = 0;
-    for (size_t i = 0; i < l->sweep->row_count; i++) {
-        int with_measured = 0, most = 0;
-        for (size_t j = 0; l->labels[i] != NULL && j < l->sweep->row_count; j++) {
-            if (!is_in(l, j, l->labels[i])) continue;
-            with_measured += measured[j].runs > 0;
-            if (l->sweep->rows[j].point.workers > most) most = l->sweep->rows[j].point.workers;
+    size_t first = x->sweep->row_count;
+    for (size_t i = 0; i < x->sweep->row_count; i++) {
+        if (x->labels[i] == NULL) continue;
+        if (first < x->sweep->row_count) {
+            const dl_result own = result_of(x, i), other = result_of(x, first);
+            if (!dl_result_is_better(&own, &other)) continue;
         }
-        if (most == 0 || (best != NULL && (with_measured < best_measured ||
-                                           (with_measured == best_measured && most <= best_most))))
-            continue;
-        best = l->labels[i];
-        best_measured = with_measured;
-        best_most = most;
+        first = i;
     }
-    return best;
+    return first;
+}
+
+/* Returns the label of the series to explain: that of row x->first, unless another one has more
+ * measured rows. */
+static const char *choose(const dl_explanation *x, const dl_measured *measured)
+{
+    const char *chosen = NULL;
+    int most = -1;
+    for (size_t i = 0; i <= x->sweep->row_count; i++) {
+        const char *label = i == 0 ? x->labels[x->first] : x->labels[i - 1];
+        int with_measured = 0;
+        for (size_t j = 0; label != NULL && j < x->sweep->row_count; j++)
+            with_measured += is_in(x, j, label) && measured[j].runs > 0;
+        if (with_measured <= most) continue;
+        chosen = label;
+        most = with_measured;
+    }
+    return chosen;
 }
 
 /* Returns the row of the series with the most workers up to `limit`; row_count if there is none. */
-static size_t most_up_to(const labelled *l, const char *label, int limit)
+static size_t most_up_to(const dl_explanation *x, const char *label, int limit)
 {
-    size_t best = l->sweep->row_count;
-    for (size_t i = 0; i < l->sweep->row_count; i++) {
-        const int workers = l->sweep->rows[i].point.workers;
-        if (!is_in(l, i, label) || workers > limit) continue;
-        if (best == l->sweep->row_count || workers > l->sweep->rows[best].point.workers) best = i;
+    size_t best = x->sweep->row_count;
+    for (size_t i = 0; i < x->sweep->row_count; i++) {
+        const int workers = x->sweep->rows[i].point.workers;
+        if (!is_in(x, i, label) || workers > limit) continue;
+        if (best == x->sweep->row_count || workers > x->sweep->rows[best].point.workers) best = i;
     }
     return best;
 }
@@ -117,15 +126,20 @@ static void put_change(FILE *out, double from_s, double to_s)
     fprintf(out, "from %s to %s", DL_NS_TEXT(dl_s_to_ns(from_s)), DL_NS_TEXT(dl_s_to_ns(to_s)));
 }
 
-static void put_dominant(FILE *out, const dl_row *row, const char *label)
+static void put_dominant(FILE *out, const dl_explanation *x)
 {
+    const dl_result of = result_of(x, x->row);
+    const dl_row *row = of.row;
     const double *frac = row->mean.part_frac;
+    char bound[DL_BOUND_TEXT_BYTES];
     dl_part order[DL_PART_COUNT];
     dl_parts_sort(frac, order);
     fprintf(out, "With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
-            workers_text(row), label, DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
+            workers_text(row), x->labels[x->row], DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
             frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
             100 * frac[order[0]]);
+    if (order[0] == DL_PART_COMMUNICATION || order[0] == DL_PART_WAITING)
+        fprintf(out, ", bound by %s", dl_result_bound(&of, bound));
     if (frac[order[1]] >= DL_PART_SHOWN_FRAC) {
         fputs("; then ", out);
         dl_parts_put(out, row, 1);
@@ -180,12 +194,6 @@ static void put_enough(FILE *out, const dl_explanation *x)
     fputs(".\n", out);
 }
 
-static dl_result result_of(const dl_explanation *x, size_t row)
-{
-    const dl_row *r = &x->sweep->rows[row];
-    return (dl_result){.study = x->study, .variant = &x->study->variants[r->variant], .row = r};
-}
-
 /* Writes the best of all points: the first to reach the target if there is one, else the
  * fastest. */
 static void put_first(FILE *out, const dl_explanation *x)
@@ -222,7 +230,7 @@ static char *sentences(const dl_explanation *x)
     } else if (rows[x->row].mean.rollout != NULL) {
         dl_generators_explain(out, &x->study->variants[rows[x->row].variant], &rows[x->row]);
     } else {
-        put_dominant(out, &rows[x->row], x->labels[x->row]);
+        put_dominant(out, x);
         if (x->before != count) dl_explain_growth(out, &rows[x->before], &rows[x->row]);
         if (x->before != count) put_enough(out, x);
         if (strcmp(x->labels[x->first], x->labels[x->row]) != 0) put_first(out, x);
@@ -424,26 +432,22 @@ void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* Sets x->best to the row with the highest throughput in the series of x->row; x->enough to the row
- * of that series with the fewest workers that reach ENOUGH_FRAC of it; x->first to the best of all
- * rows. */
+/* Sets x->best to the row with the highest throughput in the series of x->row, and x->enough to the
+ * row of that series with the fewest workers that reach ENOUGH_FRAC of it. */
 static void find_best(dl_explanation *x)
 {
-    const labelled l = {x->study, x->sweep, x->labels};
     const dl_row *rows = x->sweep->rows;
-    x->best = x->first = x->enough = x->row;
+    const char *label = x->labels[x->row];
+    x->best = x->row;
     for (size_t i = 0; i < x->sweep->row_count; i++) {
-        const double per_s = rows[i].mean.throughput_per_s;
-        if (x->labels[i] == NULL) continue;
-        const dl_result own = result_of(x, i), first = result_of(x, x->first);
-        if (dl_result_is_better(&own, &first)) x->first = i;
-        if (is_in(&l, i, x->labels[x->row]) && per_s > rows[x->best].mean.throughput_per_s) {
+        if (is_in(x, i, label) &&
+            rows[i].mean.throughput_per_s > rows[x->best].mean.throughput_per_s) {
             x->best = i;
         }
     }
     x->enough = x->best;
     for (size_t i = 0; i < x->sweep->row_count; i++) {
-        if (is_in(&l, i, x->labels[x->row]) &&
+        if (is_in(x, i, label) &&
             rows[i].mean.throughput_per_s >= ENOUGH_FRAC * rows[x->best].mean.throughput_per_s &&
             rows[i].point.workers < rows[x->enough].point.workers) {
             x->enough = i;
@@ -463,15 +467,21 @@ void dl_explanation_find(dl_explanation *x, const dl_study *study, const dl_swee
                           .drawn = count};
     for (size_t i = 0; i < count; i++)
         if (sweep->rows[i].error == NULL) x->labels[i] = label_of(study, &sweep->rows[i]);
-    const labelled l = {study, sweep, x->labels};
-    const char *label = row < count ? x->labels[row] : choose(&l, measured);
-    if (label == NULL) return;
-    x->row = row < count ? row : most_up_to(&l, label, DL_WORKERS_MAX);
-    x->before = most_up_to(&l, label, sweep->rows[x->row].point.workers - 1);
-    x->drawn = most_up_to(&l, label, DRAWN_WORKERS);
+    x->first = find_first(x);
+    if (x->first == count || (row < count && x->labels[row] == NULL)) return;
+    const char *label = row < count ? x->labels[row] : choose(x, measured);
+    if (row < count) {
+        x->row = row;
+    } else {
+        const bool generates = sweep->rows[x->first].mean.rollout != NULL;
+        x->row = generates ? x->first : most_up_to(x, label, DL_WORKERS_MAX);
+    }
+    label = x->labels[x->row];
+    const int workers = sweep->rows[x->row].point.workers;
+    x->before = most_up_to(x, label, workers - 1);
+    x->drawn = workers > DRAWN_WORKERS ? most_up_to(x, label, DRAWN_WORKERS) : x->row;
     if (x->drawn == count) x->drawn = x->row;
     find_best(x);
-    if (row >= count && sweep->rows[x->row].mean.rollout != NULL) x->row = x->first;
     dl_gains_simulate(&x->gains, study, &sweep->rows[x->row], x->row);
 }
 
@@ -530,7 +540,7 @@ static void put_gains_html(FILE *out, const dl_gains *gains)
             out,
             "<p><strong>What would help most: %s in %s time, for %s the throughput.</strong></p>\n",
             first->what, isnan(first->half) ? "no" : "half the",
-            dl_gain_text(times, sizeof times, dl_gain_worth(first)));
+            dl_gain_text(times, sizeof times, dl_gain_ratio(first)));
     }
     const dl_column_table table = DL_COLUMN_TABLE(gain_columns, gains->all, gains->count);
     dl_html_table(
@@ -562,7 +572,7 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
                 : isnan(gain->half) ? "; without"
                                     : "; halving",
                 gain->what, isnan(gain->half) ? "it would be" : "gives",
-                dl_gain_text(times, sizeof times, dl_gain_worth(gain)),
+                dl_gain_text(times, sizeof times, dl_gain_ratio(gain)),
                 named == 0 ? " the throughput" : "");
         named++;
     }

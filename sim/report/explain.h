@@ -21,17 +21,24 @@ typedef struct dl_gain {
 
 typedef struct dl_gains {
     dl_gain all[DL_GAINS_MAX]; /* [count] gains that change the throughput by at least 1 %, in
-                                * descending order */
+                                * descending order of dl_gain_worth */
     size_t count;
     double per_s;        /* unchanged throughput, samples/s, from a new simulation with the steps
                           * used for the gains */
     const char *why_not; /* reason why nothing was simulated; NULL: gains were simulated */
 } dl_gains;
 
-/* Sort key of a gain: the gain of halving if that is possible, else of removal. */
-static inline double dl_gain_worth(const dl_gain *gain)
+/* The gain of halving a cost if that is possible, else of its removal. */
+static inline double dl_gain_ratio(const dl_gain *gain)
 {
     return isnan(gain->half) ? gain->none : gain->half;
+}
+
+/* Sort key of a gain: the gain of halving the cost or, if that is impossible, of saving half of the
+ * time that its removal saves. */
+static inline double dl_gain_worth(const dl_gain *gain)
+{
+    return isnan(gain->half) ? 2 / (1 + 1 / gain->none) : gain->half;
 }
 
 /* Formats "1.47 times", "over 100 times", or a dash for NaN. Returns text[bytes] or a constant. */
@@ -60,15 +67,16 @@ typedef struct dl_explanation {
     size_t best, enough; /* rows of the series: with the highest throughput, and with the fewest
                           * workers that reach 90 % of it */
     size_t first,
-        drawn; /* first: best of all rows (dl_result_is_better); drawn: row of the series with the
-                * most workers up to 8, for a figure; `row` if all have more */
+        drawn; /* first: best of all rows (dl_result_is_better); drawn: the row for a figure, `row`
+                * or, if that has more than 8 workers, the one of the series with the most up to
+                * 8, if any */
     dl_gains gains; /* gains of `row` */
 } dl_explanation;
 
 /* Explains row `row`; if that is row_count, explains the row with the most workers of a series or,
  * with [generators], the best of all rows. Rows that differ only in workers (in weak scaling, also
  * in a proportional batch) form a series. The series with the most measured rows is chosen; among
- * equals, the one with the most workers. Release with dl_explanation_free. */
+ * equals, that of the best row. Release with dl_explanation_free. */
 void dl_explanation_find(dl_explanation *explanation, const dl_study *study, const dl_sweep *sweep,
                          const dl_measured *measured, size_t row);
 void dl_explanation_free(dl_explanation *explanation);

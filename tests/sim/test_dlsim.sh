@@ -95,10 +95,11 @@ expect 0 "[input] stored_bytes_per_sample: [input] cached_frac has nothing to re
     --set input.cached_frac=0.5 --notes -o c.csv
 expect 0 "samples/s" "${fabric[@]}" --set fabric.topology=fat_tree --set fabric.group_nodes=2
 slow=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --mode "allreduce,average" --interval 10,100)
-expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain -o target.csv
+expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain --point 1 -o target.csv
+expect 0 "bound by node0 port0 up; then compute" "${slow[@]}" --explain --point 1 -o target.csv
 # An interval of 100 is faster, but needs three times the samples.
 expect 0 "The first at the target of all points: 4 GPUs (batch 8 each, average, interval
-10), in " "${slow[@]}" --set target.samples=1e6 --set "target.factor=interval 10:1, interval 100:3" --explain -o target.csv
+10), in " "${slow[@]}" --set target.samples=1e6 --set "target.factor=interval 10:1, interval 100:3" --explain --point 1 -o target.csv
 expect 0 "With parameter_bytes = " good.ini --solve parameter_bytes --target step_mean_s=0.05
 expect 0 "of 2 targets are reached." "${slow[@]}" --workers 4 --mode average --solve sync.interval --target utilisation_frac=0.9,0.01 -o target.csv
 expect 0 "1 row in solved.csv" good.ini --solve parameter_bytes --target step_mean_s=0.05

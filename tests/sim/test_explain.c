@@ -105,6 +105,30 @@ static void workers_that_share_cores_are_a_series(void **state)
     forget(&e);
 }
 
+/* With worker 0 half as fast, two workers make a sample in 8 ms and one in 4 ms, 375 samples/s; with
+ * a third of the speed they make fewer, and one worker makes 250 and 167 samples/s. */
+static void the_best_row_is_explained(void **state)
+{
+    (void)state;
+    explained e;
+    explain(&e, "[noise]\nslow = 0:3 | 0:2\n", 4);
+    assert_int_equal(e.x.row, 3);
+    assert_int_equal(e.x.first, 3);
+    assert_int_equal(e.x.before, 2);
+    assert_near(e.sweep.rows[3].mean.throughput_per_s, 375, 5);
+    forget(&e);
+}
+
+/* Removing a cost of which half the time would save a third of the step saves two thirds. */
+static void removal_counts_as_half_of_what_it_saves(void **state)
+{
+    (void)state;
+    const dl_gain removal = {.half = (double)NAN, .none = 3}, halving = {.half = 1.6, .none = 10};
+    assert_near(dl_gain_worth(&removal), 1.5, 1e-12);
+    assert_near(dl_gain_ratio(&removal), 3, 0);
+    assert_true(dl_gain_worth(&halving) > dl_gain_worth(&removal));
+}
+
 /* Rates below 1000 have four digits, as in tables: one sample in 2 s. */
 static void small_rates_keep_their_digits(void **state)
 {
@@ -204,6 +228,8 @@ int main(void)
         cmocka_unit_test(gains_are_those_of_the_step_s_sum),
         cmocka_unit_test(gains_are_over_the_row_s_throughput),
         cmocka_unit_test(workers_that_share_cores_are_a_series),
+        cmocka_unit_test(the_best_row_is_explained),
+        cmocka_unit_test(removal_counts_as_half_of_what_it_saves),
         cmocka_unit_test(small_rates_keep_their_digits),
         cmocka_unit_test(a_row_can_be_chosen),
         cmocka_unit_test(both_renderings_say_the_same),
