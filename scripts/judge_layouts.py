@@ -8,7 +8,7 @@ tokens/s, bias, rows in the 95 % interval. Last, the regret: among rows of the s
 number of GPUs, the fastest measured row's rate over that of the row estimated to be the fastest, - 1.
 
 Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
-  SET         vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge
+  SET         vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge, bridge_experts
   --csv FILE  write a line for each row
   --rows      also print each row
   --memory    judge memory only
@@ -58,19 +58,20 @@ def number(text):
     return float(text) if text else 0.0
 
 
-def kind_of(nodes, tp=1, pp=1, sharded="", cp=1):
-    axes = [name for name, size in (("tp", tp), ("cp", cp), ("pp", pp)) if size > 1] or ["dp"]
+def kind_of(nodes, tp=1, pp=1, sharded="", cp=1, ep=1):
+    axes = [name for name, size in (("tp", tp), ("cp", cp), ("ep", ep), ("pp", pp)) if size > 1] or ["dp"]
     return f"{nodes} node{'s' if nodes > 1 else ''}, {' '.join(axes)}{' ' + sharded if sharded else ''}"
 
 
-def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sharded="none", more=(), cp=1):
+def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sharded="none", more=(), cp=1, ep=1):
     """dlsim's options for steps of `batch` samples by `dp` replicas, in `accumulate` micro-batches."""
     given = ["--workload", network, "--machine", machine, "--arithmetic", arithmetic,
              "--mode", "allreduce", "--batch", str(batch), "--set", f"exchange.sharded={sharded}",
              "--set", "scenario.steps=6", *more]
-    if tp * cp * pp == 1:
+    if tp * cp * ep * pp == 1:
         return given + ["--workers", str(dp), "--set", f"sync.accumulate={accumulate}"]
-    axes = "".join(f"{name}={size}," for name, size in (("tp", tp), ("cp", cp), ("pp", pp)) if size > 1 or name == "pp")
+    axes = "".join(f"{name}={size}," for name, size in (("tp", tp), ("cp", cp), ("ep", ep), ("pp", pp))
+                   if size > 1 or name == "pp")
     axes += f"dp={dp}"
     return given + ["--layout", axes, "--micro-batches", str(accumulate)]
 
@@ -301,7 +302,31 @@ def bridge():
                           1, 1, "parameters" if number(r["fsdp"]) > 1 else "optimizer"))
 
 
-SETS = (vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge)
+def bridge_experts():
+    """Qwen3-30B-A3B of Megatron-Bridge: all GPUs are one group of experts, or two stages of one each, whose 24
+    chunks are simulated as 12. Gradients are summed in 16 bits, nothing is recomputed, tokens are balanced
+    (scripts/performance/configs/qwen/qwen3_llm_pretrain.py: grad_reduce_in_fp32, recompute_granularity,
+    moe_router_force_load_balancing). Rows that drop tokens are left out."""
+    given = set()  # GPUs whose first row was yielded
+    for r in table("bridge_to16.csv"):
+        if r["model"] != "Qwen3_30B_a3B" or not r["kind"].startswith("Pre"):
+            continue
+        gpu, gpus = r["system"].removeprefix("DGX-").lower(), int(r["gpus"])
+        batch, micro, ep, pp = int(r["gbs"]), int(r["mbs"]), int(r["ep"]), int(r["pp"])
+        nodes = gpus // 8
+        more = ("--set", "exchange.reduce_dtype=bf16")
+        if pp > 1:
+            more += ("--set", "pipeline.schedule=interleaved", "--set", f"pipeline.chunks={min(12, int(r['vp']))}")
+        yield Row("bridge_experts", f"30B {r['release']} {gpu} {r['precision']} mbs{micro}", kind_of(nodes, pp=pp, ep=ep), gpu, gpus,
+                  float(r["tok_per_s_per_gpu"]), gpu not in given, 0,
+                  options(f"qwen3_30b_a3b:sequence={r['sequence']},fused=yes,sums=within,attention=cudnn,loss=fused",
+                          f"{gpus}x{gpu}" if nodes == 1 else f"{nodes}x8x{gpu}@8x400ib", "fp8", 1, batch,
+                          batch // (micro * ep), 1, pp, "optimizer", more, ep=ep))
+        given.add(gpu)
+
+
+SETS = (vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge,
+        bridge_experts)
 
 
 def large_memory(folder, memory_rate=1):
