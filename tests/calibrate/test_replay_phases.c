@@ -74,6 +74,40 @@ static void forward_passes_repeat(void **state)
     dl_step_phases_free(&phases);
 }
 
+/* After the update an evaluation has the kernels of the forward pass; a few of them, or others, are
+ * part of the update. */
+static void an_evaluation_is_no_update(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *texts, *phases;
+    } cases[] = {{"FFFFBBUUFFFFFFFF", "FFFFBBUUFFFFFFFF"},
+                 {"FFFFBBUUFFF", "FFFFBBUUUUU"},
+                 {"FFFFBBUUGGGGG", "FFFFBBUUUUUUU"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const size_t n = strlen(cases[c].texts);
+        rank_trace t;
+        size_t work[16];
+        rank_trace_init(&t, 0);
+        for (size_t i = 0; i < n; i++) {
+            const char kind = cases[c].texts[i];
+            const int64_t begin_ns = t.host_ns;
+            work[i] = rank_trace_work(&t, kind == 'G' ? RT_GATHER : RT_COMPUTE, 1000);
+            if (kind == 'B') rank_trace_range(&t, RT_BACKWARD, begin_ns);
+            if (kind == 'U') rank_trace_range(&t, RT_OPTIMIZER, begin_ns);
+        }
+        dl_step_phases phases = find(&t, work, n, DL_STEP_REGULAR);
+        for (size_t i = 0; i < n; i++) {
+            const char expected = cases[c].phases[i];
+            assert_int_equal(phases.phases[i], expected == 'F'   ? DL_PHASE_FORWARD
+                                               : expected == 'B' ? DL_PHASE_BACKWARD
+                                                                 : DL_PHASE_UPDATE);
+        }
+        assert_int_equal(phases.passes, 1);
+        dl_step_phases_free(&phases);
+    }
+}
+
 /* Without ranges the kernels' names give the phases; these names give none. */
 /* With names only: three kernels of a forward pass between backward ones form a micro-batch; a
  * single one is recomputation in the backward pass. */
@@ -157,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_tell_the_phases),
         cmocka_unit_test(forward_passes_repeat),
+        cmocka_unit_test(an_evaluation_is_no_update),
         cmocka_unit_test(named_forward_passes_repeat),
         cmocka_unit_test(loss_ends_the_forward_pass),
         cmocka_unit_test(without_a_backward_pass_nothing_is_known),

@@ -75,8 +75,10 @@ static bool repeats_forward(const search *s, size_t first, size_t end, bool only
 static dl_phase between(const search *s, size_t first, size_t end, uint8_t before, uint8_t after)
 {
     const bool begins = (before & (DL_ROLE_INPUT | DL_ROLE_UPDATE)) != 0;
-    if (after == 0 && !(before & DL_ROLE_UPDATE) && repeats_forward(s, first, end, true))
-        return DL_PHASE_FORWARD;
+    /* Without ranges an optimizer's unnamed kernels, after the named ones, may resemble a pass. */
+    const bool may_repeat = s->by_ranges ? after == 0 || (begins && after & DL_ROLE_INPUT)
+                                         : after == 0 && !(before & DL_ROLE_UPDATE);
+    if (may_repeat && repeats_forward(s, first, end, true)) return DL_PHASE_FORWARD;
     if (!(after & DL_ROLE_BACKWARD)) return DL_PHASE_UPDATE;
     const bool forward =
         begins ? s->by_ranges || is_long(s, first, end) : repeats_forward(s, first, end, false);

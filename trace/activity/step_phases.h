@@ -8,8 +8,11 @@
  *   after input or an update          forward if a backward pass follows; if only kernels' names
  *                                     give roles, it must also be as long as described below
  *   before any other backward one     backward, unless it repeats a forward pass
- *   at the step's end                 update, unless it only repeats a forward pass, within which
- *                                     the step was cut, and does not follow an update
+ *   at the step's end                 update, unless it only repeats a forward pass: an
+ *                                     evaluation, or a pass within which the step was cut; if only
+ *                                     kernels' names give roles, update after an update
+ *   from an update or input to input  update, unless it only repeats a forward pass; if only
+ *                                     kernels' names give roles, update
  *   before an update or input         update
  *
  * A run repeats a forward pass (accumulated gradients) if it has four operations or more, or most
