@@ -19,9 +19,23 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
+/* Returns the one batch of the scenario's points, per worker if the scenario gives it so; NaN if
+ * they have several. */
+static double batch_of(const dl_scenario *scenario)
+{
+    double batch = (double)NAN;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        const double own = (double)point->batch / (scenario->batch_per_worker ? point->workers : 1);
+        if (p > 0 && own != batch) return (double)NAN;
+        batch = own;
+    }
+    return batch;
+}
+
 /* Accepts the columns of measured rows, under all their names, and the column placement; requires
- * batch, and workers or placement. */
-static dl_status check_columns(dl_csv *csv, dl_error *err)
+ * workers or placement, and batch unless the scenario has one. */
+static dl_status check_columns(dl_csv *csv, const dl_scenario *scenario, dl_error *err)
 {
     const dl_status status = dl_measured_name_columns(csv, NULL, err);
     if (status != DL_OK) return status;
@@ -40,10 +54,12 @@ static dl_status check_columns(dl_csv *csv, dl_error *err)
     }
     const bool tells_workers =
         dl_csv_column(csv, "workers") >= 0 || dl_csv_column(csv, "placement") >= 0;
-    if (tells_workers && dl_csv_column(csv, "batch") >= 0) return DL_OK;
+    const bool tells_batch = dl_csv_column(csv, "batch") >= 0 || !isnan(batch_of(scenario));
+    if (tells_workers && tells_batch) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                           "a row has batch (of all workers), and workers (or gpus) or placement, "
-                           "which are needed, and throughput_per_s (or samples/s) or step_s");
+                           "a row has workers (or gpus) or placement, batch (of all workers; or "
+                           "one --batch-per-worker or --batch for all rows), which are needed, and "
+                           "throughput_per_s (or samples/s) or step_s");
 }
 
 /* Reads the GPUs of a row with a placement. */
@@ -68,8 +84,8 @@ typedef struct row_keys {
     const char *sync; /* "": not given */
 } row_keys;
 
-static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to, row_keys *keys,
-                           dl_error *err)
+static dl_status read_keys(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                           const dl_table_row *to, row_keys *keys, dl_error *err)
 {
     keys->sync = dl_csv_text_in(csv, row, "sync");
     dl_status status;
@@ -85,6 +101,8 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to
     if (to->gpus != NULL && keys->workers != to->gpu_count) {
         return row_error(csv, row, DL_ERR_DATA, err, "workers and placement differ");
     }
+    if (dl_csv_column(csv, "batch") < 0)
+        keys->batch = batch_of(scenario) * (scenario->batch_per_worker ? keys->workers : 1);
     const bool whole = keys->workers == floor(keys->workers) && keys->batch == floor(keys->batch);
     if (!whole || !(keys->workers >= 1) || !(keys->batch <= INT32_MAX)) {
         return row_error(csv, row, DL_ERR_RANGE, err, "workers and batch must be whole numbers");
@@ -236,7 +254,7 @@ static dl_status find_point(const dl_csv *csv, size_t row, const dl_scenario *sc
     row_keys keys = {0};
     dl_status status;
     if ((status = read_placement(csv, row, scenario, to, err)) ||
-        (status = read_keys(csv, row, to, &keys, err)) ||
+        (status = read_keys(csv, row, scenario, to, &keys, err)) ||
         (status = find_kind(csv, row, scenario, &keys, &to->point, err))) {
         return status;
     }
@@ -312,7 +330,7 @@ static void set_points(dl_table_rows *rows, dl_scenario *scenario)
 static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
                           const dl_scenario *scenario, dl_error *err)
 {
-    dl_status status = check_columns(csv, err);
+    dl_status status = check_columns(csv, scenario, err);
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
         if (use != NULL && strcmp(use, dl_csv_text_in(csv, i, "use")) != 0) continue;
         dl_table_row *row = &rows->rows[rows->count++];

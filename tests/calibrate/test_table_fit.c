@@ -438,6 +438,38 @@ static void test_rows_are_judged(void **state)
     dl_table_fit_free(&fit);
 }
 
+/* Without a column, the batch is the scenario's only one: of all workers, or of each. */
+static void test_the_scenario_may_give_the_batch(void **state)
+{
+    static const struct {
+        const char *given;
+        int64_t batch; /* of four workers */
+    } cases[] = {{"batch = 16", 16}, {"batch_per_worker = 16", 64}};
+    (void)state;
+    write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
+    fails("workers,step_s\n4,0.1\n", "per_worker_ns", DL_ERR_DATA, "or one --batch-per-worker");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "[machine]\nfile = table_gpus.ini\nworkers = 1, 4\n[workload]\n"
+                 "costs = table_costs.ini\n%s\n[sync]\nmode = none\n",
+                 cases[c].given);
+        fixture_write("table_scenario.ini", text);
+        fixture_write("table_words.csv", "workers,step_s\n4,0.1\n");
+        dl_table_rows rows = {0};
+        dl_scenario scenario = {0};
+        dl_error err = {0};
+        assert_int_equal(dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err),
+                         DL_OK);
+        if (dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(rows.rows[0].point.batch, cases[c].batch);
+        assert_near(rows.rows[0].throughput_per_s, (double)cases[c].batch / 0.1, 1e-12);
+        dl_table_rows_free(&rows);
+        dl_scenario_free(&scenario);
+    }
+}
+
 /* Columns may have the names accepted by dlsim --measured; two names of one meaning are
  * rejected. */
 static void test_columns_have_synonyms(void **state)
@@ -626,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_machine_numbers_are_fitted),
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_rows_are_judged),
+        cmocka_unit_test(test_the_scenario_may_give_the_batch),
         cmocka_unit_test(test_columns_have_synonyms),
         cmocka_unit_test(test_three_rows_do_not_judge),
         cmocka_unit_test(test_reports),
