@@ -30,7 +30,7 @@ static const int moved_numbers[] = {3, 5, 7};
     }
 
 static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
-    [DL_MODEL_CONVOLUTION] = {FITTED(0.52, 0.56, 0.20, 24), FITTED(0.98, 0.60, 0.13, 8),
+    [DL_MODEL_CONVOLUTION] = {FITTED(0.52, 0.56, 0.20, 24), FITTED(0.54, 0.66, 0.13, 8),
                               FITTED(0.87, 0.50, 0.19, 10)},
     /* One memory rate is fitted for fp32 and tf32, as their other kernels are the same. */
     [DL_MODEL_TRANSFORMER] = {FITTED(0.74, 0.46, 0.13, 4), FITTED(0.87, 0.46, 0.11, 16),
@@ -305,6 +305,20 @@ static double transformers_fp32_flop_per_s(const dl_gpu_model *gpu)
     return rate * efficiencies[DL_MODEL_TRANSFORMER][DL_FP32].arithmetic_frac;
 }
 
+/* Rate of 3x3 windows at every pixel. cuDNN's default math permits tensor cores in tf32, but does
+ * not require them (NVIDIA, cuDNN documentation, cudnnMathType_t): where fp32's peak equals tf32's,
+ * as on GeForce RTX 30 and later, Winograd's algorithm in fp32 is the faster one. */
+static double small_windows_flop_per_s(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                                       double flop_per_s)
+{
+    const double fp32 = gpu->fp32_flop_per_s.known ? gpu->fp32_flop_per_s.value : 0;
+    if (arithmetic == DL_FP32) return flop_per_s * DL_ROOFLINE_WINOGRAD;
+    if (arithmetic != DL_TF32) return flop_per_s;
+    return fmax(flop_per_s,
+                fp32 * DL_ROOFLINE_WINOGRAD *
+                    dl_efficiency_of(gpu->name, DL_MODEL_CONVOLUTION, DL_FP32)->arithmetic_frac);
+}
+
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline, dl_error *err)
 {
@@ -347,7 +361,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                 fmin(roofline->flop_per_s, roofline->attention_flop_per_s[k]);
     }
     roofline->small_windows_flop_per_s =
-        roofline->flop_per_s * (arithmetic == DL_FP32 ? DL_ROOFLINE_WINOGRAD : 1);
+        small_windows_flop_per_s(gpu, arithmetic, roofline->flop_per_s);
     return DL_OK;
 }
 

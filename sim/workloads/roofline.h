@@ -7,7 +7,8 @@
  *
  * Peak and memory rate are those of the data sheet. Products whose rows are not a multiple of 16
  * bytes, such as GPT-2's 50257 words, use kernels that load single numbers. In fp32, 3x3 windows at
- * every pixel count a fraction of their flop (Lavin and Gray 2016, Winograd's F(2x2, 3x3)). The
+ * every pixel count a fraction of their flop (Lavin and Gray 2016, Winograd's F(2x2, 3x3)), and
+ * likewise in tf32 on GPUs whose fp32 is then faster, as cuDNN need not use tensor cores. The
  * fractions of the rates that programs reach are fitted for each class of networks and arithmetic,
  * separately for convolutions in fp32 on Volta and Turing, and for the Kepler generation (K20 to
  * K80), to published training rates of single GPUs (scenarios/workloads/measured.csv), by least
