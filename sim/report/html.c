@@ -35,13 +35,16 @@ static const char style[] =
     ".badges strong, tr.missed td:nth-of-type(1), tr.failed td { color: var(--bad); }\n"
     ".scroll { overflow-x: auto; margin: 0.8rem 0; border: 1px solid var(--line); "
     "border-radius: 6px; }\n"
+    /* A wide table extends beyond the text, on both sides. */
+    ".scroll.table { position: relative; left: 50%; transform: translateX(-50%); "
+    "width: max-content; min-width: 100%; max-width: calc(100vw - 4rem); }\n"
     "table { border-collapse: collapse; font-size: 0.9rem; min-width: 100%; }\n"
     "caption { text-align: left; padding: 0.4rem 0.6rem; color: var(--soft); font-size: 0.85rem; "
     "}\n"
     "th, td { padding: 0.25rem 0.6rem; text-align: left; border-top: 1px solid var(--line); "
     "vertical-align: top; font-weight: 500; }\n"
     "thead th { background: var(--tint); font-weight: 600; vertical-align: bottom; }\n"
-    "tbody th:not(.number) { min-width: 15rem; }\n"
+    "tbody th:not(.number) { min-width: min(15rem, 35vw); }\n"
     ".number { text-align: right; font-variant-numeric: tabular-nums; }\n"
     "tbody .number { white-space: nowrap; }\n"
     "tr.fitted, tr.traced { color: var(--soft); }\n"
@@ -359,10 +362,11 @@ static void put_row(FILE *out, const dl_column_table *table, const void *row, bo
 void dl_html_table(FILE *out, const char *caption, const dl_column_table *table)
 {
     const bool ends = has_ends(table);
-    dl_html(out,
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table>\n"
-            "<caption>%s</caption>\n<thead><tr>",
-            caption, caption);
+    dl_html(
+        out,
+        "<div class=\"scroll table\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table>\n"
+        "<caption>%s</caption>\n<thead><tr>",
+        caption, caption);
     for (size_t c = 0; c < table->column_count; c++) {
         const dl_column *column = dl_column_table_column(table, c);
         if (column->heading == NULL || !dl_column_has_values(table, column)) continue;

@@ -93,7 +93,7 @@ static void tables_are_rows_of_cells(void **state)
     table.chosen = &rows[1];
     dl_html_table(begin(&m), "<1>", &table);
     assert_written(
-        &m, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"&lt;1&gt;\">\n"
+        &m, "<div class=\"scroll table\" role=\"region\" tabindex=\"0\" aria-label=\"&lt;1&gt;\">\n"
             "<table>\n<caption>&lt;1&gt;</caption>\n<thead><tr><th scope=\"col\">&lt;a</th>"
             "<th scope=\"col\" class=\"number\">b %</th>"
             "<th scope=\"col\" class=\"number\">c</th><td></td></tr></thead>\n<tbody>\n"

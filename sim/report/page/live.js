@@ -308,7 +308,7 @@ function showTable(rows, best, swept) {
     const shown = [...columns.slice(0, 2), ...swept.map(key => [key, row => shownValue(row[key]), true]), ...columns.slice(2)].filter(([, cell]) => rows.some(row => cell(row) !== ""));
     const body = rows.map(row => make("tr", row === best ? { class: "best" } : {}, ...shown.map(([, cell, isText]) =>
         make("td", isText ? {} : { class: "number" }, String(cell(row))))));
-    table.replaceChildren(make("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Points" }, make("table", {},
+    table.replaceChildren(make("div", { class: "scroll table", role: "region", tabindex: 0, "aria-label": "Points" }, make("table", {},
         make("caption", {}, "Simulated in this page"),
         make("thead", {}, make("tr", {}, ...shown.map(([heading, , isText]) => make("th", isText ? { scope: "col" } : { scope: "col", class: "number" }, heading)))),
         make("tbody", {}, ...body))));
@@ -387,7 +387,7 @@ async function showLine() {
     say("Simulating ...");
     const answer = await simulate({ args: [...(isStudy ? [scenarioName] : []), ...settings([counts.at(-1)]), ...always, "--timeline", made], read: made });
     if (answer.status !== 0) throw new Error(answer.error || answer.out);
-    dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${controls.mode.value()}: the first steps.`);
+    dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${controls.mode.value()}: the first steps`);
     say("");
 }
 
