@@ -105,7 +105,20 @@ assert.ok(memory.find(child => child.attributes.class === "capacity") && memory.
 execFileSync(dlsim, ["--costs", "layers.ini", "--machine", "16x8xa100@400ib", "--layout", "pp=2", "--workers", "64", "--batch-per-worker", "32", "--micro-batches", "32",
     "--mode", "none", "--steps", "4", "--html", "crowd.html", "-o", "crowd.csv", "--quiet"]);
 const crowd = runPage(fs.readFileSync("crowd.html", "utf8").replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")).byId.timeline;
-assert.match(captionOf(crowd.children[0]), /none \(first \d+ of 4 steps\) \(first \d+ of 64 workers\)$/);
+assert.match(captionOf(crowd.children[0]), /none \(first \d+ of 4 steps\) \(first \d+ of 64 workers\)/);
+
+// Rows of two machines are never joined by a line, and are named by their machines; workers that wait
+// for one another have one lane.
+fs.writeFileSync("machines.ini", ["[scenario]", "steps = 4", "[workload]", "model = resnet50", "batch_per_worker = 32", "[machine]", "file = p5.48xlarge, 2xp4de.24xlarge",
+    "workers = all", "[sync]", "mode = allreduce", ""].join("\n"));
+const apart = draw("machines"), machineNames = ["p5.48xlarge", "2xp4de.24xlarge"];
+assert.equal(figureOf(apart, "proportional"), undefined);
+for (const words of ["Where a step's time goes", "Price against time"])
+    for (const machine of machineNames) assert.ok(texts(figureOf(apart, words)).includes(machine), machine + " is not among " + texts(figureOf(apart, words)));
+execFileSync(dlsim, ["--workload", "resnet50", "--machine", "2x8xa100@400ib", "--workers", "16", "--batch-per-worker", "32", "--steps", "4", "--html", "equal.html", "-o", "equal.csv", "--quiet"]);
+const equal = runPage(fs.readFileSync("equal.html", "utf8").replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")).byId.timeline;
+assert.match(equal.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of [23] lanes/);
+assert.match(captionOf(equal.children[0]), /; equal lanes are drawn once$/);
 
 // Memory by kind: 124,439,808 parameters of 4 bytes, gradients of the same size, twice that for
 // Adam; the rest depends on the batch. The stroke is the capacity, 24 GiB, which the second point

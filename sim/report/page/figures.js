@@ -71,10 +71,13 @@ const isNumber = value => typeof value === "number" && Number.isFinite(value);
 const distinct = (rows, key) => new Set(rows.map(row => row[key])).size;
 const best = rows => rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
 
-// Returns settings that suffice to tell rows with equal x apart; each combination of their values is one line. null:
-// some of these rows differ in no setting.
+// Settings whose values are always told apart: rows of different machines or models have different baselines.
+const places = ["machine", "model"];
+
+// Returns settings that suffice to tell rows with equal x apart, and the places that differ; each combination of their
+// values is one line. null: some of these rows differ in no setting.
 function keysOfLines(rows, keys, x) {
-    const apart = [], of = (row, names) => JSON.stringify(names.map(name => row[name]));
+    const apart = keys.filter(key => key !== x && places.includes(key) && distinct(rows, key) > 1), of = (row, names) => JSON.stringify(names.map(name => row[name]));
     for (;;) {
         const seen = new Map(), mixed = [];
         for (const row of rows) {
@@ -351,7 +354,7 @@ function lineFigure(figure, all, keys) {
         measuredRange: row => isNumber(row.measured_low_per_s) && isNumber(row.measured_high_per_s) && figure.scale(row)
             ? [row.measured_low_per_s * figure.scale(row), row.measured_high_per_s * figure.scale(row)] : null };
     const found = linesOf(rows, keys, figure.x);
-    if (found === null) return null;
+    if (found === null || found.lines.every(line => distinct(line.rows, figure.x) < 2)) return null;
     const { panels, left } = panelsOf(found);
     const drawn = panels.filter(panel => panel.lines.some(line => line.rows.some(row => spec.y(row) > 0)));
     if (drawn.length === 0) return null;
@@ -472,7 +475,8 @@ function stalenessFigure(all, keys) {
 }
 
 // Price against time, of reaching the target if any row has one, else of a million samples; the points of the Pareto
-// front are joined.
+// front are joined. Up to NAMED_MOST points are all named, of more only those of the front.
+const NAMED_MOST = 8;
 function priceFigure(all, keys) {
     const toTarget = all.some(row => row.usd_to_target > 0);
     const price = row => toTarget ? row.usd_to_target : row.usd_per_hour / row.throughput_per_s / 3600 * 1e6, time = row => toTarget ? row.target_s / 3600 : 1e6 / row.throughput_per_s / 3600;
@@ -488,12 +492,13 @@ function priceFigure(all, keys) {
     frame(svg, x, y, box, toTarget ? "hours to the target" : "hours for a million samples", toTarget ? "USD to the target" : "USD for a million samples", digits, short);
     for (const row of rows) svg.append(makeSvg("circle", { cx: x.at(time(row)), cy: y.at(price(row)), r: 3, fill: front.includes(row) ? palette[0] : "var(--soft)", "fill-opacity": front.includes(row) ? 1 : 0.45 }));
     svg.append(makeSvg("path", { fill: "none", stroke: palette[0], "stroke-width": 1.6, d: pathOf(front.map(row => [x.at(time(row)), y.at(price(row))])) }));
-    let free = -Infinity;
-    for (const row of front) {
-        const at = y.at(price(row)), isRight = x.at(time(row)) > (box.left + box.right) / 2;
-        if (at - free < 13) continue;
-        free = at;
-        svg.append(makeSvg("text", { x: x.at(time(row)) + (isRight ? -8 : 8), y: at + (isRight ? -6 : 4), "text-anchor": isRight ? "end" : "start" }, cut(labelOf(row, varied), 30)));
+    const taken = [];
+    for (const row of rows.length <= NAMED_MOST ? [...front, ...rows.filter(row => !front.includes(row))] : front) {
+        const isRight = x.at(time(row)) > (box.left + box.right) / 2, label = cut(labelOf(row, varied), 30), at = x.at(time(row)) + (isRight ? -8 : 8);
+        const place = { y: y.at(price(row)) + (isRight ? -6 : 4), from: isRight ? at - CHAR_PX * label.length : at, to: isRight ? at : at + CHAR_PX * label.length };
+        if (taken.some(other => Math.abs(other.y - place.y) < 13 && other.from < place.to && place.from < other.to)) continue;
+        taken.push(place);
+        svg.append(makeSvg("text", { x: at, y: place.y, "text-anchor": isRight ? "end" : "start" }, label));
     }
     const spots = rows.map(row => ({ row, x: x.at(time(row)), y: y.at(price(row)) }));
     hover(svg, event => {
@@ -610,9 +615,20 @@ function courseFigure(of) {
     return figureOf([svg], `Memory of a GPU over a step, by kind${of.stage > 0 ? `, on the fullest stage, ${of.stage}` : ""}: ${gigabytes(1e3 * of.needs_kb)} at most${of.when ? ", " + of.when : ""}${has ? `, of ${gigabytes(has)}` : ""}. The allocator may keep up to 30 % more.`);
 }
 
-const LANES_MOST = 48, ROW_PX = 17, NAME_PX = 120;
+// Of more than LANES_EACH lanes, equal ones are drawn once: workers that wait for one another often do the same.
+const LANES_EACH = 8, LANES_MOST = 48, ROW_PX = 17, NAME_PX = 120;
+function differentLanes(all) {
+    const near = 1e-5 * Math.max(...all.flatMap(lane => lane.slices.map(slice => slice.end))), different = [];
+    const isEqual = (a, b) => a.name === b.name && Math.abs(a.start - b.start) <= near && Math.abs(a.end - b.end) <= near;
+    for (const lane of all) {
+        const same = different.find(({ slices }) => slices.length === lane.slices.length && slices.every((slice, i) => isEqual(slice, lane.slices[i])));
+        if (same) same.count++;
+        else different.push({ ...lane, count: 1 });
+    }
+    return different.map(lane => ({ ...lane, name: lane.count > 1 ? `${lane.name} (${lane.count} equal)` : lane.name }));
+}
 function timeline(box, trace, caption) {
-    const all = lanesOf(trace), lanes = all.slice(0, LANES_MOST);
+    const each = lanesOf(trace), all = each.length > LANES_EACH ? differentLanes(each) : each, lanes = all.slice(0, LANES_MOST);
     if (lanes.length === 0) return box.replaceChildren();
     const whole = { start: Math.min(...lanes.map(l => l.slices[0].start)), end: Math.max(...lanes.flatMap(l => l.slices.map(s => s.end))) };
     // Initially shows the last three of the first six steps.
@@ -703,7 +719,7 @@ function timeline(box, trace, caption) {
     const button = (text, label, run) => make("button", { type: "button", "aria-label": label, on: { click: run } }, text);
     box.replaceChildren(make("figure", { class: "wide" }, make("div", { class: "zoom" }, button("+", "Zoom in", keys["+"]), button("\u2212", "Zoom out", keys["-"]),
         button("\u2190", "Earlier", keys.ArrowLeft), button("\u2192", "Later", keys.ArrowRight), button("All", "All of the time", keys[0]), said), canvas,
-        make("figcaption", {}, caption + notes + (all.length > lanes.length ? ` The first ${lanes.length} of ${all.length} lanes.` : ""))),
+        make("figcaption", {}, caption + notes + (all.length < each.length ? "; equal lanes are drawn once" : "") + (all.length > lanes.length ? `; the first ${lanes.length} of ${all.length} lanes` : ""))),
         ...trace.traceEvents.filter(event => event.name === "memory" && event.ph === "M").map(event => courseFigure(event.args)));
     look(excerpt.start, excerpt.end);
     if (globalThis.ResizeObserver) new ResizeObserver(redraw).observe(canvas);
