@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "common/install.h"
 #include "common/json.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "sim/report/html.h"
@@ -145,6 +146,30 @@ static void put_mode(dl_json *to, const dl_mode *mode, const char *name)
     dl_json_end(to, '}');
 }
 
+/* Writes the modes to choose from: all of dl_modes, on GPUs also usual modes with a key, and the words of
+ * the study's points. `study` may be NULL. */
+static void put_modes(dl_json *to, const dl_study *study, const dl_sweep *sweep)
+{
+    static const char *const usual[] = {"fsdp", "zero1", "zero2", "diloco"};
+    const bool on_gpus = study == NULL || study->variants[0].scenario.gpu != NULL;
+    dl_json_begin(to, "modes", '[');
+    for (size_t m = 0; m < DL_MODES; m++) {
+        put_mode(to, dl_modes[m], dl_modes[m]->name);
+        for (size_t w = 0; w < DL_LENGTH(usual) && on_gpus; w++)
+            if (strcmp(dl_mode_shorthand_find(usual[w])->mode, dl_modes[m]->name) == 0)
+                put_mode(to, dl_modes[m], usual[w]);
+    }
+    const char *word = NULL;
+    for (size_t i = 0; study != NULL && i < sweep->row_count; i++) {
+        const dl_point *point = &sweep->rows[i].point;
+        const bool is_new = point->word != NULL && point->word != word;
+        if (is_new && !(on_gpus && dl_names_find(point->word, usual, DL_LENGTH(usual)) >= 0))
+            put_mode(to, point->mode, point->word);
+        word = point->word;
+    }
+    dl_json_end(to, ']');
+}
+
 /* Writes the script's data; returns the size of the study's files in bytes. `study` may be NULL. */
 static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl_sweep *sweep)
 {
@@ -153,16 +178,7 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
     dl_json_begin(&to, NULL, '{');
     dl_json_text_item(&to, "version", dl_version());
     dl_json_text_item(&to, "core", c->made);
-    dl_json_begin(&to, "modes", '[');
-    for (size_t m = 0; m < DL_MODES; m++)
-        put_mode(&to, dl_modes[m], dl_modes[m]->name);
-    const char *word = NULL;
-    for (size_t i = 0; study != NULL && i < sweep->row_count; i++) {
-        const dl_point *point = &sweep->rows[i].point;
-        if (point->word != NULL && point->word != word) put_mode(&to, point->mode, point->word);
-        word = point->word;
-    }
-    dl_json_end(&to, ']');
+    put_modes(&to, study, sweep);
     if (study != NULL) {
         const dl_scenario *first = &study->variants[0].scenario;
         dl_json_text_item(&to, "scenario", study->path);

@@ -255,6 +255,14 @@ const char *dl_point_text(char *text, size_t bytes, const dl_point *point);
 /* Returns another program's word for a mode; NULL: unknown word. */
 const dl_word *dl_mode_word(const char *given);
 
+/* Another program's word for a mode together with the value of a key, allowed in [sync] mode. */
+typedef struct dl_mode_shorthand {
+    const char *word, *mode, *section, *key, *value;
+} dl_mode_shorthand;
+
+/* Returns the shorthand of a word; NULL: none. */
+const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
+
 /* Whether `said` is the name of the point's mode in output (dl_point_mode) or another program's
  * word for that name. */
 bool dl_point_mode_is(const dl_point *point, const char *said);

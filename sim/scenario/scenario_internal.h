@@ -109,14 +109,6 @@ void dl_scenario_leave_exchange(char **text, const char *path, const char *list)
  * NULL, which it is after the last word. */
 char *dl_next_word(const char **list);
 
-/* Another program's word for a mode together with the value of a key, allowed in [sync] mode; NULL:
- * none. */
-typedef struct dl_mode_shorthand {
-    const char *word, *mode, *section, *key, *value;
-} dl_mode_shorthand;
-
-const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
-
 /* Whether points of the scenario, which has GPUs, could have the key of [exchange] in mode
  * dl_modes[mode]. */
 bool dl_scenario_takes(const dl_scenario *scenario, const dl_key *key, int mode);

@@ -166,6 +166,14 @@ async function main() {
     await until(() => status(empty.root), () => ended(empty.root));
     assert.equal(number(empty.root), Number(throughput(["--workload", "resnet50", "--machine", "8xh100", "--workers", "8",
         "--batch-per-worker", "32", "--mode", "allreduce"]).toPrecision(4)));
+    // Modes with a key have their usual names.
+    set(empty.root, "mode", "fsdp", "change");
+    await until(() => status(empty.root), () => /--mode fsdp/.test(control(empty.root, "command").textContent) && /^Simulated/.test(status(empty.root)));
+    assert.equal(number(empty.root), Number(throughput(["--workload", "resnet50", "--machine", "8xh100", "--workers", "8",
+        "--batch-per-worker", "32", "--mode", "fsdp"]).toPrecision(4)));
+    set(empty.root, "mode", "diloco", "change");
+    await until("the interval", () => !control(empty.root, "interval").hidden && /--mode diloco --interval 16/.test(control(empty.root, "command").textContent));
+    set(empty.root, "mode", "allreduce", "change");
     // The error of a machine with fewer GPUs than workers.
     set(empty.root, "machine", "4xh100", "change");
     await until(() => status(empty.root), () => /^--workers 1,2,4,8: 8 workers, but (4xh100 has )?4 GPUs/.test(status(empty.root)));
