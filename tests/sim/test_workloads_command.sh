@@ -122,6 +122,14 @@ for arithmetic in bf16 fp8 nvfp4; do
 done
 awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" -v c="$(rate nvfp4.csv)" 'BEGIN { exit !(c > 1.1 * b && b > 1.1 * a) }' ||
     fail "B200: bf16 $(rate bf16.csv), fp8 $(rate fp8.csv), nvfp4 $(rate nvfp4.csv)"
+for gpu in rtx5090 rtxpro6000; do
+    for arithmetic in fp8 nvfp4; do
+        expect 0 "1 point in" --workload llama:layers=4,fused=yes --machine 1x$gpu --workers 1 --batch-per-worker 1 --steps 5 \
+            --arithmetic $arithmetic -o $arithmetic.csv
+    done
+    awk -v a="$(rate fp8.csv)" -v b="$(rate nvfp4.csv)" 'BEGIN { exit !(b > 1.05 * a) }' ||
+        fail "$gpu: fp8 $(rate fp8.csv), nvfp4 $(rate nvfp4.csv)"
+done
 for arithmetic in fp16 bf16 fp8; do
     expect 0 "1 point in" --workload llama:layers=8,fused=yes --machine dgx_h100 --workers 1 --batch-per-worker 2 --steps 5 --arithmetic $arithmetic -o $arithmetic.csv
 done
