@@ -157,6 +157,7 @@ static bool are_equal(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
     return p->tensor == q->tensor && p->stages == q->stages && p->shards == q->shards &&
+           p->experts == q->experts &&
            a->values[DL_KEY_MICRO_BATCH] == b->values[DL_KEY_MICRO_BATCH] &&
            a->values[DL_KEY_RECOMPUTE] == b->values[DL_KEY_RECOMPUTE] &&
            fabs(a->step_s - b->step_s) <= EQUAL_FRAC * a->step_s;

@@ -177,8 +177,8 @@ char *dl_layout_text(const dl_layout_space *s, const dl_layout *l)
 static bool same_family(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
-    return p->tensor == q->tensor && (p->shards > 1) == (q->shards > 1) &&
-           dl_point_is_split(p) == dl_point_is_split(q) &&
+    return p->tensor == q->tensor && p->experts == q->experts &&
+           (p->shards > 1) == (q->shards > 1) && dl_point_is_split(p) == dl_point_is_split(q) &&
            a->values[DL_KEY_RECOMPUTE] == b->values[DL_KEY_RECOMPUTE] &&
            a->values[DL_KEY_SHARDED] == b->values[DL_KEY_SHARDED];
 }
@@ -201,11 +201,11 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
     DL_APPEND(s->layouts, s->count, "layouts") = l;
 }
 
-/* Adds the layout once for each value of `sharded`, the state that workers shard; adds it once
- * without a value if workers cannot shard anything. */
+/* Adds the layout once for each value of `sharded`, the state that workers, or GPUs with different
+ * experts, shard; adds it once without a value if they cannot shard anything. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
-    const bool can = l->point.workers > 1 && l->point.shards == 1 &&
+    const bool can = l->point.workers * l->point.experts > 1 && l->point.shards == 1 &&
                      dl_mode_reduces_gradients(s->scenario->points[0].mode);
     for (size_t i = 0; i < (can ? s->value_count[DL_KEY_SHARDED] : 1); i++) {
         l->values[DL_KEY_SHARDED] = can ? s->values[DL_KEY_SHARDED][i] : NULL;
@@ -239,7 +239,7 @@ static void add_schedules(dl_layout_space *s, dl_layout *l, int layers)
 
 static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
 {
-    const int64_t ranks = (int64_t)l->point.workers * l->point.shards;
+    const int64_t ranks = (int64_t)l->point.workers * dl_point_batches(&l->point);
     const int64_t samples = l->point.batch / ranks;
     if (l->point.batch % ranks != 0) return;
     for (size_t m = 0; m < s->value_count[DL_KEY_MICRO_BATCH]; m++) {
@@ -251,8 +251,34 @@ static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
     }
 }
 
+/* Adds layouts of `ranks` GPUs per part of a layer, that many of which share parameters: each with
+ * all divisions of the network's experts among the others (at most `experts` of them). */
+static void add_experts(dl_layout_space *s, dl_layout *l, int ranks, int experts, int layers)
+{
+    for (int ep = 1; ep <= ranks && ep <= experts; ep++) {
+        if (ranks % ep != 0 || experts % ep != 0) continue;
+        l->point.experts = ep;
+        l->point.workers = ranks / ep;
+        for (l->order = 0; l->order < (l->point.stages > 1 && l->point.shards > 1 ? 2 : 1);
+             l->order++)
+            add_micro_batches(s, l, layers);
+    }
+}
+
+/* Number of experts that GPUs may divide; 1: none. */
+static int experts_of(const char *model)
+{
+    dl_architecture network = {0};
+    int experts = 1;
+    if (is_free(model, "ep=") && dl_architecture_make(&network, model, NULL) == DL_OK &&
+        network.experts > 0 && !network.unfused)
+        experts = network.experts;
+    dl_architecture_free(&network);
+    return experts;
+}
+
 /* Lists the factorizations of the number of GPUs into tp (within a node), pp (at most the number of
- * layers), fsdp and dp, with cp = 1, each with all settings. */
+ * layers), ep, fsdp and dp, with cp = 1, each with all settings. */
 static void list_layouts(dl_layout_space *s)
 {
     const dl_scenario *scenario = s->scenario;
@@ -262,7 +288,7 @@ static void list_layouts(dl_layout_space *s)
                recomputes = is_free(scenario->model, "recompute=");
     dl_model_layers model;
     dl_model_layers_init(&model, &s->study->variants[0].costs);
-    const int layers = model.count;
+    const int layers = model.count, experts = experts_of(scenario->model);
     dl_model_layers_free(&model);
     for (int tp = 1; tp <= (divides ? node : 1); tp++) {
         if (gpus % tp != 0 || node % tp != 0) continue;
@@ -272,14 +298,11 @@ static void list_layouts(dl_layout_space *s)
                     if (gpus / tp / pp % fsdp != 0) continue;
                     dl_layout l = {.point = {.tensor = tp,
                                              .context = 1,
-                                             .experts = 1,
                                              .stages = pp,
                                              .shards = fsdp,
-                                             .workers = gpus / tp / pp / fsdp,
                                              .batch = scenario->points[0].batch}};
                     l.values[DL_KEY_RECOMPUTE] = recomputes ? s->values[DL_KEY_RECOMPUTE][r] : NULL;
-                    for (l.order = 0; l.order < (pp > 1 && fsdp > 1 ? 2 : 1); l.order++)
-                        add_micro_batches(s, &l, layers);
+                    add_experts(s, &l, gpus / tp / pp / fsdp, experts, layers);
                 }
             }
         }
@@ -324,6 +347,7 @@ static dl_status read_family(dl_layout_space *s, dl_layout_family *f, dl_error *
         point.stages = own->stages;
         point.shards = own->shards;
         point.tensor = own->tensor;
+        point.experts = own->experts;
         point.chunks = own->chunks;
         point.micro_batches = own->micro_batches;
         point.option[DL_SYNC_ACCUMULATE] = own->stages > 1 ? 1 : own->micro_batches;
@@ -360,6 +384,7 @@ const dl_costs *dl_layout_set_up(const dl_layout_space *s, const dl_layout *l,
     own->pipeline.stages = own->point.stages;
     own->pipeline.shards = own->point.shards;
     own->pipeline.tensor = own->point.tensor;
+    own->pipeline.experts = own->point.experts;
     own->pipeline.chunks = own->point.chunks;
     own->pipeline.micro_batches = own->point.micro_batches;
     own->pipeline.micro_batch = atoi(l->values[DL_KEY_MICRO_BATCH]);

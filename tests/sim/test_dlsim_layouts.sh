@@ -39,6 +39,18 @@ grep -q ',"tp=4,' four.csv || fail "no row with tp=4: $(cat four.csv)"
 own=$(column advice.csv layout)
 expect 0 "The given layout, pp=4,dp=2 | $own: that is the one advised" "${model[@]}" --layout "pp=4,dp=2 | $own" --advise layout
 expect 0 "The given layout, fsdp=4,tp=2: not among those" "${model[@]}" --layout fsdp=4,tp=2 --advise layout
+# Experts are divided as well, of programs whose kernels are fused.
+experts=(--machine 8xh100 --batch 64 --mode allreduce --steps 2 --workload
+    "transformer:layers=4,width=2048,heads=16,experts=64,active=2,expert_width=2048,gated=yes,norm=rms,bias=no,sequence=2048,positions=0,fused=yes")
+"$tested" "${experts[@]}" --advise layout -q -o experts.csv --save experts.ini || fail "experts: exit $?"
+ep_step=$(column experts.csv step_mean_s)
+case "$(column experts.csv layout)" in *ep=*) ;; *) fail "no ep is advised: $(cat experts.csv)" ;; esac
+"$tested" experts.ini -q -o again.csv || fail "experts.ini: exit $?"
+python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $ep_step - 1) > 1e-3)" ||
+    fail "experts.ini takes $(column again.csv step_mean_s) s, not $ep_step"
+expect 0 "The given layout, ep=8, at best --layout ep=8 --micro-batch" "${experts[@]}" --layout ep=8 --advise layout
+"$tested" "${experts[@]/fused=yes/fused=no}" --advise layout --max-points 30 -q -o plain.csv || fail "experts, fused=no: exit $?"
+! grep -q 'ep=' <(grep -v '^#' plain.csv | cut -d, -f1-3) || fail "ep with fused=no: $(cat plain.csv)"
 # Recomputation without a saving is not tried, and is reported in its row: fused attention saves no scores.
 number_of() { grep -oE '^Of [0-9]+ layouts' "$1"; }
 "$tested" "${model[@]}" --recompute none,products,full --advise layout --max-points 1 -o saving.csv >saving.txt 2>&1
