@@ -271,7 +271,7 @@ def foundry():
         tokens, gpus, gpu = int(r["SeqLen (T)"]), int(r["# GPUs"]), r["GPU"]
         accumulate, full = int(r["GradAccum"]), r["Activation Checkpointing"] == "True"
         network = (f"transformer:width={width},heads={heads},layers={layers},sequence={tokens},"
-                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes,loss=fused" + (",recompute=full" if full else ""))
+                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes,loss=fused,metrics=2" + (",recompute=full" if full else ""))
         box = "8x" + ("a100" if gpu == "a100_40gb" else gpu)
         machine = (f"{gpus // 8}x" if gpus > 8 else "") + box + ("@8x400ib" if gpu[0] == "h" else "@8x200ib")
         narrow = width < 2500

@@ -40,7 +40,7 @@ typedef struct dl_transformer {
     double rank;        /* rank of adapters; 0: all weights are trained */
     int64_t targets;    /* bit set of the matrices with an adapter */
     double packed_bits; /* bits of a frozen weight of a block's linear layers; 0: not packed */
-    int recompute, loss, blocks;
+    int recompute, loss, metrics, blocks;
     int full_every; /* blocks n, 2 n, .. have no window; 0: all have it */
     /* Experts of a block, those that each token uses, and the width inside one; experts 0: none, as
      * in the first `dense_blocks` blocks. shared_inside: of all those that every token uses. */

@@ -695,6 +695,10 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
     layer->output_numbers = s->tokens * s->width / s->tensor;
     set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens && s->rank == 0 ? 0.5 : 0);
     if (!s->causal) add_norm(layer, s, 1); /* its result is the first block's input */
+    if (s->metrics > 0) { /* after the last backward pass: scores of 16 and twice of 32 bits */
+        layer->working_numbers = 3 * s->tokens * s->vocabulary;
+        layer->working_wide = 2 * s->tokens * s->vocabulary;
+    }
     if (s->rank > 0) {
         layer->backward.count = 0; /* no gradients are needed before the first adapter */
         layer->kept_numbers = layer->kept_wide = layer->kept_in_half = 0;
@@ -708,7 +712,11 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
  * scores are in memory. Megatron's fused cross-entropy saves the softmax and writes 16-bit
  * gradients (megatron/core/fusions/fused_cross_entropy.py); a single kernel saves only the scores:
  * it reads them for the loss, and again to write their gradient
- * (flash_attn/losses/cross_entropy.py; Transformer Engine's cross_entropy.py). */
+ * (flash_attn/losses/cross_entropy.py; Transformer Engine's cross_entropy.py).
+ *
+ * Each metric converts the scores to 32 bits and computes their log-softmax, as autocast makes of
+ * torch.nn.CrossEntropyLoss (Composer, Trainer._eval_train_metrics, composer/metrics/nlp.py,
+ * LanguageCrossEntropy; llm-foundry's MPT has this and LanguagePerplexity). */
 static void add_token_head(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
@@ -728,6 +736,8 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
         add_wide(&layer->forward, 3 * scores, scores, 0);
         add_wide(&layer->backward, 4 * scores, scores, 0);
     }
+    for (int m = 0; m < s->metrics; m++)
+        add_wide(&layer->forward, 3 * scores, scores, 0);
     layer->output_numbers = scores;
     add_to_sums(layer, s, s->tied ? 0 : 1);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);

@@ -38,6 +38,7 @@ enum {
     RECOMPUTE,
     SUMS,
     LOSS,
+    METRICS,
     LORA,
     LORA_TARGETS,
     FROZEN_BITS,
@@ -158,6 +159,10 @@ static const dl_network_key keys[KEYS] = {
               "(its fused cross-entropy), fused 4 (FlashAttention's, Transformer Engine's, or "
               "compiled); only fused takes less time",
               NULL},
+    [METRICS] = {"metrics", NULL, 0, 16,
+                 "number of metrics that compute the loss of all tokens again, in fp32 and without "
+                 "gradients, after each micro-batch (llm-foundry: 2)",
+                 NULL},
     [LORA] = {"lora", NULL, 0, 1 << 16,
               "rank of adapters that are trained in place of all weights; 0: none", NULL},
     [LORA_TARGETS] =
@@ -254,6 +259,10 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
         return dl_error_set(err, DL_ERR_RANGE, "window = %lld: not with %s",
                             (long long)values[WINDOW], context > 1 ? "cp" : "kind = encoder");
     }
+    if (values[METRICS] > 0 && values[KIND] == ENCODER)
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "metrics = %lld: an encoder has no scores of words; kind = decoder",
+                            (long long)values[METRICS]);
     if (context > 1 && values[SEQUENCE] % (2 * context) != 0)
         return not_divided(err, "2 cp", 2 * context, "sequence", values[SEQUENCE]);
     if (values[HEAD_WIDTH] == 0 && values[WIDTH] % heads != 0)
@@ -384,6 +393,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .rank = (double)values[LORA],
         .recompute = (int)values[RECOMPUTE],
         .loss = (int)values[LOSS],
+        .metrics = (int)values[METRICS],
         .blocks = (int)values[LAYERS],
         .joined = !encoder && values[BIAS] == YES && values[GATED] != YES,
         .biases = products_with_biases[values[BIAS]],

@@ -127,6 +127,21 @@ static void a_block_by_hand(void **state)
         assert_true(near_scaled(loss[p]->parts[2].numbers, 15 * (p + 1), 0, 0));
         assert_true(near_scaled(loss[p]->parts[2].wide + loss[p]->parts[2].casts, 0, 0, 0));
     }
+    /* Each metric converts the scores, and moves 3 x 4 bytes of each. The converted ones and their
+     * log-softmax lie beside the scores behind the embedding's backward pass. */
+    dl_architecture two = make("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
+                               "vocabulary=5,positions=0,bias=no,fused=yes,loss=fused,metrics=2");
+    const dl_layer_pass *measured = &two.layers[2].forward;
+    assert_int_equal(measured->count, 3 + 2);
+    for (int m = 3; m < 5; m++) {
+        assert_true(near_scaled(measured->parts[m].wide, 3 * 15, 0, 0));
+        assert_true(near_scaled(measured->parts[m].casts, 15, 0, 0));
+    }
+    assert_int_equal(two.layers[2].backward.count, 3);
+    assert_true(near_scaled(one.layers[0].working_numbers, 0, 0, 0));
+    assert_true(near_scaled(two.layers[0].working_numbers, 3 * 15, 0, 0));
+    assert_true(near_scaled(two.layers[0].working_wide, 2 * 15, 0, 0));
+    dl_architecture_free(&two);
     dl_architecture_free(&one);
     /* Stream 12 five times; queries, keys and values 36; inner 24 twice; scores 9 twice. */
     assert_true(near_scaled(block->kept_numbers, 60 + 36 + 48 + 18, 0, 0));
@@ -819,6 +834,7 @@ static void errors_name_what_is_near(void **state)
         {"gpt2:cp=3", DL_ERR_RANGE, "2 cp = 6 does not divide sequence = 1024"},
         {"gpt2:cp=2,attention=plain", DL_ERR_RANGE, "cp = 2: attention = plain has all scores"},
         {"gpt2:cp=2,window=64", DL_ERR_RANGE, "window = 64: not with cp"},
+        {"bert_base:metrics=1", DL_ERR_RANGE, "metrics = 1: an encoder has no scores of words"},
         {"bert_base:window=64", DL_ERR_RANGE, "window = 64: not with kind = encoder"},
         {"gpt2:kv_heads=5", DL_ERR_RANGE, "kv_heads = 5 does not divide heads = 12"},
         {"gpt2:sequence=2048", DL_ERR_RANGE, "sequence = 2048: only 1024 positions"},
