@@ -53,6 +53,7 @@ typedef struct dl_transformer {
     dl_attention attention; /* kind of fused attention */
     double keys;            /* tokens of a sequence, or of the window */
     bool fused;             /* norms, rotation and gates are one kernel each */
+    bool halves;            /* no autocast: weights and stream have 16 bits */
     bool by_tokens;         /* sequence parallelism */
     bool within;            /* products accumulate into the sums of gradients themselves */
     bool eight_inside;      /* the activation saves its inputs in 8 bits in fp8 */

@@ -28,13 +28,13 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts, double w
     part->casts = casts;
 }
 
-/* Adds sums and norms of the stream between blocks, which is wide under autocast. Programs with
- * fused kernels keep parameters and stream in 16 bits. */
+/* Adds sums and norms of the stream between blocks, which is wide under autocast. Without it, as in
+ * programs with fused kernels, parameters and stream have 16 bits. */
 static void add_stream(dl_layer_pass *pass, const dl_transformer *s, double numbers, double casts,
                        double weights)
 {
     dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
-    if (s->fused) return;
+    if (s->halves) return;
     part->wide = numbers;
     part->casts = casts;
 }
@@ -89,6 +89,35 @@ static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s
     layer->kept_in_half += (k - 1) * n;
 }
 
+/* Adds a norm as in plain PyTorch with a stream of 16 bits. Layer norm is one kernel. RMS norm
+ * converts the stream, and the result before its product with the weight, whose passes are narrow
+ * (LlamaRMSNorm, as above); so is the sum of gradients. */
+static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s, int k)
+{
+    const bool frozen = s->rank > 0;
+    const double n = s->own_tokens * s->width, sums = 3 * (k - 1) * n;
+    if (s->rms) {
+        add_moves(&layer->forward, (moves){.narrow = 2 * n,
+                                           .wide = 5 * n,
+                                           .casts = 2 * n,
+                                           .kernels = 6,
+                                           .kernels_in_half = 2});
+        add_moves(&layer->backward, (moves){.narrow = (frozen ? 2 : 6) * n + sums,
+                                            .wide = 17 * n,
+                                            .casts = 2 * n,
+                                            .kernels = 14 - 2 * frozen + k - 1,
+                                            .kernels_in_half = 2});
+    } else {
+        add_moves(&layer->forward, (moves){.narrow = 2 * n, .kernels = 1});
+        add_moves(&layer->backward,
+                  (moves){.narrow = (5 - 2 * frozen) * n + sums, .kernels = 2 - frozen + k - 1});
+    }
+    layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
+    layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
+    layer->kept_numbers += (s->rms ? 3 : 2) * n;
+    layer->kept_wide += s->rms ? n : 0;
+}
+
 /* Adds a norm: with fused kernels, as one kernel in each pass, of which the backward one reads both
  * inputs for the input's gradient and, unless frozen, again for the parameters'. */
 static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int readers)
@@ -98,6 +127,8 @@ static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int 
         add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
         add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream, s->norm_parameters);
         layer->kept_numbers += 2 * stream;
+    } else if (s->halves) {
+        add_half_norm(layer, s, readers);
     } else {
         add_plain_norm(layer, s, readers);
     }
@@ -143,7 +174,7 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     if (frozen) {
         layer->frozen_flop += flop;
         forward->half_weights = backward->half_weights = 0;
-    } else if (s->fused) {
+    } else if (s->halves) {
         forward->half_weights = 0;
         backward->half_weights = s->within ? 0 : DL_SUMMED_WEIGHTS * weights;
         forward->expert_weights = backward->expert_weights = copies > 1 ? weights : 0;
@@ -262,9 +293,9 @@ static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
         layer->kept_numbers += stream / 4;
         layer->kept_wide += stream / 4;
     }
-    dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = s->fused ? 0 : 2 * stream;
+    dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = s->halves ? 0 : 2 * stream;
     add_stream(&layer->backward, s, 3 * stream, stream, 0);
-    if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
+    if (!s->halves) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
 }
 
 /* Adds the activation. Plain PyTorch's gate moves 2 numbers for its activation and 3 for its
@@ -291,12 +322,17 @@ static void add_activation(dl_architecture_layer *layer, const dl_transformer *s
  * move 1 + 2 narrow ones. Backward: two products (2 + 2 wide), each converted; -x2 1; each half's
  * gradient in a tensor of zeros (1 + 1), the sum of the two, the sum of this and the other product
  * (3 + 3), and a copy in the layout of the previous product (2) (modeling_llama.py,
- * apply_rotary_pos_emb). */
+ * apply_rotary_pos_emb). Without autocast cos, sin and all else have 16 bits. */
 static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double n = s->tokens * (s->query_width + s->kv_width);
     if (s->fused) {
         add_elementwise(layer, 2 * n, 2 * n, 2);
+        return;
+    }
+    if (s->halves) {
+        add_moves(&layer->forward, (moves){.narrow = 10 * n, .kernels = 2 * 5});
+        add_moves(&layer->backward, (moves){.narrow = 17 * n, .kernels = 2 * 10});
         return;
     }
     add_moves(&layer->forward, (moves){.narrow = 5 * n,
@@ -316,11 +352,24 @@ static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s)
  * dropout (2 wide and its mask), conversion for the product. The backward pass has the same
  * operations in reverse order; softmax reads both its result and the gradient; the mask's sum only
  * converts. Queries, keys, values, the result and their gradients are converted to another layout
- * (models/bert/modeling_bert.py, eager_attention_forward). */
+ * (models/bert/modeling_bert.py, eager_attention_forward). Without autocast all but the dropout's
+ * mask is narrow. */
 static void add_plain_scores(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;
     const double orders = 2 * s->tokens * (2 * s->query_width + 2 * s->kv_width);
+    if (s->halves) {
+        const double mask = s->dropout ? n / 4 : 0, more = s->dropout ? 2 * n : 0;
+        add_moves(
+            &layer->forward,
+            (moves){.narrow = 7 * n + more + orders, .wide = mask, .kernels = 3 + s->dropout + 4});
+        add_moves(
+            &layer->backward,
+            (moves){.narrow = 5 * n + more + orders, .wide = mask, .kernels = 2 + s->dropout + 4});
+        layer->kept_numbers += n + more / 2 + mask;
+        layer->kept_wide += mask;
+        return;
+    }
     add_moves(&layer->forward, (moves){.narrow = 3 * n + orders,
                                        .wide = (3 + dropout) * n,
                                        .casts = n,
@@ -449,7 +498,7 @@ static void recompute_products(dl_architecture_layer *layer, const dl_transforme
     keep_only(layer,
               s->tokens * (attended + (apart ? s->query_width + s->kv_width : qkv) + s->inside) +
                   (s->gated ? 2 : 1) * stream,
-              s->fused ? 0 : stream, 0);
+              s->halves ? 0 : stream, 0);
 }
 
 /* Sets the number of all-reduces of the stream, or of pairs of all-gather and reduce-scatter,
@@ -463,14 +512,14 @@ static void set_collectives(dl_architecture_layer *layer, const dl_transformer *
     layer->tensor_backward = backward;
 }
 
-/* Adds the kernels that accumulate gradients. Programs with fused kernels keep sums of gradients in
+/* Adds the kernels that accumulate gradients. Programs without autocast keep sums of gradients in
  * 32 bits, to which each micro-batch adds with one kernel per tensor. If the products themselves
  * add (`within`), the `matrices` weight matrices of the layer need no such kernel. The bytes are
  * counted with the weights. */
 static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, int matrices)
 {
     const int apart = dl_layer_tensors(layer) - (s->within && s->rank == 0 ? matrices : 0);
-    if (s->fused) layer->backward.parts[0].kernels += apart;
+    if (s->halves) layer->backward.parts[0].kernels += apart;
 }
 
 /* Adds collectives of the backward pass that run concurrently with products. The gradients of the
@@ -648,7 +697,7 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (full) {
         add_again(layer, 0, layer->forward.count);
-        keep_only(layer, stream, s->fused ? 0 : stream, 0);
+        keep_only(layer, stream, s->halves ? 0 : stream, 0);
     } else if (s->recompute == RECOMPUTE_SELECTIVE) {
         add_again(layer, core, behind);
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {

@@ -30,6 +30,7 @@ enum {
     TIED,
     SOFTCAP,
     FUSE,
+    AUTOCAST,
     DROPOUT,
     TENSOR,
     CONTEXT,
@@ -56,6 +57,7 @@ static const char *const biases[] = {"no", "yes", "qkv", "attention", "feed_forw
 static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIAS_FEED_FORWARD,
                                            DL_BIAS_QKV, DL_BIAS_QKV | DL_BIAS_OUT,
                                            DL_BIAS_FEED_FORWARD};
+static const char *const yes_no[] = {"yes", "no", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
@@ -130,6 +132,10 @@ static const dl_network_key keys[KEYS] = {
               "yes: norms, rotation and gates are one kernel each, as in Megatron or compiled; "
               "no: they are plain PyTorch's operations",
               NULL},
+    [AUTOCAST] = {"autocast", yes_no, 0, 0,
+                  "in 16 bits: yes: torch.autocast, with the vectors between blocks in fp32; no: "
+                  "these and gathered weights have 16 bits (FSDP's MixedPrecision)",
+                  .only = "fused=no"},
     [DROPOUT] = {"dropout", no_yes, 0, 0,
                  "dropout after attention and feed-forward, and on the scores of plain attention",
                  .only = "fused=no"},
@@ -234,6 +240,8 @@ static dl_status check_experts(const int64_t *values, dl_error *err)
         return not_divided(err, "tp", tensor, "expert_width", values[EXPERT_WIDTH]);
     if (values[SHARED_WIDTH] % tensor != 0)
         return not_divided(err, "tp", tensor, "shared_width", values[SHARED_WIDTH]);
+    if (values[AUTOCAST] != 0)
+        return dl_error_set(err, DL_ERR_RANGE, "autocast = no: not with experts");
     if (values[LORA] > 0 || values[RECOMPUTE] == RECOMPUTE_PRODUCTS)
         return dl_error_set(err, DL_ERR_RANGE, "experts = %lld: %s", (long long)experts,
                             values[LORA] > 0 ? "not with lora"
@@ -412,6 +420,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
                                                                              : values[SEQUENCE]),
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] == YES,
+        .halves = values[FUSE] == YES || values[AUTOCAST] != 0,
         .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
         .by_tokens = by_tokens,
         .within = values[SUMS] == 1,
