@@ -262,7 +262,8 @@ def nanotron():
 
 
 def foundry():
-    """MPT in llm-foundry: learned positions, no biases; FSDP."""
+    """MPT in llm-foundry: learned positions, no biases; FSDP; two metrics computed after each micro-batch. Its attention
+    is FlashAttention's first kernel in Triton (submit_benchmarks.py, attn_impl), whose rate is known on A100 only."""
     shapes = {"125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24),
               "3b": (2560, 20, 32), "7b": (4096, 32, 32), "13b": (5120, 40, 40), "30b": (7168, 56, 48)}
     for r in table("foundry_to16.csv"):
@@ -272,7 +273,8 @@ def foundry():
         tokens, gpus, gpu = int(r["SeqLen (T)"]), int(r["# GPUs"]), r["GPU"]
         accumulate, full = int(r["GradAccum"]), r["Activation Checkpointing"] == "True"
         network = (f"transformer:width={width},heads={heads},layers={layers},sequence={tokens},"
-                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes,loss=fused,metrics=2" + (",recompute=full" if full else ""))
+                   f"positions={tokens},vocabulary=50368,bias=no,fused=yes,loss=fused,metrics=2"
+                   + (",attention=triton" if gpu[0] == "a" else "") + (",recompute=full" if full else ""))
         box = "8x" + ("a100" if gpu == "a100_40gb" else gpu)
         machine = (f"{gpus // 8}x" if gpus > 8 else "") + box + ("@8x400ib" if gpu[0] == "h" else "@8x200ib")
         narrow = width < 2500

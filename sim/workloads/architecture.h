@@ -72,13 +72,14 @@ typedef struct dl_low_bits {
     int kernels; /* number of conversion kernels */
 } dl_low_bits;
 
-/* Kind of a part's fused attention: none, FlashAttention-2, or cuDNN's kernels for Hopper and
- * later, in 16 or 8 bits. */
+/* Kind of a part's fused attention: none, FlashAttention-2, cuDNN's kernels for Hopper and later,
+ * in 16 or 8 bits, or FlashAttention's first kernel in Triton. */
 typedef enum dl_attention {
     DL_ATTENTION_NOT,
     DL_ATTENTION_FUSED,
     DL_ATTENTION_CUDNN,
     DL_ATTENTION_CUDNN_FP8,
+    DL_ATTENTION_TRITON,
     DL_ATTENTIONS
 } dl_attention;
 
@@ -101,6 +102,7 @@ typedef struct dl_layer_part {
                                    * bits */
     bool small_windows;           /* convolutions with 3x3 windows and stride 1 */
     dl_attention attention;       /* products, softmax and mask fused in one kernel */
+    bool reverse;                 /* attention's backward pass */
     double keys;                  /* of attention: tokens of a sequence, or of the window */
     bool narrow;        /* a product whose weights have fewer than DL_NARROW rows or columns, or an
                   * expert's with fewer rows per sample */
@@ -192,7 +194,7 @@ typedef struct dl_architecture {
     int experts, active;  /* experts of a block, and those that each token uses; 0: none */
     double cache_numbers; /* keys and values per token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` would be possible */
-    bool eight_attention; /* attention's products have 8 bits */
+    dl_attention attention;        /* kind of its fused attention */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;

@@ -180,10 +180,10 @@ static double odd_part(const char *gpu)
     return is_hopper(gpu) ? 0.124 : 0.23;
 }
 
-/* Speed of fused attention: `part` of the peak in 16 bits with very long sequences, half of that
+/* Speed of fused attention: parts of the peak in 16 bits with very long sequences, half of them
  * with `half_keys` keys. */
 typedef struct attention_speed {
-    double part, half_keys;
+    double forward, backward, half_keys;
 } attention_speed;
 
 /* FlashAttention-2, PyTorch's choice: at least half of the peak on an A100 (Dao 2023, arXiv
@@ -191,6 +191,15 @@ typedef struct attention_speed {
  * forward (Shah et al. 2024, arXiv 2407.08608, figure 5); cuDNN 1.6 times as much in the same
  * figure. On an MI300X 329 Tflop/s of 1307 with head dimension 64 and 8192 words, forward (Azure's
  * guide, as above).
+ *
+ * FlashAttention's first kernel in Triton (flash_attn_triton.py, of 2022), on A100 only, bf16: with
+ * a causal mask, 64 numbers a head and 4096 keys 0.358 of the peak forward and 0.243 backward
+ * (Triton 2.0's own kernel, from which it comes: triton-lang/triton,
+ * python/test/regression/test_performance.py); with 128 numbers a head and 4096 and 8192 keys 0.213
+ * and 0.241 backward with a mask, 0.450 and 0.473 forward without one (facebookresearch/xformers,
+ * pull request 479): the number of keys with half of the rate is from the pair with a mask, the
+ * rates are geometric means over both sizes of a head. In line with Dao 2023, section 4.1:
+ * FlashAttention-2 is 1.3 to 1.5 times as fast forward, 2 backward.
  *
  * Blackwell: cuDNN 9.13, which PyTorch prefers there since 2.11 (sdp_utils.cpp,
  * check_prefer_cudnn_attention): NVIDIA/cudnn-frontend,
@@ -207,12 +216,15 @@ static attention_speed attention_speed_of(const char *gpu, dl_attention kind)
     const board of = board_of(gpu);
     const bool eight = kind == DL_ATTENTION_CUDNN_FP8;
     if (of == B200 || of == B300)
-        return !eight       ? (attention_speed){0.60, 1650}
-               : of == B300 ? (attention_speed){0.87, 2700}
-                            : (attention_speed){0.73, 2270};
-    if (of == MI300X || of == MI325X) return (attention_speed){0.25, 0};
-    if (!is_hopper(gpu)) return (attention_speed){0.5, 0};
-    return (attention_speed){kind == DL_ATTENTION_FUSED ? 0.32 : 0.52, 0};
+        return !eight       ? (attention_speed){0.60, 0.60, 1650}
+               : of == B300 ? (attention_speed){0.87, 0.87, 2700}
+                            : (attention_speed){0.73, 0.73, 2270};
+    if (of == MI300X || of == MI325X) return (attention_speed){0.25, 0.25, 0};
+    if (is_hopper(gpu))
+        return kind == DL_ATTENTION_FUSED ? (attention_speed){0.32, 0.32, 0}
+                                          : (attention_speed){0.52, 0.52, 0};
+    return kind == DL_ATTENTION_TRITON ? (attention_speed){0.48, 0.296, 1240}
+                                       : (attention_speed){0.5, 0.5, 0};
 }
 
 /* Standard deviation of the logarithm of attention_part over implementations, each about twice as
@@ -352,13 +364,14 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                  fmin(roofline->flop_per_s, transformers_fp32_flop_per_s(gpu)));
     for (int k = DL_ATTENTION_FUSED; k < DL_ATTENTIONS; k++) {
         const attention_speed speed = attention_speed_of(gpu->name, (dl_attention)k);
-        roofline->attention_flop_per_s[k] = roofline->flop_per_s;
-        if (!halves) continue;
-        roofline->attention_flop_per_s[k] = rate->value * speed.part / longer;
-        roofline->attention_half_keys[k] = speed.half_keys;
-        if (k != DL_ATTENTION_CUDNN_FP8)
-            roofline->attention_flop_per_s[k] =
-                fmin(roofline->flop_per_s, roofline->attention_flop_per_s[k]);
+        if (halves) roofline->attention_half_keys[k] = speed.half_keys;
+        for (int p = 0; p < 2; p++) {
+            double *to = &roofline->attention_flop_per_s[k][p];
+            *to = roofline->flop_per_s;
+            if (!halves) continue;
+            const double own = rate->value * (p == 0 ? speed.forward : speed.backward) / longer;
+            *to = k == DL_ATTENTION_CUDNN_FP8 ? own : fmin(*to, own);
+        }
     }
     roofline->small_windows_flop_per_s =
         small_windows_flop_per_s(gpu, arithmetic, roofline->flop_per_s);
@@ -377,7 +390,8 @@ void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels)
     const double flop_per_s = kernels->products[DL_PRODUCT_FORWARD].flop_per_s.value;
     if (roofline->bytes_per_number == 4) { /* fused attention in 16 bits keeps its own rate */
         for (int k = DL_ATTENTION_FUSED; k < DL_ATTENTIONS; k++)
-            roofline->attention_flop_per_s[k] = flop_per_s;
+            roofline->attention_flop_per_s[k][0] = roofline->attention_flop_per_s[k][1] =
+                flop_per_s;
     }
     roofline->kernels = kernels;
     roofline->flop_per_s = roofline->odd_flop_per_s = flop_per_s;
@@ -463,7 +477,7 @@ static double attention_rate(const dl_roofline *roofline, const dl_layer_part *p
 {
     const double half = roofline->attention_half_keys[part->attention];
     const double slower = part->keys > 0 ? 1 + half / part->keys : 1;
-    return roofline->attention_flop_per_s[part->attention] / slower;
+    return roofline->attention_flop_per_s[part->attention][part->reverse] / slower;
 }
 
 static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
@@ -760,7 +774,13 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                             "tf32",
                             architecture->name, dl_arithmetic_names[arithmetic]);
     }
-    if (architecture->eight_attention && arithmetic < DL_FP8) {
+    if (architecture->attention == DL_ATTENTION_TRITON && (is_hopper(gpu->name) || is_amd(gpu))) {
+        return dl_error_set(err, DL_ERR_DATA,
+                            "attention = triton: its rate is known before Hopper only, not on %s: "
+                            "fused",
+                            gpu->name);
+    }
+    if (architecture->attention == DL_ATTENTION_CUDNN_FP8 && arithmetic < DL_FP8) {
         return dl_error_set(err, DL_ERR_DATA,
                             "attention = cudnn_fp8: this needs arithmetic = fp8 or nvfp4, not %s",
                             dl_arithmetic_names[arithmetic]);

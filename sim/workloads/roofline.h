@@ -100,9 +100,9 @@ typedef struct dl_roofline {
     double odd_flop_per_s;           /* rate of products whose rows are not a multiple of 16
                                       * bytes */
     double small_windows_flop_per_s; /* rate of 3x3 windows at every pixel */
-    /* Rate of fused attention with very long sequences, and the number of keys with half of it,
-     * indexed by dl_attention. */
-    double attention_flop_per_s[DL_ATTENTIONS], attention_half_keys[DL_ATTENTIONS];
+    /* Rates of fused attention with very long sequences, forward and backward, and the number of
+     * keys with half of them, indexed by dl_attention. */
+    double attention_flop_per_s[DL_ATTENTIONS][2], attention_half_keys[DL_ATTENTIONS];
 } dl_roofline;
 
 /* Computes the rates. DL_ERR_DATA, listing the known rates, if the GPU's peak rate in this
@@ -139,7 +139,8 @@ double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
  * exchanged during the backward pass, in the buckets of PyTorch's DistributedDataParallel or
  * (`units`) in whole layers, which FSDP gathers (a block of a transformer, its auto_wrap_policy's
  * usual unit). Everything else remains unknown. Errors of dl_roofline_of; DL_ERR_DATA also for
- * convolutions in fp8 or nvfp4, and for attention in 8 bits with another arithmetic. `costs` must
+ * convolutions in fp8 or nvfp4, for attention in 8 bits with another arithmetic, and for
+ * attention = triton on GPUs whose rate of it is unknown. `costs` must
  * be zeroed; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,

@@ -427,6 +427,7 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
             dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2);
         forward->attention = backward->attention = s->attention;
         forward->keys = backward->keys = s->keys;
+        backward->reverse = true;
         if (eight) layer->kept_eight_bytes -= query + 2 * key;
         if (s->context > 1) add_ring(layer, s);
         return;

@@ -50,7 +50,7 @@ enum {
 _Static_assert(KEYS <= DL_NETWORK_KEYS_MAX, "values of a network have room for all keys");
 enum { NO, YES };
 enum { DECODER, ENCODER };
-enum { FUSED, PLAIN, CUDNN, CUDNN_FP8 };
+enum { FUSED, PLAIN, CUDNN, CUDNN_FP8, TRITON };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const biases[] = {"no", "yes", "qkv", "attention", "feed_forward", NULL};
@@ -59,7 +59,7 @@ static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIA
                                            DL_BIAS_FEED_FORWARD};
 static const char *const yes_no[] = {"yes", "no", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
-static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", NULL};
+static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", "triton", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
@@ -115,7 +115,8 @@ static const dl_network_key keys[KEYS] = {
         {"attention", attentions, 0, 0,
          "fused: FlashAttention-2, on Blackwell cuDNN's; plain: the scores are written to "
          "memory; cudnn: kernels for Hopper and later, as FlashAttention-3; cudnn_fp8: with "
-         "products in fp8 (Transformer Engine's fp8_dpa)",
+         "products in fp8 (Transformer Engine's fp8_dpa); triton: FlashAttention's first kernel in "
+         "Triton, before Hopper (MPT's attn_impl: triton)",
          NULL},
     [GATED] = {"gated", no_yes, 0, 0, "the feed-forward layer has a third matrix (SwiGLU)", NULL},
     [NORM] = {"norm", norms, 0, 0, "layer norm, or RMS norm, which has no shift", NULL},
@@ -349,7 +350,7 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
 {
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s->fused;
-    architecture->eight_attention = values[ATTENTION] == CUDNN_FP8;
+    architecture->attention = s->plain ? DL_ATTENTION_NOT : s->attention;
     architecture->experts = (int)values[EXPERTS];
     architecture->active = (int)values[ACTIVE];
     architecture->tensor = (int)values[TENSOR];
@@ -414,6 +415,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .plain = values[ATTENTION] == PLAIN,
         .attention = values[ATTENTION] == CUDNN       ? DL_ATTENTION_CUDNN
                      : values[ATTENTION] == CUDNN_FP8 ? DL_ATTENTION_CUDNN_FP8
+                     : values[ATTENTION] == TRITON    ? DL_ATTENTION_TRITON
                                                       : DL_ATTENTION_FUSED,
         .keys =
             (double)(values[WINDOW] > 0 && values[WINDOW] < values[SEQUENCE] ? values[WINDOW]
