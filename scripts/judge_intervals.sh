@@ -113,7 +113,7 @@ fi
 # Prints a table's lines without comments; a quoted cell "A,B" becomes "A B".
 plain() { sed -e '/^#/d' -e ':a;s/"\([^",]*\),\([^"]*\)"/"\1 \2"/;ta' "$1"; }
 
-# MPT with FSDP, no recomputation. FSDP gathers for each micro-batch, so a step here is one micro-batch.
+# MPT with FSDP, no recomputation, on A100 with attention by Triton. FSDP gathers for each micro-batch, so a step here is one micro-batch.
 if has foundry llm/foundry_to16.csv; then
     while IFS=, read -r size sequence gpus gpu micro accumulate per_s; do
         case $size in # layers, width, heads: llm-foundry's scripts/train/yamls/pretrain
@@ -121,10 +121,12 @@ if has foundry llm/foundry_to16.csv; then
             3b) shape=32,2560,20 ;; 7b) shape=32,4096,32 ;; 13b) shape=40,5120,40 ;; *) continue ;;
         esac
         IFS=, read -r layers width heads <<<"$shape"
+        attention=fused
+        [ "${gpu#a100}" = "$gpu" ] || attention=triton
         echo "$gpus $((gpus * micro)) $per_s" |
             judge foundry "$size, $sequence words, $gpus $gpu, $accumulate x $micro" --machine \
                 "$((gpus / 8))x8x$gpu@8x400ib" --set exchange.sharded=parameters \
-                --workload "transformer:layers=$layers,width=$width,heads=$heads,sequence=$sequence,vocabulary=50368,positions=$sequence,bias=no,fused=yes"
+                --workload "transformer:layers=$layers,width=$width,heads=$heads,sequence=$sequence,vocabulary=50368,positions=$sequence,bias=no,fused=yes,attention=$attention,loss=fused,metrics=2"
     done < <(plain "$data/llm/foundry_to16.csv" | awk -F, '
         $19 == "False" && $16 == "amp_bf16" { gpu = $5 ~ /h100/ ? "h100" : $5 ~ /80/ ? "a100_80gb" : "a100"
             printf "%s,%d,%d,%s,%d,%d,%.6g\n", $2, $3, $4, gpu, $9, $10, $13 / $3 }')
