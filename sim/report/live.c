@@ -130,8 +130,10 @@ static void put_points(dl_json *to, const dl_sweep *sweep)
             if (dl_point_shows(&row->point, shown_options[o]))
                 dl_json_number_item(to, dl_sync_options[shown_options[o]].name,
                                     row->point.option[shown_options[o]]);
-        if (row->error == NULL)
+        if (row->error == NULL) {
             dl_json_number_item(to, "throughput_per_s", row->mean.throughput_per_s);
+            dl_json_number_item(to, "events", (double)row->mean.events);
+        }
         dl_json_end(to, '}');
     }
 }
@@ -185,6 +187,8 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
         dl_json_text_item(&to, "text", study->text);
         dl_json_bool_item(&to, "batch_per_worker", first->batch_per_worker);
         dl_json_bool_item(&to, "gpus", first->gpu != NULL);
+        DL_JSON_LIST (&to, "swept", k, study->key_count)
+            dl_json_text_item(&to, NULL, study->keys[k].column);
         put_points(&to, sweep);
         bytes = put_files(&to, study);
     }

@@ -18,7 +18,7 @@ class Worker {
     static made = 0;
     constructor(blob) {
         Worker.made++;
-        const post = data => this.onmessage({ data });
+        const post = data => this.ended || this.onmessage({ data });
         this.context = blob.text().then(text => {
             const globals = { Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
                 crypto, importScripts() {}, postMessage: post, location: { href: "" } };
@@ -30,7 +30,10 @@ class Worker {
     postMessage(data) {
         if (!(data.args && Worker.hangs)) this.context.then(globals => globals.onmessage({ data }));
     }
-    terminate() { assert.equal(this.onmessage, null); }
+    terminate() {
+        assert.equal(this.onmessage, null);
+        this.ended = true;
+    }
 }
 
 // Runs a page's scripts and returns {root, data}; calls change(data) first.
@@ -54,7 +57,8 @@ function set(root, name, value, event) {
     control(root, name).value = value;
     control(root, name).dispatchEvent({ type: event });
 }
-const ended = root => /^(Simulated in|All|The simulator (in|does))/.test(status(root));
+const ended = root => /^(Simulated in|The simulator (in|does))/.test(status(root)) || /^Checked/.test(control(root, "checked").textContent);
+const answerOf = root => root.find(child => child.attributes.class === "answer").textContent;
 const throughput = args => JSON.parse(execFileSync(dlsim, [...args, "--json", "-", "--quiet"])).rows.at(-1).throughput_per_s;
 
 async function main() {
@@ -89,13 +93,17 @@ async function main() {
     assert.match(status(other.root), /another version .* controls are off: point 2 is/);
     assert.ok(other.root.find(child => child.tag === "fieldset").disabled);
 
+    // Controls can be used before the comparison with the results has ended.
     const page = run(html);
+    await until(() => "the controls", () => !page.root.find(child => child.tag === "fieldset").disabled);
+    assert.ok(!ended(page.root));
     await until(() => status(page.root), () => ended(page.root));
     if (/another version/.test(status(page.root))) {
         console.log(status(page.root) + " ./check --page renews it.");
         return;
     }
-    assert.equal(status(page.root), "All 4 points of the results are the same here.");
+    assert.equal(control(page.root, "checked").textContent, "Checked: the simulator in this page gives the same throughput for all 4 points of the results.");
+    assert.match(answerOf(page.root), /^[0-9.]+ samples.s, speedup [0-9.]+, with 4 workers, allreduce\. A step takes /);
     set(page.root, "mode", "average", "change");
     set(page.root, "interval", "8", "input");
     set(page.root, "workers", "8", "input");
@@ -142,13 +150,17 @@ async function main() {
     execFileSync(dlsim, ["swept.ini", "--html", "swept.html", "--quiet"], { env: { ...process.env, PATH: "/" } });
     const swept = run(fs.readFileSync("swept.html", "utf8"));
     await until(() => status(swept.root), () => ended(swept.root));
-    assert.match(swept.root.find(child => child.className === "answer" || child.attributes.class === "answer").textContent, /, slow 0:3\. A step/);
+    assert.match(answerOf(swept.root), /, slow 0:3\. A step/);
+    // Points that take long are not compared.
+    const long = run(fs.readFileSync("swept.html", "utf8"), changed => changed.points.forEach((point, i) => { point.events = i === 2 ? 1e6 : 1e9; }));
+    await until(() => status(long.root), () => ended(long.root));
+    assert.match(control(long.root, "checked").textContent, /for 1 of the 8 points of the results/);
     set(swept.root, "workers", "8", "input");
     await until(() => status(swept.root), () => /^Simulated/.test(status(swept.root)));
     const cells = swept.root.all(child => child.tag === "td").map(child => child.textContent);
     for (const value of ["0:2", "0:3"]) assert.equal(cells.filter(cell => cell === value).length, 4, value + " in " + cells);
 
-    // With many points, the fastest one is simulated again.
+    // With many points, the cheapest ones are simulated again.
     fs.writeFileSync("many.ini", fs.readFileSync("scenario.ini", "utf8").replace("workers = 1, 4", "workers = 1, 2, 4, 8, 16")
         .replace("batch = 64", "batch = " + [...Array(21).keys()].map(i => 64 + 16 * i).join(", ")));
     execFileSync(dlsim, ["many.ini", "--html", "many.html", "--quiet"], { env: { ...process.env, PATH: "/" } }); // without gnuplot
@@ -156,9 +168,10 @@ async function main() {
     assert.equal(many.data.points.length, 210);
     await until(() => status(many.root), () => ended(many.root));
     assert.equal(number(many.root), Number(Math.max(...many.data.points.map(point => point.throughput_per_s)).toPrecision(4)));
+    assert.match(control(many.root, "checked").textContent, /for 8 of the 210 points of the results, those that take the least time\.$/);
     const manyOther = run(fs.readFileSync("many.html", "utf8"), changed => changed.points.forEach(point => { point.throughput_per_s *= 2; }));
     await until(() => status(manyOther.root), () => ended(manyOther.root));
-    assert.match(status(manyOther.root), /controls are off: the best point is not/);
+    assert.match(status(manyOther.root), /controls are off: point \d+ is [0-9.]+ samples.s here, [0-9.]+ in the results/);
 
     // Without a scenario: networks and machines by name, or the user's numbers.
     execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);

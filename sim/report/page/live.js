@@ -91,49 +91,53 @@ onmessage = async ({ data }) => {
 };`;
 const workerUrl = URL.createObjectURL(new Blob([workerText], { type: "text/javascript" }));
 const stopped = new Error("Stopped.");
-const waiting = new Map();
-let messages = 0, busy = 0, worker, ready;
-function ask(message) {
-    return new Promise((resolve, reject) => {
+// Returns a worker that runs the simulator: run(message) waits until it can, and end() ends all that it does, whose
+// callers get the error `stopped`.
+function startWorker() {
+    const worker = new Worker(workerUrl), waiting = new Map();
+    let messages = 0;
+    const ask = message => new Promise((resolve, reject) => {
         waiting.set(++messages, { resolve, reject });
         worker.postMessage({ ...message, number: messages });
     });
-}
-
-// Starts a worker; `ready` is settled when it can simulate.
-function startWorker() {
-    worker = new Worker(workerUrl);
+    const rejectAll = error => {
+        const all = [...waiting.values()];
+        waiting.clear();
+        all.forEach(({ reject }) => reject(error));
+    };
     worker.onmessage = ({ data: answer }) => {
         const { resolve, reject } = waiting.get(answer.number);
         waiting.delete(answer.number);
         answer.failed ? reject(new Error(answer.failed)) : resolve(answer);
     };
     worker.onerror = event => rejectAll(new Error(event.message));
-    ready = ask({ glue: element("live-glue").textContent, core: element("live-core").textContent });
-    ready.catch(() => {}); // simulate() reports it
+    const ready = ask({ glue: element("live-glue").textContent, core: element("live-core").textContent });
+    ready.catch(() => {}); // run() reports it
+    return {
+        async run(message) {
+            await ready;
+            return ask({ ...message, folder });
+        },
+        end() {
+            worker.onmessage = worker.onerror = null;
+            worker.terminate();
+            rejectAll(stopped);
+        },
+    };
 }
 
-function rejectAll(error) {
-    const all = [...waiting.values()];
-    waiting.clear();
-    all.forEach(({ reject }) => reject(error));
+let main, busy = 0; // the worker of the controls, and the number of its simulations
+function stopMain() {
+    main.end();
+    main = startWorker();
 }
 
-// Ends all that the worker does, whose callers get the error `stopped`, and starts a new worker.
-function stopWorker() {
-    worker.onmessage = worker.onerror = null;
-    worker.terminate();
-    rejectAll(stopped);
-    startWorker();
-}
-
-// Runs the simulator, and shows the button Stop meanwhile.
+// Runs the simulator for the controls, and shows the button Stop meanwhile.
 async function simulate(message) {
     busy++;
     stopButton.hidden = false;
     try {
-        await ready;
-        return await ask({ ...message, files, folder });
+        return await main.run({ ...message, files });
     } finally {
         stopButton.hidden = --busy === 0;
     }
@@ -144,8 +148,8 @@ const folder = "/a/b/c/d/e/f/g/h";
 const scenarioName = !isStudy || data.scenario.startsWith("(") ? "scenario.ini" : data.scenario;
 const files = isStudy ? { ...data.files, [scenarioName]: data.text } : {};
 const always = ["--threads", "1", "--long", "--journal", "off", "--quiet"];
-async function rowsOf(args) {
-    const answer = await simulate({ args: [...args, ...always, "--json", "-"] });
+const commandOf = args => ({ args: [...(isStudy ? [scenarioName] : []), ...args, ...always, "--json", "-"], files });
+function rowsOf(answer) {
     if (answer.status !== 0 && answer.status !== 3) throw new Error(answer.error || answer.out || "exit " + answer.status);
     return JSON.parse(answer.out);
 }
@@ -213,10 +217,11 @@ const form = make("fieldset", { disabled: true },
     text("k", "Gradients of an update", "2"),
     ...(onGpus ? [text("layout", "GPUs of a worker", isStudy ? "as it is; pp=2,fsdp=4" : "one; pp=2,fsdp=4"), text("port", "Rate of a node's network port", "as it is; 10Gb/s"),
         text("price", "Price of a node, USD an hour", "as it is")] : []));
-const stopButton = make("button", { type: "button", id: "live-stop", on: { click() { again = false; stopWorker(); } } }, "Stop");
+const stopButton = make("button", { type: "button", id: "live-stop", on: { click() { again = false; stopMain(); } } }, "Stop");
 stopButton.hidden = true;
 const status = make("p", { role: "status", "aria-live": "polite" }, "The simulator starts ...");
 const answer = make("p", { class: "answer" });
+const checked = make("p", { class: "sources", id: "live-checked" });
 const chart = make("div", { class: "figures" }), line = make("div", { class: "figures" }), table = make("div");
 const command = make("code", { id: "live-command" });
 // Shows a command, whose lines break between its words only, not behind "--".
@@ -238,30 +243,35 @@ function copier(label, source) {
     return button;
 }
 const notes = make("ul", { class: "remarks" });
-root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status, stopButton,
+const rests = make("details", {}, make("summary", {}, "What this rests on"), notes);
+rests.hidden = true;
+root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status, stopButton, checked,
     make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart,
-    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, error !== stopped)) } }, "Draw the time line of a step")), line, table,
-    make("details", {}, make("summary", {}, "What this rests on"), notes));
+    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, error !== stopped)) } }, "Draw the time line of a step")), line, table, rests);
 
 const ofModes = ["interval", "bound", "k"];
-const takes = name => data.modes.find(mode => mode.name === controls.mode.value())[name];
+const valueOf = name => controls[name] ? controls[name].value() : "";
+const modeTakes = (mode, name) => data.modes.find(of => of.name === mode)[name];
+const takes = name => modeTakes(valueOf("mode"), name);
 const hideOthers = () => ofModes.forEach(name => { controls[name].box.hidden = !takes(name); });
-const optional = (name, option) => controls[name] && controls[name].value() ? [option(controls[name].value())].flat() : [];
+const batchOf = point => perWorker ? point.batch / point.workers : point.batch;
 
-// Returns dlsim's arguments for the values of the controls, with this list of workers.
-function settings(workers) {
+// Returns dlsim's arguments for this list of workers and the values of the controls, value(name), "" if there is none.
+function settings(workers, value = valueOf) {
+    const optional = (name, option) => value(name) !== "" ? [option(value(name))].flat() : [];
+    const takes = name => modeTakes(value("mode"), name);
     return [
-        ...(isStudy ? [] : controls.workload.value() ? ["--workload", controls.workload.value()]
-            : ["--samples-per-s", controls.samples_per_s.value(), ...optional("parameters", value => ["--parameters", value])]),
-        ...optional("machine", value => ["--machine", value]),
+        ...(isStudy ? [] : value("workload") ? ["--workload", value("workload")]
+            : ["--samples-per-s", value("samples_per_s"), ...optional("parameters", text => ["--parameters", text])]),
+        ...optional("machine", text => ["--machine", text]),
         "--workers", workers.join(","),
-        perWorker ? "--batch-per-worker" : "--batch", controls.batch.value(),
-        "--mode", controls.mode.value(),
-        ...(takes("interval") ? ["--interval", controls.interval.value()] : []),
-        ...["bound", "k"].filter(takes).flatMap(name => optional(name, value => ["--set", `sync.${name}=${value}`])),
-        ...optional("layout", value => ["--layout", value]),
-        ...optional("port", value => ["--set", "machine.port_bytes_per_s=" + value]),
-        ...optional("price", value => ["--set", "machine.price_usd_per_hour=" + value]),
+        perWorker ? "--batch-per-worker" : "--batch", String(value("batch")),
+        "--mode", value("mode"),
+        ...(takes("interval") ? ["--interval", String(value("interval"))] : []),
+        ...["bound", "k"].filter(takes).flatMap(name => optional(name, text => ["--set", `sync.${name}=${text}`])),
+        ...optional("layout", text => ["--layout", text]),
+        ...optional("port", text => ["--set", "machine.port_bytes_per_s=" + text]),
+        ...optional("price", text => ["--set", "machine.price_usd_per_hour=" + text]),
     ];
 }
 
@@ -314,18 +324,19 @@ function showTable(rows, best, swept) {
         make("tbody", {}, ...body))));
 }
 
-// For the page's own results shows only the answer and the notes, as the page already has their table and figures.
-function show(results, chosen, isOwn) {
+// Names of swept keys in which the rows differ.
+const differing = (names, rows) => names.filter(key => key !== "interval" && rows.some(row => row[key] !== rows[0][key]));
+
+function show(results, chosen) {
     const rows = results.rows.filter(row => row.throughput_per_s > 0);
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
-    const swept = (results.swept || []).map(key => key.column).filter(key => key !== "interval" && rows.some(row => row[key] !== rows[0][key]));
+    const swept = differing((results.swept || []).map(key => key.column), rows);
     if (best) showAnswer(best, swept);
     else answer.replaceChildren("No point fits into the memory of its GPUs.");
     line.replaceChildren();
-    if (!isOwn) {
-        showTable(rows.slice(0, 200), best, swept);
-        dlscale.draw(chart, rows);
-    }
+    showTable(rows.slice(0, 200), best, swept);
+    dlscale.draw(chart, rows);
+    rests.hidden = false;
     notes.replaceChildren(...results.notes.map(note => make("li", {}, note)),
         ...(results.assumed || []).map(a => make("li", {}, `assumed [${a.section}] ${a.key} = ${a.value}${a.low !== undefined && a.low !== a.high ? ` (${digits(a.low)} to ${digits(a.high)})` : ""}: ${a.source}`)));
 }
@@ -353,7 +364,7 @@ async function update() {
     const counts = workerCounts();
     showCommand(["dlsim", ...(isStudy && !data.scenario.startsWith("(") ? [data.scenario] : isStudy ? ["scenario.ini"] : []), ...settings(counts)]);
     if (running) {
-        if (!again) replacing = setTimeout(stopWorker, PATIENCE_MS);
+        if (!again) replacing = setTimeout(stopMain, PATIENCE_MS);
         again = true;
         return;
     }
@@ -361,15 +372,16 @@ async function update() {
     const start = performance.now();
     say("Simulating ...");
     try {
-        const results = await rowsOf([...(isStudy ? [scenarioName] : []), ...settings(counts)]);
+        const results = rowsOf(await simulate(commandOf(settings(counts))));
         const most = results.rows.filter(row => row.workers === counts.at(-1) && row.throughput_per_s > 0);
         show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null));
         say(`Simulated in ${seconds((performance.now() - start) / 1000)}.`);
     } catch (error) {
         if (error === stopped) {
-            say("Stopped: the answer is that of earlier settings.");
+            if (!form.disabled) say("Stopped: the answer is that of earlier settings.");
         } else {
             for (const box of [answer, chart, line, table, notes]) box.replaceChildren(); // those are of other settings
+            rests.hidden = true;
             say(error.message.replace(/^dlsim: (\(command line\): )?/, ""), true);
         }
     }
@@ -391,24 +403,70 @@ async function showLine() {
     say("");
 }
 
-// Describes the first difference between the results of the page's simulator and those of the program that wrote the
-// page: in the number of points, or in the throughput of a point; "" if there is none.
-const isSame = (here, there) => Math.abs(here - there) <= 1e-9 * there;
-function difference(results) {
-    if (results.rows.length !== data.points.length) return `${results.rows.length} points here, ${data.points.length} in the results`;
-    for (let i = 0; i < data.points.length; i++) {
-        const here = results.rows[i].throughput_per_s, there = data.points[i].throughput_per_s;
-        if (!(here > 0) && !(there > 0)) continue;
-        if (!isSame(here, there)) return `point ${i + 1} is ${digits(here)} samples/s here, ${digits(there)} in the results`;
+// --- the page's own results ---
+
+// Shows the answer of row `number` of the results.
+function showOwn(number) {
+    const own = element("figures-data"); // absent if the results are too long for the page
+    if (!own) return;
+    const rows = dlscale.parseCsv(JSON.parse(own.textContent).results);
+    if (rows[number].throughput_per_s > 0) showAnswer(rows[number], differing(data.swept, rows));
+    else answer.replaceChildren("No point fits into the memory of its GPUs.");
+}
+
+// All points are simulated again if these are at most EACH_MOST with EVENTS_MOST events in all, about a second in a
+// browser; else the cheapest ones, FEW_MOST or less, at least one.
+const EACH_MOST = 200, FEW_MOST = 8, EVENTS_MOST = 1e6;
+function cheapPoints() {
+    const ran = data.points.filter(point => point.throughput_per_s > 0).sort((a, b) => a.events - b.events);
+    let events = 0;
+    const cheap = ran.filter((point, i) => (events += point.events) <= EVENTS_MOST || i === 0);
+    return cheap.length === ran.length && data.points.length <= EACH_MOST ? null : cheap.slice(0, FEW_MOST);
+}
+
+const isSame = (here, there) => !(here > 0) && !(there > 0) || Math.abs(here - there) <= 1e-9 * there;
+const differs = (point, here) => `point ${data.points.indexOf(point) + 1} is ${here} samples/s here, ${digits(point.throughput_per_s)} in the results`;
+
+// Compares throughputs of the page's simulator with those of the program that wrote the page, in `worker`. Describes the
+// first difference; "" if there is none.
+async function differenceOfAll(worker) {
+    const { rows } = rowsOf(await worker.run(commandOf([])));
+    if (rows.length !== data.points.length) return `${rows.length} points here, ${data.points.length} in the results`;
+    const other = rows.findIndex((row, i) => !isSame(row.throughput_per_s, data.points[i].throughput_per_s));
+    return other < 0 ? "" : differs(data.points[other], digits(rows[other].throughput_per_s));
+}
+async function differenceOf(worker, points) {
+    for (const [i, point] of points.entries()) {
+        checked.textContent = `Comparing ${points.length} of the ${data.points.length} points of the results with the simulator in this page: ${i} done.`;
+        const value = name => ({ batch: batchOf(point), mode: point.sync })[name] ?? (ofModes.includes(name) ? point[name] : undefined) ?? "";
+        const { rows } = rowsOf(await worker.run(commandOf(settings([point.workers], value))));
+        if (!rows.some(row => isSame(row.throughput_per_s, point.throughput_per_s))) return differs(point, rows.map(row => digits(row.throughput_per_s)).join(", "));
     }
     return "";
 }
 
-const MOST_COMPARED = 200;
+// Compares in a worker of its own, so that the controls can be used meanwhile; a difference disables them.
+async function compare() {
+    const worker = startWorker(), points = cheapPoints(), count = data.points.length;
+    checked.textContent = "Comparing the results with the simulator in this page ...";
+    const why = await (points ? differenceOf(worker, points) : differenceOfAll(worker)).catch(error => error.message);
+    worker.end();
+    if (why === "") {
+        checked.textContent = `Checked: the simulator in this page gives the same throughput for ${points ? `${points.length} of the ${count} points of the results, those that take the least time`
+            : count === 1 ? "the point of the results" : `all ${count} points of the results`}.`;
+        return;
+    }
+    checked.textContent = "";
+    form.disabled = true;
+    again = false;
+    main.end();
+    say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
+}
+
 async function begin() {
-    startWorker();
-    await ready;
-    const words = async option => (await ask({ args: ["--complete", option, ""], files: {}, folder })).out.split("\n").filter(Boolean);
+    main = startWorker();
+    await (document.readyState === "loading" ? new Promise(done => document.addEventListener("DOMContentLoaded", done)) : null);
+    const words = async option => (await main.run({ args: ["--complete", option, ""], files: {} })).out.split("\n").filter(Boolean);
     if (listed.machine) listed.machine.append(...(await words("machine")).map(value => make("option", { value })));
     if (!isStudy) {
         const networks = await words("workload");
@@ -417,40 +475,21 @@ async function begin() {
         controls.machine.set("8xh100");
         controls.parameters.set("25.6M");
         controls.mode.set("allreduce");
-    } else {
-        const best = data.points.reduce((a, b) => !b.throughput_per_s || a && a.throughput_per_s >= b.throughput_per_s ? a : b, null) || data.points[0];
-        controls.workers.set(best.workers);
-        controls.batch.set(perWorker ? best.batch / best.workers : best.batch);
-        controls.mode.set(best.sync);
-        controls.interval.set(best.interval || 16);
-        for (const name of ["bound", "k"]) if (best[name] !== undefined) controls[name].set(best[name]);
-        hideOthers();
-        const isAll = data.points.length <= MOST_COMPARED;
-        let results, why;
-        say(isAll ? `Simulating the ${data.points.length} points of the results again ...` : "Simulating the best point of the results again ...");
-        try {
-            results = await rowsOf([scenarioName, ...(isAll ? [] : settings([best.workers]))]);
-            why = isAll ? difference(results) : results.rows.some(row => isSame(row.throughput_per_s, best.throughput_per_s)) ? ""
-                : `the best point is not ${digits(best.throughput_per_s)} samples/s here`;
-        } catch (error) {
-            why = error === stopped ? "" : error.message;
-        }
-        if (!why && !results) {
-            say("Stopped: the results were not compared with those of the simulator in this page.");
-            form.disabled = false;
-            return;
-        }
-        if (why) return say(`The simulator in this page is of another version (${data.core}) than the results (${data.version}), so the controls are off: ${why}.`, true);
-        if (isAll) {
-            show(results, null, true);
-            say(`All ${data.points.length} points of the results are the same here.`);
-            showCommand(["dlsim", scenarioName]);
-            form.disabled = false;
-            return;
-        }
+        form.disabled = false;
+        return update();
     }
+    const best = data.points.reduce((a, b) => !b.throughput_per_s || a && a.throughput_per_s >= b.throughput_per_s ? a : b, null) || data.points[0];
+    controls.workers.set(best.workers);
+    controls.batch.set(batchOf(best));
+    controls.mode.set(best.sync);
+    controls.interval.set(best.interval || 16);
+    for (const name of ["bound", "k"]) if (best[name] !== undefined) controls[name].set(best[name]);
+    hideOthers();
+    showOwn(data.points.indexOf(best));
+    showCommand(["dlsim", scenarioName]);
+    say("");
     form.disabled = false;
-    await update();
+    return compare();
 }
 begin().catch(error => say("The simulator does not run in this browser: " + error.message, true));
 })();
