@@ -33,8 +33,11 @@ typedef struct search {
     uint32_t *in_step; /* [string_count] number (>= 1) of the last step whose first forward pass
                         * contains the name */
     uint32_t step;
-    size_t forward; /* number of operations in its first forward pass */
-    bool by_ranges; /* ranges name backward passes */
+    size_t forward; /* number of operations in its first forward pass, or between two of its sends
+                     * and receives, if the trace has such calls: a pipeline's stage starts with
+                     * several passes */
+    uint8_t *crossings; /* [string_count] 1: kernels of sends and receives; NULL: no such calls */
+    bool by_ranges;     /* ranges name backward passes */
 } search;
 
 static const dl_activity *work_of(const search *s, size_t w)
@@ -97,6 +100,39 @@ static size_t forward_end(const search *s, size_t first, size_t end)
     return end;
 }
 
+/* Returns the number of operations of the first forward pass among operations [first, end). */
+static size_t count_forward(const search *s, size_t first, size_t end)
+{
+    size_t longest = 0, length = 0;
+    if (s->crossings == NULL) return end - first;
+    for (size_t w = first; w < end; w++) {
+        const dl_activity *a = work_of(s, w);
+        const bool crosses = a->kind == DL_ACTIVITY_KERNEL && s->crossings[a->name];
+        length = crosses ? 0 : length + 1;
+        if (length > longest) longest = length;
+    }
+    return longest;
+}
+
+/* Returns which names are those of kernels that send and receive, if the trace has such calls. */
+static uint8_t *find_crossings(const dl_trace *trace)
+{
+    bool any = false;
+    for (size_t i = 0; i < trace->activity_count && !any; i++) {
+        const dl_activity *a = &trace->activities[i];
+        any = a->kind == DL_ACTIVITY_COLLECTIVE && (strcmp(trace->strings[a->name], "Send") == 0 ||
+                                                    strcmp(trace->strings[a->name], "Recv") == 0);
+    }
+    if (!any) return NULL;
+    uint8_t *crossings = dl_calloc(trace->string_count, 1, "phases");
+    for (size_t i = 0; i < trace->string_count; i++) {
+        dl_kernel_collective told = {"", "", ""};
+        crossings[i] = dl_kernel_tell_collective(trace->strings[i], &told) &&
+                       strcmp(told.collective, "SendRecv") == 0;
+    }
+    return crossings;
+}
+
 static dl_phase phase_of(uint8_t roles)
 {
     if (roles & DL_ROLE_BACKWARD) return DL_PHASE_BACKWARD;
@@ -112,7 +148,7 @@ static bool find_phases(search *s, const dl_activity_step *step)
         backward++;
     if (backward == end) return false;
     backward = forward_end(s, step->first, backward);
-    s->forward = backward - step->first;
+    s->forward = count_forward(s, step->first, backward);
     s->step++;
     for (size_t w = step->first; w < backward; w++) {
         /* Without ranges, an optimizer's kernels before the backward pass set gradients to zero. */
@@ -202,6 +238,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
                 .roles = phases->roles,
                 .classes = dl_kernel_classes(trace->activities, trace->activity_count,
                                              trace->strings, trace->string_count),
+                .crossings = find_crossings(trace),
                 .in_step = dl_calloc(trace->string_count, sizeof *s.in_step, "phases"),
                 .by_ranges = hints.backward.count > 0};
     size_t *passes = dl_calloc(line->count, sizeof *passes, "phases"), kept = 0;
@@ -221,6 +258,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     phases->alternates = 2 * alternating > phases->known_steps;
     free(passes);
     free(s.in_step);
+    free(s.crossings);
     free(s.classes);
     dl_phase_hints_free(&hints);
     dl_launches_free(&launches);
