@@ -22,6 +22,7 @@
 #define PARAMETER_NUMBER_BYTES 4 /* bytes per parameter of --parameters: fp32 */
 
 enum { GRADIENTS_DDP, GRADIENTS_NONE };
+static const char *const stage_kinds[] = {"traced", "alike", NULL};
 static const char *const gradient_kinds[] = {"ddp", "none", NULL};
 
 typedef struct settings {
@@ -37,6 +38,7 @@ typedef struct settings {
     bool incomplete;                      /* steps may lack a pass or an update */
     dl_step_hints hints;
     dl_read_options read;
+    int alike; /* 1: all stages of a pipeline take as long as the traced one */
 } settings;
 
 /* Parses the batch sizes: one for all traces, or one for each. */
@@ -400,6 +402,7 @@ static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t cou
                          const settings *set, dl_notes *notes)
 {
     if (set->parameter_bytes >= 0) costs->parameter_bytes = set->parameter_bytes;
+    if (steps[0].axes.stages > 1) return;
     if (!steps[0].on_cores && costs->device == NULL && set->device == NULL) {
         dl_notes_add(notes, "the trace does not name its GPU (--device does): dlsim uses the times "
                             "for the GPU of any machine");
@@ -526,7 +529,38 @@ static char *workers_to_try(int64_t ranks)
     return list;
 }
 
-static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
+/* Returns the options that repeat the traced job: its layout and its replicas; NULL: each rank is a
+ * worker. */
+static char *layout_of(const dl_step_costs *step)
+{
+    const dl_step_axes *axes = &step->axes;
+    const struct {
+        const char *name;
+        uint32_t size;
+    } parts[] = {{"tp", axes->tensor}, {"pp", axes->stages}, {"fsdp", axes->shards}};
+    char *layout = NULL, *all = NULL;
+    int64_t gpus = 1;
+    for (size_t i = 0; i < DL_LENGTH(parts); i++) {
+        if (parts[i].size < 2) continue;
+        char *one = dl_format("%s=%u", parts[i].name, parts[i].size);
+        dl_join(&layout, ",", one);
+        gpus *= parts[i].size;
+        free(one);
+    }
+    if (layout == NULL) return NULL;
+    const int64_t workers = step->ranks > gpus ? step->ranks / gpus : 1;
+    const int64_t batch = step->batch * (axes->shards > 1 ? axes->shards : 1);
+    char *micro =
+        axes->stages > 1 ? dl_format(" --micro-batches %zu", step->passes) : dl_strdup("");
+    all = dl_format("--layout %s --workers %lld --batch-per-worker %lld%s%s", layout,
+                    (long long)workers, (long long)batch, micro,
+                    axes->gpipe ? " --set pipeline.schedule=gpipe" : "");
+    free(micro);
+    free(layout);
+    return all;
+}
+
+static void print_next(const dl_costs *costs, const dl_step_costs *step, const char *file)
 {
     dl_gpu_model known = {0};
     const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
@@ -537,13 +571,20 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
     char *machine = costs->cores > 0 ? dl_strdup("")
                     : usual != NULL  ? dl_format("--machine %s%s ", usual, network)
                                      : dl_strdup("--machine NAME ");
-    char *workers = workers_to_try(ranks);
-    printf("next: dlsim --costs %s %s%s--workers %s --mode allreduce%s%s\n", file, machine,
-           by_loaders ? "--set input.loaders=NUM_WORKERS " : "", workers,
-           costs->sharded != DL_SHARDED_NONE ? "" : ",average",
-           costs->cores > 0 ? ""
-           : ranks > 1      ? " (the trace's own number first; dlsim --machines lists others)"
-                            : " (dlsim --machines lists others)");
+    char *workers = workers_to_try(ranks), *layout = layout_of(step);
+    if (layout != NULL) {
+        printf("next: dlsim --costs %s %s%s (the traced job; other numbers of workers are other "
+               "dp)\n",
+               file, machine, layout);
+    } else {
+        printf("next: dlsim --costs %s %s%s--workers %s --mode allreduce%s%s\n", file, machine,
+               step->by_loaders ? "--set input.loaders=NUM_WORKERS " : "", workers,
+               costs->sharded != DL_SHARDED_NONE ? "" : ",average",
+               costs->cores > 0 ? ""
+               : ranks > 1      ? " (the trace's own number first; dlsim --machines lists others)"
+                                : " (dlsim --machines lists others)");
+    }
+    free(layout);
     free(workers);
     free(machine);
     free(usual);
@@ -594,7 +635,9 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
     }
     if (status == DL_OK) {
-        status = dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
+        status = steps[0].axes.stages > 1
+                     ? dl_stage_costs_combine(&costs, steps, paths->count, set->alike, &notes, err)
+                     : dl_step_costs_combine(&costs, steps, paths->count, &notes, err);
     }
     if (status == DL_OK) add_exchange(&costs, steps, paths->count, set, &notes);
     if (status == DL_OK && costs.parameter_bytes < 0) {
@@ -608,7 +651,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) {
         dl_notes_print(&notes, "notes:\n", "  - ", stdout);
         printf("costs written to %s\n", set->output);
-        print_next(&costs, steps[0].by_loaders, set->output);
+        print_next(&costs, &steps[0], set->output);
     }
     for (size_t i = 0; i < taken; i++)
         dl_step_costs_free(&steps[i]);
@@ -649,6 +692,10 @@ int dl_calibrate_costs(int argc, char **argv)
             "gradients", 0, &set.gradients, gradient_kinds, "KIND",
             "When gradients are ready, for traces without an all-reduce: ddp, during the "
             "backward pass in the buckets of PyTorch's DistributedDataParallel; none, unknown."),
+        DL_OPT_CHOICE(
+            "stages", 0, &set.alike, stage_kinds, "WHICH",
+            "Of a trace of one pipeline stage: traced, the costs need a trace of each stage; "
+            "alike, all stages take as long as this one."),
         DL_OPT_LIST("copies", 0, &set.copies, "TRACE",
                     "Trace of dlprof bench --of of the same program: how much concurrent copies "
                     "slow each other, and the step without a profiler, to which the operations "

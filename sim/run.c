@@ -113,8 +113,8 @@ static bool are_alike(const dl_run_share *shares, int workers)
 /* Samples in a micro-batch of a worker that has `samples` in a step. */
 static int64_t micro_batch(const dl_point *point, int64_t samples)
 {
-    if (dl_point_is_split(point)) return samples / point->micro_batches;
-    return samples / (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    const dl_split split = dl_point_split(point);
+    return samples / split.micro_batches / dl_split_batches(&split);
 }
 
 /* Memory that the worker needs on its GPU: vectors from the costs, activations from the costs of

@@ -30,22 +30,34 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
     if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;
     const bool overlaps = costs->overlap || costs->sharded == DL_SHARDED_PARAMETERS;
     return trace->ranks == 1 ||
-           (gpu->overlap == overlaps && gpu->sharded == costs->sharded &&
+           (gpu->overlap == overlaps && dl_scenario_sharded(s) == costs->sharded &&
             gpu->keeps_parameters == costs->keeps_parameters && !gpu->on_hosts);
+}
+
+static int axis(int64_t ranks)
+{
+    return ranks > 1 ? (int)ranks : 1;
 }
 
 /* The point that reproduces a trace, whether or not the scenario has it. */
 static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
 {
-    dl_point own = {.cores =
-                        variant->scenario.gpu != NULL ? DL_CORES_GPU : (int)variant->costs.cores,
-                    .workers = (int)trace->ranks,
-                    .batch = trace->ranks * trace->batch,
-                    .mode = &dl_mode_allreduce};
+    const dl_costs *costs = &variant->costs;
+    const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
+    dl_point own = {.cores = variant->scenario.gpu != NULL ? DL_CORES_GPU : (int)costs->cores,
+                    .mode = &dl_mode_allreduce,
+                    .stages = axis(trace->stages),
+                    .shards = axis(trace->shards),
+                    .tensor = axis(costs->tensor_ranks),
+                    .micro_batches = axis(costs->accumulate),
+                    .axes = pipeline != NULL ? pipeline->axes : NULL};
+    const int gpus = dl_point_ranks(&own);
+    own.workers = (int)(trace->ranks / gpus);
+    own.batch = own.workers * (int64_t)own.shards * trace->batch;
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         own.option[o] = dl_sync_options[o].fallback;
-    if (variant->costs.accumulate > 1)
-        own.option[DL_SYNC_ACCUMULATE] = (double)variant->costs.accumulate;
+    if (costs->accumulate > 1 && own.stages == 1)
+        own.option[DL_SYNC_ACCUMULATE] = (double)costs->accumulate;
     return own;
 }
 
@@ -54,15 +66,26 @@ static bool is_own(const dl_point *point, const dl_point *own)
     const bool alone = own->workers == 1 && point->mode->exchange == DL_EXCHANGES_NOTHING;
     return point->cores == own->cores && point->workers == own->workers &&
            point->batch == own->batch && (point->mode == own->mode || alone) &&
-           point->gpu_count == 0 && !dl_point_is_split(point) &&
+           point->gpu_count == 0 && axis(point->stages) == own->stages &&
+           axis(point->shards) == own->shards && axis(point->tensor) == own->tensor &&
+           axis(point->context) == 1 && axis(point->chunks) == 1 &&
+           (own->stages == 1 || point->micro_batches == own->micro_batches) &&
            point->option[DL_SYNC_ACCUMULATE] == own->option[DL_SYNC_ACCUMULATE] &&
            point->option[DL_SYNC_LAG] == own->option[DL_SYNC_LAG];
 }
 
-/* Whether dlsim can represent the traced ranks as a point. */
-static bool has_point(const dl_cost_trace *trace)
+/* Whether the scenario can represent the traced ranks as a point: those of a layout need one with
+ * the same axes. */
+static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
 {
-    return is_known_trace(trace) && (trace->ranks == 1 || trace->allreduces);
+    if (!is_known_trace(trace) || (trace->ranks > 1 && !trace->allreduces)) return false;
+    const dl_point own = own_point(variant, trace);
+    const dl_scenario_pipeline *p = variant->scenario.pipeline;
+    if (own.workers < 1 || own.workers * (int64_t)dl_point_ranks(&own) != trace->ranks)
+        return false;
+    if (!dl_point_is_split(&own)) return true;
+    return p != NULL && axis(p->stages) == own.stages && axis(p->shards) == own.shards &&
+           axis(p->tensor) == own.tensor && axis(p->context) == 1 && axis(p->chunks) == 1;
 }
 
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point)
@@ -70,7 +93,8 @@ const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_poin
     for (size_t i = 0; i < variant->costs.trace_count; i++) {
         const dl_cost_trace *trace = &variant->costs.traces[i];
         const dl_point own = own_point(variant, trace);
-        if (has_point(trace) && is_as_traced(variant, trace) && is_own(point, &own)) return trace;
+        if (has_point(variant, trace) && is_as_traced(variant, trace) && is_own(point, &own))
+            return trace;
     }
     return NULL;
 }
@@ -80,7 +104,7 @@ static bool can_run(const dl_variant *variant, const dl_point *own)
 {
     const dl_scenario *s = &variant->scenario;
     const dl_gpu_memory memory = dl_run_memory(s, &variant->costs, own);
-    if (s->gpu != NULL && dl_gpu_options_count(s->gpu) < own->workers) return false;
+    if (s->gpu != NULL && dl_gpu_options_count(s->gpu) < dl_point_gpus(own)) return false;
     if (memory.needs_bytes > memory.has_bytes) return false;
     char *missing = dl_costs_missing(&variant->costs, dl_run_needs(s, &variant->costs, own));
     const bool has_all = missing == NULL;
@@ -97,7 +121,7 @@ bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac)
 double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace)
 {
     const dl_point own = own_point(variant, trace);
-    if (!has_point(trace) || !is_as_traced(variant, trace) || !can_run(variant, &own))
+    if (!has_point(variant, trace) || !is_as_traced(variant, trace) || !can_run(variant, &own))
         return (double)NAN;
     dl_scenario few = variant->scenario;
     few.noise = DL_NOISE_NONE;

@@ -49,6 +49,7 @@ static void add(dl_instances *instances, const dl_replay_run *run,
 {
     const double ranks = (double)run->rank_count;
     dl_instance m = {.name = dl_strdup(kernels[0]->name),
+                     .object = kernels[0]->object,
                      .ranks = kernels[0]->ranks,
                      .integers = kernels[0]->integers,
                      .nodes = dl_calloc(run->rank_count, sizeof *m.nodes, "collectives"),

@@ -14,6 +14,7 @@ typedef struct dl_instance {
     char *name;      /* "AllReduce", "alltoall", ...: name in the host's call or, without one, in
                       * the kernel's name; "": unknown */
     double bytes;    /* bytes per rank, mean over the ranks; 0: unknown */
+    uint64_t object; /* communicator on the first rank; 0: unknown */
     uint32_t ranks;  /* ranks of the communicator; 0: unknown */
     bool integers;   /* dl_collective_kernel.integers, on the first rank */
     uint32_t *nodes; /* [rank_count of the run] */

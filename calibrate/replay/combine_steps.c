@@ -193,6 +193,7 @@ static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t co
         costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
         costs->sharded = steps[i].sharded;
         costs->keeps_parameters = steps[i].keeps_parameters;
+        costs->half_gathers = steps[i].gathers_half && !steps[i].on_cores;
         dl_notes_add(notes, "parameter_bytes are those of the gradients exchanged in a step");
         return;
     }
@@ -247,6 +248,8 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
                                             : s->ranks,
                                .rank = s->rank,
                                .batch = s->batch,
+                               .stages = s->axes.stages,
+                               .shards = s->axes.shards,
                                .allreduces = s->allreduces,
                                .collective_count = s->other_count};
         double squares = 0;
@@ -311,6 +314,72 @@ static dl_step_costs of_one_pass(const dl_step_costs *step)
     return one;
 }
 
+static void add_value(dl_value *sum, const dl_value *more)
+{
+    sum->value += more->value;
+    sum->error = hypot(sum->error, more->error);
+    if (more->count > sum->count) sum->count = more->count;
+    if (more->count > 0) sum->origin = more->origin;
+}
+
+/* Joins the operations of each phase, "gemm.forward", ..., into one of a layer, "step.forward", as
+ * only layers have collectives, parameters and outputs. */
+static void join_ops(dl_costs *costs)
+{
+    static const char *const names[] = {"step.forward", "step.backward", "step.update"};
+    dl_op_cost *joined = dl_calloc(DL_LENGTH(names), sizeof *joined, "operations");
+    for (size_t p = 0; p < DL_LENGTH(names); p++)
+        joined[p] = (dl_op_cost){.name = dl_strdup(names[p]),
+                                 .fixed_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED),
+                                 .per_sample_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED)};
+    for (size_t i = 0; i < costs->op_count; i++) {
+        for (size_t p = 0; p < DL_LENGTH(names); p++) {
+            if (!dl_ends_with(costs->ops[i].name, strchr(names[p], '.'))) continue;
+            add_value(&joined[p].fixed_ns, &costs->ops[i].fixed_ns);
+            add_value(&joined[p].per_sample_ns, &costs->ops[i].per_sample_ns);
+        }
+        free(costs->ops[i].name);
+    }
+    free(costs->ops);
+    costs->ops = joined;
+    costs->op_count = DL_LENGTH(names);
+}
+
+/* Adds the layer "step" if GPUs divide layers, or are stages: its collectives, its output, its
+ * parameters. `steps` are of one pass. */
+static void add_layer(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+{
+    const dl_step_axes *axes = &steps[0].axes;
+    double bytes = 0, crossing = 0;
+    if (axes->tensor < 2 && axes->stages < 2) return;
+    for (size_t i = 0; i < count; i++) {
+        bytes += steps[i].axes.tensor_bytes / (double)steps[i].batch / (double)count;
+        crossing += steps[i].axes.crossing_bytes / (double)steps[i].batch / (double)count;
+    }
+    join_ops(costs);
+    dl_layer_cost *layer = &DL_APPEND(costs->layers, costs->layer_count, "layers");
+    *layer = (dl_layer_cost){.name = dl_strdup("step")};
+    const size_t n = all_steps(steps, count);
+    const double passes = steps[0].passes > 1 ? (double)steps[0].passes : 1;
+    if (axes->tensor > 1) {
+        costs->tensor_ranks = axes->tensor;
+        layer->tensor_bytes_per_sample = value_of(bytes, 0, n, DL_ORIGIN_MEASURED);
+        layer->tensor_collectives_forward =
+            value_of(axes->tensor_calls[1] / passes, 0, n, DL_ORIGIN_MEASURED);
+        layer->tensor_collectives_backward =
+            value_of(axes->tensor_calls[0] / passes, 0, n, DL_ORIGIN_MEASURED);
+    }
+    if (axes->stages > 1)
+        layer->output_bytes_per_sample = value_of(crossing, 0, n, DL_ORIGIN_MEASURED);
+    if (costs->parameter_bytes > 0)
+        layer->parameter_bytes = value_of((double)costs->parameter_bytes, 0, n, DL_ORIGIN_MEASURED);
+    for (size_t i = 1; i < count; i++) {
+        if (steps[i].axes.tensor == axes->tensor && steps[i].axes.stages == axes->stages) continue;
+        dl_notes_add(notes, "the traces are of different layouts: that of the first is taken");
+        return;
+    }
+}
+
 static dl_status combine(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes,
                          dl_error *err)
 {
@@ -351,6 +420,7 @@ static dl_status combine(dl_costs *costs, const dl_step_costs *steps, size_t cou
         add_slowdown(costs, steps, count, notes);
     }
     add_noise(costs, steps, count);
+    add_layer(costs, steps, count, notes);
     return DL_OK;
 }
 

@@ -13,23 +13,24 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/distribution.h"
 
-/* Bytes of the collectives of one communicator, by pass. If they sum activations, forward and
- * backward passes have equal bytes. */
+/* Reductions of one communicator, by pass. If they sum activations, forward and backward passes
+ * have equal bytes. */
 typedef struct group_calls {
     uint64_t object;
     double forward_bytes, backward_bytes;
+    double summed_bytes[2]; /* by all-reduces and by reduce-scatters, after the forward pass */
 } group_calls;
 
 typedef struct search {
     const dl_gradient_source *source;
-    const char *kind;          /* "AllReduce", "ReduceScatter" */
-    const dl_activity **calls; /* [call_count] calls of that kind by start */
+    const dl_activity **calls; /* [call_count] reductions by start */
     group_calls *groups;       /* [group_count] */
     size_t group_count;
+    uint64_t object;         /* communicator of the gradients */
+    bool scatters;           /* they are reduce-scattered */
     size_t call_count, next; /* next: first call that may belong to the current step */
     uint8_t *classes;
     dl_communicators communicators;
-    uint32_t ranks;         /* communicator size of the first call taken */
     dl_reduce *reduces;     /* [call_count] */
     dl_step_reduces *steps; /* [step_count] */
     size_t reduce_count, step_count;
@@ -44,8 +45,9 @@ static void list_calls(search *s)
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
-            strcasecmp(trace->strings[a->name], s->kind) != 0 ||
-            dl_collective_of_integers(a, trace->strings))
+            dl_collective_of_integers(a, trace->strings) ||
+            (strcasecmp(trace->strings[a->name], DL_REDUCES) != 0 &&
+             strcasecmp(trace->strings[a->name], DL_SCATTERS) != 0))
             continue;
         s->calls[s->call_count++] = a;
     }
@@ -82,10 +84,21 @@ static group_calls *group_of(search *s, const dl_activity *call)
  * split over GPUs (Megatron). Sums of a loss or of statistics are small compared with gradients. */
 #define ACTIVATIONS_FRAC 0.25
 
-static bool is_of_activations(search *s, const dl_activity *call)
+static bool is_of_activations(const group_calls *group)
 {
-    const group_calls *group = group_of(s, call);
     return group->forward_bytes > ACTIVATIONS_FRAC * group->backward_bytes;
+}
+
+static bool is_scatter(const search *s, const dl_activity *call)
+{
+    return strcasecmp(s->source->trace->strings[call->name], DL_SCATTERS) == 0;
+}
+
+/* Bytes that the call sums; a rank of a reduce-scatter reports only its own part. */
+static double summed_bytes(const search *s, const dl_activity *call)
+{
+    return (double)call->bytes *
+           (is_scatter(s, call) ? fmax(1, dl_communicators_ranks(&s->communicators, call)) : 1);
 }
 
 /* Skips calls before the step's first launch: they belong to earlier steps, such as irregular
@@ -100,33 +113,49 @@ static void skip_earlier(search *s, const dl_activity_step *step)
         s->next++;
 }
 
-/* Adds up the bytes that each communicator moves in the step's forward pass, and after it. */
+/* Adds up the bytes that each communicator moves in the step's forward passes, and after them up to
+ * the update. */
 static void count_step(search *s, const dl_activity_step *step)
 {
+    const uint8_t *phases = s->source->phases->phases;
     double done_ns = 0;
+    bool updated = false;
     skip_earlier(s, step);
     for (size_t w = step->first; w < step->first + step->count; w++) {
         const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
+        const bool forward = done_ns <= 0 || phases[w] == DL_PHASE_FORWARD;
         while (call != NULL && s->next < s->call_count &&
                s->calls[s->next]->start_ns <= call->start_ns) {
             const dl_activity *of = s->calls[s->next++];
+            if (updated) continue;
             group_calls *group = group_of(s, of);
-            *(done_ns > 0 ? &group->backward_bytes : &group->forward_bytes) += (double)of->bytes;
+            *(forward ? &group->forward_bytes : &group->backward_bytes) += (double)of->bytes;
+            if (!forward) group->summed_bytes[is_scatter(s, of)] += summed_bytes(s, of);
         }
         done_ns += backward_ns(s, w);
+        updated = (updated || is_update(s, w)) && backward_ns(s, w) <= 0;
     }
 }
 
-/* Bytes that the call sums; a rank of a reduce-scatter reports only its own part. */
-static double summed_bytes(const search *s, const dl_activity *call)
+/* Chooses the communicator and the kind of reduction that sum most bytes after the forward pass,
+ * without those of activations; returns false if there is none. */
+static bool choose_gradients(search *s)
 {
-    const bool scatters = strcasecmp(s->kind, DL_SCATTERS) == 0;
-    return (double)call->bytes *
-           (scatters ? fmax(1, dl_communicators_ranks(&s->communicators, call)) : 1);
+    double most = 0;
+    for (size_t i = 0; i < s->group_count; i++) {
+        for (int scatters = 0; scatters < 2; scatters++) {
+            const double bytes = s->groups[i].summed_bytes[scatters];
+            if (is_of_activations(&s->groups[i]) || bytes <= most) continue;
+            most = bytes;
+            s->object = s->groups[i].object;
+            s->scatters = scatters;
+        }
+    }
+    return most > 0;
 }
 
-/* Lists the reductions called after the start of the step's backward pass and before its update,
- * without those of activations. */
+/* Lists the reductions of gradients called after the start of the step's backward pass and before
+ * its update. */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -142,9 +171,10 @@ static void take_step(search *s, const dl_activity_step *step)
         while (call != NULL && s->next < s->call_count &&
                s->calls[s->next]->start_ns <= call->start_ns) {
             const dl_activity *of = s->calls[s->next++];
-            if (done_ns <= 0 || updated || is_of_activations(s, of)) continue;
+            if (done_ns <= 0 || updated || of->object != s->object ||
+                is_scatter(s, of) != s->scatters)
+                continue;
             const double bytes = summed_bytes(s, of);
-            if (s->ranks == 0) s->ranks = dl_communicators_ranks(&s->communicators, of);
             s->reduces[s->reduce_count++] = (dl_reduce){done_ns / all_ns, bytes};
             taken->count++;
             taken->bytes += bytes;
@@ -192,13 +222,28 @@ dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count
     return ready;
 }
 
-/* Finds the gradients summed per step by collectives of one kind. */
-static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const char *kind)
+static uint32_t ranks_of(const search *s, uint64_t object)
+{
+    const dl_activity one = {.object = object};
+    return dl_communicators_ranks(&s->communicators, &one);
+}
+
+/* Lists the communicators that sum activations. */
+static void list_activations(const search *s, dl_gradient_exchange *found)
+{
+    for (size_t i = 0; i < s->group_count; i++) {
+        if (!is_of_activations(&s->groups[i])) continue;
+        DL_APPEND(found->activations, found->activation_count, "communicators") =
+            s->groups[i].object;
+    }
+}
+
+dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
 {
     const dl_trace *trace = source->trace;
     const dl_step_line *line = source->line;
-    search s = {.source = source, .kind = kind};
-    dl_gradient_exchange found = {.scattered = strcmp(kind, DL_SCATTERS) == 0};
+    search s = {.source = source};
+    dl_gradient_exchange found = {0};
     list_calls(&s);
     s.classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
                                   trace->string_count);
@@ -207,11 +252,15 @@ static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const
     s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
     for (size_t i = 0; i < line->count; i++)
         if (line->steps[i].label == DL_STEP_REGULAR) count_step(&s, &line->steps[i]);
+    list_activations(&s, &found);
     s.next = 0;
-    for (size_t i = 0; i < line->count; i++)
+    const bool any = choose_gradients(&s);
+    for (size_t i = 0; i < line->count && any; i++)
         if (line->steps[i].label == DL_STEP_REGULAR) take_step(&s, &line->steps[i]);
     found.ready = dl_gradients_usual(s.steps, s.step_count, s.reduces, &found.count);
-    found.ranks = s.ranks;
+    found.scattered = s.scatters;
+    found.object = s.object;
+    found.ranks = any ? ranks_of(&s, s.object) : 0;
     free(s.calls);
     free(s.groups);
     free(s.classes);
@@ -219,20 +268,6 @@ static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const
     free(s.reduces);
     free(s.steps);
     return found;
-}
-
-static double bytes_of(const dl_gradient_exchange *e)
-{
-    return e->count > 0 ? e->ready[e->count - 1].bytes : 0;
-}
-
-dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
-{
-    const dl_gradient_exchange reduced = find_of_kind(source, DL_REDUCES);
-    const dl_gradient_exchange scattered = find_of_kind(source, DL_SCATTERS);
-    const bool scatters = bytes_of(&scattered) > bytes_of(&reduced);
-    free(scatters ? reduced.ready : scattered.ready);
-    return scatters ? scattered : reduced;
 }
 
 /* Returns whether each pass exchanged the same buckets. */

@@ -191,8 +191,42 @@ static void write_edges(writer *w)
     }
 }
 
-/* Writes the exported all-reduces and reduce-scatters of known size, which sum gradients unless they
- * are of integers, in order of their starts. */
+/* Returns whether the exported collective of known size sums numbers: gradients. */
+static bool sums(const cut *c, const dl_instance *one)
+{
+    const bool reduces =
+        strcasecmp(one->name, DL_REDUCES) == 0 || strcasecmp(one->name, DL_SCATTERS) == 0;
+    return reduces && !one->integers && c->taken[one->nodes[0]] && one->bytes >= 1;
+}
+
+/* Fraction of the bytes summed that other groups than the first may sum: norms, statistics. */
+#define OTHERS_FRAC 1e-3
+
+/* Checks that one process group sums: a recorded step has gradients, but neither sums of activations
+ * nor shards. */
+static dl_status check_groups(const cut *c, const char *path, dl_error *err)
+{
+    dl_instances found = {0};
+    dl_instances_find(&found, c->run);
+    double all = 0, most = 0;
+    for (size_t i = 0; i < found.count; i++) {
+        double own = 0;
+        if (!sums(c, &found.instances[i])) continue;
+        all += found.instances[i].bytes;
+        for (size_t k = 0; k < found.count; k++) {
+            const dl_instance *other = &found.instances[k];
+            if (sums(c, other) && other->object == found.instances[i].object) own += other->bytes;
+        }
+        if (own > most) most = own;
+    }
+    dl_instances_free(&found);
+    if (all - most <= OTHERS_FRAC * all) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                           "--step: several process groups reduce in a step (dlcal info lists "
+                           "them), not all of them gradients: dlcal costs tells them apart");
+}
+
+/* Writes the exported collectives that sum gradients, in order of their starts. */
 static void write_ready(writer *w)
 {
     const cut *c = w->cut;
@@ -200,9 +234,7 @@ static void write_ready(writer *w)
     dl_instances_find(&found, c->run);
     for (size_t i = 0; i < found.count; i++) {
         const dl_instance *one = &found.instances[i];
-        const bool sums =
-            strcasecmp(one->name, DL_REDUCES) == 0 || strcasecmp(one->name, DL_SCATTERS) == 0;
-        if (!sums || one->integers || !c->taken[one->nodes[0]] || one->bytes < 1) continue;
+        if (!sums(c, one)) continue;
         row(w, "ready",
             (int64_t[8]){-1, -1, -1, -1, c->number[one->nodes[0]], -1, -1, (int64_t)one->bytes});
     }
@@ -280,7 +312,8 @@ dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
     take_step(&c, line, &line->steps[step.number], &phases);
     c.update_ns = update_of(&c, line, &line->steps[step.number], &phases);
     *step_ns = (double)step.replayed_ns;
-    const dl_status status = write_step(path, &c, batch, err);
+    dl_status status = check_groups(&c, run->ranks[0].trace->path, err);
+    if (status == DL_OK) status = write_step(path, &c, batch, err);
     dl_step_phases_free(&phases);
     free(c.taken);
     free(c.issue_ns);

@@ -16,6 +16,12 @@
 /* Minimum fraction of a step at which a collective is listed. */
 #define NAMED_FRAC 0.01
 
+/* Collectives of at most SMALL_BYTES, such as that of the norm of all gradients, take less than
+ * SMALL_NS (35 us on eight A100 by nccl-tests in superbenchmark's test data; a network adds tens of
+ * us); the rest of their time is waiting for other ranks. */
+#define SMALL_BYTES 1024
+#define SMALL_NS 1e5
+
 /* The steps of `line` that are marked in timed[line->count]; `count` is their number. */
 typedef struct marked {
     const dl_replay_run *run;
@@ -33,15 +39,20 @@ bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t
     return time_ns < step->start_ns + step->duration_ns;
 }
 
-/* Collectives of a step, one entry per kind and group size. */
+/* A step's collectives of one kind in one communicator. */
+typedef struct entry {
+    dl_traced_collective of; /* its name is borrowed from the instances */
+    uint64_t object;         /* communicator; 0: unknown */
+} entry;
+
 typedef struct list {
-    dl_traced_collective *items; /* [count] with names borrowed from the instances */
+    entry *items; /* [count] */
     size_t count;
 } list;
 
-DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(last_ns));
+DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(object), DL_BY(last_ns));
 
-static dl_traced_collective mean_of(const marked *m, const dl_instance *instances, size_t count)
+static entry mean_of(const marked *m, const dl_instance *instances, size_t count)
 {
     const double steps = (double)m->count;
     dl_traced_collective c = {.name = instances[0].name, .ranks = instances[0].ranks};
@@ -52,22 +63,26 @@ static dl_traced_collective mean_of(const marked *m, const dl_instance *instance
         c.bytes += one->bytes / steps;
         c.ns += (double)m->run->graph.nodes[one->nodes[0]].duration_ns / steps;
     }
-    return c;
+    return (entry){c, instances[0].object};
 }
 
-/* Merges entries with unknown ranks, which sort first, into the next entry of the same name. */
+/* Merges entries with unknown ranks, which sort first, into the only other entry of that name. */
 static void join_unknown(list *all)
 {
     size_t kept = 0;
     for (size_t i = 0; i < all->count; i++) {
-        dl_traced_collective *c = &all->items[i];
-        if (i + 1 < all->count && c->ranks == 0 && c->name[0] != '\0' &&
-            strcmp(c[1].name, c->name) == 0) {
-            c[1].calls += c->calls;
-            c[1].bytes += c->bytes;
-            c[1].ns += c->ns;
+        const dl_traced_collective *c = &all->items[i].of;
+        const bool joins = i + 1 < all->count && c->ranks == 0 && c->name[0] != '\0' &&
+                           strcmp(all->items[i + 1].of.name, c->name) == 0;
+        const bool several =
+            joins && i + 2 < all->count && strcmp(all->items[i + 2].of.name, c->name) == 0;
+        if (joins && !several) {
+            dl_traced_collective *next = &all->items[i + 1].of;
+            next->calls += c->calls;
+            next->bytes += c->bytes;
+            next->ns += c->ns;
         } else {
-            all->items[kept++] = *c;
+            all->items[kept++] = all->items[i];
         }
     }
     all->count = kept;
@@ -80,21 +95,23 @@ static list list_all(const marked *m, dl_instances *found)
     dl_sort(found->instances, found->count, sizeof *found->instances, by_collective);
     DL_GROUPS (first, end, found->count,
                strcmp(found->instances[end].name, found->instances[first].name) == 0 &&
-                   found->instances[end].ranks == found->instances[first].ranks)
+                   found->instances[end].ranks == found->instances[first].ranks &&
+                   found->instances[end].object == found->instances[first].object)
         DL_APPEND(all.items, all.count, "collectives") =
             mean_of(m, &found->instances[first], end - first);
     join_unknown(&all);
     return all;
 }
 
-/* Returns the collective among `ranks` ranks, or the one of that name if either number is unknown;
- * NULL: none. */
-static dl_traced_collective *find(const list *all, const char *name, uint32_t ranks)
+/* Returns the collective in the communicator `object`, or the one of that name if either is
+ * unknown; NULL: none. */
+static dl_traced_collective *find(const list *all, const char *name, uint64_t object)
 {
     for (size_t i = 0; i < all->count; i++) {
-        dl_traced_collective *c = &all->items[i];
-        if (strcasecmp(c->name, name) == 0 && (c->ranks == ranks || c->ranks == 0 || ranks == 0))
-            return c;
+        const entry *e = &all->items[i];
+        if (strcasecmp(e->of.name, name) == 0 &&
+            (e->object == object || e->object == 0 || object == 0))
+            return &all->items[i].of;
     }
     return NULL;
 }
@@ -106,7 +123,7 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
     const double bytes = costs->gradients[costs->gradient_count - 1].bytes /
                          (gradients->scattered ? fmax(1, gradients->ranks) : 1);
     dl_traced_collective *c =
-        find(all, gradients->scattered ? DL_SCATTERS : DL_REDUCES, gradients->ranks);
+        find(all, gradients->scattered ? DL_SCATTERS : DL_REDUCES, gradients->object);
     if (c == NULL) return;
     const double left = c->bytes > 0 ? fmax(0, 1 - bytes / c->bytes) : 0;
     c->ns *= left;
@@ -119,10 +136,12 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 #define BOTH_PASSES 1.4
 /* Gathers of less than this fraction of the parameters have another purpose. */
 #define GATHERED_MIN 0.2
+/* Gathers of parameters in 16 bits carry this fraction of the bytes of gradients in 32. */
+#define HALF 0.5
 
-/* Returns the fraction of the gathers among `ranks` ranks in marked steps that precede their step's
+/* Returns the fraction of the gathers in communicator `object` in marked steps that precede their step's
  * first reduce-scatter. */
-static double gathered_before(const marked *m, const dl_instances *found, uint32_t ranks)
+static double gathered_before(const marked *m, const dl_instances *found, uint64_t object)
 {
     int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
     size_t before = 0, count = 0;
@@ -133,7 +152,7 @@ static double gathered_before(const marked *m, const dl_instances *found, uint32
             const dl_instance *one = &found->instances[i];
             size_t s = 0;
             DL_BISECT(s, m->line->count, m->line->steps[s].start_ns <= one->last_ns);
-            if (one->ranks != ranks || s == 0 || !m->timed[s - 1] ||
+            if (one->object != object || s == 0 || !m->timed[s - 1] ||
                 strcasecmp(one->name, gathers ? DL_GATHERS : DL_SCATTERS) != 0)
                 continue;
             if (gathers == 0 && one->last_ns < scatters_ns[s - 1])
@@ -156,6 +175,7 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
         twice = of->scatter_calls > 0 && of->gather_calls > BOTH_PASSES * of->scatter_calls;
         costs->keeps_parameters = !twice && of->before_frac > 0.5;
         if (twice || costs->keeps_parameters) costs->sharded = DL_SHARDED_PARAMETERS;
+        costs->gathers_half = fabs(gathered / (twice ? 2 : 1) / HALF - 1) <= 0.25;
     }
     dl_notes_add(notes,
                  "gradients are reduce-scattered among %u ranks and the parameters gathered %s: "
@@ -168,11 +188,14 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
                                            : "after the update",
                  dl_sharded_names[costs->sharded],
                  costs->keeps_parameters ? ", reshard_after_forward = no" : "", of->ranks);
-    if (gathered >= GATHERED_MIN && fabs(gathered / (twice ? 2 : 1) - 1) > 0.25) {
+    if (costs->gathers_half) {
+        dl_notes_add(notes,
+                     "gathers carry half as many bytes as the gradients: [costs] param_dtype = "
+                     "bf16, in which dlsim gathers the parameters");
+    } else if (gathered >= GATHERED_MIN && fabs(gathered / (twice ? 2 : 1) - 1) > 0.25) {
         dl_notes_add(notes,
                      "gathers carry %.2g times the gradients' bytes in place of %d: dlsim gathers "
-                     "as many bytes of parameters as of gradients; if parameters are "
-                     "bf16 and gradients fp32, --set exchange.param_dtype=bf16 gives half",
+                     "as many bytes of parameters as of gradients",
                      gathered, twice ? 2 : 1);
     }
     return gathered >= GATHERED_MIN;
@@ -180,15 +203,17 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
 
 /* Takes sharded states. Their collectives are then not listed in costs->others. */
 static void take_sharded(const marked *m, const dl_instances *found, const list *all,
-                         dl_step_costs *costs, uint32_t ranks, dl_notes *notes)
+                         dl_step_costs *costs, const dl_gradient_exchange *gradients,
+                         dl_notes *notes)
 {
-    const dl_traced_collective *scatters = find(all, DL_SCATTERS, ranks);
-    dl_traced_collective *gathers = find(all, DL_GATHERS, ranks);
+    const uint32_t ranks = gradients->ranks;
+    const dl_traced_collective *scatters = find(all, DL_SCATTERS, gradients->object);
+    dl_traced_collective *gathers = find(all, DL_GATHERS, gradients->object);
     const dl_sharding of = {.ranks = ranks,
                             .scatter_calls = scatters != NULL ? scatters->calls : 0,
                             .gather_calls = gathers != NULL ? gathers->calls : 0,
                             .gathered_bytes = gathers != NULL ? gathers->bytes * ranks : 0,
-                            .before_frac = gathered_before(m, found, ranks)};
+                            .before_frac = gathered_before(m, found, gradients->object)};
     if (dl_step_costs_take_sharded(costs, &of, notes)) gathers->ns = gathers->bytes = 0;
 }
 
@@ -204,17 +229,54 @@ static void scale_update(dl_step_costs *costs, double ranks)
     }
 }
 
+/* Takes the ranks that share the state as an axis of the layout, if other GPUs divide the layers or
+ * hold copies. Only sharded parameters have such an axis. */
+static void take_shards(dl_step_costs *costs, uint32_t ranks, dl_notes *notes)
+{
+    dl_step_axes *axes = &costs->axes;
+    const bool all = costs->sharded == DL_SHARDED_PARAMETERS;
+    if (!all) axes->copies = 1;
+    if (!all) axes->copies_object = 0;
+    if (all && (axes->tensor > 1 || axes->stages > 1 || axes->copies > 1)) axes->shards = ranks;
+    if (axes->copies < 2) return;
+    dl_notes_add(notes,
+                 "%u ranks hold each part of the sharded state, and sum its gradients (hybrid "
+                 "sharding): --layout fsdp=%u with %u workers exchanges as the traced job did",
+                 axes->copies, ranks, axes->copies);
+}
+
+/* Returns whether an axis of the layout has the collective: divided layers, stages, copies of
+ * shards. */
+static bool is_of_layout(const dl_step_axes *axes, const entry *e)
+{
+    static const char *const crossings[] = {"Send", "Recv", "SendRecv", "group", NULL};
+    if (e->object != 0 &&
+        (e->object == axes->tensor_object ||
+         (e->object == axes->copies_object && strcasecmp(e->of.name, DL_REDUCES) == 0)))
+        return true;
+    return axes->stages > 1 && dl_names_find(e->of.name, crossings, 4) >= 0;
+}
+
 /* Adds the remaining collectives that take at least NAMED_FRAC of a step to the costs. */
-static void keep_others(const list *all, dl_step_costs *costs)
+static void keep_others(const list *all, dl_step_costs *costs, dl_notes *notes)
 {
     const bool named_reduces = find(all, DL_REDUCES, 0) != NULL;
     for (size_t i = 0; i < all->count; i++) {
-        dl_traced_collective c = all->items[i];
+        dl_traced_collective c = all->items[i].of;
+        if (is_of_layout(&costs->axes, &all->items[i])) continue;
         /* Without a named all-reduce, kernels of unknown size (in a group of calls) are those of
          * the gradients if their number matches. */
         if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
             continue;
         if (c.ns < NAMED_FRAC * costs->step_ns) continue;
+        if (c.bytes > 0 && c.bytes <= SMALL_BYTES * c.calls &&
+            SMALL_NS * c.calls < NAMED_FRAC * costs->step_ns) {
+            dl_notes_add(notes,
+                         "%.3g %s of %s take %s a step, of which most is waiting for other ranks: "
+                         "left out",
+                         c.calls, c.name, DL_BYTES_TEXT(c.bytes), DL_NS_TEXT(c.ns));
+            continue;
+        }
         c.name = dl_strdup(c.name[0] != '\0' ? c.name : "unknown");
         DL_APPEND(costs->others, costs->other_count, "collectives") = c;
     }
@@ -251,17 +313,21 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
         m.count += timed[s];
     const list all = list_all(&m, &found);
     if (gradients->scattered && gradients->ranks > 1) {
-        take_sharded(&m, &found, &all, costs, gradients->ranks, notes);
+        take_sharded(&m, &found, &all, costs, gradients, notes);
         scale_update(costs, gradients->ranks);
+        take_shards(costs, gradients->ranks, notes);
     }
-    if (gradients->ranks > 0 && gradients->ranks < costs->ranks) {
+    const int64_t placed =
+        (int64_t)gradients->ranks * costs->axes.tensor * costs->axes.stages * costs->axes.copies;
+    if (gradients->ranks > 0 && placed < costs->ranks) {
         dl_notes_add(notes,
-                     "gradients are exchanged among %u of %lld ranks: dlsim exchanges those of a "
+                     "gradients are exchanged among %u of %lld ranks%s: dlsim exchanges those of a "
                      "rank among all of its workers",
-                     gradients->ranks, (long long)costs->ranks);
+                     gradients->ranks, (long long)costs->ranks,
+                     placed > gradients->ranks ? ", whose layout is not known" : "");
     }
     take_gradients_out(&all, costs, gradients);
-    keep_others(&all, costs);
+    keep_others(&all, costs, notes);
     note_others(costs, notes);
     free(all.items);
     dl_instances_free(&found);

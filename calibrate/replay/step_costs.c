@@ -17,6 +17,7 @@
 #include "trace/activity/activity.h"
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/summary.h"
+#include "trace/readers/reader.h"
 
 /* Recording overhead per launch in ns if the trace does not give it: a launch of an empty kernel in
  * a loop takes 3.2 us without recording and 5.9 us under CUPTI, medians, on an H200 in a 16-core
@@ -773,8 +774,12 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
     costs->allreduces = costs->gradient_count > 0;
-    if (costs->gradient_count == 0) take_parameters(t, costs);
-    dl_step_collectives_take(costs, &t->run, t->line, t->timed, &gradients, t->notes);
+    status = dl_step_axes_take(costs, &source, &gradients, t->notes, err);
+    if (status == DL_OK && costs->gradient_count == 0) take_parameters(t, costs);
+    if (status == DL_OK)
+        dl_step_collectives_take(costs, &t->run, t->line, t->timed, &gradients, t->notes);
+    free(gradients.activations);
+    if (status != DL_OK) return status;
     take_copies(t, costs);
     char key[32];
     snprintf(key, sizeof key, "device.%u.name", t->line->device);
@@ -789,6 +794,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
 /* Converts the gradients to those of the last pass. */
 static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
 {
+    if (costs->axes.stages > 1) return; /* stages reduce gradients after their last pass */
     const bool each =
         dl_gradients_of_last_pass(costs->gradients, &costs->gradient_count, costs->passes);
     dl_gradients_of_last_pass(costs->added, &costs->added_count, costs->passes);
@@ -820,7 +826,16 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err)
 {
     dl_activity_steps steps = {0};
-    *costs = (dl_step_costs){.batch = batch};
+    *costs = (dl_step_costs){.batch = batch,
+                             .axes = {.tensor = 1, .stages = 1, .copies = 1, .shards = 1}};
+    const char *ungrouped = dl_trace_meta(trace, DL_META_UNGROUPED);
+    if (ungrouped != NULL) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "its collectives do not name their process group, and the job has "
+                               "several (%s): which of them exchange gradients is unknown. "
+                               "Take the costs of a run with one group, or without exchange",
+                               ungrouped);
+    }
     dl_trace_find_rank(trace, &costs->rank, &costs->ranks);
     dl_status status = dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
                                               trace->strings, trace->string_count, hints, err);

@@ -64,13 +64,17 @@ typedef struct dl_gradient_source {
 typedef struct dl_gradient_exchange {
     dl_gradients_ready *ready; /* [count] cumulative; NULL: none */
     size_t count;
-    bool scattered; /* by reduce-scatters, of which each rank gets a part (ZeRO, FSDP); bytes are
+    bool scattered;  /* by reduce-scatters, of which each rank gets a part (ZeRO, FSDP); bytes are
                      * those of all parts */
-    uint32_t ranks; /* ranks of the communicator; 0: unknown */
+    uint64_t object; /* the communicator; 0: none, or unknown */
+    uint32_t ranks;  /* its ranks; 0: unknown */
+    uint64_t *activations; /* [activation_count] communicators that sum activations; owned by the
+                            * caller */
+    size_t activation_count;
 } dl_gradient_exchange;
 
-/* Finds the exchange of gradients: the all-reduces or the reduce-scatters, whichever sum more
- * bytes. Ignores sums of integers, and communicators that sum more than a quarter as many bytes in
+/* Finds the exchange of gradients: the all-reduces or the reduce-scatters of that communicator that
+ * sums most bytes after the forward pass. Ignores sums of integers, and communicators that sum more than a quarter as many bytes in
  * the forward pass as in the backward pass: they sum activations of split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
@@ -156,6 +160,22 @@ typedef struct dl_step_op {
  * training. Adds a note if there are any and `notes` is not NULL. The caller frees the array. */
 uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes);
 
+/* Axes of the traced job, besides that of its gradients. */
+typedef struct dl_step_axes {
+    uint32_t tensor;        /* GPUs that divide the layers; 1: none do */
+    uint64_t tensor_object; /* their communicator */
+    double tensor_bytes;    /* whole activation that one of their collectives exchanges, mean */
+    double tensor_calls[2]; /* all-reduces, or pairs of gather and reduce-scatter, of a step's
+                             * backward and forward passes */
+    uint32_t stages, stage; /* pipeline stages, and the traced one */
+    bool gpipe;             /* all forward passes precede the backward passes */
+    double crossing_bytes;  /* sent to the next stage in a micro-batch */
+    uint32_t copies;        /* ranks that hold the same part of sharded state; 1: no copies */
+    uint64_t copies_object; /* their communicator */
+    uint32_t shards;        /* ranks that share the state, if layers are divided or there are
+                             * copies; else 1 */
+} dl_step_axes;
+
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
     int64_t batch;      /* samples per step, given by the caller */
@@ -198,9 +218,11 @@ typedef struct dl_step_costs {
     int64_t rank, ranks;      /* as set by dl_trace_find_rank */
     double recording_ns;      /* recording overhead per step, already subtracted from host_ns; on
                                * cores from step_ns, device_ns and ops */
-    bool allreduces;          /* a step exchanges gradients in mode allreduce */
-    dl_sharded sharded;       /* state sharded among the ranks, inferred from its collectives */
-    bool keeps_parameters;    /* sharded parameters are gathered in the forward pass only */
+    dl_step_axes axes;
+    bool allreduces;              /* a step exchanges gradients in mode allreduce */
+    dl_sharded sharded;           /* state sharded among the ranks, inferred from its collectives */
+    bool gathers_half;            /* gathers have half as many bytes as gradients */
+    bool keeps_parameters;        /* sharded parameters are gathered in the forward pass only */
     dl_traced_collective *others; /* [other_count] collectives except those of gradients and sharded
                                    * state, each of at least 1 % of a step */
     size_t other_count;
@@ -247,6 +269,13 @@ typedef struct dl_sharding {
  * of parameters. */
 bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes);
 
+/* Sets the axes from the process groups of a step's collectives; with stages, also the number of
+ * passes, which are the micro-batches that the rank sends. Returns DL_ERR_DATA if the rank sends to
+ * others, but not as stages of schedule 1f1b or gpipe do. Called by dl_step_costs_take. */
+dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *source,
+                            const dl_gradient_exchange *gradients, dl_notes *notes,
+                            dl_error *err) DL_MUST_CHECK;
+
 /* Takes all collectives except the gradient exchange from the line's steps marked in
  * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters` and scale the
  * update to all parts, the remaining ones become `others`. `costs` must already have the gradients.
@@ -279,6 +308,13 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
  * GPUs and of cores. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+
+/* Combines steps[count] of pipeline stages into costs of a model with a layer per stage, "stage0",
+ * "stage1", ...: with `alike`, traces of one stage, which stand for all; otherwise traces of every
+ * stage. Returns DL_ERR_DATA if a stage has no trace, or the traces are of different layouts or
+ * numbers of micro-batches; and the errors of dl_step_costs_combine. */
+dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
+                                 bool alike, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 
 /* Returns the steps of the device with most operations; NULL without a device. Borrowed. */
 const dl_step_line *dl_step_line_busiest(const dl_activity_steps *steps);

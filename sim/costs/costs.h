@@ -166,6 +166,9 @@ typedef struct dl_cost_trace {
     char *file;            /* without its folder; NULL: not given */
     int64_t ranks, rank;   /* number of ranks, and the traced rank; 0 and -1: unknown */
     int64_t batch;         /* samples of the traced rank */
+    int64_t stages;        /* pipeline stages of the traced job; < 2: none */
+    int64_t shards;        /* ranks that share sharded parameters, if other ranks hold copies of
+                            * them or divide layers; < 2: all ranks do, or none */
     bool allreduces;       /* the program all-reduces gradients in each step, like dlsim's mode
                             * allreduce */
     dl_value step_ns;      /* mean step time */
@@ -204,8 +207,10 @@ typedef struct dl_costs {
     int64_t accumulate;    /* micro-batches per step of the program; costs are per micro-batch; < 2:
                             * no accumulation */
     bool overlap;          /* the measured program exchanges during its backward pass */
-    bool half_weights;     /* weights have 16 bits; the optimizer keeps a copy of parameter_bytes */
-    bool waits;            /* the measured program makes a batch, launches its step and waits for
+    bool
+        half_gathers; /* sharded parameters are gathered in 16 bits, half of their gradients' bytes */
+    bool half_weights; /* weights have 16 bits; the optimizer keeps a copy of parameter_bytes */
+    bool waits;        /* the measured program makes a batch, launches its step and waits for
                             * its end in sequence */
     dl_op_cost *ops;
     size_t op_count;

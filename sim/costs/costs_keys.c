@@ -20,6 +20,7 @@
 #define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
 
 static const char *const reshards[] = {"yes", "no", NULL};
+static const char *const gathered_types[] = {"fp32", "bf16", NULL};
 const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
 
 #define KEY(in, key, kind, kept, member, words) \
@@ -106,6 +107,9 @@ static const dl_key rows[] = {
          offsetof(dl_costs, keeps_parameters), "default of [exchange] reshard_after_forward"),
          .choices = reshards, .fallback = "yes",
      .only = "sharded = parameters"},
+    {KEY("costs", "param_dtype", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, half_gathers),
+         "type in which the program gathers parameters. Default of [exchange] param_dtype"),
+         .choices = gathered_types, .fallback = "fp32", .only = "sharded = optimizer, gradients, parameters"},
     {KEY("costs", "half_weights", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, half_weights),
          "weights have 16 bits, and the optimizer keeps a copy of parameter_bytes (Megatron)"),
          .fallback = "no"},
@@ -384,6 +388,10 @@ static const dl_key rows[] = {
          .low = 0, .high = 1e6},
     {TRACE("batch", DL_KEY_INT64, batch, "samples of a step of the traced rank"), COUNTS(INT32_MAX),
          .required = true},
+    {TRACE("stages", DL_KEY_INT64, stages, "pipeline stages of the traced job"), COUNTS(1024)},
+    {TRACE("shards", DL_KEY_INT64, shards, "ranks that share the parameters, if others hold "
+                                           "copies or divide layers (fsdp in a layout)"),
+        COUNTS(1e6)},
     {TRACE("allreduces", DL_KEY_FLAG, allreduces, "the traced ranks exchange gradients in each "
                                                   "step, as in mode allreduce"),
          .fallback = "no"},

@@ -60,6 +60,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     if (costs->sharded != DL_SHARDED_NONE)
         fprintf(out, "sharded = %s\n", dl_sharded_names[costs->sharded]);
     if (costs->keeps_parameters) fprintf(out, "reshard_after_forward = no\n");
+    if (costs->half_gathers) fprintf(out, "param_dtype = bf16\n");
     if (costs->half_weights) fprintf(out, "half_weights = yes\n");
     if (costs->waits) fprintf(out, "waits = yes\n");
 }
@@ -192,6 +193,8 @@ static void write_trace(FILE *out, const dl_cost_trace *trace, size_t number)
     if (trace->ranks > 0) fprintf(out, "ranks = %lld\n", (long long)trace->ranks);
     if (trace->rank >= 0) fprintf(out, "rank = %lld\n", (long long)trace->rank);
     fprintf(out, "batch = %lld\n", (long long)trace->batch);
+    if (trace->stages > 1) fprintf(out, "stages = %lld\n", (long long)trace->stages);
+    if (trace->shards > 1) fprintf(out, "shards = %lld\n", (long long)trace->shards);
     if (trace->allreduces) fputs("allreduces = yes\n", out);
     write_line(out, "step_ns", &trace->step_ns);
     write_line(out, "recording_ns", &trace->recording_ns);

@@ -250,6 +250,12 @@ void dl_variant_take_dtypes(dl_variant *variant)
     const bool in_half = scenario->model != NULL && dl_scenario_arithmetic(scenario) >= DL_FP16;
     const bool gathers = gpu->param_dtype == DL_DTYPE_AUTO,
                sums = gpu->reduce_dtype == DL_DTYPE_AUTO;
+    if (variant->costs.half_gathers && leaves_dtype(scenario, "param_dtype", gpu->param_dtype)) {
+        gpu->param_dtype = DL_DTYPE_BF16;
+        if (leaves_dtype(scenario, "reduce_dtype", gpu->reduce_dtype))
+            gpu->reduce_dtype = DL_DTYPE_FP32;
+        return;
+    }
     set_dtypes(scenario, gpu, in_half);
     if (gathers && in_half) {
         dl_assumption *a = dl_setting_assume(

@@ -6,8 +6,8 @@
 # KIND  fsdp   every layer's parameters are gathered before its forward and its backward pass, one
 #              layer ahead, and its gradients reduce-scattered, among shards ranks; with copies > 1
 #              (HSDP) the parts are then all-reduced among the ranks that hold the same part
-#       stage  tp ranks divide the layers and sum activations twice in each pass of a layer; pp
-#              stages exchange activations of micro micro-batches by 1F1B, all as fast as this one;
+#       stage  tp ranks divide the layers and sum activations twice in each pass of a layer, with
+#              sequence = 1 by a gather and a reduce-scatter; pp stages exchange activations of micro micro-batches by 1F1B, all as fast as this one;
 #              dp ranks sum gradients after the last backward pass
 #
 # Fields and names are those that PyTorch 2.7 writes (torch/csrc/profiler/util.cpp,
@@ -36,10 +36,10 @@ function launch(name, stream, dur, after,    start) {
 }
 function max(a, b) { return a > b ? a : b }
 function waits(stream) { call("cudaEventRecord", 1); call("cudaStreamWaitEvent", 1) } # of the next launch
-# Ranks first, first + step, ...; more than 30 are cut.
-function list(first, step, count,    i, l) {
+# Ranks first, first + step, ...; of a call, more than 30 are cut.
+function list(first, step, count, whole,    i, l) {
     for (i = 0; i < count; i++) {
-        if (count > 30 && i == 29) { l = l ", ..., " first + (count - 1) * step; break }
+        if (!whole && count > 30 && i == 29) { l = l ", ..., " first + (count - 1) * step; break }
         l = l (i > 0 ? ", " : "") first + i * step
     }
     return "[" l "]"
@@ -48,13 +48,13 @@ function group(number, description, first, step, count) {
     name_of[number] = number; about[number] = description; size[number] = count
     first_of[number] = first; step_of[number] = step
     if (count > 1) config = config sprintf("%s{\"pg_name\": \"%d\", \"pg_desc\": \"%s\", \"pg_size\": %d, \"ranks\": %s}",
-        config != "" ? ", " : "", number, description, count, list(first, step, count > 30 ? 30 : count))
+        config != "" ? ", " : "", number, description, count, list(first, step, count, 1))
 }
 function parameters(collective, g, in_numbers, out_numbers, type, place, more) {
     emit("cpu_op", "record_param_comms", host, 3, 9, 9, text("Collective name", collective) text("dtype", type) \
         arg("In msg nelems", in_numbers) arg("Out msg nelems", out_numbers) arg("Group size", size[g]) \
         text("Process Group Name", name_of[g]) text("Process Group Description", about[g]) \
-        text("Process Group Ranks", list(first_of[g], step_of[g], size[g])) arg("Rank", place) more)
+        text("Process Group Ranks", list(first_of[g], step_of[g], size[g], 0)) arg("Rank", place) more)
     host += 0.5
 }
 function place(g) { return (rank - first_of[g]) / step_of[g] }
@@ -64,15 +64,15 @@ function gather(g, numbers, stream, after) {
     parameters("_allgather_base", g, numbers / size[g], numbers, weights, place(g), "")
     return launch("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", stream, ring(numbers * bytes_of[weights], g, 1), after)
 }
-function scatter(g, numbers, stream, after) {
-    parameters("_reduce_scatter_base", g, numbers, numbers / size[g], sums, place(g), "")
-    return launch("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", stream, ring(numbers * bytes_of[sums], g, 1), after)
+function scatter(g, numbers, type, stream, after) {
+    parameters("_reduce_scatter_base", g, numbers, numbers / size[g], type, place(g), "")
+    return launch("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", stream, ring(numbers * bytes_of[type], g, 1), after)
 }
 function reduce(g, numbers, type, stream, after) {
     parameters("allreduce", g, numbers, numbers, type, place(g), "")
     return launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", stream, ring(numbers * bytes_of[type], g, 2), after)
 }
-function autograd() { emit("cpu_op", "autograd::engine::evaluate_function: MmBackward0", host, 30, 9, 9, "") }
+function autograd() { emit("cpu_op", "autograd::engine::evaluate_function: MmBackward0", host, 5, 9, 9, "") }
 function update(numbers) {
     emit("cpu_op", "Optimizer.step#AdamW.step", host, 20, 9, 9, "")
     launch("multi_tensor_apply_kernel_adam", 7, numbers * update_ns / 1000, 0)
@@ -88,7 +88,7 @@ function fsdp_step(    l, gathered, done, reduced) {
         if (l > 0) { autograd(); waits(); gathered[l - 1] = gather(2, numbers, 20, l < layers - 1 ? done[l + 1] : 0) }
         autograd(); waits()
         done[l] = launch("sgemm_backward", 7, 2 * forward, gathered[l])
-        autograd(); waits(); reduced = scatter(2, numbers, 24, done[l])
+        autograd(); waits(); reduced = scatter(2, numbers, sums, 24, done[l])
         if (copies > 1) { autograd(); waits(); reduced = reduce(3, numbers / shards, sums, 28, reduced) }
     }
     waits(); free[7] = max(free[7], reduced)
@@ -99,11 +99,16 @@ function fsdp_step(    l, gathered, done, reduced) {
 function pass(backward, after,    l, k, end) {
     end = after
     for (l = 0; l < layers; l++) for (k = 0; k < 2; k++) {
+        if (sequence) {
+            if (backward) autograd()
+            waits(); end = gather(2, samples * tokens * width, 20, end); waits(); free[7] = max(free[7], end)
+        }
         if (backward) autograd()
         end = launch(backward ? "sgemm_backward" : "sgemm_forward", 7, (backward ? 2 : 1) * forward / 2, end)
         if (tp < 2) continue
         if (backward) autograd()
-        waits(); end = reduce(2, samples * tokens * width, weights, 20, end)
+        waits()
+        end = sequence ? scatter(2, samples * tokens * width, weights, 20, end) : reduce(2, samples * tokens * width, weights, 20, end)
         waits(); free[7] = max(free[7], end)
     }
     return end
@@ -150,12 +155,18 @@ function stage_step(    i, b, k, end, from) {
         if (b && stage < pp - 1) end = point("recv", stage + 1, 0, from + end_of[stage + 1, 1, k] + crossing)
         waits()
         end = pass(b, end)
-        if (b) autograd()
+        if (b && stage > 0) autograd()
         if (!b && stage < pp - 1) { waits(); point("send", stage + 1, end, end + crossing) }
         if (b && stage > 0) { waits(); point("send", stage - 1, end, end + crossing) }
     }
     autograd(); waits(); end = reduce(4, layers * numbers, sums, 24, end)
     waits(); free[7] = max(free[7], end)
+    if (pp > 1) { # the norm of all gradients: waits for the first stage
+        parameters("allreduce", 5, 1, 1, "Float", place(5), "")
+        end = launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 36,
+            max(latency, from + end_of[0, 1, micro - 1] + ring(layers * numbers * bytes_of[sums], 4, 2) - free[7]), free[7])
+        waits(); free[7] = max(free[7], end)
+    }
     update(layers * numbers)
 }
 
@@ -170,6 +181,7 @@ BEGIN {
     if (dp == "") dp = 1
     if (stage == "") stage = 0
     if (micro == "") micro = 1
+    if (sequence == "") sequence = 0
     if (samples == "") samples = 4         # of a micro-batch
     if (tokens == "") tokens = 2048
     if (width == "") width = 4096
@@ -194,6 +206,7 @@ BEGIN {
         group(2, "TENSOR_MODEL_PARALLEL_GROUP", rank, 1, tp)
         group(3, "PIPELINE_MODEL_PARALLEL_GROUP", 0, tp * dp, pp)
         group(4, "DATA_PARALLEL_GROUP", rank, tp, dp)
+        group(5, "MODEL_PARALLEL_GROUP", 0, 1, pp > 1 ? tp * dp * pp : 1)
         rate[2] = inside; rate[4] = outside
     }
     printf "{\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100 80GB HBM3\"}],\n"

@@ -22,11 +22,105 @@ has hsdp.txt '^AllReduce     mesh_replicate     2 0, 8          8 80.0 MB'
 made_groups fsdp >fsdp.json
 "$dlcal" info fsdp.json >fsdp.txt
 lacks fsdp.txt 'process group'
-made_groups stage tp=4 pp=4 dp=2 stage=1 micro=8 >stage.json
+stages() { made_groups stage tp=4 pp=4 dp=2 micro=8 inside=330e3 outside=48e3 "$@"; }
+stages stage=1 >stage.json
 "$dlcal" info stage.json >stage.txt
 has stage.txt '^AllReduce  TENSOR_M..EL_GROUP     4 8-11         256 17.2 GB'
-has stage.txt '^Send       PIPELINE..EL_GROUP     4 0-24 by 8     16 1.07 GB'
+has stage.txt '^AllReduce  MODEL_PA..EL_GROUP    32 0-31           1     4 B'
 "$dlcal" info --json stage.json | grep -q '"group":"DATA_PARALLEL_GROUP","ranks":2,"members":"8, 12","per_step":1,"bytes":640000000,' ||
     fail "the group is not in the JSON"
+
+# A row's step in ms: from results in CSV, or that of a made trace, as dlcal costs tells it.
+step() {
+    awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
+        { printf "%.4f\n", 1000 * $c["step_mean_s"] }' "$1"
+}
+near() { # what, ms, other ms, largest error
+    awk -v a="$2" -v b="$3" -v most="$4" 'BEGIN { e = a / b - 1; exit !(e < most && e > -most) }' || fail "$1: $2 ms, not $3"
+}
+traced() { awk '/^step_ns = / { sub(",", "", $3); print $3 / 1e6 }' "$1"; }
+predict() { # costs, options...: ms
+    rm -f row.csv
+    "$dlsim" --costs "$@" -o row.csv >row.txt 2>&1 || cat row.txt >&2
+    step row.csv
+}
+
+# FSDP on 8 ranks: its own step within 3 % of the made trace, and, from it, 64 ranks on 8 nodes within
+# 5 % of theirs.
+tested=$dlcal expect 0 "costs written" costs fsdp.json --batch 4 -o fsdp.ini
+has fsdp.ini '^sharded = parameters$'
+has fsdp.ini '^param_dtype = bf16$'
+has fsdp.ini '^parameter_bytes = 640000000$'
+lacks fsdp.ini '^shards'
+near "FSDP on 8" "$(predict fsdp.ini --machine dgx_h100 --workers 8)" "$(traced fsdp.ini)" 0.03
+made_groups fsdp shards=64 outside=48e3 >wide.json
+tested=$dlcal expect 0 "costs written" costs wide.json --batch 4 -o wide.ini
+near "FSDP on 64" "$(predict fsdp.ini --machine 8xdgx_h100 --workers 64)" "$(traced wide.ini)" 0.05
+near "FSDP on 64 by its own trace" "$(predict wide.ini --machine 8xdgx_h100 --workers 64)" "$(traced wide.ini)" 0.05
+
+# HSDP: two copies of 8 shards are two workers of fsdp=8; the all-reduce of a part is the exchange
+# between them.
+tested=$dlcal expect 0 "--layout fsdp=8 --workers 2 --batch-per-worker 32 (the traced job" costs hsdp.json --batch 4 -o hsdp.ini
+has hsdp.ini '^shards = 8$'
+lacks hsdp.ini '^collective_'
+hybrid=(hsdp.ini --machine 2xdgx_h100 --layout fsdp=8 --batch-per-worker 32)
+near HSDP "$(predict "${hybrid[@]}" --workers 2)" "$(traced hsdp.ini)" 0.03
+tested=$dlsim expect 0 "measured/s" --costs "${hybrid[@]}" --workers 1,2 -o row.csv
+tested=$dlsim expect 0 "1 point" --costs "${hybrid[@]}" --workers 2 --mode average --interval 50 -o row.csv
+
+# Divided layers: 16 sums of 67.1 MB in a pass of 4 samples; with divided sequences as many pairs.
+for sequence in 0 1; do
+    made_groups stage tp=8 dp=8 inside=330e3 outside=48e3 sequence=$sequence >tp.json
+    tested=$dlcal expect 0 "--layout tp=8 --workers 8 --batch-per-worker 4 (the traced job" costs tp.json --batch 4 -o tp.ini
+    has tp.ini '^tensor_ranks = 8$'
+    has tp.ini '^tensor_bytes_per_sample = 16777216,'
+    has tp.ini '^tensor_collectives_forward = 16,'
+    has tp.ini '^tensor_collectives_backward = 16,'
+    has tp.ini '^parameter_bytes = 640000000$'
+    near "tp=8, sequence=$sequence" "$(predict tp.ini --machine 8xdgx_h100 --layout tp=8 --workers 8 --batch-per-worker 4)" \
+        "$(traced tp.ini)" 0.03
+done
+
+# A stage of four: the others are unknown, unless they are alike or traced, too.
+tested=$dlcal expect 1 "the times of stage 0, 2, 3 are unknown" costs stage.json --batch 32 -o stage.ini
+tested=$dlcal expect 0 "stage 1 of 4 (PIPELINE_MODEL_PARALLEL_GROUP), with 8" costs stage.json --batch 32 --stages alike -o stage.ini
+has stage.ini '^accumulate = 8$'
+has stage.ini '^tensor_ranks = 4$'
+has stage.ini '^output_bytes_per_sample = 16777216,'
+has stage.ini '^parameter_bytes = 2560000000$'
+has stage.ini '^stages = 4$'
+lacks stage.ini '^collective_'
+grid=(--machine 4xdgx_h100 --batch-per-worker 32 --micro-batches 8 --workers 2)
+near "a stage of four" "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4)" "$(traced stage.ini)" 0.03
+for s in 0 2 3; do
+    stages stage=$s >stage$s.json
+    tested=$dlcal expect 0 "stage $s of 4" costs stage$s.json --batch 32 --stages alike -o one.ini
+    near "stage $s" "$(predict one.ini "${grid[@]}" --layout tp=4,pp=4)" "$(traced one.ini)" 0.03
+done
+tested=$dlcal expect 0 "costs written" costs stage0.json stage.json stage2.json stage3.json --batch 32 -o all.ini
+near "four stages" "$(predict all.ini "${grid[@]}" --layout tp=4,pp=4)" "$(traced stage.ini)" 0.03
+tested=$dlcal expect 1 "the times of stage 2 are unknown" costs stage0.json stage.json stage3.json --batch 32 -o all.ini
+tested=$dlcal expect 2 "these are of stages 1 and 0" costs stage.json stage0.json --stages alike --batch 32 -o all.ini
+tested=$dlsim expect 1 "8 stages, but the model has 4 layers" --costs stage.ini --machine 8xdgx_h100 --batch-per-worker 32 \
+    --micro-batches 8 --workers 1 --layout tp=4,pp=8 -o row.csv
+
+# A recorded step has gradients of one group only.
+tested=$dlcal expect 1 "several process groups reduce in a step" replay stage.json --step step.csv --batch 32
+
+# Sends that skip a stage, and more sends than passes, are refused.
+sed 's/"Dst Rank":16/"Dst Rank":24/' stage.json >skips.json
+tested=$dlcal expect 1 "to others than the neighbouring ranks" costs skips.json --batch 32 --stages alike -o bad.ini
+sed '/"Collective name":"send"/{p;}' stage.json >twice.json
+tested=$dlcal expect 1 "not those of pipeline stages" costs twice.json --batch 32 --stages alike -o bad.ini
+
+# Collectives on cores do not name their group: in a job of several, costs are refused.
+cat >cores.json <<'END'
+{"distributedInfo": {"rank": 1, "world_size": 4, "pg_config":
+ [{"pg_name": "2", "pg_desc": "mesh_tp", "pg_size": 2, "ranks": [0, 1]}]}, "traceEvents": [
+ {"ph":"X","cat":"user_annotation","name":"gloo:all_reduce","pid":9,"tid":9,"ts":10,"dur":9,
+  "args":{"Input Dims":[[8]],"Input type":["float"]}},
+ {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":9,"tid":9,"ts":30,"dur":9,"args":{}}]}
+END
+tested=$dlcal expect 1 "several (mesh_tp of 2 ranks)" costs --batch 32 -o bad.ini cores.json
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

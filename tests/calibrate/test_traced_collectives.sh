@@ -95,13 +95,19 @@ tested=$dlsim expect 0 "rows with + leave out collectives of the step of rank 0 
 "$dlsim" --costs exchanged.ini "${made[@]}" --mode average -o modes.csv | grep -qE ' \+$' ||
     fail "averages do not show what they leave out"
 
-# Sums of activations between pairs are not gradients; gradients are summed among four ranks.
+# Sums of activations between pairs are not gradients, but those of divided layers: in each pass four
+# of 2 MB, 125 kB a sample. Gradients are summed among four ranks.
 form=params
 made_sharded params split 4 8 >split.json
-tested=$dlcal expect 0 "gradients are exchanged among 4 of 8 ranks" costs split.json --batch 16 -o split.ini
+tested=$dlcal expect 0 "--layout tp=2 --workers 4 --batch-per-worker 16 (the traced job" costs split.json --batch 16 -o split.ini
 has split.ini '^parameter_bytes = 16000000$'
-has split.ini '^collective_1 = AllReduce, 8, 16000000, 720000, 2$'
-tested=$dlsim expect 0 "without overlap: 8 AllReduce (16.0 MB" --costs split.ini "${made[@]}" -o split.csv
-tested=$dlsim expect 0 "Collectives of the traced step" --costs split.ini --machine 8xa100_80gb --workers 7 --batch-per-worker 16 -o odd.csv
+has split.ini '^tensor_ranks = 2$'
+has split.ini '^tensor_bytes_per_sample = 125000,'
+has split.ini '^tensor_collectives_forward = 4,'
+has split.ini '^tensor_collectives_backward = 4,'
+lacks split.ini '^collective_'
+tested=$dlsim expect 0 "1 point" --costs split.ini --machine 8xa100_80gb --layout tp=2 --workers 4 --batch-per-worker 16 -o split.csv
+tested=$dlsim expect 1 "these are costs of one of 2 GPUs that divide each layer" --costs split.ini --machine 8xa100_80gb --workers 4 \
+    --batch-per-worker 16 -o split.csv
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

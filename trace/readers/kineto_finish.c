@@ -298,6 +298,25 @@ static bool has_parts(const dl_kineto *kineto)
     return false;
 }
 
+/* Tells the groups of a job whose `calls` do not name theirs. */
+static void note_ungrouped(dl_kineto *kineto, size_t calls)
+{
+    char *list = NULL;
+    dl_read_note(kineto->item,
+                 "%zu of %zu calls of collectives do not name their process group, and the job has "
+                 "several: their number of ranks is unknown",
+                 calls, kineto->call_count);
+    for (size_t i = 0; i < kineto->group_count; i++) {
+        const dl_kineto_group *g = &kineto->groups[i];
+        char *one = dl_format("%.40s of %" PRIu32 " ranks",
+                              kineto->builder.trace.strings[g->description], g->ranks);
+        if (g->ranks > 0 && i < 8) dl_join(&list, ", ", one);
+        free(one);
+    }
+    dl_trace_builder_meta(&kineto->builder, DL_META_UNGROUPED, "%s", list);
+    free(list);
+}
+
 /* Keeps only the calls from the best source. Calls known from kernels get the times of their
  * launches, and are dropped without a launch. Calls without a group are taken to be of all ranks,
  * unless the job has groups of some of them: gloo's ranges do not name their group. */
@@ -322,12 +341,7 @@ static void choose(dl_kineto *kineto)
     }
     kineto->call_count = kept;
     dl_launches_free(&launches);
-    if (unclear > 0) {
-        dl_read_note(kineto->item,
-                     "%zu of %zu calls of collectives do not name their process group, and the job "
-                     "has several: their number of ranks is unknown",
-                     unclear, kept);
-    }
+    if (unclear > 0) note_ungrouped(kineto, unclear);
 }
 
 /* Appends COLLECTIVEs and COMMs of the best source; called at the end. */

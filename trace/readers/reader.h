@@ -38,6 +38,8 @@
 #include "trace/print.h"
 
 #define DL_META_SAMPLES "batch_samples"
+/* Groups of a job whose collectives do not name theirs: "mesh_tp of 2 ranks, ..." */
+#define DL_META_UNGROUPED "ungrouped_collectives"
 #define DL_META_SAMPLES_OF "batch_samples_of"
 #define DL_META_SAMPLES_OR "batch_samples_or" /* samples if sequence positions come first */
 #define DL_META_INPUT_SIZES "input_sizes"

@@ -1,0 +1,351 @@
+/* Axes of the traced job, from the process groups of its collectives. See step_costs.h. */
+#include "calibrate/replay/step_costs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/sort.h"
+#include "common/units.h"
+#include "trace/activity/collectives.h"
+#include "trace/activity/groups.h"
+
+/* Kinds of calls; sums and gathers of activations. */
+typedef enum call_kind { REDUCE, GATHER, SCATTER, SEND, RECV, CALL_KINDS } call_kind;
+
+static const char *const kind_names[CALL_KINDS] = {DL_REDUCES, DL_GATHERS, DL_SCATTERS, "Send",
+                                                   "Recv"};
+
+/* Calls of one kind in one communicator, of point-to-point calls with one peer. */
+typedef struct calls {
+    uint64_t object;
+    call_kind kind;
+    uint32_t peer;
+    double count[2], bytes[2]; /* of a step, after the forward pass, and in it */
+} calls;
+
+typedef struct use {
+    const dl_gradient_source *source;
+    const dl_activity **all; /* [all_count] by start */
+    size_t all_count, next;
+    calls *calls; /* [call_count] */
+    size_t call_count;
+    dl_communicators communicators;
+} use;
+
+DL_ORDER_OF_POINTERS(by_start, dl_activity, DL_BY(start_ns), DL_COMPARE(a, b));
+
+static int kind_of(const use *u, const dl_activity *call)
+{
+    int kind = 0;
+    while (kind < CALL_KINDS &&
+           strcasecmp(u->source->trace->strings[call->name], kind_names[kind]) != 0)
+        kind++;
+    return kind;
+}
+
+static calls *find_calls(use *u, const dl_activity *call, call_kind kind)
+{
+    const uint32_t peer = kind == SEND || kind == RECV ? call->peer : 0;
+    for (size_t i = 0; i < u->call_count; i++) {
+        calls *c = &u->calls[i];
+        if (c->object == call->object && c->kind == kind && c->peer == peer) return c;
+    }
+    calls *made = &DL_APPEND(u->calls, u->call_count, "calls of collectives");
+    *made = (calls){.object = call->object, .kind = kind, .peer = peer};
+    return made;
+}
+
+static void list_all(use *u)
+{
+    const dl_trace *trace = u->source->trace;
+    u->all = dl_calloc(trace->activity_count, sizeof *u->all, "calls of collectives");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_COLLECTIVE && kind_of(u, a) < CALL_KINDS)
+            u->all[u->all_count++] = a;
+    }
+    dl_sort(u->all, u->all_count, sizeof *u->all, by_start);
+}
+
+static const dl_activity *launch_of(const use *u, size_t w)
+{
+    const dl_activity *work = &u->source->trace->activities[u->source->line->work[w]];
+    return dl_launches_find(u->source->launches, work->correlation);
+}
+
+/* Counts the calls of a step: those before a launch belong to the pass of the launched work. */
+static void count_step(use *u, const dl_activity_step *step)
+{
+    const size_t end = step->first + step->count;
+    const dl_activity *before = NULL;
+    for (size_t w = step->first; w-- > 0 && before == NULL;)
+        before = launch_of(u, w);
+    while (before != NULL && u->next < u->all_count &&
+           u->all[u->next]->start_ns <= before->start_ns)
+        u->next++;
+    for (size_t w = step->first; w < end; w++) {
+        const dl_activity *launch = launch_of(u, w);
+        const bool forward = u->source->phases->phases[w] == DL_PHASE_FORWARD;
+        while (launch != NULL && u->next < u->all_count &&
+               u->all[u->next]->start_ns <= launch->start_ns) {
+            const dl_activity *call = u->all[u->next++];
+            calls *c = find_calls(u, call, (call_kind)kind_of(u, call));
+            c->count[forward]++;
+            c->bytes[forward] += (double)call->bytes;
+        }
+    }
+}
+
+static const dl_activity *comm_of(const use *u, uint64_t object)
+{
+    for (size_t i = 0; i < u->communicators.count && object != 0; i++)
+        if (u->communicators.items[i]->object == object) return u->communicators.items[i];
+    return NULL;
+}
+
+static uint32_t ranks_of(const use *u, uint64_t object)
+{
+    const dl_activity *comm = comm_of(u, object);
+    return comm != NULL ? comm->count : 0;
+}
+
+/* --- divided layers --------------------------------------------------------------------------- */
+
+/* Sums of a communicator's activations: whole activations exchanged, and all-reduces, or pairs of a
+ * gather and a reduce-scatter, each per step. */
+typedef struct activations {
+    double bytes, count[2];
+} activations;
+
+static activations sum_activations(const use *u, uint64_t object, uint32_t ranks)
+{
+    activations sum = {0};
+    for (size_t i = 0; i < u->call_count; i++) {
+        const calls *c = &u->calls[i];
+        if (c->object != object || c->kind > SCATTER) continue;
+        const double part = c->kind == REDUCE ? 1 : 0.5;
+        const double whole = c->kind == REDUCE ? 1 : 0.5 * ranks;
+        for (int forward = 0; forward < 2; forward++) {
+            sum.count[forward] += part * c->count[forward];
+            sum.bytes += whole * c->bytes[forward];
+        }
+    }
+    return sum;
+}
+
+/* Time of the communicator's kernels, and the part of it with computing beside it. */
+static double hidden_frac(const use *u, uint64_t object)
+{
+    const dl_trace *trace = u->source->trace;
+    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
+                                         trace->string_count);
+    dl_groups groups = dl_groups_find(trace->activities, trace->activity_count, trace->strings,
+                                      classes, u->source->launches, NULL);
+    double total_ns = 0, exposed_ns = 0;
+    for (size_t i = 0; i < groups.count; i++) {
+        if (groups.items[i].object != object) continue;
+        total_ns += groups.items[i].total_ns;
+        exposed_ns += groups.items[i].exposed_ns;
+    }
+    free(groups.items);
+    free(classes);
+    return total_ns > 0 ? 1 - exposed_ns / total_ns : 0;
+}
+
+/* Fraction of the time of collectives within layers that computing may hide before a note. */
+#define HIDDEN_FRAC 0.1
+
+/* Takes the GPUs that divide the layers: the communicator, apart from that of the gradients, that
+ * sums most activations. Sums of fewer bytes than a thousandth of the gradients' are statistics, as
+ * of batch norms. */
+static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_exchange *gradients,
+                        dl_notes *notes)
+{
+    dl_step_axes *axes = &costs->axes;
+    uint64_t object = 0;
+    activations most = {0};
+    double others = 0;
+    const double gradient_bytes =
+        gradients->count > 0 ? gradients->ready[gradients->count - 1].bytes : 0;
+    for (size_t i = 0; i < gradients->activation_count; i++) {
+        const uint64_t own = gradients->activations[i];
+        const uint32_t ranks = ranks_of(u, own);
+        const activations sum = sum_activations(u, own, ranks);
+        if (own == gradients->object || ranks < 2 || sum.bytes <= 1e-3 * gradient_bytes) continue;
+        others += most.bytes;
+        if (sum.bytes > most.bytes) {
+            most = sum;
+            object = own;
+        } else {
+            others += sum.bytes - most.bytes;
+        }
+    }
+    if (object == 0) return;
+    axes->tensor_object = object;
+    axes->tensor = ranks_of(u, object);
+    axes->tensor_bytes = most.bytes / (most.count[0] + most.count[1]);
+    for (int forward = 0; forward < 2; forward++)
+        axes->tensor_calls[forward] = most.count[forward];
+    char *members =
+        dl_group_members(u->source->trace->strings[comm_of(u, object)->detail], axes->tensor);
+    dl_notes_add(notes,
+                 "ranks %s divide the layers (%s): in a step they sum %s %.4g times in forward and "
+                 "%.4g times in backward passes. The costs are those of one of %u GPUs: [costs] "
+                 "tensor_ranks, for --layout tp=%u",
+                 members, u->source->trace->strings[comm_of(u, object)->name],
+                 DL_BYTES_TEXT(axes->tensor_bytes), axes->tensor_calls[1], axes->tensor_calls[0],
+                 axes->tensor, axes->tensor);
+    free(members);
+    const double hidden = hidden_frac(u, object);
+    if (hidden > HIDDEN_FRAC) {
+        dl_notes_add(notes,
+                     "computing hides %.0f %% of the time of these collectives; dlsim hides none, "
+                     "so its steps are too long",
+                     100 * hidden);
+    }
+}
+
+/* --- stages ----------------------------------------------------------------------------------- */
+
+/* Relative deviation of a mean number of calls from a whole number. */
+#define WHOLE_FRAC 0.01
+
+static dl_status refuse_stages(const use *u, const dl_activity *comm, const char *why,
+                               dl_error *err)
+{
+    char *members = dl_group_members(u->source->trace->strings[comm->detail], comm->count);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_DATA, u->source->trace->path, 0,
+        "the sends of ranks %s (%s) are not those of pipeline stages in schedule 1f1b or gpipe: "
+        "%s. Interleaved schedules, and sequences divided in a ring (context parallelism), are "
+        "not taken from traces",
+        members, u->source->trace->strings[comm->name], why);
+    free(members);
+    return status;
+}
+
+/* Takes the stages: ranks that send activations to the next and gradients to the previous one, once
+ * per micro-batch. The forward passes that a backward pass follows tell the schedule: with 1f1b,
+ * stage s of S runs S - 1 - s passes ahead; with gpipe, all. */
+static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes, dl_error *err)
+{
+    dl_step_axes *axes = &costs->axes;
+    const dl_activity *comm = NULL;
+    const char *const *strings = (const char *const *)u->source->trace->strings;
+    double sends = 0, bytes = 0, unknown = 0, to[2] = {0};
+    size_t unnamed = 0;
+    for (size_t i = 0; i < u->call_count; i++) {
+        const calls *c = &u->calls[i];
+        const dl_activity *of = comm_of(u, c->object);
+        if (c->kind != SEND && c->kind != RECV) continue;
+        if (of == NULL || of->count < 2) {
+            unnamed++;
+            continue;
+        }
+        if (comm == NULL) comm = of;
+        if (strcmp(strings[of->detail], strings[comm->detail]) != 0 || of->count != comm->count)
+            return refuse_stages(u, comm, "another group sends, too", err);
+        if (c->kind != SEND) continue;
+        const double count = c->count[0] + c->count[1];
+        sends += count;
+        bytes += c->bytes[0] + c->bytes[1];
+        if (c->peer == DL_RANK_UNKNOWN || of->peer == DL_RANK_UNKNOWN) {
+            unknown += count;
+        } else if (c->peer + 1 == of->peer || of->peer + 1 == c->peer) {
+            to[c->peer > of->peer] += count;
+        } else {
+            return refuse_stages(u, comm, "they go to others than the neighbouring ranks", err);
+        }
+    }
+    if (comm == NULL && unnamed > 0)
+        dl_notes_add(
+            notes, "the rank sends to others without naming their process group: if it is a stage "
+                   "of a pipeline, these are the costs of that stage, not of the model");
+    if (comm == NULL) return DL_OK;
+    if (comm->peer == DL_RANK_UNKNOWN)
+        return refuse_stages(u, comm, "the rank's place among them is unknown", err);
+    axes->stages = comm->count;
+    axes->stage = comm->peer;
+    const bool inside = axes->stage > 0 && axes->stage + 1 < axes->stages;
+    if (unknown > 0) to[0] = to[1] = inside ? sends / 2 : sends;
+    const double each = fmax(to[0], to[1]), whole = round(each);
+    if (whole < 1 || fabs(each / whole - 1) > WHOLE_FRAC ||
+        (inside && fabs(to[0] - to[1]) > WHOLE_FRAC * whole))
+        return refuse_stages(u, comm, "their number differs from step to step or by neighbour",
+                             err);
+    const double ahead = axes->stages - 1 - axes->stage;
+    const double turns = costs->mean_passes;
+    const bool alternates = fabs(turns - fmax(1, whole - ahead)) < 0.5, all = turns < 1.5;
+    if (!alternates && !all) {
+        char *why = dl_format("stage %u of %u sends %.0f times to a neighbour, but %.3g forward "
+                              "passes are followed by a backward pass, not %.0f",
+                              axes->stage, axes->stages, whole, turns, fmax(1, whole - ahead));
+        const dl_status status = refuse_stages(u, comm, why, err);
+        free(why);
+        return status;
+    }
+    axes->gpipe = !alternates;
+    axes->crossing_bytes = bytes / sends;
+    costs->passes = (size_t)whole;
+    costs->mean_passes = whole;
+    dl_notes_add(notes,
+                 "the rank is stage %u of %u (%s), with %.0f micro-batches in schedule %s; %s "
+                 "cross to the next stage in each",
+                 axes->stage, axes->stages, strings[comm->name], whole,
+                 axes->gpipe ? "gpipe" : "1f1b", DL_BYTES_TEXT(axes->crossing_bytes));
+    return DL_OK;
+}
+
+/* --- copies of shards ------------------------------------------------------------------------- */
+
+/* Relative difference of the bytes of a rank's shards from those summed over the copies. */
+#define COPIES_FRAC 0.05
+
+/* Takes the number of ranks that hold the same part of sharded state (HSDP): they all-reduce its
+ * gradients. */
+static void take_copies(const use *u, dl_step_costs *costs, const dl_gradient_exchange *gradients)
+{
+    dl_step_axes *axes = &costs->axes;
+    if (!gradients->scattered || gradients->ranks < 2 || gradients->count == 0) return;
+    const double shard = gradients->ready[gradients->count - 1].bytes / gradients->ranks;
+    for (size_t i = 0; i < u->call_count; i++) {
+        const calls *c = &u->calls[i];
+        const uint32_t ranks = ranks_of(u, c->object);
+        if (c->kind != REDUCE || ranks < 2 || c->object == gradients->object ||
+            c->object == axes->tensor_object ||
+            fabs((c->bytes[0] + c->bytes[1]) / shard - 1) > COPIES_FRAC)
+            continue;
+        axes->copies = ranks;
+        axes->copies_object = c->object;
+        return;
+    }
+}
+
+dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *source,
+                            const dl_gradient_exchange *gradients, dl_notes *notes, dl_error *err)
+{
+    const dl_trace *trace = source->trace;
+    use u = {.source = source};
+    list_all(&u);
+    u.communicators = dl_communicators_find(trace->activities, trace->activity_count);
+    for (size_t i = 0; i < source->line->count; i++)
+        if (source->line->steps[i].label == DL_STEP_REGULAR)
+            count_step(&u, &source->line->steps[i]);
+    const double steps = (double)source->line->regular_count;
+    for (size_t i = 0; i < u.call_count; i++) {
+        for (int forward = 0; forward < 2; forward++) {
+            u.calls[i].count[forward] /= steps;
+            u.calls[i].bytes[forward] /= steps;
+        }
+    }
+    const dl_status status = take_stages(&u, costs, notes, err);
+    if (status == DL_OK) take_tensor(&u, costs, gradients, notes);
+    if (status == DL_OK) take_copies(&u, costs, gradients);
+    free(u.all);
+    free(u.calls);
+    free(u.communicators.items);
+    return status;
+}
