@@ -97,6 +97,41 @@ typedef struct dl_update {
     double epsilon;
 } dl_update;
 
+/* Normalisation of each row of x[rows x columns] (layer normalisation):
+ *   y = scale (x - mean) inverse_deviation + shift
+ * scale and shift are [columns], mean and inverse_deviation [rows], kept for the backward pass. */
+typedef struct dl_row_norm {
+    int rows, columns;
+    const void *x, *scale, *shift;
+    void *mean, *inverse_deviation;
+    double epsilon;
+} dl_row_norm;
+
+/* Causal attention of `heads` independent heads, those of all samples, of `tokens` queries, keys
+ * and values of `size` numbers: y = softmax(q k^T / sqrt(size)) v, where a query sees the keys up
+ * to its own token. All matrices are [heads][tokens][size]. */
+typedef struct dl_heads {
+    int heads, tokens, size;
+    const void *q, *k, *v;
+    void *y;
+    void *log_sums; /* [heads][tokens] logarithms of the softmax's sums, for the backward pass */
+} dl_heads;
+
+/* Operations of transformers, which benchmarks measure; no model of kernels/ has them. */
+typedef struct dl_transformer_operations {
+    void (*row_norm)(const dl_row_norm *norm, void *y);
+    /* Gradients of x, scale and shift, from the forward pass's mean and inverse_deviation. */
+    void (*row_norm_backward)(const dl_row_norm *norm, const void *dy, void *dscale, void *dshift,
+                              void *dx);
+    /* y = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
+    void (*gelu)(void *y, const void *x, size_t count);
+    void (*gelu_backward)(void *dx, const void *dy, const void *x, size_t count);
+    /* Computes y and log_sums. NULL: the device has no attention; then so is the next. */
+    void (*attend)(const dl_heads *of);
+    /* Gradients of q, k and v, from the y and log_sums of the forward pass. */
+    void (*attend_backward)(const dl_heads *of, const void *dy, void *dq, void *dk, void *dv);
+} dl_transformer_operations;
+
 typedef struct dl_backend {
     const char *name; /* "cpu", "cuda" */
     dl_precision precision;
@@ -189,6 +224,8 @@ typedef struct dl_backend {
     /* first = decay1 first + (1 - decay1) g;  second = decay2 second + (1 - decay2) g^2;
      * p -= rate (first / correction1) / (sqrt(second / correction2) + epsilon) */
     void (*adam)(const dl_update *update);
+
+    const dl_transformer_operations *transformer; /* NULL: none */
 } dl_backend;
 
 /* The processor's tables: loops are divided among the calling thread's team (thread_team.h). */

@@ -431,12 +431,13 @@ static double softmax_row(dl_real *probabilities, const dl_real *scores, int cla
     return log(sum) - ((double)scores[label] - top);
 }
 
-static void cpu_softmax(const dl_softmax *softmax)
+static void softmax_part(const void *loop, size_t first, size_t last)
 {
+    const dl_softmax *softmax = loop;
     const dl_real *scores = softmax->scores;
     dl_real *probabilities = softmax->probabilities;
-    for (int i = 0; i < softmax->batch; i++) {
-        const size_t row = (size_t)i * (size_t)softmax->classes;
+    for (size_t i = first; i < last; i++) {
+        const size_t row = i * (size_t)softmax->classes;
         int best;
         softmax->losses[i] = softmax_row(probabilities + row, scores + row, softmax->classes,
                                          softmax->labels[i], &best);
@@ -444,16 +445,35 @@ static void cpu_softmax(const dl_softmax *softmax)
     }
 }
 
-static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
+static void cpu_softmax(const dl_softmax *softmax)
 {
-    const dl_real *p = softmax->probabilities;
-    dl_real *g = gradients;
+    dl_divide(softmax_part, softmax, (size_t)softmax->batch, row_grain(softmax->classes));
+}
+
+typedef struct softmax_backward {
+    const dl_softmax *softmax;
+    dl_real *gradients;
+} softmax_backward;
+
+static void softmax_backward_part(const void *loop, size_t first, size_t last)
+{
+    const softmax_backward *back = loop;
+    const dl_softmax *softmax = back->softmax;
+    const size_t classes = (size_t)softmax->classes;
+    const dl_real *p = (const dl_real *)softmax->probabilities + first * classes;
+    dl_real *g = back->gradients + first * classes;
     const dl_real share = (dl_real)(1.0 / softmax->batch);
-    for (int i = 0; i < softmax->batch; i++) {
+    for (size_t i = first; i < last; i++) {
         for (int c = 0; c < softmax->classes; c++, p++, g++) {
             *g = share * (*p - (dl_real)(c == softmax->labels[i]));
         }
     }
+}
+
+static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
+{
+    dl_divide(softmax_backward_part, &(softmax_backward){softmax, gradients},
+              (size_t)softmax->batch, row_grain(softmax->classes));
 }
 
 /* Operands of the means over images x[pixels x channels], or of their gradient. */
@@ -597,4 +617,5 @@ const dl_backend DL_TYPED(dl_backend_cpu) = {
     .sgd = cpu_sgd,
     .rmsprop = cpu_rmsprop,
     .adam = cpu_adam,
+    .transformer = &dl_transformer_cpu,
 };

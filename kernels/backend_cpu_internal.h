@@ -86,6 +86,10 @@ void dl_conv_backward_filter(const dl_windows *conv, const void *x, const void *
 void dl_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice);
 void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy, void *dx);
 
+/* The operations of transformers (transformer_cpu.c). */
+#define dl_transformer_cpu DL_TYPED(dl_transformer_cpu)
+extern const dl_transformer_operations dl_transformer_cpu;
+
 /* Convolutions of 3x3 windows, stride 1, padding 1, by Winograd's minimal filtering F(2x2, 3x3)
  * (Lavin & Gray 2016, section 4.1): 16 products where the definition has 36. Arguments and results
  * are those of dl_backend; `accumulate` adds to dx. */

@@ -22,6 +22,7 @@ set_property(TEST test_exchange test_thread_team test_train test_train_average t
 dl_add_test(test_layers unit LINK dl_kernels)
 dl_add_test(test_product unit LINK dl_kernels)
 target_compile_definitions(test_product PRIVATE DL_REAL=float)
+dl_add_test(test_transformer_cpu unit LINK dl_kernels)
 dl_add_test(test_model unit LINK dl_kernels)
 dl_add_test(test_model_plan unit LINK dl_kernels)
 dl_add_test(test_large_models model LINK dl_kernels)
