@@ -155,6 +155,9 @@ static double hidden_frac(const use *u, uint64_t object)
     return total_ns > 0 ? 1 - exposed_ns / total_ns : 0;
 }
 
+#define TENSOR_MAX 1024 /* as of [costs] tensor_ranks */
+#define STAGES_MAX 64   /* as of a layout in dlsim */
+
 /* Fraction of the time of collectives within layers that computing may hide before a note. */
 #define HIDDEN_FRAC 0.1
 
@@ -174,7 +177,9 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
         const uint64_t own = gradients->activations[i];
         const uint32_t ranks = ranks_of(u, own);
         const activations sum = sum_activations(u, own, ranks);
-        if (own == gradients->object || ranks < 2 || sum.bytes <= 1e-3 * gradient_bytes) continue;
+        if (own == gradients->object || ranks < 2 || ranks > TENSOR_MAX ||
+            sum.bytes <= 1e-3 * gradient_bytes)
+            continue;
         others += most.bytes;
         if (sum.bytes > most.bytes) {
             most = sum;
@@ -267,6 +272,8 @@ static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes
     if (comm == NULL) return DL_OK;
     if (comm->peer == DL_RANK_UNKNOWN)
         return refuse_stages(u, comm, "the rank's place among them is unknown", err);
+    if (comm->count > STAGES_MAX)
+        return refuse_stages(u, comm, "there are more ranks than stages that dlsim takes", err);
     axes->stages = comm->count;
     axes->stage = comm->peer;
     const bool inside = axes->stage > 0 && axes->stage + 1 < axes->stages;

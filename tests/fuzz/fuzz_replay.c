@@ -20,7 +20,7 @@ typedef struct coded {
     uint32_t bytes, start, duration;
 } coded;
 
-enum { NAMES_MAX = 256, SEEDS = 2, CODED_MAX = 4000 };
+enum { NAMES_MAX = 256, SEEDS = 3, CODED_MAX = 4000 };
 static char no_name[] = "";
 static char *names[NAMES_MAX] = {no_name};
 static size_t name_count = 1;
@@ -34,20 +34,30 @@ static uint8_t name_of(const char *text)
     return (uint8_t)(i < NAMES_MAX ? i : 0);
 }
 
+/* Communicators and collectives have peers in place of ways. */
+static bool has_peer(uint8_t kind)
+{
+    return kind == DL_ACTIVITY_COMM || kind == DL_ACTIVITY_COLLECTIVE;
+}
+
+#define PEERS 4 /* a way of PEERS: an unknown peer */
+
 static coded encode(const dl_activity *a, const dl_trace *trace)
 {
-    return (coded){.kind = a->kind,
-                   .way = (uint8_t)(a->copy | a->memory << 4),
-                   .name = name_of(trace->strings[a->name]),
-                   .stream = (uint8_t)a->stream,
-                   .device = (uint8_t)a->device,
-                   .thread = (uint8_t)a->thread,
-                   .count = (uint8_t)a->count,
-                   .correlation = (uint16_t)a->correlation,
-                   .object = (uint16_t)a->object,
-                   .bytes = (uint32_t)a->bytes,
-                   .start = (uint32_t)a->start_ns,
-                   .duration = (uint32_t)a->duration_ns};
+    const uint32_t peer = a->peer < PEERS ? a->peer : PEERS;
+    return (coded){
+        .kind = a->kind,
+        .way = (uint8_t)(has_peer(a->kind) ? peer : (uint32_t)a->copy | (uint32_t)a->memory << 4),
+        .name = name_of(trace->strings[a->name]),
+        .stream = (uint8_t)a->stream,
+        .device = (uint8_t)a->device,
+        .thread = (uint8_t)a->thread,
+        .count = (uint8_t)a->count,
+        .correlation = (uint16_t)a->correlation,
+        .object = (uint16_t)a->object,
+        .bytes = (uint32_t)a->bytes,
+        .start = (uint32_t)a->start_ns,
+        .duration = (uint32_t)a->duration_ns};
 }
 
 static dl_activity decode(const coded *c)
@@ -66,6 +76,12 @@ static dl_activity decode(const coded *c)
                      .start_ns = (int64_t)c->start << c->shift % 30,
                      .duration_ns = (int64_t)c->duration << c->shift % 30};
     if (a.kind == DL_ACTIVITY_MARK || a.kind == DL_ACTIVITY_COMM) a.duration_ns = 0;
+    if (has_peer(a.kind)) {
+        const uint32_t peer = c->way % (PEERS + 1);
+        a.copy = a.memory = 0;
+        a.peer = peer < PEERS ? peer : DL_RANK_UNKNOWN;
+        a.detail = a.kind == DL_ACTIVITY_COMM ? (uint32_t)(c->thread % name_count) : 0;
+    }
     return a;
 }
 
@@ -80,6 +96,27 @@ static dl_fuzz_seed make_seed(const made_model *model)
     const dl_fuzz_seed seed = {all, trace->activity_count * sizeof *all};
     made_run_free(run);
     return seed;
+}
+
+/* Returns the seed with a send to rank 1 and a receive before each collective, as of a stage. */
+static dl_fuzz_seed add_sends(const dl_fuzz_seed *seed)
+{
+    const size_t count = seed->bytes / sizeof(coded);
+    const coded *from = seed->data;
+    coded *all = dl_calloc(3 * count, sizeof *all, "seed");
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++) {
+        all[made++] = from[i];
+        if (from[i].kind != DL_ACTIVITY_COLLECTIVE) continue;
+        for (int sends = 0; sends < 2; sends++) {
+            coded *one = &all[made++];
+            *one = from[i];
+            one->name = name_of(sends ? "Send" : "Recv");
+            one->way = 1;
+            one->start -= one->start > 2 ? 2 : 0;
+        }
+    }
+    return (dl_fuzz_seed){all, made * sizeof *all};
 }
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
@@ -110,6 +147,8 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     model.input = 5000;
     model.checkpoint_every = 2;
     made[1] = make_seed(&model);
+    name_of("[0, 1, ..., 7]");
+    made[2] = add_sends(&made[0]);
     *seeds = made;
     return SEEDS;
 }
@@ -204,7 +243,9 @@ static void take_costs(const dl_trace *trace)
     const dl_step_hints none = {0};
     if (dl_step_costs_take(&step, trace, 8, &none, NULL, DL_EXTERNAL_THREADS, &notes, &err) ==
         DL_OK) {
-        const dl_status status = dl_step_costs_combine(&costs, &step, 1, &notes, &err);
+        const dl_status status = step.axes.stages > 1
+                                     ? dl_stage_costs_combine(&costs, &step, 1, true, &notes, &err)
+                                     : dl_step_costs_combine(&costs, &step, 1, &notes, &err);
         DL_ASSERT(status == DL_OK, "%s", err.text);
     }
     dl_costs_free(&costs);
