@@ -58,6 +58,9 @@ typedef struct dl_layer_cost {
      * number of these per pass; unknown: none. */
     dl_value expert_parameter_bytes, expert_bytes_per_sample;
     dl_value expert_exchanges_forward, expert_exchanges_backward;
+    dl_value
+        expert_copies; /* copies of a token in expert_bytes_per_sample of which a GPU or node gets
+                             * only one; unknown: all */
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64

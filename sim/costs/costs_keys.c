@@ -165,6 +165,9 @@ static const dl_key rows[] = {
         "with expert_ranks: number of these all-to-alls in a forward pass"),
     LAYER("expert_exchanges_backward", VECTORS, expert_exchanges_backward,
         "with expert_ranks: number of them in a backward pass"),
+    LAYER("expert_copies", VECTORS, expert_copies,
+        "with expert_ranks: number of copies of a token in expert_bytes_per_sample if a GPU or "
+        "node with several of its experts gets only one (DeepEP); default: it gets all"),
     SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
         "latency of a copy by the worker's own core"),
     SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,

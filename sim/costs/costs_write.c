@@ -250,6 +250,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "expert_bytes_per_sample", &layer->expert_bytes_per_sample);
         write_line(out, "expert_exchanges_forward", &layer->expert_exchanges_forward);
         write_line(out, "expert_exchanges_backward", &layer->expert_exchanges_backward);
+        write_line(out, "expert_copies", &layer->expert_copies);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {

@@ -28,7 +28,7 @@ typedef struct neighbours {
 typedef struct price {
     int *likeness; /* [likeness_count] key from likeness_of */
     int likeness_count;
-    double bytes;
+    double bytes, copies;  /* copies: dl_model_layer's */
     double ns, sent_bytes; /* ns: of one group; sent_bytes: total of its GPUs */
 } price;
 
@@ -153,24 +153,72 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
     return likeness;
 }
 
+/* Probability that a token with `copies` experts has some of those of a part of all GPUs. */
+static double chance(double copies, double part)
+{
+    return 1 - pow(1 - part, copies);
+}
+
+/* Number of the group's GPUs on each of its nodes, if it is the same for all groups; otherwise 1. */
+static int per_node(const neighbours *of)
+{
+    int count = 1;
+    while (count < of->size && of->places[count].node == of->places[0].node)
+        count++;
+    for (int i = 0; i < of->count * of->size; i++)
+        if (of->places[i].node != of->places[i / count * count].node || of->size % count != 0)
+            return 1;
+    return count;
+}
+
+/* Time of an exchange of tokens as by DeepEP (its README, "NVLink and RDMA forwarding"): a token
+ * goes once to each other node that has some of its experts, to the GPU with the same number there,
+ * which passes it on to those of its node that have some; a node's own tokens go the latter way only.
+ * Both ways are used at the same time. */
+static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *to, dl_error *err)
+{
+    const int each = per_node(of), nodes = of->size / each;
+    const double token_bytes = to->bytes / to->copies;
+    const neighbours inside = {of->places, of->count * nodes, each};
+    const neighbours between = {dl_calloc((size_t)(of->count * of->size), sizeof(dl_place), "GPUs"),
+                                of->count * each, nodes};
+    price in = {.bytes = of->size * token_bytes * chance(to->copies, 1.0 / of->size)};
+    price out = {.bytes = nodes * token_bytes * chance(to->copies, 1.0 / nodes)};
+    for (int i = 0; i < of->count * of->size; i++) {
+        const int group = i / of->size, node = i % of->size / each, number = i % each;
+        between.places[(group * each + number) * nodes + node] = of->places[i];
+    }
+    dl_status status = each > 1 ? time_of(p, &inside, DL_ALLTOALL, &in, err) : DL_OK;
+    if (status == DL_OK && nodes > 1) status = time_of(p, &between, DL_ALLTOALL, &out, err);
+    to->ns += fmax(in.ns, out.ns);
+    to->sent_bytes += nodes * in.sent_bytes + each * out.sent_bytes;
+    free(between.places);
+    return status;
+}
+
 /* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
  * equally long on a ring; for context parallelism the price of the all-gather alone, which is a
- * ring of these hops; for expert parallelism that of an all-to-all of `bytes` of each GPU. */
-static dl_status price_of(pricing *p, int group, double bytes, const price **found, dl_error *err)
+ * ring of these hops; for expert parallelism that of an all-to-all of `bytes` of each GPU, or of an
+ * exchange in which GPUs get tokens once. */
+static dl_status price_of(pricing *p, int group, double bytes, double copies, const price **found,
+                          dl_error *err)
 {
     neighbours of = neighbours_of(p, group);
-    price made = {.bytes = bytes};
+    price made = {.bytes = bytes, .copies = copies};
     made.likeness = likeness_of(p, &of, &made.likeness_count);
     const size_t size = (size_t)made.likeness_count * sizeof *made.likeness;
     dl_status status = DL_OK;
     *found = NULL;
     for (int i = 0; i < p->price_count && *found == NULL; i++) {
         const price *known = &p->prices[i];
-        const bool alike = known->bytes == bytes && known->likeness_count == made.likeness_count;
+        const bool alike = known->bytes == bytes && known->copies == copies &&
+                           known->likeness_count == made.likeness_count;
         if (alike && memcmp(known->likeness, made.likeness, size) == 0) *found = known;
     }
     if (*found == NULL) {
-        status = time_of(p, &of, p->axis == DL_AXIS_EP ? DL_ALLTOALL : DL_ALLGATHER, &made, err);
+        status = copies > 0 ? time_of_tokens(p, &of, &made, err)
+                            : time_of(p, &of, p->axis == DL_AXIS_EP ? DL_ALLTOALL : DL_ALLGATHER,
+                                      &made, err);
         if (status == DL_OK && p->axis == DL_AXIS_TP)
             status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
         DL_APPEND(p->prices, p->price_count, "prices") = made;
@@ -236,7 +284,9 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
         const double bytes = bytes_of(p, layer);
         dl_status status = DL_OK;
         if (!(bytes > 0)) continue;
-        if (found == NULL || found->bytes != bytes) status = price_of(p, group, bytes, &found, err);
+        const double copies = p->axis == DL_AXIS_EP ? layer->copies : 0;
+        if (found == NULL || found->bytes != bytes || found->copies != copies)
+            status = price_of(p, group, bytes, copies, &found, err);
         if (status != DL_OK) return status;
         if (p->axis == DL_AXIS_TP) add_pairs(p, layer, found, sum);
         if (p->axis == DL_AXIS_CP) add_rings(p, layer, found, sum);

@@ -42,8 +42,8 @@ static const struct {
      "Number of workers; all: as many as use every GPU of the machine."},
     {"layout", "machine", "layout", "LAYOUT", group_machine,
      "Division of the model among GPUs: tp=COUNT GPUs divide each layer, cp=COUNT each sequence, "
-     "pp=COUNT are stages of layers, fsdp=COUNT shard parameters, dp=COUNT are workers, last; "
-     "the first groups neighbouring GPUs; bars (|) separate layouts."},
+     "ep=COUNT the experts, pp=COUNT are stages of layers, fsdp=COUNT shard parameters, dp=COUNT "
+     "are workers, last; the first groups neighbouring GPUs; bars (|) separate layouts."},
     {"workload", "workload", "model", "NAME", group_model,
      "Network whose times are estimated (dlsim --workloads lists them)."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,

@@ -174,6 +174,9 @@ typedef struct dl_architecture_layer {
      * number of these per pass. */
     int64_t expert_parameters;
     double expert_numbers, expert_forward, expert_backward;
+    double
+        expert_copies; /* copies of a token in expert_numbers of which a GPU or node gets only one;
+                           * 0: it gets one for each expert */
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 

@@ -726,6 +726,7 @@ static void set_exchanges(dl_costs *costs, const dl_roofline *roofline,
     to->expert_bytes_per_sample = assumed(layer->expert_numbers * roofline->bytes_per_number);
     to->expert_exchanges_forward = assumed(layer->expert_forward);
     to->expert_exchanges_backward = assumed(layer->expert_backward);
+    if (layer->expert_copies > 0) to->expert_copies = assumed(layer->expert_copies);
 }
 
 static void set_layer(dl_costs *costs, const dl_architecture *architecture,

@@ -46,6 +46,7 @@ typedef struct dl_transformer {
      * in the first `dense_blocks` blocks. shared_inside: of all those that every token uses. */
     double experts, active, expert_inside, shared_inside;
     double expert_ranks; /* number of GPUs with experts / expert_ranks each */
+    bool sends_once;     /* a token is sent once to a GPU or node with several of its experts */
     int dense_blocks;
     double copies;          /* sets of weights that divide `tokens` among them: 1, or the experts */
     bool joined;            /* queries, keys and values are one product, as in GPT-2 */

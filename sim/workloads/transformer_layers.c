@@ -576,13 +576,17 @@ static void add_router(dl_architecture_layer *layer, const dl_transformer *s)
     layer->kept_wide += scores + hot;
 }
 
-/* Adds the moves before and behind the experts, of the `tokens` and of `rows` copies. With fused
+/* Adds the moves before and behind the experts, of the tokens and of `rows` copies. With fused
  * kernels one copies the tokens in the order of their experts, and one sums the results, which the
  * activation has multiplied by the probabilities (Megatron-LM, moe_utils.permute and unpermute,
- * weighted_bias_swiglu_impl). Their backward passes move as much. */
+ * weighted_bias_swiglu_impl). Their backward passes move as much. Tokens that are sent once are
+ * copied by the GPUs that get them (_DeepepManager.get_permuted_hidden_states_by_experts). */
 static void add_permutation(dl_architecture_layer *layer, const dl_transformer *s, double rows)
 {
-    const double n = (s->tokens + rows) * s->width;
+    const double ranks = s->sends_once ? s->expert_ranks : 1;
+    const double tokens =
+        s->sends_once ? s->tokens * ranks * (1 - pow(1 - 1 / ranks, s->active)) : s->tokens;
+    const double n = (tokens + rows) * s->width;
     add_elementwise(layer, n, n, 1);
 }
 
@@ -619,7 +623,8 @@ static void add_gathers(dl_architecture_layer *layer, const dl_transformer *s, d
 static void add_sorting(dl_architecture_layer *layer, const dl_transformer *s, double rows)
 {
     const double n = 2 * rows * s->width;
-    if (s->expert_ranks > 1 && s->experts > s->expert_ranks) add_elementwise(layer, n, n, 1);
+    if (s->expert_ranks > 1 && s->experts > s->expert_ranks && !s->sends_once)
+        add_elementwise(layer, n, n, 1);
 }
 
 /* Adds a layer of experts: router, the experts' feed-forward for the `active` copies of each token,
@@ -649,6 +654,7 @@ static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
         layer->expert_parameters = dl_layer_parameters(layer) - before;
         layer->expert_numbers = rows * s->width;
         layer->expert_forward = layer->expert_backward = 2;
+        layer->expert_copies = s->sends_once ? s->active : 0;
     }
     add_sorting(layer, s, rows);
     if (s->fused) add_permutation(layer, s, rows);

@@ -35,6 +35,7 @@ enum {
     TENSOR,
     CONTEXT,
     EXPERT_RANKS,
+    DISPATCH,
     SEQUENCE_PARALLEL,
     RECOMPUTE,
     SUMS,
@@ -61,6 +62,7 @@ static const char *const yes_no[] = {"yes", "no", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", "triton", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
+static const char *const dispatchers[] = {"alltoall", "deepep", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
 static const char *const recomputed[] = {"none", "selective", "full", "products", NULL};
@@ -147,6 +149,10 @@ static const dl_network_key keys[KEYS] = {
                  "number of GPUs that divide each sequence, with fused attention; 0: none", NULL},
     [EXPERT_RANKS] = {"ep", NULL, 0, 4096,
                       "number of GPUs that divide the experts, with fused=yes; 0: none", NULL},
+    [DISPATCH] = {"dispatch", dispatchers, 0, 0,
+                  "with ep > 1: how tokens get to their experts. alltoall: a copy for each expert; "
+                  "deepep: one for each GPU, and between nodes one for each node (also HybridEP)",
+                  NULL},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1: norms and sums are divided by tokens; no: each GPU "
                            "computes all of them",
@@ -390,6 +396,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .experts = (double)values[EXPERTS],
         .active = (double)values[ACTIVE],
         .expert_ranks = values[EXPERT_RANKS] > 0 ? (double)values[EXPERT_RANKS] : 1,
+        .sends_once = values[EXPERT_RANKS] > 1 && values[DISPATCH] == 1,
         .expert_inside =
             (double)(values[EXPERT_WIDTH] > 0 ? values[EXPERT_WIDTH] : inside) / tensor,
         .shared_inside = (double)values[SHARED_WIDTH] / tensor,

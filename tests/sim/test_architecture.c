@@ -1028,16 +1028,18 @@ static dl_layer_part sum_of(const dl_layer_pass *pass)
  * 6 of 4 numbers, in two all-to-alls per pass, and does the same floating-point operations; each of its
  * experts gets twice as many rows. Two more kernels per pass order the rows, each of which is read and
  * written; with one expert per GPU they are in order. The backward pass of a recomputed block repeats
- * the exchanges of the forward pass. */
+ * the exchanges of the forward pass. Sent once, 3 x 2 x 3/4 tokens come in place of the GPU's 3, and no
+ * kernel orders the rows. */
 static void experts_of_two_gpus_by_hand(void **state)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
                                "active=2,expert_width=6,ep=1";
     char *two_text = dl_format("%s,ep=2", base), *four_text = dl_format("%s,ep=4", base);
-    char *full_text = dl_format("%s,recompute=full", two_text);
+    char *full_text = dl_format("%s,recompute=full", two_text),
+         *once_text = dl_format("%s,dispatch=deepep", two_text);
     dl_architecture a = make(base), two = make(two_text), four = make(four_text),
-                    full = make(full_text);
+                    full = make(full_text), once = make(once_text);
     const dl_architecture_layer *one = &a.layers[1], *half = &two.layers[1];
     dl_step_product *products = NULL;
     int64_t rows = 0, count = 0;
@@ -1054,8 +1056,12 @@ static void experts_of_two_gpus_by_hand(void **state)
     assert_true(half->expert_forward == 2 && half->expert_backward == 2);
     assert_true(full.layers[1].expert_forward == 2 && full.layers[1].expert_backward == 4);
     assert_true(half->kept_numbers == one->kept_numbers);
+    assert_true(half->expert_copies == 0 && once.layers[1].expert_copies == 2);
+    assert_true(once.layers[1].expert_numbers == 6 * 4);
     for (int way = 0; way < 2; way++) {
         const dl_layer_part all = sum_of(way ? &one->backward : &one->forward),
+                            single =
+                                sum_of(way ? &once.layers[1].backward : &once.layers[1].forward),
                             part = sum_of(way ? &half->backward : &half->forward),
                             quarter =
                                 sum_of(way ? &four.layers[1].backward : &four.layers[1].forward);
@@ -1063,6 +1069,8 @@ static void experts_of_two_gpus_by_hand(void **state)
         assert_true(near_scaled(part.numbers, all.numbers + 2 * 2 * 24, 0, 1e-12));
         assert_true(near_scaled(quarter.numbers, all.numbers, 0, 1e-12));
         assert_int_equal(part.kernels, all.kernels + 2);
+        assert_true(near_scaled(single.numbers, all.numbers + 2 * 1.5 * 4, 0, 1e-12));
+        assert_int_equal(single.kernels, all.kernels);
     }
     const size_t kinds = dl_architecture_products(&two, 2, &products);
     for (size_t i = 0; i < kinds; i++) {
@@ -1077,9 +1085,11 @@ static void experts_of_two_gpus_by_hand(void **state)
     dl_architecture_free(&two);
     dl_architecture_free(&four);
     dl_architecture_free(&full);
+    dl_architecture_free(&once);
     free(two_text);
     free(four_text);
     free(full_text);
+    free(once_text);
 }
 
 /* The experts of experts_by_hand, one after the other in plain PyTorch, next to a dense block of the

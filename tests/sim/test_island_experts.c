@@ -82,6 +82,70 @@ static void bytes_are_those_of_all_to_alls(void **state)
     }
 }
 
+/* Sum of the bytes that tokens of 500 bytes, of 2 experts each, move in a step: 2 exchanges in each
+ * pass, of 2 samples per GPU. */
+static double moved_bytes(const char *machine, const char *layout, const char *ranks)
+{
+    char *once = dl_format(DIVIDED("%s", EXCHANGES("1000", "2", "2") "expert_copies = 2\n"), ranks);
+    char *none_sent = dl_format(DIVIDED("%s", ""), ranks);
+    double bytes[2];
+    for (int i = 0; i < 2; i++) {
+        dl_costs costs = fixture_costs(i == 0 ? once : none_sent);
+        dl_scenario s = fixture_scenario("[scenario]\nsteps = 12\n[machine]\nfile = %s\n%s"
+                                         "[workload]\ncosts = c\nbatch = %d\n%s",
+                                         machine, layout, 2 * atoi(ranks), none);
+        dl_run_result r = fixture_run(&costs, &s);
+        bytes[i] = r.usage.traffic_bytes;
+        dl_run_result_free(&r);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
+    free(once);
+    free(none_sent);
+    return (bytes[0] - bytes[1]) / 12;
+}
+
+/* Of two experts per token one of 4 GPUs has at least one with probability 1 - (3/4)^2; each GPU sends
+ * that part of its tokens to each of the 3 others. On two nodes of 8 GPUs it sends 1 - (1/2)^2 of them
+ * to the other node, and passes on the tokens of two GPUs, 1 - (15/16)^2 of each to each of 7 others. */
+static void tokens_are_sent_once(void **state)
+{
+    (void)state;
+    const double sent = 4 * 2 * 500.0;
+    assert_near(moved_bytes("dgx_h100", "layout = ep=4,dp=1\n", "4"), 4 * 3 * sent * 7 / 16, 1e-9);
+    assert_near(moved_bytes("2xdgx_h100", "layout = ep=16,dp=1\n", "16"),
+                16 * sent * (3 / 4.0 + 7 * 2 * (1 - 225 / 256.0)), 1e-9);
+    assert_near(moved_bytes("4x1xh100@100gbe", "layout = ep=4,dp=1\n", "4"), 4 * 3 * sent * 7 / 16,
+                1e-9);
+}
+
+/* In plain all-to-alls each GPU sends 8 of 16 parts to the other node, half of 8 copies of each token.
+ * Sent once, that is one copy: the step waits for about a quarter of the time. */
+static void the_network_carries_a_quarter(void **state)
+{
+    (void)state;
+    double added[2], step_s[3];
+    static const char *const more[] = {"", EXCHANGES("4e8", "2", "2"),
+                                       EXCHANGES("4e8", "2", "2") "expert_copies = 8\n"};
+    for (int i = 0; i < 3; i++) {
+        char *text = dl_format(DIVIDED("16", "%s"), more[i]);
+        dl_costs costs = fixture_costs(text);
+        dl_scenario s =
+            fixture_scenario("[scenario]\nsteps = 4\n[machine]\nfile = 2xdgx_h100\n"
+                             "layout = ep=16,dp=1\n[workload]\ncosts = c\nbatch = 16\n%s",
+                             none);
+        dl_run_result r = fixture_run(&costs, &s);
+        step_s[i] = r.step_mean_s;
+        dl_run_result_free(&r);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+        free(text);
+    }
+    for (int i = 0; i < 2; i++)
+        added[i] = step_s[i + 1] - step_s[0];
+    assert_near(added[1] / added[0], (1 - 1 / 256.0) / 4, 0.06);
+}
+
 /* Two workers of two GPUs each: 68 kB are summed like in a ring of all four, 2 x 3 x 68 kB, and the 12
  * kB of each of the two sets of experts in a ring of two, 2 x 12 kB. */
 static void gradients_of_experts_have_groups_of_their_own(void **state)
@@ -234,6 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchanges_are_waited_for),
         cmocka_unit_test(bytes_are_those_of_all_to_alls),
+        cmocka_unit_test(tokens_are_sent_once),
+        cmocka_unit_test(the_network_carries_a_quarter),
         cmocka_unit_test(gradients_of_experts_have_groups_of_their_own),
         cmocka_unit_test(axes_in_any_order),
         cmocka_unit_test(exchanges_share_the_links),
