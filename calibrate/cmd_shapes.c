@@ -74,10 +74,12 @@ int dl_calibrate_shapes(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE",
-        .summary = "Fit the times of matrix products by shape, three numbers for each pass, to a "
-                   "trace of dlprof bench shapes; print standard errors, and the errors on the "
-                   "requested network's products, which the fit does not use. Write a machine file "
-                   "with the [kernels] from which dlsim estimates transformers.",
+        .summary = "Fit the times of a transformer's kernels to a trace of dlprof bench shapes: "
+                   "matrix products by three numbers for each pass, other kernels by two for each "
+                   "kind; and the factor by which a layer in a loop takes longer. Print standard "
+                   "errors, and the errors on the requested network's products, which the fit "
+                   "does not use. Write a machine file with the [kernels] from which dlsim "
+                   "estimates transformers.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -297,45 +297,169 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
     return status;
 }
 
-/* --- moves ----------------------------------------------------------------------------------- */
+/* --- moves, attention, the layer ------------------------------------------------------------- */
 
-/* Fits time = move_ns + bytes / move_bytes_per_s to the data-movement samples ("move"), by least
- * squares of the relative residuals. */
-static dl_status fit_moves(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
+/* Points of a line: ns = fixed + x slope. */
+typedef struct points {
+    double *terms, *ns;
+    size_t term_count, count;
+} points;
+
+static void add_point(points *to, double x, double ns)
 {
-    double *terms = NULL, *values = NULL;
-    size_t term_count = 0, count = 0;
+    DL_APPEND(to->terms, to->term_count, "times") = 1;
+    DL_APPEND(to->terms, to->term_count, "times") = x;
+    DL_APPEND(to->ns, to->count, "times") = ns;
+}
+
+/* Fits the line by least squares of the relative residuals. Leaves the numbers 0 if the points give
+ * no slope. */
+static dl_status fit_line(const points *of, dl_shape_line *to, dl_error *err)
+{
+    dl_fit_line line = {0};
+    double *none = dl_calloc(of->count + 1, sizeof *none, "errors");
+    const dl_fit_problem two_terms = {
+        .n = of->count, .p = 2, .terms = of->terms, .y = of->ns, .error = none, .scale = of->ns};
+    const dl_status status = of->count >= 2 ? dl_fit_solve(&two_terms, &line, err) : DL_OK;
+    free(none);
+    if (status != DL_OK || !(line.coefficient[1] > 0)) return status;
+    const double per_s = DL_NS_PER_S / line.coefficient[1];
+    to->per_s = (dl_shape_number){.value = fmin(per_s, highest[BYTES]),
+                                  .error_frac = line.error[1] / line.coefficient[1],
+                                  .at_limit = per_s > highest[BYTES]};
+    to->fixed_ns = (dl_shape_number){
+        .value = line.coefficient[0],
+        .error_frac = line.coefficient[0] > 0 ? line.error[0] / line.coefficient[0] : 0,
+        .at_limit = line.held_at_zero[0]};
+    for (size_t i = 0; i < of->count; i++) {
+        const double ns = line.coefficient[0] + line.coefficient[1] * of->terms[2 * i + 1];
+        to->inside_mean += fabs(ns / of->ns[i] - 1) / (double)of->count;
+    }
+    return DL_OK;
+}
+
+/* Mean relative error of the line at other points. */
+static void judge_line(const points *of, dl_shape_line *line)
+{
+    line->left_out = of->count;
+    for (size_t i = 0; i < of->count; i++) {
+        const double ns =
+            line->fixed_ns.value + of->terms[2 * i + 1] * DL_NS_PER_S / line->per_s.value;
+        line->left_out_mean += fabs(ns / of->ns[i] - 1) / (double)of->count;
+    }
+}
+
+/* Returns whether the name is `kind` or, with `both`, "KIND_backward". */
+static bool is_kind(const char *name, const char *kind, bool both)
+{
+    const size_t length = strlen(kind);
+    if (strncmp(name, kind, length) != 0) return false;
+    return name[length] == '\0' || (both && strcmp(name + length, "_backward") == 0);
+}
+
+/* Flop of attention by the name of its record; 0: it is none. */
+static double attention_flop(const char *name, bool backward)
+{
+    long long heads, tokens, size;
+    int end = 0;
+    const char *form =
+        backward ? "attention_backward %lldx%lldx%lld%n" : "attention %lldx%lldx%lld%n";
+    if (sscanf(name, form, &heads, &tokens, &size, &end) != 3 || name[end] != '\0') return 0;
+    /* Two products of a causal mask's half; backward with the scores again, five. */
+    return (backward ? 2.5 : 1) * 2 * (double)heads * (double)tokens * (double)tokens *
+           (double)size;
+}
+
+/* Fits the records whose x is > 0; those of the network test the fit. */
+static dl_status fit_kind(dl_shape_line *line, const dl_trace *trace,
+                          double (*x_of)(const char *name, const dl_record *record, int which),
+                          int which, dl_error *err)
+{
+    points spread = {0}, network = {0};
     for (size_t i = 0; i < trace->record_count; i++) {
         const dl_record *record = &trace->records[i];
-        if (record->kind != DL_RECORD_BENCH || record->duration_ns <= 0 ||
-            strcmp(dl_trace_name(trace, record), "move") != 0)
-            continue;
-        DL_APPEND(terms, term_count, "moves") = 1;
-        DL_APPEND(terms, term_count, "moves") = (double)record->bytes;
-        DL_APPEND(values, count, "moves") = (double)record->duration_ns;
+        if (record->kind != DL_RECORD_BENCH || record->duration_ns <= 0) continue;
+        const double x = x_of(dl_trace_name(trace, record), record, which);
+        if (x > 0)
+            add_point(record->samples > 0 ? &network : &spread, x, (double)record->duration_ns);
     }
-    double *none = dl_calloc(count + 1, sizeof *none, "errors");
-    const dl_fit_problem line_problem = {
-        .n = count, .p = 2, .terms = terms, .y = values, .error = none, .scale = values};
-    dl_fit_line line = {0};
-    dl_status status = count >= 2 ? dl_fit_solve(&line_problem, &line, err) : DL_OK;
-    if (status == DL_OK && !(line.coefficient[1] > 0)) {
+    const dl_status status = fit_line(&spread, line, err);
+    if (status == DL_OK && line->per_s.value > 0) judge_line(&network, line);
+    free(spread.terms);
+    free(spread.ns);
+    free(network.terms);
+    free(network.ns);
+    return status;
+}
+
+static double moved_bytes(const char *name, const dl_record *record, int kind)
+{
+    return is_kind(name, dl_move_names[kind], kind != DL_MOVE_PLAIN) ? (double)record->bytes : 0;
+}
+
+static double flop_of_attention(const char *name, const dl_record *record, int backward)
+{
+    (void)record;
+    return attention_flop(name, backward > 0);
+}
+
+static dl_status fit_kinds(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
+{
+    dl_status status = DL_OK;
+    for (int kind = 0; status == DL_OK && kind < DL_MOVES; kind++)
+        status = fit_kind(&shapes->moves[kind], trace, moved_bytes, kind, err);
+    for (int pass = 0; status == DL_OK && pass < 2; pass++)
+        status = fit_kind(&shapes->attention[pass], trace, flop_of_attention, pass, err);
+    if (status == DL_OK && !(shapes->moves[DL_MOVE_PLAIN].per_s.value > 0)) {
         status = dl_error_set_at(err, DL_ERR_DATA, shapes->path, 0,
                                  "no rate of data movement: was dlprof bench shapes stopped?");
     }
-    if (status == DL_OK) {
-        shapes->move_bytes_per_s =
-            (dl_shape_number){.value = DL_NS_PER_S / line.coefficient[1],
-                              .error_frac = line.error[1] / line.coefficient[1]};
-        shapes->move_ns = (dl_shape_number){
-            .value = line.coefficient[0],
-            .error_frac = line.coefficient[0] > 0 ? line.error[0] / line.coefficient[0] : 0,
-            .at_limit = line.held_at_zero[0]};
-    }
-    free(terms);
-    free(values);
-    free(none);
     return status;
+}
+
+/* A round: the sum of a layer's kernels, and the times of the layer. */
+typedef struct layer_round {
+    double sum_ns;
+    int kernels;
+    double *layers;
+    size_t layer_count;
+} layer_round;
+
+/* Computes the sustained factor: the median over rounds of (median time of the layer) / (sum of its
+ * kernels' times one by one). A round that was stopped early does not count. */
+static void take_layer(dl_shapes *shapes, const dl_trace *trace)
+{
+    layer_round *rounds = NULL;
+    double *ratios = NULL, *launches = NULL;
+    size_t count = 0, ratio_count = 0, launch_count = 0;
+    int most = 0;
+    for (size_t i = 0; i < trace->record_count; i++) {
+        const dl_record *record = &trace->records[i];
+        const char *name = dl_trace_name(trace, record);
+        const double ns = (double)record->duration_ns;
+        if (record->kind != DL_RECORD_BENCH) continue;
+        while (count <= record->step)
+            DL_APPEND(rounds, count, "rounds") = (layer_round){0};
+        layer_round *round = &rounds[record->step];
+        round->sum_ns += record->vectors * ns;
+        round->kernels += (int)record->vectors;
+        if (round->kernels > most) most = round->kernels;
+        if (strcmp(name, "layer") == 0) DL_APPEND(round->layers, round->layer_count, "layers") = ns;
+        if (strcmp(name, "launch") == 0 && record->samples > 0)
+            DL_APPEND(launches, launch_count, "launches") = ns / record->samples;
+    }
+    for (size_t r = 0; r < count; r++) {
+        if (rounds[r].kernels == most && most > 0 && rounds[r].layer_count > 0)
+            DL_APPEND(ratios, ratio_count, "ratios") =
+                dl_fit_median(rounds[r].layers, rounds[r].layer_count).value / rounds[r].sum_ns;
+        free(rounds[r].layers);
+    }
+    if (ratio_count > 0) shapes->sustained = dl_fit_median(ratios, ratio_count);
+    if (launch_count > 0) shapes->launch_ns = dl_fit_median(launches, launch_count);
+    shapes->layer_kernels = most;
+    free(rounds);
+    free(ratios);
+    free(launches);
 }
 
 static double median_drift(const dl_shapes *shapes)
@@ -368,6 +492,7 @@ dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
                           .device = meta(trace, "device"),
                           .workload = meta(trace, "workload"),
                           .batch = meta(trace, "batch"),
+                          .layer_note = meta(trace, "layer_note"),
                           .on_cores = strcmp(meta(trace, "where"), "cores") == 0,
                           .arithmetic = (dl_arithmetic)arithmetic,
                           .threads = strtoll(meta(trace, "threads"), NULL, 10),
@@ -376,8 +501,9 @@ dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
     dl_status status = DL_OK;
     for (int pass = 0; status == DL_OK && pass < DL_PRODUCT_PASSES; pass++)
         status = fit_pass(shapes, (dl_product_pass)pass, err);
-    if (status == DL_OK) status = fit_moves(shapes, trace, err);
+    if (status == DL_OK) status = fit_kinds(shapes, trace, err);
     if (status != DL_OK) return status;
+    take_layer(shapes, trace);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
         shapes->passes[pass].left_out = judge(shapes, pass);
     shapes->all = judge(shapes, -1);
@@ -389,173 +515,4 @@ void dl_shapes_free(dl_shapes *shapes)
 {
     free(shapes->times);
     *shapes = (dl_shapes){0};
-}
-
-/* --- report ---------------------------------------------------------------------------------- */
-
-/* Formats "84.1 G +- 1.2 %"; "-" if the shapes do not determine the number. The caller frees it. */
-static char *number_text(const dl_shape_number *number, dl_dimension dimension)
-{
-    char text[64];
-    if (number->at_limit) return dl_strdup("-");
-    return dl_format("%s +- %.2g %%", dl_amount_text(text, sizeof text, number->value, dimension),
-                     100 * number->error_frac);
-}
-
-static void print_fits(const dl_shapes *shapes, FILE *out)
-{
-    dl_rows rows = {.out = out};
-    dl_rows_begin(&rows, "passes", "times of products by three numbers each");
-    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
-        const dl_shape_fit *fit = &shapes->passes[pass];
-        char *flop = number_text(&fit->flop_per_s, DL_DIMENSION_FLOP_PER_S),
-             *bytes = number_text(&fit->bytes_per_s, DL_DIMENSION_BYTES_PER_S),
-             *fixed = number_text(&fit->fixed_ns, DL_DIMENSION_NS);
-        dl_rows_add(&rows,
-                    "pass=%-s flop_per_s|flop a second=%s bytes_per_s|bytes a second=%s "
-                    "fixed_ns|each=%s shapes=%zu inside_mean|mean %% left out=%.1f "
-                    "inside_max|max=%.1f",
-                    dl_product_pass_names[pass], flop, bytes, fixed, fit->shapes,
-                    100 * fit->inside.mean, 100 * fit->inside.max);
-        free(flop);
-        free(bytes);
-        free(fixed);
-    }
-    dl_rows_end(&rows, 0);
-}
-
-static void add_errors(dl_rows *rows, const dl_shapes *shapes, const char *name,
-                       const dl_shape_errors *e)
-{
-    char worst[DL_SHAPE_NAME_BYTES];
-    dl_rows_add(rows,
-                "pass=%-s products=%zu mean_frac|mean=%.1f%% median_frac|median=%.1f%% "
-                "max_frac|max=%.1f%% sum_frac|of a step's sum=%+.1f%% worst|at=%-s",
-                name, e->count, e->mean, e->median, e->max, e->sum_frac,
-                dl_shape_name(worst, &shapes->times[e->worst].product));
-}
-
-static void print_left_out(const dl_shapes *shapes, FILE *out)
-{
-    dl_rows rows = {.out = out};
-    if (shapes->all.count == 0) {
-        fputs("\nno product of a network was left out to judge the fit\n", out);
-        return;
-    }
-    char *title = dl_format("errors on the products of %s, batch %s, which the fit does not use",
-                            shapes->workload, shapes->batch);
-    dl_rows_begin(&rows, "left_out", title);
-    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
-        if (shapes->passes[pass].left_out.count > 0)
-            add_errors(&rows, shapes, dl_product_pass_names[pass], &shapes->passes[pass].left_out);
-    add_errors(&rows, shapes, "all", &shapes->all);
-    dl_rows_end(&rows, 0);
-    free(title);
-}
-
-void dl_shapes_print(const dl_shapes *shapes, FILE *out)
-{
-    fprintf(out, "%s, ", shapes->device);
-    if (shapes->on_cores)
-        fprintf(out, "%lld core%s, ", (long long)shapes->threads, shapes->threads > 1 ? "s" : "");
-    fprintf(out, "%s\n", dl_arithmetic_names[shapes->arithmetic]);
-    print_fits(shapes, out);
-    print_left_out(shapes, out);
-    char *rate = number_text(&shapes->move_bytes_per_s, DL_DIMENSION_BYTES_PER_S),
-         *each = number_text(&shapes->move_ns, DL_DIMENSION_NS);
-    fprintf(out,
-            "\ndata is moved at %s, each time with %s; spread shapes at the end take %.3f of "
-            "their time at the start\n",
-            rate, each, shapes->drift);
-    free(rate);
-    free(each);
-}
-
-/* --- machine file ---------------------------------------------------------------------------- */
-
-static char *kernels_text(const dl_shapes *shapes, const char *model)
-{
-    char *text = dl_format("; Fitted by dlcal shapes to %s: %s, %s of %s. Relative standard errors "
-                           "of flop rate, byte\n"
-                           "; rate and fixed time in %%, and errors of the products of %s (batch "
-                           "%s), which the fit has "
-                           "not seen.\n[kernels %s %s]\n",
-                           shapes->path, shapes->device, dl_arithmetic_names[shapes->arithmetic],
-                           shapes->on_cores ? "its cores" : "the GPU", shapes->workload,
-                           shapes->batch, model, dl_arithmetic_names[shapes->arithmetic]);
-    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
-        const char *name = dl_product_pass_names[pass];
-        const dl_shape_fit *f = &shapes->passes[pass];
-        dl_extend(&text,
-                  "; %.2g, %.2g, %.2g; left out %.1f mean, %.1f median, %.1f max\n"
-                  "%s_flop_per_s = %.6gflop/s, fitted\n%s_bytes_per_s = %.6gB/s, fitted\n"
-                  "%s_ns = %.6gns, fitted\n",
-                  100 * f->flop_per_s.error_frac, 100 * f->bytes_per_s.error_frac,
-                  100 * f->fixed_ns.error_frac, 100 * f->left_out.mean, 100 * f->left_out.median,
-                  100 * f->left_out.max, name, f->flop_per_s.value, name, f->bytes_per_s.value,
-                  name, f->fixed_ns.value);
-    }
-    char *whole =
-        dl_format("%s; %.2g, %.2g\nmove_bytes_per_s = %.6gB/s, fitted\nmove_ns = %.6gns, fitted\n",
-                  text, 100 * shapes->move_bytes_per_s.error_frac, 100 * shapes->move_ns.error_frac,
-                  shapes->move_bytes_per_s.value, shapes->move_ns.value);
-    free(text);
-    return whole;
-}
-
-/* Returns the text of a machine whose only device consists of the cores that the bench used. */
-static char *cores_text(const dl_shapes *shapes)
-{
-    const double rate = shapes->move_bytes_per_s.value;
-    return dl_format("; The cores that dlprof bench shapes used, as one device.\n[machine]\n"
-                     "schema = 1\nname = %lld cores of %s\npeer = none\n\n[gpu_model cores]\n"
-                     "memory_bytes = %.6g, measured\nmemory_bytes_per_s = %.6gB/s, fitted\n"
-                     "fp32_flop_per_s = %.6gflop/s, fitted\n\n"
-                     "[link memory]\nbytes_per_s = %.6gB/s, fitted\nlatency_ns = 0ns, assumed\n\n"
-                     "[host]\nmemory_bytes_per_s = %.6gB/s, fitted\n\n"
-                     "[gpus 0]\nmodel = cores\nparent = socket0\nlink = memory\n",
-                     (long long)shapes->threads, shapes->device, shapes->memory_bytes, rate,
-                     shapes->passes[DL_PRODUCT_FORWARD].flop_per_s.value, rate, rate);
-}
-
-dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const char *base_name,
-                            char **text, dl_error *err)
-{
-    char *before = NULL;
-    dl_machine machine = {0};
-    dl_status status = DL_OK;
-    if (base == NULL && !shapes->on_cores) {
-        return dl_error_set(
-            err, DL_ERR_USAGE,
-            "--machine is needed: a machine with this GPU (%s), to which its kernels are added",
-            shapes->device);
-    }
-    before = base != NULL ? dl_strdup(base) : cores_text(shapes);
-    status = dl_machine_read_text(&machine, base_name, before, strlen(before), err);
-    if (status == DL_OK && machine.model_count != 1) {
-        status = dl_error_set_at(err, DL_ERR_DATA, base_name, 0,
-                                 "it has %d [gpu_model]s: one is needed, that of the trace",
-                                 machine.model_count);
-    }
-    if (status == DL_OK && machine.models[0].kernels[shapes->arithmetic].known) {
-        status = dl_error_set_at(err, DL_ERR_DATA, base_name, 0, "it has [kernels %s %s] already",
-                                 machine.models[0].name, dl_arithmetic_names[shapes->arithmetic]);
-    }
-    if (status == DL_OK) {
-        char *kernels = kernels_text(shapes, machine.models[0].name);
-        *text = dl_format("%s\n%s", before, kernels);
-        free(kernels);
-    }
-    dl_machine_free(&machine);
-    free(before);
-    if (status != DL_OK) return status;
-    /* Check that dlsim can read the machine file. */
-    dl_machine written = {0};
-    status = dl_machine_read_text(&written, base_name, *text, strlen(*text), err);
-    dl_machine_free(&written);
-    if (status != DL_OK) {
-        free(*text);
-        *text = NULL;
-    }
-    return status;
 }

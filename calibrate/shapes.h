@@ -1,5 +1,6 @@
 /* Fits a machine file's [kernels] to a trace of dlprof bench shapes: three numbers for the matrix
- * products of each pass, and two for kernels that move data.
+ * products of each pass, two for each kind of kernels that move data and for attention, and the
+ * ratio of a layer's time in a loop to the sum of its kernels' times.
  *
  *   time = fixed + (bytes of weights) / rate + max(flop / flop rate, (other bytes) / rate)
  *
@@ -29,8 +30,7 @@ typedef struct dl_shape_time {
 /* A number of a fit. */
 typedef struct dl_shape_number {
     double value, error_frac; /* relative standard error */
-    bool at_limit;            /* undetermined by the shapes: at the end of its range; move_ns: held
-                               * at 0 */
+    bool at_limit; /* undetermined by the shapes: at the end of its range, or held at 0 */
 } dl_shape_number;
 
 /* Errors of times: absolute relative errors, except sum_frac. */
@@ -41,6 +41,14 @@ typedef struct dl_shape_errors {
     double sum_frac; /* signed error of the sum of the times, predicted / measured - 1: of a step's
                       * products, or (inside) of all shapes */
 } dl_shape_errors;
+
+/* A kind of moves, or a pass of attention: ns = fixed + (bytes, or flop) / per_s. */
+typedef struct dl_shape_line {
+    dl_shape_number per_s, fixed_ns; /* per_s.value 0: not measured */
+    double inside_mean;              /* mean absolute relative error at the fitted times */
+    double left_out_mean;            /* and at those of the network's sizes */
+    size_t left_out;                 /* number of the latter */
+} dl_shape_line;
 
 typedef struct dl_shape_fit {
     dl_shape_number flop_per_s, bytes_per_s, fixed_ns;
@@ -61,8 +69,13 @@ typedef struct dl_shapes {
     dl_shape_fit passes[DL_PRODUCT_PASSES];
     dl_shape_errors all; /* errors at the network's products of all passes other than spread
                           * shapes */
-    dl_shape_number move_bytes_per_s, move_ns;
-    double drift; /* median over spread shapes of last time / first time; 1 without any */
+    dl_shape_line moves[DL_MOVES], attention[2]; /* attention: forward, backward */
+    dl_estimate
+        sustained;     /* a layer's time / the sum of its kernels' times; count 0: not measured */
+    int layer_kernels; /* number of a layer's kernels */
+    const char *layer_note; /* why there is no layer, or what it lacks; "": nothing */
+    dl_estimate launch_ns;  /* host time of a launch; count 0: not measured */
+    double drift;           /* median over spread shapes of last time / first time; 1 without any */
 } dl_shapes;
 
 /* Fits `shapes`, which must be zeroed, to the trace, which must outlive it. Returns DL_ERR_DATA if

@@ -255,6 +255,7 @@ void dl_machine_free(dl_machine *machine)
 #define LONG_TIMES DL_DIMENSION_NS, 0, 1e12
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
 #define SLOWDOWN DL_DIMENSION_PURE, 1, 1e3
+#define FACTOR DL_DIMENSION_PURE, 0.01, 100
 #define CAPABILITY DL_DIMENSION_PURE, 1, 99
 #define PRICE DL_DIMENSION_PURE, 0, 1e5
 #define OVERSUBSCRIPTION DL_DIMENSION_PURE, 1, 1e3
@@ -270,6 +271,7 @@ const char *const dl_fabric_orders[] = {"nodes", "switches", NULL};
 const char *const dl_arithmetic_names[DL_ARITHMETICS + 1] = {"fp32", "tf32", "fp16",
                                                              "bf16", "fp8",  "nvfp4"};
 const char *const dl_product_pass_names[DL_PRODUCT_PASSES + 1] = {"forward", "data", "weight"};
+const char *const dl_move_names[DL_MOVES + 1] = {"move", "norm", "activation", "loss", "update"};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
 const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7",  "2.8",  "2.9",
@@ -307,6 +309,17 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
                  "rate of these products' operands and results"),                               \
         QUANTITY("kernels *", pass "_ns", OF_KERNELS, dl_gpu_kernels, products[index].fixed_ns, \
                  TIMES, true, "fixed time of each of these products")
+/* The two numbers of a kind of moves, and of a pass of attention. */
+#define MOVES(name, kind, required, words, fixed_words)                                            \
+    QUANTITY("kernels *", name "_bytes_per_s", OF_KERNELS, dl_gpu_kernels,                         \
+             moves[kind].bytes_per_s, RATES, required, words),                                     \
+        QUANTITY("kernels *", name "_ns", OF_KERNELS, dl_gpu_kernels, moves[kind].fixed_ns, TIMES, \
+                 required, fixed_words)
+#define ATTENTION(name, pass, words)                                                            \
+    QUANTITY("kernels *", name "_flop_per_s", OF_KERNELS, dl_gpu_kernels,                       \
+             attention[pass].flop_per_s, FLOPS, false, words),                                  \
+        QUANTITY("kernels *", name "_ns", OF_KERNELS, dl_gpu_kernels, attention[pass].fixed_ns, \
+                 TIMES, false, "fixed time of each")
 /* A key that the reader of its section looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
@@ -373,10 +386,26 @@ static const dl_key rows[] = {
     PRODUCTS("forward", DL_PRODUCT_FORWARD, "rate of the forward pass's matrix products"),
     PRODUCTS("data", DL_PRODUCT_DATA, "rate of the products for input gradients"),
     PRODUCTS("weight", DL_PRODUCT_WEIGHT, "rate of the products for weight gradients"),
-    QUANTITY("kernels *", "move_bytes_per_s", OF_KERNELS, dl_gpu_kernels, move_bytes_per_s, RATES,
-             true, "rate of kernels that only move data, reads and writes together"),
-    QUANTITY("kernels *", "move_ns", OF_KERNELS, dl_gpu_kernels, move_ns, TIMES, true,
-             "fixed time of each kernel that only moves data"),
+    MOVES("move", DL_MOVE_PLAIN, true,
+          "rate of kernels that only move data, reads and writes together",
+          "fixed time of each kernel that only moves data"),
+    MOVES("norm", DL_MOVE_NORM, false, "rate of layer norms; default: move_bytes_per_s",
+          "fixed time of each"),
+    MOVES("activation", DL_MOVE_ACTIVATION, false,
+          "rate of activations such as GELU; default: move_bytes_per_s", "fixed time of each"),
+    MOVES("loss", DL_MOVE_LOSS, false, "rate of the softmax of a loss; default: move_bytes_per_s",
+          "fixed time of each"),
+    MOVES("update", DL_MOVE_UPDATE, false,
+          "rate of the optimizer's update; default: move_bytes_per_s", "fixed time of each"),
+    ATTENTION("attention_forward", 0,
+              "rate of fused attention; default: of products in 32 bits, else the GPU's"),
+    ATTENTION("attention_backward", 1, "rate of its backward pass"),
+    TIMED("kernels *", "sustained", OF_KERNELS, dl_gpu_kernels, sustained, FACTOR, false,
+          "ratio of a layer's time in a loop to the sum of its kernels' times, by which "
+          "estimates are longer; default: 1"),
+    QUANTITY("kernels *", "launch_ns", OF_KERNELS, dl_gpu_kernels, launch_ns, TIMES, false,
+             "host time to launch a kernel from a program in C; programs take longer, so it is "
+             "the least that is assumed"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "achievable rate in each direction"),
     TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,
@@ -532,6 +561,24 @@ static dl_status read_model(const dl_machine_reader *r, const dl_ini_section *se
     return dl_keys_read(&dl_machine_keys, OF_MODEL, r->ini, section->name, part, r->err);
 }
 
+/* Checks that each rate has its fixed time, and that attention has both passes. */
+static dl_status check_kernels(const dl_machine_reader *r, const dl_ini_section *section,
+                               const dl_gpu_kernels *kernels)
+{
+    const dl_attention_rates *forward = &kernels->attention[0], *backward = &kernels->attention[1];
+    for (int k = 0; k < DL_MOVES; k++)
+        if (kernels->moves[k].bytes_per_s.known != kernels->moves[k].fixed_ns.known)
+            return dl_machine_fail(r, section, "a kind's bytes_per_s and ns belong together");
+    if (forward->flop_per_s.known != forward->fixed_ns.known ||
+        backward->flop_per_s.known != forward->fixed_ns.known ||
+        backward->fixed_ns.known != forward->fixed_ns.known) {
+        return dl_machine_fail(r, section,
+                               "attention_forward and attention_backward have flop_per_s and ns "
+                               "each, which belong together");
+    }
+    return DL_OK;
+}
+
 static dl_status read_kernels(const dl_machine_reader *r, const dl_ini_section *section,
                               const char *name)
 {
@@ -554,9 +601,11 @@ static dl_status read_kernels(const dl_machine_reader *r, const dl_ini_section *
                                    "these times were measured at the clock under load: leave "
                                    "clock_frac of [gpu_model] out");
         }
-        model->kernels[arithmetic].known = true;
-        return dl_keys_read(&dl_machine_keys, OF_KERNELS, r->ini, section->name,
-                            &model->kernels[arithmetic], r->err);
+        dl_gpu_kernels *kernels = &model->kernels[arithmetic];
+        kernels->known = true;
+        const dl_status status =
+            dl_keys_read(&dl_machine_keys, OF_KERNELS, r->ini, section->name, kernels, r->err);
+        return status == DL_OK ? check_kernels(r, section, kernels) : status;
     }
     return dl_machine_fail(r, section, "there is no [gpu_model] of this name");
 }

@@ -53,11 +53,35 @@ typedef struct dl_product_rates {
     dl_quantity flop_per_s, bytes_per_s, fixed_ns;
 } dl_product_rates;
 
+/* Kinds of kernels that move data. DL_MOVE_PLAIN: sums and all others without a kind of their own;
+ * their rates are also those of kinds that were not measured. */
+typedef enum dl_move_kind {
+    DL_MOVE_PLAIN,
+    DL_MOVE_NORM,
+    DL_MOVE_ACTIVATION,
+    DL_MOVE_LOSS,
+    DL_MOVE_UPDATE
+} dl_move_kind;
+#define DL_MOVES 5
+extern const char *const dl_move_names[DL_MOVES + 1]; /* "move", "norm", "activation", ..., NULL */
+
+/* Rate of reads and writes together, and time per kernel. */
+typedef struct dl_move_rates {
+    dl_quantity bytes_per_s, fixed_ns;
+} dl_move_rates;
+
+typedef struct dl_attention_rates {
+    dl_quantity flop_per_s, fixed_ns;
+} dl_attention_rates;
+
 typedef struct dl_gpu_kernels {
-    bool known; /* all members are known, or none */
+    bool known; /* products and DL_MOVE_PLAIN are known */
     dl_product_rates products[DL_PRODUCT_PASSES];
-    dl_quantity move_bytes_per_s, move_ns; /* rate and time per kernel, for kernels that only move
-                                            * data */
+    dl_move_rates moves[DL_MOVES];
+    dl_attention_rates
+        attention[2];      /* of the forward and the backward pass; unknown: as products */
+    dl_quantity sustained; /* time of a layer in a loop / sum of its kernels' times; unknown: 1 */
+    dl_quantity launch_ns; /* host time to launch a kernel from a program that does nothing else */
 } dl_gpu_kernels;
 
 typedef struct dl_gpu_model {

@@ -16,14 +16,15 @@ enum {
     PART_MIN = 4096               /* minimum numbers of a part, as in backend_cpu.c */
 };
 
-/* e^x for x below 88. In float by Cephes' expf, which vectorises: x = n ln 2 + r, and a polynomial
- * in r. Below -87 the result is e^-87. */
+/* e^x. In float by Cephes' expf, which vectorises: x = n ln 2 + r, and a polynomial in r; x is taken
+ * to lie within -87 to 88. */
 static inline __attribute__((always_inline)) dl_real exponential(dl_real x)
 {
     if (sizeof x == sizeof(double)) return exp(x);
     const float rounder = 12582912.0f; /* 1.5 x 2^23: a sum with it has no fraction */
     float f = (float)x;
-    f = f < -87.0f ? -87.0f : f;
+    f = f > -87.0f ? f : -87.0f;
+    f = f < 88.0f ? f : 88.0f;
     const float n = (f * 1.44269504f + rounder) - rounder;
     const float r = f - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
     float p = 1.9875691500e-4f;

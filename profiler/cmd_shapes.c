@@ -24,9 +24,10 @@ typedef struct shapes_options {
 } shapes_options;
 
 static const dl_option shapes_table[] = {
-    DL_OPTION_ROW_TEXT("workload", 0, shapes_options, workload, "NAME",
-                       "Network whose products are also measured, as in dlsim: a name with keys "
-                       "after a colon (transformer:width=512,tp=2), or a config.json."),
+    DL_OPTION_ROW_TEXT(
+        "workload", 0, shapes_options, workload, "NAME",
+        "Network of which to measure products and a block, as in dlsim: a name with keys "
+        "after a colon (transformer:width=512,tp=2), or a config.json."),
     DL_OPTION_ROW_NUMBER(INT, "batch", 'b', shapes_options, batch, 1, 1 << 20, "SAMPLES",
                          "Number of samples per step of the network."),
     DL_OPTION_ROW_TEXT("device", 'd', shapes_options, device, "DEVICE",
@@ -112,12 +113,11 @@ static dl_status measure(const shapes_options *options, dl_bench_shapes_config *
     return status == DL_OK ? print_trace(options->output, err) : status;
 }
 
-/* Finds the device, the threads and the network's products. */
+/* Finds the device, the threads and the network. */
 static dl_status set_up(const shapes_options *options, dl_bench_shapes_config *config,
-                        dl_step_product **products, dl_error *err)
+                        dl_architecture *network, dl_error *err)
 {
     dl_device_choice choice = {0};
-    dl_architecture network = {0};
     if (options->workload == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--workload is missing: a network's name with its keys, or its "
@@ -138,11 +138,10 @@ static dl_status set_up(const shapes_options *options, dl_bench_shapes_config *c
         return dl_error_set(err, DL_ERR_USAGE,
                             "--math fp16: numbers are stored in 32 bits, fp32 or tf32");
     }
-    status = dl_architecture_make(&network, options->workload, err);
+    status = dl_architecture_make(network, options->workload, err);
     if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--workload: %s", err->text);
-    config->count = dl_architecture_products(&network, options->batch, products);
-    dl_architecture_free(&network);
-    config->products = *products;
+    config->network = network;
+    config->batch = options->batch;
     config->threads = options->threads > 0 ? (int)options->threads : cores;
     config->number = choice.first;
     config->settings.math = (dl_device_math)options->math;
@@ -158,30 +157,31 @@ int dl_cmd_bench_shapes(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "",
-        .summary = "Measure matrix products on all cores or a GPU: ten shapes spread over sizes, "
-                   "and those of a network, separately for the forward pass and the gradients of "
-                   "inputs and of weights; and the rate at which data is moved. dlcal shapes "
-                   "fits them for dlsim.",
+        .summary = "Measure a transformer's kernels on all cores or a GPU: matrix products of ten "
+                   "shapes spread over sizes and those of a network, separately for the forward "
+                   "pass and the gradients of inputs and of weights; norms, activations, losses, "
+                   "updates and attention by size; and, for half of the time, a block of the "
+                   "network in a loop. dlcal shapes fits them for dlsim.",
         .options = table,
         .option_count = OPTION_COUNT,
     };
     dl_text_list none = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
-    dl_step_product *products = NULL;
+    dl_architecture network = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &none, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         dl_bench_shapes_config config = {.seconds = options.quick ? QUICK_SECONDS : options.seconds,
                                          .quick = options.quick};
         char *text = dl_options_dump(&command);
         char *command_text = dl_format("%s %s", argv[0], text);
-        status = set_up(&options, &config, &products, &err);
+        status = set_up(&options, &config, &network, &err);
         if (status == DL_OK) status = measure(&options, &config, command_text, &err);
         free(command_text);
         free(text);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    free(products);
+    dl_architecture_free(&network);
     dl_text_list_free(&none);
     if (dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);

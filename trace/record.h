@@ -91,10 +91,16 @@ typedef struct dl_record {
  *              one vector   -            working      -        conversion to and from a message
  * dlprof bench shapes on a device (worker) or on cores (threads); step: number of the round:
  *   "forward 2048x512x1536", "data ...", "weight ..."
- *              operands     -            working      0, or    a product (trace/shape.h); samples:
- *              and result                             number   its number in a step of the network
- *   "move"     read and     -            working      -        to += from
- *              written
+ *              read and     number       working      0, or    a product (trace/shape.h); samples:
+ *              written      in a layer                number   its number in a step of the network
+ *   "move", "norm", "norm_backward", "activation", ..., "loss", ..., "update"
+ *              as above     as above     working      0, or    to += from, layer norm, GELU, softmax
+ *                                                     vectors  and its loss, Adam
+ *   "attention 64x256x64", "attention_backward ..."
+ *              as above     as above     working      as above causal; heads x tokens x numbers
+ *   "layer"    -            -            working      batch    all kernels of a layer, each as often
+ *                                                              as its number in a layer says
+ *   "launch"   -            -            1            kernels  host time to launch as many
  * GPUs: see profiler/bench/bench_gpu.h. */
 
 /* Return "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never

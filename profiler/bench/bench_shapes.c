@@ -1,6 +1,5 @@
-#include "profiler/bench/bench_shapes.h"
-
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +9,16 @@
 #include "kernels/pinned_threads.h"
 #include "kernels/thread_team.h"
 #include "profiler/bench/bench_internal.h"
+#include "profiler/bench/bench_shapes_internal.h"
 #include "profiler/progress.h"
-#include "trace/shape.h"
 
 #define ROUNDS_MIN 2
 #define ROUNDS_MAX 200
 #define NORMAL_NUMBERS ((size_t)1 << 18) /* random numbers, repeated to fill the operands */
 #define GPU_LAUNCHES 4                   /* launches between two marks */
 
-/* Numbers of a vector of each "move", on cores; 8 times as many on GPUs. */
+/* Numbers of a vector of each "move", on cores; 8 times as many on GPUs. The other kinds have all but
+ * the last. */
 static const size_t move_numbers[] = {(size_t)1 << 16, (size_t)1 << 18, (size_t)1 << 20,
                                       (size_t)1 << 22, (size_t)1 << 24};
 enum { MOVES = sizeof move_numbers / sizeof *move_numbers, GPU_MOVE = 8 };
@@ -40,22 +40,31 @@ dl_step_product dl_bench_spread_shape(int index, bool gpu, bool quick)
                              .outputs = of[2] * times / parts};
 }
 
-/* A product, or a move of vectors. */
-typedef struct shape_case {
-    dl_shape_product product;
-    size_t numbers;      /* numbers of a moved vector; 0: a product */
-    uint32_t step_count; /* occurrences in the network's step; 0: a spread shape, or a move */
-    uint32_t name;
-} shape_case;
+/* Sizes of moves: norms in rows of 1024 numbers, losses of 4096. */
+enum { SIZES = 4, NORM_COLUMNS = 1024, LOSS_COLUMNS = 4096 };
+
+/* Heads, tokens, numbers of a head. */
+static const int spread_heads[][3] = {{16, 128, 64}, {32, 256, 32}, {16, 512, 64},
+                                      {8, 512, 128}, {4, 1024, 64}, {64, 256, 64}};
+enum { SPREAD_HEADS = sizeof spread_heads / sizeof *spread_heads, QUICK_HEADS = 2 };
+
+#define LAUNCH_TOKENS 8 /* of the layer whose time is that of its launches */
+#define LAUNCH_RUNS 8   /* of this layer, of which a GPU's queue holds all kernels */
+#define LAYER_MOST 1000 /* runs of a layer in a round */
+#define QUICK_LAYERS 2
 
 typedef struct shapes {
     const dl_bench_shapes_config *config;
     const dl_backend *backend;
+    dl_trace_writer *writer;
     dl_trace_stream *stream;
-    shape_case *cases;
+    dl_kernel_case *cases;
     size_t count;
-    size_t numbers[3]; /* largest operands: rows x inputs, rows x outputs, inputs x outputs */
-    void *operands[3], *result; /* [numbers]; the result: as large as the largest operand */
+    dl_bench_layer *layer, *small; /* small: of few tokens; NULL: none */
+    uint32_t layer_name, launch_name;
+    size_t in[3], out[3], rows; /* largest numbers of each place of `memory` */
+    dl_kernel_memory memory;
+    void *normal; /* [NORMAL_NUMBERS] normal random numbers */
     size_t number_bytes;
     dl_device *slot; /* open device; NULL: the processor */
     dl_thread_team *team;
@@ -68,17 +77,70 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static void add_case(shapes *s, dl_trace_writer *writer, const shape_case *added)
+/* Returns the name of a kernel in records (trace/record.h). */
+static void name_kernel(const dl_kernel *k, char name[DL_SHAPE_NAME_BYTES])
 {
-    char name[DL_SHAPE_NAME_BYTES] = "move";
-    const dl_shape_product *p = &added->product;
-    shape_case *to = &DL_APPEND(s->cases, s->count, "shapes");
-    *to = *added;
-    if (added->numbers == 0) (void)dl_shape_name(name, p);
-    to->name = dl_trace_writer_intern(writer, name);
-    s->numbers[0] = most(s->numbers[0], most(added->numbers, (size_t)(p->rows * p->inputs)));
-    s->numbers[1] = most(s->numbers[1], most(added->numbers, (size_t)(p->rows * p->outputs)));
-    s->numbers[2] = most(s->numbers[2], (size_t)(p->inputs * p->outputs));
+    const char *back = k->backward ? "_backward" : "";
+    if (k->product.rows > 0) {
+        (void)dl_shape_name(name, &k->product);
+    } else if (k->heads > 0) {
+        snprintf(name, DL_SHAPE_NAME_BYTES, "attention%s %dx%dx%d", back, k->heads, k->tokens,
+                 k->size);
+    } else {
+        snprintf(name, DL_SHAPE_NAME_BYTES, "%s%s", dl_move_names[k->move], back);
+    }
+}
+
+static void make_room(shapes *s, const dl_kernel *kernel)
+{
+    size_t in[3], out[3];
+    dl_kernel_sizes(kernel, in, out);
+    for (int i = 0; i < 3; i++) {
+        s->in[i] = most(s->in[i], in[i]);
+        s->out[i] = most(s->out[i], out[i]);
+    }
+    s->rows = most(s->rows, dl_kernel_rows(kernel));
+}
+
+static void add_case(shapes *s, dl_kernel kernel, uint32_t step_count)
+{
+    char name[DL_SHAPE_NAME_BYTES];
+    if (!dl_kernel_exists(s->backend, &kernel)) return;
+    name_kernel(&kernel, name);
+    DL_APPEND(s->cases, s->count, "shapes") =
+        (dl_kernel_case){.kernel = kernel,
+                         .step_count = step_count,
+                         .name = dl_trace_writer_intern(s->writer, name)};
+    make_room(s, &kernel);
+}
+
+/* Adds the sizes from which dlcal fits the kinds of moves, in both passes, and attention. */
+static void add_spread(shapes *s)
+{
+    const bool gpu = s->config->device != NULL, quick = s->config->quick;
+    const size_t times = gpu ? GPU_MOVE : 1;
+    for (int i = 0; i < MOVES - (quick ? 2 : 0); i++)
+        add_case(
+            s, (dl_kernel){.numbers = move_numbers[i] * times, .columns = move_numbers[i] * times},
+            0);
+    for (int kind = DL_MOVE_NORM; kind < DL_MOVES; kind++) {
+        for (int i = 0; i < (quick ? SIZES / 2 : SIZES); i++) {
+            dl_kernel kernel = {.move = (dl_move_kind)kind, .numbers = move_numbers[i] * times};
+            kernel.columns = kind == DL_MOVE_NORM   ? NORM_COLUMNS
+                             : kind == DL_MOVE_LOSS ? LOSS_COLUMNS
+                                                    : kernel.numbers;
+            add_case(s, kernel, 0);
+            kernel.backward = true;
+            if (kind != DL_MOVE_UPDATE) add_case(s, kernel, 0);
+        }
+    }
+    for (int i = 0; i < (quick ? QUICK_HEADS : SPREAD_HEADS); i++) {
+        dl_kernel kernel = {
+            .heads = spread_heads[i][0], .tokens = spread_heads[i][1], .size = spread_heads[i][2]};
+        add_case(s, kernel, 0);
+        kernel.backward = true;
+        add_case(s, kernel, 0);
+    }
 }
 
 /* Checks that the product fits into the 32-bit sizes of the libraries. */
@@ -99,105 +161,138 @@ static dl_status check(const dl_step_product *product, dl_error *err)
     return DL_OK;
 }
 
-static dl_status make_cases(shapes *s, dl_trace_writer *writer, dl_error *err)
+/* Adds the products of the network's step. */
+static dl_status add_products(shapes *s, dl_error *err)
 {
-    const dl_bench_shapes_config *config = s->config;
-    const bool gpu = config->device != NULL;
-    for (int i = 0; i < DL_BENCH_SPREAD_SHAPES; i++) {
-        const dl_step_product of = dl_bench_spread_shape(i, gpu, config->quick);
-        for (dl_product_pass pass = DL_PRODUCT_FORWARD; pass <= DL_PRODUCT_WEIGHT; pass++)
-            add_case(s, writer, &(shape_case){.product = {pass, of.rows, of.inputs, of.outputs}});
+    dl_step_product *products = NULL;
+    const size_t count = dl_architecture_products(s->config->network, s->config->batch, &products);
+    dl_status status = DL_OK;
+    for (size_t i = 0; status == DL_OK && i < count; i++) {
+        const dl_step_product *of = &products[i];
+        status = check(of, err);
+        if (status != DL_OK) break;
+        add_case(s, (dl_kernel){.product = {of->pass, of->rows, of->inputs, of->outputs}},
+                 (uint32_t)of->count);
     }
-    for (size_t i = 0; i < config->count; i++) {
-        const dl_step_product *of = &config->products[i];
-        const dl_status status = check(of, err);
-        if (status != DL_OK) return status;
-        add_case(s, writer,
-                 &(shape_case){.product = {of->pass, of->rows, of->inputs, of->outputs},
-                               .step_count = (uint32_t)of->count});
-    }
-    for (int i = 0; i < MOVES - (config->quick ? 2 : 0); i++)
-        add_case(s, writer, &(shape_case){.numbers = move_numbers[i] * (gpu ? GPU_MOVE : 1)});
-    return DL_OK;
-}
-
-/* Allocates the operands, filled with normal random numbers, and the result. */
-static dl_status fill(shapes *s, dl_error *err)
-{
-    const size_t bytes = s->number_bytes;
-    void *normal = dl_alloc_aligned(NORMAL_NUMBERS * bytes, "normal numbers");
-    dl_random random;
-    dl_random_init(&random, 1, 0, 0, 0);
-    for (size_t i = 0; i < NORMAL_NUMBERS; i++) {
-        const double number = dl_random_normal(&random);
-        if (s->backend->precision == DL_FLOAT) {
-            ((float *)normal)[i] = (float)number;
-        } else {
-            ((double *)normal)[i] = number;
-        }
-    }
-    for (int o = 0; o < 3; o++) {
-        char *to = s->operands[o] = s->backend->allocate(s->numbers[o] * bytes, "operands");
-        for (size_t at = 0; to != NULL && at < s->numbers[o]; at += NORMAL_NUMBERS) {
-            const size_t left = s->numbers[o] - at;
-            s->backend->upload(to + at * bytes, normal,
-                               (left < NORMAL_NUMBERS ? left : NORMAL_NUMBERS) * bytes);
-        }
-    }
-    s->result = s->backend->allocate(
-        most(s->numbers[0], most(s->numbers[1], s->numbers[2])) * bytes, "results");
-    const dl_status status = s->backend->wait(err);
-    free(normal);
+    free(products);
     return status;
 }
 
-/* Launches the operation of a case. */
-static void launch(const shapes *s, const shape_case *c)
+/* Makes the layer, and counts its kernels among the cases of the network. */
+static void add_layer(shapes *s)
 {
-    const dl_shape_product *p = &c->product;
-    const int rows = (int)p->rows, inputs = (int)p->inputs, outputs = (int)p->outputs;
-    const void *x = s->operands[0], *y = s->operands[1], *weights = s->operands[2];
-    void *result = s->result;
-    if (c->numbers > 0) {
-        s->backend->add(result, y, c->numbers);
-    } else if (p->pass == DL_PRODUCT_FORWARD) {
-        s->backend->gemm(&(dl_gemm){.transpose_b = true,
-                                    .m = rows,
-                                    .n = outputs,
-                                    .k = inputs,
-                                    .a = x,
-                                    .b = weights,
-                                    .c = result});
-    } else if (p->pass == DL_PRODUCT_DATA) {
-        s->backend->gemm(
-            &(dl_gemm){.m = rows, .n = inputs, .k = outputs, .a = y, .b = weights, .c = result});
-    } else {
-        s->backend->gemm(&(dl_gemm){.transpose_a = true,
-                                    .m = outputs,
-                                    .n = inputs,
-                                    .k = rows,
-                                    .a = y,
-                                    .b = x,
-                                    .c = result});
+    const char *note = NULL;
+    size_t count = 0;
+    s->layer = dl_bench_layer_make(s->config->network, s->config->batch, s->backend, &note);
+    if (note != NULL) dl_trace_writer_meta(s->writer, "layer_note", note);
+    if (s->layer == NULL) return;
+    if (s->config->device != NULL) s->small = dl_bench_layer_with(s->layer, LAUNCH_TOKENS);
+    s->layer_name = dl_trace_writer_intern(s->writer, "layer");
+    s->launch_name = dl_trace_writer_intern(s->writer, "launch");
+    const dl_kernel *kernels = dl_bench_layer_kernels(s->layer, &count);
+    for (size_t k = 0; k < count; k++) {
+        size_t c = 0;
+        while (c < s->count &&
+               (s->cases[c].step_count == 0 || !dl_kernel_equal(&s->cases[c].kernel, &kernels[k])))
+            c++;
+        if (c == s->count) add_case(s, kernels[k], 0);
+        dl_kernel_case *of = &s->cases[c];
+        of->layer_count++;
+        if (of->step_count < of->layer_count) of->step_count = of->layer_count;
     }
 }
 
+static dl_status make_cases(shapes *s, dl_error *err)
+{
+    const bool gpu = s->config->device != NULL;
+    for (int i = 0; i < DL_BENCH_SPREAD_SHAPES; i++) {
+        const dl_step_product of = dl_bench_spread_shape(i, gpu, s->config->quick);
+        for (dl_product_pass pass = DL_PRODUCT_FORWARD; pass <= DL_PRODUCT_WEIGHT; pass++)
+            add_case(s, (dl_kernel){.product = {pass, of.rows, of.inputs, of.outputs}}, 0);
+    }
+    add_spread(s);
+    const dl_status status = add_products(s, err);
+    if (status == DL_OK) add_layer(s);
+    return status;
+}
+
+static void *take(const shapes *s, size_t numbers)
+{
+    const size_t bytes = s->number_bytes;
+    char *to = s->backend->allocate(numbers * bytes, "operands");
+    for (size_t at = 0; to != NULL && at < numbers; at += NORMAL_NUMBERS) {
+        const size_t left = numbers - at;
+        s->backend->upload(to + at * bytes, s->normal,
+                           (left < NORMAL_NUMBERS ? left : NORMAL_NUMBERS) * bytes);
+    }
+    return to;
+}
+
+/* Allocates the operands, filled with normal random numbers, results, and the layers' memory. */
+static dl_status fill(shapes *s, dl_error *err)
+{
+    const dl_backend *backend = s->backend;
+    dl_kernel_memory *m = &s->memory;
+    dl_random random;
+    dl_random_init(&random, 1, 0, 0, 0);
+    s->normal = dl_alloc_aligned(NORMAL_NUMBERS * s->number_bytes, "normal numbers");
+    for (size_t i = 0; i < NORMAL_NUMBERS; i++) {
+        const double number = dl_random_normal(&random);
+        if (backend->precision == DL_FLOAT) {
+            ((float *)s->normal)[i] = (float)number;
+        } else {
+            ((double *)s->normal)[i] = number;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        m->in[i] = take(s, s->in[i]);
+        m->out[i] = backend->allocate(s->out[i] * s->number_bytes, "results");
+    }
+    for (int i = 0; i < 2; i++)
+        m->of_rows[i] = backend->allocate(s->rows * s->number_bytes, "results");
+    m->losses = backend->allocate(s->rows * sizeof *m->losses, "losses");
+    m->labels = backend->allocate(s->rows * sizeof *m->labels, "labels");
+    m->correct = backend->allocate(s->rows * sizeof *m->correct, "labels");
+    if (s->layer != NULL) dl_bench_layer_start(s->layer, s->normal, NORMAL_NUMBERS);
+    if (s->small != NULL) dl_bench_layer_start(s->small, s->normal, NORMAL_NUMBERS);
+    return backend->wait(err);
+}
+
+static void release(shapes *s)
+{
+    const dl_backend *backend = s->backend;
+    const dl_kernel_memory *m = &s->memory;
+    if (s->layer != NULL) dl_bench_layer_stop(s->layer);
+    if (s->small != NULL) dl_bench_layer_stop(s->small);
+    for (int i = 0; i < 3; i++) {
+        backend->release((void *)(uintptr_t)m->in[i]);
+        backend->release(m->out[i]);
+    }
+    backend->release(m->of_rows[0]);
+    backend->release(m->of_rows[1]);
+    backend->release(m->losses);
+    backend->release(m->labels);
+    backend->release(m->correct);
+    free(s->normal);
+}
+
 /* Times the case's operation: on the device, enqueued while it is held, or on the cores. */
-static dl_status time_case(const shapes *s, const shape_case *c, bool warm, double *each_ns,
+static dl_status time_case(const shapes *s, const dl_kernel_case *c, bool warm, double *each_ns,
                            int64_t *start_ns, dl_error *err)
 {
     const dl_device_type *type = s->config->device;
     if (type == NULL) {
         *start_ns = dl_clock_ns();
-        launch(s, c);
+        dl_kernel_launch(s->backend, &c->kernel, &s->memory);
         *each_ns = (double)(dl_clock_ns() - *start_ns);
         return DL_OK;
     }
-    if (!warm) launch(s, c); /* loads the kernel, which is impossible while the GPU is held */
+    if (!warm) /* loads the kernel, which is impossible while the GPU is held */
+        dl_kernel_launch(s->backend, &c->kernel, &s->memory);
     type->hold();
     type->mark(0);
     for (int i = 0; i < GPU_LAUNCHES; i++)
-        launch(s, c);
+        dl_kernel_launch(s->backend, &c->kernel, &s->memory);
     type->mark(1);
     *start_ns = dl_clock_ns();
     type->let_go();
@@ -206,24 +301,28 @@ static dl_status time_case(const shapes *s, const shape_case *c, bool warm, doub
     return status;
 }
 
-static void append(const shapes *s, const shape_case *c, int round, int64_t start_ns,
-                   double each_ns)
+static void append(const shapes *s, dl_record record, int round, int64_t start_ns, double each_ns)
 {
-    const dl_shape_product *p = &c->product;
-    const double numbers =
-        c->numbers > 0 ? 3 * (double)c->numbers : dl_shape_weights(p) + dl_shape_others(p);
     const bool gpu = s->slot != NULL;
-    dl_trace_stream_append(s->stream,
-                           &(dl_record){.kind = DL_RECORD_BENCH,
-                                        .name = c->name,
-                                        .worker = gpu ? (uint32_t)s->config->number : 0,
-                                        .step = (uint32_t)round,
-                                        .samples = c->step_count,
-                                        .threads = gpu ? 1 : (uint32_t)s->config->threads,
-                                        .bytes = (uint64_t)numbers * s->number_bytes,
-                                        .staleness = DL_NO_STALENESS,
-                                        .start_ns = start_ns,
-                                        .duration_ns = (int64_t)(each_ns + 0.5)});
+    record.kind = DL_RECORD_BENCH;
+    record.worker = gpu ? (uint32_t)s->config->number : 0;
+    record.step = (uint32_t)round;
+    record.threads = gpu ? 1 : (uint32_t)s->config->threads;
+    record.staleness = DL_NO_STALENESS;
+    record.start_ns = start_ns;
+    record.duration_ns = (int64_t)(each_ns + 0.5);
+    dl_trace_stream_append(s->stream, &record);
+}
+
+static void append_case(const shapes *s, const dl_kernel_case *c, int round, int64_t start_ns,
+                        double each_ns)
+{
+    append(s,
+           (dl_record){.name = c->name,
+                       .samples = c->step_count,
+                       .vectors = c->layer_count,
+                       .bytes = (uint64_t)dl_kernel_traffic(&c->kernel) * s->number_bytes},
+           round, start_ns, each_ns);
 }
 
 static bool stopped(const shapes *s)
@@ -231,7 +330,100 @@ static bool stopped(const shapes *s)
     return s->config->stop != NULL && atomic_load_explicit(s->config->stop, memory_order_relaxed);
 }
 
-/* Runs rounds of all cases; the first one is a warm-up. */
+/* --- the layer ------------------------------------------------------------------------------- */
+
+static dl_record layer_record(const shapes *s)
+{
+    return (dl_record){.name = s->layer_name, .samples = (uint32_t)s->config->batch};
+}
+
+static void loop_on_cores(const shapes *s, int round, int64_t end_ns)
+{
+    const int least = s->config->quick ? QUICK_LAYERS : 1;
+    for (int i = 0; i < LAYER_MOST && !stopped(s); i++) {
+        const int64_t start_ns = dl_clock_ns();
+        if (i > least && start_ns >= end_ns) break;
+        dl_bench_layer_run(s->layer, &s->memory);
+        /* The first run of a round finds other data in the caches. */
+        if (i > 0) append(s, layer_record(s), round, start_ns, (double)(dl_clock_ns() - start_ns));
+    }
+}
+
+/* Launches about as many runs as fill the time, so that the host stays ahead of the device and the
+ * device never idles. */
+static dl_status loop_on_device(const shapes *s, int round, double sum_ns, double loop_ns,
+                                dl_error *err)
+{
+    const dl_device_type *type = s->config->device;
+    const double fills = loop_ns / sum_ns;
+    const int runs = s->config->quick || !(fills > QUICK_LAYERS) ? QUICK_LAYERS
+                     : fills < LAYER_MOST                        ? (int)fills
+                                                                 : LAYER_MOST;
+    if (round < 0) { /* loads the kernels */
+        dl_bench_layer_run(s->layer, &s->memory);
+        return s->backend->wait(err);
+    }
+    type->hold();
+    for (int i = 0; i <= runs; i++) {
+        type->mark((size_t)i);
+        if (i == 1) type->let_go();
+        if (i < runs) dl_bench_layer_run(s->layer, &s->memory);
+    }
+    const int64_t start_ns = dl_clock_ns();
+    const dl_status status = s->backend->wait(err);
+    for (int i = 0; status == DL_OK && i < runs; i++)
+        append(s, layer_record(s), round, start_ns, type->between_ns((size_t)i, (size_t)i + 1));
+    return status;
+}
+
+/* Records the host's time to launch a layer of few tokens, while the device computes. */
+static dl_status time_launches(const shapes *s, int round, dl_error *err)
+{
+    size_t count = 0;
+    (void)dl_bench_layer_kernels(s->small, &count);
+    const int64_t start_ns = dl_clock_ns();
+    for (int i = 0; i < LAUNCH_RUNS; i++)
+        dl_bench_layer_run(s->small, &s->memory);
+    const double each_ns = (double)(dl_clock_ns() - start_ns) / LAUNCH_RUNS;
+    if (round >= 0)
+        append(s, (dl_record){.name = s->launch_name, .samples = (uint32_t)count}, round, start_ns,
+               each_ns);
+    return s->backend->wait(err);
+}
+
+/* Runs the layer in a loop for as long as the cases of the round have taken. */
+static dl_status run_layer(const shapes *s, int round, int64_t cases_ns, double sum_ns,
+                           dl_error *err)
+{
+    if (s->layer == NULL) return DL_OK;
+    if (s->config->device == NULL) {
+        if (round >= 0) loop_on_cores(s, round, dl_clock_ns() + cases_ns);
+        return DL_OK;
+    }
+    const dl_status status = loop_on_device(s, round, sum_ns, (double)cases_ns, err);
+    return status == DL_OK ? time_launches(s, round, err) : status;
+}
+
+/* --- rounds ---------------------------------------------------------------------------------- */
+
+/* Runs all cases in a new order, and the layer; round -1 is a warm-up. */
+static dl_status run_round(const shapes *s, dl_bench_order *order, int round, dl_error *err)
+{
+    const uint32_t *next = dl_bench_order_next(order);
+    const int64_t start_ns = dl_clock_ns();
+    double sum_ns = 0; /* of the layer's kernels */
+    for (size_t i = 0; i < s->count && !stopped(s); i++) {
+        const dl_kernel_case *c = &s->cases[next[i]];
+        double each_ns = 0;
+        int64_t began_ns = 0;
+        const dl_status status = time_case(s, c, round >= 0, &each_ns, &began_ns, err);
+        if (status != DL_OK) return status;
+        if (round >= 0) append_case(s, c, round, began_ns, each_ns);
+        sum_ns += c->layer_count * each_ns;
+    }
+    return stopped(s) ? DL_OK : run_layer(s, round, dl_clock_ns() - start_ns, sum_ns, err);
+}
+
 static dl_status run_rounds(shapes *s, dl_error *err)
 {
     const int last = s->config->quick ? ROUNDS_MIN : ROUNDS_MAX;
@@ -241,24 +433,15 @@ static dl_status run_rounds(shapes *s, dl_error *err)
     dl_progress progress;
     dl_bench_order_init(&order, (uint32_t)s->count, 1, 0);
     dl_progress_init(&progress, "shapes");
-    for (int round = 0; status == DL_OK && round <= last && !stopped(s); round++) {
+    for (int round = -1; status == DL_OK && round < last && !stopped(s); round++) {
         const double done = (double)(dl_clock_ns() - start_ns) / (double)budget_ns;
-        if (round > ROUNDS_MIN && done >= 1) break;
-        const uint32_t *next = dl_bench_order_next(&order);
-        for (size_t i = 0; status == DL_OK && i < s->count && !stopped(s); i++) {
-            const shape_case *c = &s->cases[next[i]];
-            double each_ns = 0;
-            int64_t began_ns = 0;
-            dl_progress_update(&progress, done < 1 ? done : 1);
-            status = time_case(s, c, round > 0, &each_ns, &began_ns, err);
-            if (status == DL_OK && round > 0) append(s, c, round - 1, began_ns, each_ns);
-        }
+        if (round >= ROUNDS_MIN && done >= 1) break;
+        dl_progress_update(&progress, done < 1 ? done : 1);
+        status = run_round(s, &order, round, err);
     }
     dl_progress_end(&progress);
     dl_bench_order_free(&order);
-    for (int o = 0; o < 3; o++)
-        s->backend->release(s->operands[o]);
-    s->backend->release(s->result);
+    release(s);
     return status;
 }
 
@@ -313,10 +496,13 @@ dl_status dl_bench_shapes(dl_trace_writer *writer, const dl_bench_shapes_config 
     const dl_device_type *type = config->device;
     shapes s = {.config = config,
                 .backend = type != NULL ? type->backend : dl_backend_cpu(DL_FLOAT),
+                .writer = writer,
                 .stream = dl_trace_writer_stream(writer)};
     s.number_bytes = dl_precision_bytes(s.backend->precision);
-    dl_status status = make_cases(&s, writer, err);
+    dl_status status = make_cases(&s, err);
     if (status == DL_OK) status = type != NULL ? run_on_device(&s, err) : run_on_cores(&s, err);
+    dl_bench_layer_free(s.layer);
+    dl_bench_layer_free(s.small);
     free(s.cases);
     return status;
 }

@@ -1,11 +1,15 @@
-/* Times of matrix products by shape, and of kernels that only move data, on all cores or on a GPU,
- * for dlcal shapes.
+/* Times of a transformer's kernels one by one and of a layer of them in a loop, on all cores or on a
+ * GPU, for dlcal shapes.
  *
- * Measures ten shapes spread over the range of sizes, four of them with a small dimension, and the
- * shapes of a network, separately in the three passes of a layer. Operands are normal random
- * numbers, since on GPUs products of zeros take less power. Every round runs all cases in a new
- * order; the change of the spread shapes between the first round and the last is the machine's
- * drift. Names and fields of the records: trace/record.h. */
+ * Measures products of ten shapes spread over the range of sizes, four of them with a small
+ * dimension, and those of a network, separately in the three passes of a layer; and kernels that
+ * move data, by kind, and attention at several sizes. Operands are normal random numbers, since on
+ * GPUs products of zeros take less power. Every round runs all cases in a new order, and then, for
+ * as long, the forward and backward pass of the network's last block: the ratio of its time to the
+ * sum of its kernels' times in the same round is the sustained factor. On GPUs also the host's time
+ * to launch the kernels of a block of a few tokens. The change of the spread shapes between the
+ * first round and the last is the machine's drift. Names and fields of the records:
+ * trace/record.h. */
 #ifndef DL_PROFILER_BENCH_SHAPES_H
 #define DL_PROFILER_BENCH_SHAPES_H
 
@@ -21,9 +25,9 @@ typedef struct dl_bench_shapes_config {
     const dl_device_type *device; /* NULL: the processor */
     int number;                   /* index of the device */
     dl_device_settings settings;
-    int threads;                     /* threads on the processor, pinned to cores 0, 1, ... */
-    const dl_step_product *products; /* [count] products of the network */
-    size_t count;
+    int threads; /* threads on the processor, pinned to cores 0, 1, ... */
+    const dl_architecture *network;
+    int64_t batch;           /* samples per step of the network */
     double seconds;          /* time budget; at least two rounds, after a warm-up round */
     bool quick;              /* two rounds, with small spread shapes */
     const atomic_bool *stop; /* once true: skip the rest; NULL: never */

@@ -218,7 +218,13 @@ static bool dispatch_time(const basis *b, guess *g)
     const double batch = b->costs->batch_max > 0 ? (double)b->costs->batch_max : 32;
     const double half_ns = 0.5 * (dl_costs_step_ns(b->costs, batch, NULL) -
                                   dl_costs_step_ns(b->costs, batch, "bucket"));
-    const double kernels = b->costs->dispatch.kernels;
+    const double kernels = b->costs->dispatch.kernels, least_ns = b->costs->dispatch.least_ns;
+    if (kernels > 0 && least_ns > (b->costs->dispatch.few ? DL_LAUNCH_FUSED_NS : DL_LAUNCH_NS)) {
+        g->value = kernels * least_ns;
+        SAY(g, "%.0f kernels, %.3g us each, as a program in C takes on this host", kernels,
+            least_ns * 1e-3);
+        return true;
+    }
     if (kernels > 0 && b->costs->dispatch.few) {
         g->value = kernels * DL_LAUNCH_FUSED_NS;
         SAY(g, "%.0f kernels, 77 us each, as in Megatron's steps; 46 to 85 in traces of PyTorch",

@@ -251,6 +251,7 @@ typedef struct dl_costs {
         dl_value launch_ns;   /* time to launch one operation; unknown: 0 */
         double kernels;       /* kernels per step, if counted; else 0; not in the file */
         bool few;             /* fused kernels replace several of plain PyTorch */
+        double least_ns; /* measured host time of a launch alone; 0: unknown; not in the file */
     } dispatch;
     dl_value overlap_slowdown;
     /* For [generators]: coefficients a and b of a replica's curve (sim/generate/rollout.h); fixed

@@ -457,12 +457,16 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
     char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
     char *sustained = sustained_of(variant, efficiency);
     const char *assumed = dl_efficiency_assumed(gpu->name, class, arithmetic);
+    const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, class, arithmetic);
     char *rates =
-        dl_roofline_kernels(gpu, class, arithmetic) != NULL
-            ? dl_format("products and copies in %s that were measured one by one on %s; "
-                        "steps were found to take 1 to 1.6 times as long as the sum of "
-                        "their kernels (--calibrate STEP gives it)",
-                        dl_arithmetic_names[arithmetic], gpu->name)
+        kernels != NULL
+            ? dl_format(kernels->sustained.known
+                            ? "kernels in %s that were measured one by one on %s, times %.3g, as a "
+                              "layer in a loop took; programs may take longer (--calibrate STEP)"
+                            : "products and copies in %s that were measured one by one on %s; "
+                              "steps were found to take 1 to 1.6 times as long as the sum of "
+                              "their kernels (--calibrate STEP gives it)",
+                        dl_arithmetic_names[arithmetic], gpu->name, kernels->sustained.value)
             : dl_format("%.3g of the %s flop rate and %.3g of the memory rate of %s%s%s%s",
                         efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",

@@ -118,6 +118,10 @@ typedef struct dl_layer_part {
     bool expert_sums;
     dl_low_bits low;
     dl_layer_product product;
+    dl_move_kind kind; /* of a part without flop */
+    /* Fused causal attention over a whole sequence by one GPU: number of heads, and numbers of one;
+     * else 0. */
+    double heads, head_size;
 } dl_layer_part;
 
 typedef struct dl_layer_pass {

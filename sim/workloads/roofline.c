@@ -343,6 +343,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                                      ? dl_efficiency_of(gpu->name, DL_MODEL_TRANSFORMER, DL_BF16)
                                      : efficiency;
     *roofline = (dl_roofline){
+        .longer = 1,
         .flop_per_s = rate->value * usual->arithmetic_frac / longer,
         .low_flop_per_s = in_low ? low->value * efficiency->arithmetic_frac / longer : 0,
         .low_bytes = arithmetic == DL_NVFP4 ? NVFP4_BYTES : 1,
@@ -387,16 +388,34 @@ const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_clas
 
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels)
 {
-    const double flop_per_s = kernels->products[DL_PRODUCT_FORWARD].flop_per_s.value;
+    const double longer = kernels->sustained.known ? kernels->sustained.value : 1;
+    const double flop_per_s = kernels->products[DL_PRODUCT_FORWARD].flop_per_s.value / longer;
     if (roofline->bytes_per_number == 4) { /* fused attention in 16 bits keeps its own rate */
         for (int k = DL_ATTENTION_FUSED; k < DL_ATTENTIONS; k++)
             roofline->attention_flop_per_s[k][0] = roofline->attention_flop_per_s[k][1] =
                 flop_per_s;
     }
     roofline->kernels = kernels;
+    roofline->longer = longer;
     roofline->flop_per_s = roofline->odd_flop_per_s = flop_per_s;
-    roofline->bytes_per_s = kernels->move_bytes_per_s.value;
-    roofline->kernel_ns = kernels->move_ns.value;
+    roofline->bytes_per_s = kernels->moves[DL_MOVE_PLAIN].bytes_per_s.value / longer;
+    roofline->kernel_ns = kernels->moves[DL_MOVE_PLAIN].fixed_ns.value * longer;
+}
+
+/* Returns the measured rates of a kind of moves; NULL: those of the roofline hold for it. */
+static const dl_move_rates *rates_of(const dl_roofline *roofline, dl_move_kind kind)
+{
+    const dl_gpu_kernels *kernels = roofline->kernels;
+    return kernels != NULL && kernels->moves[kind].bytes_per_s.known ? &kernels->moves[kind] : NULL;
+}
+
+/* Returns the measured rates of a part of attention; NULL: none. */
+static const dl_attention_rates *measured_attention(const dl_roofline *roofline,
+                                                    const dl_layer_part *part)
+{
+    const dl_gpu_kernels *kernels = roofline->kernels;
+    if (kernels == NULL || !part->attention || !kernels->attention[0].flop_per_s.known) return NULL;
+    return &kernels->attention[part->reverse];
 }
 
 double dl_roofline_product_ns(const dl_product_rates *rates, double flop, double weight_bytes,
@@ -475,6 +494,8 @@ static double most_bytes(const dl_roofline *roofline, const dl_architecture *arc
 
 static double attention_rate(const dl_roofline *roofline, const dl_layer_part *part)
 {
+    const dl_attention_rates *measured = measured_attention(roofline, part);
+    if (measured != NULL) return measured->flop_per_s.value / roofline->longer;
     const double half = roofline->attention_half_keys[part->attention];
     const double slower = part->keys > 0 ? 1 + half / part->keys : 1;
     return roofline->attention_flop_per_s[part->attention][part->reverse] / slower;
@@ -507,6 +528,8 @@ static dl_pass_time measured_time(const dl_roofline *roofline, const dl_layer_pa
         time.fixed_ns += dl_roofline_product_ns(rates, 0, weights, 0) - fixed_ns +
                          fixed_ns * part->kernels / each;
     }
+    time.per_sample_ns *= roofline->longer;
+    time.fixed_ns *= roofline->longer;
     return time;
 }
 
@@ -518,7 +541,9 @@ static bool is_product(const dl_layer_part *part)
 /* Time of a part per sample in ns, without its fixed time. */
 static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
-    const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
+    const dl_move_rates *own = part->flop > 0 ? NULL : rates_of(roofline, part->kind);
+    const double byte_ns = DL_NS_PER_S / (own != NULL ? own->bytes_per_s.value / roofline->longer
+                                                      : roofline->bytes_per_s);
     if (roofline->kernels != NULL && is_product(part))
         return measured_time(roofline, part).per_sample_ns;
     return fmax(DL_NS_PER_S * part->flop / flop_rate(roofline, part),
@@ -544,6 +569,16 @@ static double experts_ns(const dl_roofline *roofline, const dl_layer_part *part)
     return sum;
 }
 
+/* Time of each of a part's own kernels that are no products, in addition to its roofline. */
+static double each_ns(const dl_roofline *roofline, const dl_layer_part *part)
+{
+    const dl_attention_rates *attention = measured_attention(roofline, part);
+    const dl_move_rates *own = part->flop > 0 ? NULL : rates_of(roofline, part->kind);
+    return attention != NULL ? attention->fixed_ns.value * roofline->longer / part->kernels
+           : own != NULL     ? own->fixed_ns.value * roofline->longer
+                             : roofline->kernel_ns;
+}
+
 dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *pass)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
@@ -552,8 +587,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         const dl_layer_part *part = &pass->parts[p];
         const bool product = is_product(part);
         const bool measured = product && roofline->kernels != NULL;
-        const int others = (product ? 0 : part->kernels) +
-                           (in_half(roofline) ? part->kernels_in_half : 0) +
+        const int others = (in_half(roofline) ? part->kernels_in_half : 0) +
                            (in_low(roofline) ? part->low.kernels : 0);
         const double weights = in_half(roofline) ? part->half_weights
                                : measured        ? 0
@@ -561,6 +595,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         time.per_sample_ns += part_ns(roofline, part);
         time.fixed_ns += byte_ns * roofline->bytes_per_number * weights +
                          others * roofline->kernel_ns +
+                         (product ? 0 : part->kernels * each_ns(roofline, part)) +
                          (measured  ? measured_time(roofline, part).fixed_ns
                           : product ? part->kernels * roofline->product_ns
                                     : 0);
@@ -573,8 +608,11 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer)
 {
-    return DL_NS_PER_S * parameters * PARAMETER_BYTES * moved_numbers[optimizer] /
-           roofline->bytes_per_s;
+    const dl_move_rates *own = rates_of(roofline, DL_MOVE_UPDATE);
+    const double rate =
+        own != NULL ? own->bytes_per_s.value / roofline->longer : roofline->bytes_per_s;
+    return DL_NS_PER_S * parameters * PARAMETER_BYTES * moved_numbers[optimizer] / rate +
+           (own != NULL ? own->fixed_ns.value * roofline->longer : 0);
 }
 
 /* Time, in ns, to copy the gradients of `tensors` tensors into the buckets of
@@ -760,6 +798,14 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
     costs->layers[l].tensor_beside_ns_per_sample = assumed(DL_NS_PER_S * layer->beside_flop / rate);
 }
 
+/* Standard deviation of the logarithm of the sustained factor, whose bounds are an interval of
+ * 95 %. */
+static double sustained_sd(const dl_gpu_kernels *kernels)
+{
+    const dl_quantity *factor = &kernels->sustained;
+    return factor->known && factor->high > factor->low ? log(factor->high / factor->low) / 4 : 0;
+}
+
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err)
@@ -790,7 +836,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     if (status != DL_OK) return status;
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, architecture->class, arithmetic);
     if (kernels != NULL) dl_roofline_take(&roofline, kernels);
-    const double log_sd = kernels != NULL ? efficiency->log_sd
+    const double log_sd = kernels != NULL ? hypot(efficiency->log_sd, sustained_sd(kernels))
                                           : log_sd_of(gpu->name, architecture->class, arithmetic);
     *costs = (dl_costs){
         .path = dl_format("(%s)", architecture->name),
@@ -810,6 +856,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_low(&roofline)),
         .dispatch.few = is_fused,
+        .dispatch.least_ns =
+            kernels != NULL && kernels->launch_ns.known ? kernels->launch_ns.value : 0,
         .half_weights = in_half(&roofline) && is_fused && !units,
         .gpu_memory = {assumed(most_bytes(&roofline, architecture)), assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),

@@ -91,8 +91,8 @@ const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arit
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
-    const dl_gpu_kernels *kernels; /* measured kernels, used for products; borrowed; NULL: not
-                                    * measured */
+    const dl_gpu_kernels *kernels; /* measured kernels; borrowed; NULL: not measured */
+    double longer; /* sustained factor of the measured kernels, which the rates below include */
     double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns, product_ns;
     double low_flop_per_s; /* rate of products in fp8 or nvfp4 (dl_low_bits); 0: in neither */
     double low_bytes;      /* of a number in these */
@@ -113,12 +113,12 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          dl_error *err) DL_MUST_CHECK;
 
 /* Returns the GPU's measured kernels, used to estimate transformers; NULL: not measured. They were
- * timed one by one, so a step takes longer by the sustained factor. */
+ * timed one by one, so a step takes longer by the sustained factor, if it was measured. */
 const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_class class,
                                           dl_arithmetic arithmetic);
 
 /* Replaces the estimated rates by the measured kernels, except those of products in fp8 or nvfp4
- * and, unless numbers have 32 bits, those of fused attention. */
+ * and, unless it was measured or numbers have 32 bits, that of fused attention. */
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels);
 
 /* Time of a product, in ns, from the three rates of its pass. */

@@ -13,6 +13,11 @@ typedef struct moves {
     int kernels, kernels_in_half;
 } moves;
 
+static dl_layer_part *last_part(dl_layer_pass *pass)
+{
+    return &pass->parts[pass->count - 1];
+}
+
 static void add_moves(dl_layer_pass *pass, moves m)
 {
     dl_layer_part *part = dl_pass_add(pass, 0, m.narrow + m.wide, 0, m.kernels);
@@ -82,8 +87,9 @@ static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s
                                         .casts = k * n,
                                         .kernels = (s->rms ? 14 - 2 * frozen : 2 - frozen) + k - 1,
                                         .kernels_in_half = k});
-    layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
-    layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
+    dl_layer_part *norm = last_part(&layer->forward), *gradients = last_part(&layer->backward);
+    norm->weights = gradients->weights = s->norm_parameters;
+    norm->kind = gradients->kind = s->rms ? DL_MOVE_PLAIN : DL_MOVE_NORM;
     layer->kept_numbers += (s->rms ? 3 : 2) * n;
     layer->kept_wide += (s->rms ? 2 : 1) * n;
     layer->kept_in_half += (k - 1) * n;
@@ -111,6 +117,7 @@ static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s,
         add_moves(&layer->forward, (moves){.narrow = 2 * n, .kernels = 1});
         add_moves(&layer->backward,
                   (moves){.narrow = (5 - 2 * frozen) * n + sums, .kernels = 2 - frozen + k - 1});
+        last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
     }
     layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
     layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
@@ -126,6 +133,7 @@ static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int 
     if (s->fused) {
         add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
         add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream, s->norm_parameters);
+        last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
         layer->kept_numbers += 2 * stream;
     } else if (s->halves) {
         add_half_norm(layer, s, readers);
@@ -308,6 +316,7 @@ static void add_activation(dl_architecture_layer *layer, const dl_transformer *s
     if (s->eight_inside) layer->kept_eight_bytes -= (s->gated ? 2 : 1) * inside;
     if (s->fused || !s->gated) {
         add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, separate);
+        last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_ACTIVATION;
         layer->kept_numbers += (s->gated ? 3 : 2) * inside;
         return;
     }
@@ -428,6 +437,10 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
         forward->attention = backward->attention = s->attention;
         forward->keys = backward->keys = s->keys;
         backward->reverse = true;
+        if (s->seen == 0.5 && s->context == 1 && !eight) {
+            forward->heads = backward->heads = s->heads;
+            forward->head_size = backward->head_size = s->query_width / s->heads;
+        }
         if (eight) layer->kept_eight_bytes -= query + 2 * key;
         if (s->context > 1) add_ring(layer, s);
         return;
@@ -792,8 +805,11 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
         add_wide(&layer->forward, 3 * scores, scores, 0);
         add_wide(&layer->backward, 4 * scores, scores, 0);
     }
-    for (int m = 0; m < s->metrics; m++)
+    last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_LOSS;
+    for (int m = 0; m < s->metrics; m++) {
         add_wide(&layer->forward, 3 * scores, scores, 0);
+        last_part(&layer->forward)->kind = DL_MOVE_LOSS;
+    }
     layer->output_numbers = scores;
     add_to_sums(layer, s, s->tied ? 0 : 1);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);

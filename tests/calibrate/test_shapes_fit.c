@@ -45,6 +45,48 @@ static void add_moves(dl_trace *trace)
     }
 }
 
+static void add_time(dl_trace *trace, const char *name, uint64_t bytes, uint32_t samples,
+                     uint32_t in_layer, uint32_t round, double ns)
+{
+    dl_record *r = hand_record(trace, DL_RECORD_BENCH, 0, 0, (int64_t)ns);
+    r->name = hand_name(trace, name);
+    r->bytes = bytes;
+    r->samples = samples;
+    r->vectors = in_layer;
+    r->step = round;
+    r->threads = 2;
+}
+
+/* Adds norms at 4 bytes per ns and 1 us, both passes alike, and attention at 5 flop per ns and 2 us,
+ * backward at 2 flop per ns and 3 us: 2 x heads x tokens^2 x numbers flop, backward 2.5 times as
+ * many. The network's norm takes 1.25 times its modelled time. */
+static void add_kinds(dl_trace *trace)
+{
+    for (uint64_t bytes = 100000; bytes <= 10000000; bytes *= 10) {
+        add_time(trace, "norm", bytes, 0, 0, 0, 1000 + (double)bytes / 4);
+        add_time(trace, "norm_backward", bytes, 0, 0, 0, 1000 + (double)bytes / 4);
+    }
+    add_time(trace, "norm", 400000, 2, 0, 0, 1.25 * (1000 + 100000));
+    add_time(trace, "attention 4x100x10", 0, 0, 0, 0, 2000 + 800000 / 5.0);
+    add_time(trace, "attention 8x200x10", 0, 0, 0, 0, 2000 + 6400000 / 5.0);
+    add_time(trace, "attention_backward 4x100x10", 0, 0, 0, 0, 3000 + 2000000 / 2.0);
+    add_time(trace, "attention_backward 8x200x10", 0, 0, 0, 0, 3000 + 16000000 / 2.0);
+}
+
+/* Adds three rounds of a layer of two kernels of 100 us and one of 50: 1.2, 1.4 and 1.3 times as
+ * long, and a fourth round that was stopped; launches of 10 kernels in 40 us. */
+static void add_layers(dl_trace *trace)
+{
+    static const double factors[] = {1.2, 1.4, 1.3, 9};
+    for (uint32_t round = 0; round < 4; round++) {
+        add_time(trace, "forward 700x300x501", 0, 12, 2, round, 100e3);
+        if (round < 3) add_time(trace, "norm", 4000, 1, 1, round, 50e3);
+        for (int i = 0; i < 3; i++)
+            add_time(trace, "layer", 0, 8, 0, round, (1 + 0.5 * (i - 1)) * factors[round] * 250e3);
+        add_time(trace, "launch", 0, 10, 0, round, 40e3);
+    }
+}
+
 /* The network's only product takes `factor` times its modelled time. */
 static dl_trace make(int spread, double factor, const char *kind)
 {
@@ -96,8 +138,8 @@ static void three_numbers_are_found_again(void **state)
     }
     assert_int_equal(shapes.all.count, 3);
     assert_true(near_scaled(shapes.all.max, 0.2, 0, 2e-3));
-    assert_true(near_scaled(shapes.move_bytes_per_s.value, 10e9, 0, 1e-6));
-    assert_true(near_scaled(shapes.move_ns.value, 3000, 0, 1e-3));
+    assert_true(near_scaled(shapes.moves[DL_MOVE_PLAIN].per_s.value, 10e9, 0, 1e-6));
+    assert_true(near_scaled(shapes.moves[DL_MOVE_PLAIN].fixed_ns.value, 3000, 0, 1e-3));
     assert_true(near_scaled(shapes.drift, 1.1, 0, 1e-3));
     dl_shapes_free(&shapes);
     dl_trace_free(&trace);
@@ -122,7 +164,7 @@ static void a_machine_file_has_them(void **state)
     assert_true(
         near_scaled(kernels->products[DL_PRODUCT_DATA].flop_per_s.value, 80e9 / 2.1, 0, 1e-3));
     assert_int_equal(kernels->products[DL_PRODUCT_WEIGHT].fixed_ns.origin, DL_ORIGIN_FITTED);
-    assert_true(near_scaled(kernels->move_bytes_per_s.value, 10e9, 0, 1e-5));
+    assert_true(near_scaled(kernels->moves[DL_MOVE_PLAIN].bytes_per_s.value, 10e9, 0, 1e-5));
     /* The text already has kernels now. */
     assert_int_equal(dl_shapes_machine(&shapes, text, "m.ini", &more, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "already"));
@@ -134,6 +176,49 @@ static void a_machine_file_has_them(void **state)
     if (dl_shapes_machine(&shapes, text, "m.ini", &more, &err)) fail_msg("%s", err.text);
     assert_non_null(strstr(more, "[kernels cores fp32]"));
     free(more);
+    free(text);
+    dl_machine_free(&machine);
+    dl_shapes_free(&shapes);
+    dl_trace_free(&trace);
+}
+
+static void kinds_and_the_layer_are_found(void **state)
+{
+    (void)state;
+    dl_trace trace = make(9, 1, "shapes");
+    dl_shapes shapes = {0};
+    dl_machine machine = {0};
+    char *text = NULL;
+    dl_error err = {0};
+    add_kinds(&trace);
+    if (dl_shapes_fit(&shapes, &trace, &err)) fail_msg("%s", err.text);
+    const dl_shape_line *norm = &shapes.moves[DL_MOVE_NORM];
+    assert_true(near_scaled(norm->per_s.value, 4e9, 0, 1e-3));
+    assert_true(near_scaled(norm->fixed_ns.value, 1000, 0, 1e-3));
+    assert_true(norm->inside_mean < 1e-3);
+    assert_int_equal(norm->left_out, 1);
+    assert_true(near_scaled(norm->left_out_mean, 0.2, 0, 1e-3));
+    assert_true(near_scaled(shapes.attention[0].per_s.value, 5e9, 0, 1e-3));
+    assert_true(near_scaled(shapes.attention[1].per_s.value, 2e9, 0, 1e-3));
+    assert_true(near_scaled(shapes.attention[1].fixed_ns.value, 3000, 0, 1e-3));
+    assert_true(shapes.moves[DL_MOVE_LOSS].per_s.value == 0);
+    assert_int_equal(shapes.sustained.count, 0);
+    dl_shapes_free(&shapes);
+    add_layers(&trace);
+    if (dl_shapes_fit(&shapes, &trace, &err)) fail_msg("%s", err.text);
+    assert_int_equal(shapes.layer_kernels, 3);
+    assert_int_equal(shapes.sustained.count, 3);
+    assert_true(near_scaled(shapes.sustained.value, 1.3, 0, 1e-6));
+    assert_true(near_scaled(shapes.launch_ns.value, 4000, 0, 1e-6));
+    if (dl_shapes_machine(&shapes, NULL, "m.ini", &text, &err)) fail_msg("%s", err.text);
+    assert_int_equal(dl_machine_read_text(&machine, "m.ini", text, strlen(text), &err), DL_OK);
+    const dl_gpu_kernels *kernels = &machine.models[0].kernels[DL_FP32];
+    assert_true(near_scaled(kernels->attention[1].flop_per_s.value, 2e9, 0, 1e-3));
+    assert_true(!kernels->moves[DL_MOVE_LOSS].bytes_per_s.known);
+    assert_true(near_scaled(kernels->sustained.value, 1.3, 0, 1e-3));
+    assert_int_equal(kernels->sustained.origin, DL_ORIGIN_MEASURED);
+    assert_true(kernels->sustained.low < 1.3 && kernels->sustained.high > 1.3);
+    assert_true(near_scaled(kernels->launch_ns.value, 4000, 0, 1e-5));
     free(text);
     dl_machine_free(&machine);
     dl_shapes_free(&shapes);
@@ -162,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_numbers_are_found_again),
         cmocka_unit_test(a_machine_file_has_them),
+        cmocka_unit_test(kinds_and_the_layer_are_found),
         cmocka_unit_test(traces_without_enough_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,12 @@
 #define GPUS                                              \
     "[gpus 0-1]\nmodel = k80\nparent = low\nlink = x16\n" \
     "[gpus 2]\nmodel = k80\nparent = socket1\nlink = x16\n"
+#define KERNELS                                                                                   \
+    "[kernels k80 fp32]\nforward_flop_per_s = 1Gflop/s\nforward_bytes_per_s = 1GB/s\nforward_ns " \
+    "= "                                                                                          \
+    "1us\ndata_flop_per_s = 1Gflop/s\ndata_bytes_per_s = 1GB/s\ndata_ns = 1us\n"                  \
+    "weight_flop_per_s = 1Gflop/s\nweight_bytes_per_s = 1GB/s\nweight_ns = 1us\n"                 \
+    "move_bytes_per_s = 1GB/s\nmove_ns = 1us\n"
 #define BOX HEAD PARTS HOST SWITCHES GPUS
 
 static void a_file_is_read(void **state)
@@ -170,6 +176,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {BOX "[kernels k80 fp8]\n", DL_ERR_RANGE, 34, "fp32, tf32, fp16 or bf16"},
         {BOX "[kernels k8 fp32]\n", DL_ERR_RANGE, 34, "no [gpu_model] of this name"},
         {BOX "[kernels k80 fp32]\nmove_ns = 1us\n", DL_ERR_DATA, 34, "forward_flop_per_s"},
+        {BOX KERNELS "norm_ns = 1us\n", DL_ERR_RANGE, 34, "bytes_per_s and ns belong together"},
+        {BOX KERNELS "attention_forward_ns = 1us\n", DL_ERR_RANGE, 34, "attention_backward"},
+        {BOX KERNELS "attention_forward_ns = 1us\nattention_forward_flop_per_s = 1Gflop/s\n",
+         DL_ERR_RANGE, 34, "attention_backward"},
         {BOX "[nvswitch]\n", DL_ERR_DATA, 34, "link"},
         {BOX "[nvswitch]\nlink = x16\nsum_frac = 1.5\n", DL_ERR_RANGE, 36, "sum_frac"},
         {"[machine]\nschema = 1\nname = x\npeer = all\nnodes = 2\n" PARTS HOST SWITCHES GPUS,

@@ -104,6 +104,23 @@ overhead() {
     grep -q 'recording: ' words.txt || fail "recording was not taken off: $(cat words.txt)"
 }
 
+# Kernels by shape and a layer, in dlsim's terms. The double computes in double on the processor, and its
+# clock counts operations: only that the numbers arrive is checked.
+shapes() {
+    export FAKE_DEVICES=1
+    local net=transformer:layers=2,width=64,heads=4,sequence=32,vocabulary=200,positions=32
+    run ./dlprof bench shapes --quick --device cuda --workload "$net" -o shapes.dlt
+    run "$dlcal" shapes shapes.dlt --machine 1xrtx3090 -o shapes.ini
+    grep -q 'a layer in a loop without its attention takes 1.000 times the sum' words.txt ||
+        fail "bench shapes: the layer: $(cat words.txt)"
+    grep -q '^launch_ns = .*, measured' shapes.ini || fail "bench shapes: $(cat shapes.ini)"
+    sed -i 's/^launch_ns = .*/launch_ns = 1ms, measured/' shapes.ini
+    run "$dlsim" --workload "$net" --machine shapes.ini --batch 8 --workers 1 \
+        --set workload.arithmetic=fp32 -o shapes.csv
+    grep -q '1e+03 us each, as a program in C takes' shapes.csv ||
+        fail "bench shapes: launches: $(grep dispatch shapes.csv)"
+}
+
 # The command lines of docs/profiling.md, with shorter runs and the double's numbers.
 as_documented() {
     export FAKE_DEVICES=1
@@ -125,6 +142,7 @@ chain 1
 as_documented
 share 1 none average async softsync
 overhead
+shapes
 chain 3
 share 3 average
 [ $failures -eq 0 ]

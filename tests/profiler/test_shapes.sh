@@ -30,7 +30,7 @@ expect 1 "not.dlt" shapes not.dlt -o o.ini
 
 tested=$dlsim
 run=(--workload "$net" --batch 8 --workers 1)
-expect 0 "products and copies in fp32 that were measured one by one on cores" "${run[@]}" \
+expect 0 "that were measured one by one on cores, times" "${run[@]}" \
     --machine m.ini -o m.csv
 # n.ini has only fp32 kernels of the RTX 3090.
 expect 0 "measured one by one on rtx3090" "${run[@]}" --machine n.ini --set workload.arithmetic=fp32 \
@@ -48,6 +48,15 @@ if [ "$failures" -gt 0 ]; then exit 1; fi
 fast=$(step m.ini) slow=$(step slow.ini)
 if ! awk -v a="$fast" -v b="$slow" 'BEGIN { exit !(a > 0 && b > 5 * a && b < 11 * a) }'; then
     echo "FAIL: a step of $fast s, ten times slower kernels $slow s"
+    failures=$((failures + 1))
+fi
+# A step takes as much longer as the layer took in its loop.
+grep -q '^sustained = .*, measured' m.ini || { echo "FAIL: no sustained in m.ini"; exit 1; }
+sed 's/^sustained = .*/sustained = 0.8, measured/' m.ini >short.ini
+sed 's/^sustained = .*/sustained = 1.6, measured/' m.ini >long.ini
+short=$(step short.ini) long=$(step long.ini)
+if ! awk -v a="$short" -v b="$long" 'BEGIN { exit !(a > 0 && b > 1.98 * a && b < 2.02 * a) }'; then
+    echo "FAIL: a step of $short s with a factor of 0.8, $long s with 1.6"
     failures=$((failures + 1))
 fi
 exit "$((failures > 0))"

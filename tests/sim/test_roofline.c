@@ -760,8 +760,8 @@ static dl_gpu_model measured_gpu(void)
     dl_gpu_model model = gpu();
     dl_gpu_kernels *k = &model.kernels[DL_FP32];
     k->known = true;
-    k->move_bytes_per_s = known(20e9);
-    k->move_ns = known(5000);
+    k->moves[DL_MOVE_PLAIN].bytes_per_s = known(20e9);
+    k->moves[DL_MOVE_PLAIN].fixed_ns = known(5000);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
         k->products[pass] = (dl_product_rates){known(100e9 / (1 << pass)),
                                                known(10e9 / (1 << pass)), known(1000 * (pass + 1))};
@@ -794,6 +794,69 @@ static void products_take_what_was_measured(void **state)
     assert_true(near_scaled(time.fixed_ns, 400 + 800 + 4000 + 6000, 0, 1e-12));
 }
 
+/* The same with norms at 40 bytes per ns and 2 us, attention at 50 and 25 Gflop/s, 3 and 4 us, and
+ * everything 1.5 times as long in a loop: a norm of 5000 numbers takes 500 and 2000, a plain move of
+ * as many 1000 and 5000, attention's 1e6 flop 20 us and its gradient's 2e6 80 us; a product 10000
+ * and 1000. An update moves 7 x 4 bytes at 10 bytes per ns, and 6 us. */
+static void kinds_of_kernels_have_rates_of_their_own(void **state)
+{
+    (void)state;
+    dl_gpu_model model = measured_gpu();
+    dl_gpu_kernels *k = &model.kernels[DL_FP32];
+    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_FP32);
+    dl_roofline roofline = {0};
+    k->moves[DL_MOVE_NORM] = (dl_move_rates){known(40e9), known(2000)};
+    k->moves[DL_MOVE_UPDATE] = (dl_move_rates){known(10e9), known(6000)};
+    k->attention[0] = (dl_attention_rates){known(50e9), known(3000)};
+    k->attention[1] = (dl_attention_rates){known(25e9), known(4000)};
+    k->sustained = known(1.5);
+    assert_int_equal(dl_roofline_of(&model, DL_FP32, e, &roofline, NULL), DL_OK);
+    dl_roofline_take(&roofline, k);
+    const dl_layer_pass forward = {
+        {{.numbers = 5000, .kernels = 1, .kind = DL_MOVE_NORM},
+         {.numbers = 5000, .kernels = 1, .kind = DL_MOVE_ACTIVATION}, /* not measured */
+         {.flop = 1e6, .numbers = 1, .kernels = 1, .attention = DL_ATTENTION_FUSED},
+         {.flop = 1e6, .numbers = 1, .kernels = 1}},
+        4};
+    dl_pass_time time = dl_roofline_pass(&roofline, &forward);
+    assert_true(near_scaled(time.per_sample_ns, 1.5 * (500 + 1000 + 20000 + 10000), 0, 1e-12));
+    assert_true(near_scaled(time.fixed_ns, 1.5 * (2000 + 5000 + 3000 + 1000), 0, 1e-12));
+    const dl_layer_pass backward = {{{.flop = 2e6,
+                                      .numbers = 1,
+                                      .kernels = 2,
+                                      .attention = DL_ATTENTION_FUSED,
+                                      .reverse = true}},
+                                    1};
+    time = dl_roofline_pass(&roofline, &backward);
+    assert_true(near_scaled(time.per_sample_ns, 1.5 * 80000, 0, 1e-12));
+    assert_true(near_scaled(time.fixed_ns, 1.5 * 4000, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_ADAM), 1.5 * (2800 + 6000), 0,
+                            1e-12));
+}
+
+/* Bounds of the sustained factor, an interval of 95 %, widen that of the costs: (ln 1.5) / 4. */
+static void an_uncertain_factor_widens_the_interval(void **state)
+{
+    (void)state;
+    double sd[2];
+    for (int wide = 0; wide < 2; wide++) {
+        dl_gpu_model model = measured_gpu();
+        dl_costs costs = {0};
+        dl_architecture network = {0};
+        model.kernels[DL_FP32].sustained =
+            (dl_quantity){true, 1.2, DL_ORIGIN_MEASURED, wide ? 1 : 1.2, wide ? 1.5 : 1.2};
+        model.kernels[DL_FP32].launch_ns = known(9e4);
+        assert_int_equal(dl_architecture_make(&network, "gpt2:layers=1", NULL), DL_OK);
+        assert_int_equal(dl_roofline_costs(&costs, &network, &model, DL_FP32, DL_ADAM, false, NULL),
+                         DL_OK);
+        sd[wide] = costs.compute_spread_frac.value;
+        assert_true(costs.dispatch.least_ns == 9e4);
+        dl_costs_free(&costs);
+        dl_architecture_free(&network);
+    }
+    assert_true(near_scaled(sd[1], hypot(sd[0], log(1.5) / 4), 0, 1e-12));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -807,6 +870,8 @@ int main(void)
         cmocka_unit_test(long_sequences_are_less_certain),
         cmocka_unit_test(kernels_that_were_measured_one_by_one),
         cmocka_unit_test(products_take_what_was_measured),
+        cmocka_unit_test(kinds_of_kernels_have_rates_of_their_own),
+        cmocka_unit_test(an_uncertain_factor_widens_the_interval),
         cmocka_unit_test(strange_architectures_have_wide_intervals),
         cmocka_unit_test(published_products_give_the_rates_of_new_gpus),
         cmocka_unit_test(attention_on_blackwell_is_slower_with_few_keys),
