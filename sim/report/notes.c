@@ -489,12 +489,15 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                               (double)dl_architecture_frozen(&network) / 1e9));
     if (network.experts > 0)
         dl_note_add(
-            list, dl_format("each of %d experts is assumed to get as many tokens as the others: a "
-                            "token uses %d of them, %.3g of the %.3g billion parameters%s",
-                            network.experts, network.active,
-                            (double)dl_architecture_active(&network) / 1e9,
-                            (double)dl_architecture_whole(&network) / 1e9,
-                            network.tensor > 1 ? " of a GPU's part" : ""));
+            list,
+            dl_format("each of %d experts is assumed to get as many tokens as the others: a "
+                      "token uses %d of them, %.3g of the %.3g billion parameters%s%s",
+                      network.experts, network.active,
+                      (double)dl_architecture_active(&network) / 1e9,
+                      (double)dl_architecture_whole(&network) / 1e9,
+                      network.tensor > 1 ? " of a GPU's part" : "",
+                      network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens"
+                                               : ""));
     add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
     dl_architecture_free(&network);
 }
