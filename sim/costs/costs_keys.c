@@ -85,7 +85,7 @@ static const dl_key rows[] = {
     HEAD("accumulate", COUNTS(1000000), accumulate,
          "micro-batches that the program accumulates in a step. Batches and times are of one "
          "micro-batch, except for updates and [dispatch] external_ns. Default of [sync] "
-         "accumulate"),
+         "accumulate and [pipeline] micro_batches"),
     HEAD("tensor_ranks", COUNTS(1024), tensor_ranks,
          "GPUs that divide each layer (tensor parallel): times, parameters and activations are "
          "of one of them; tp in [machine] layout must be equal"),

@@ -42,6 +42,7 @@ bool dl_variant_accumulates_by_costs(const dl_variant *variant)
     const dl_gpu_options *gpu = scenario->gpu;
     return variant->costs.accumulate > 1 && !gives(scenario, "sync", "accumulate") &&
            !gives(scenario, "pipeline", "micro_batches") &&
+           !gives(scenario, "pipeline", "micro_batch") &&
            (gpu == NULL || dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS);
 }
 
@@ -143,7 +144,7 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 }
 
 /* Takes the number of micro-batches from the program of the costs if the scenario leaves it open.
- * Stages use the pipeline's number; gathered parameters allow only one. */
+ * Gathered parameters allow only one; that of interleaved stages depends on the stages. */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -151,7 +152,8 @@ static dl_status take_accumulation(dl_variant *variant, dl_error *err)
     if (!dl_variant_accumulates_by_costs(variant)) return DL_OK;
     for (size_t p = 0; p < scenario->point_count; p++) {
         dl_point *point = &scenario->points[p];
-        if (dl_point_is_split(point)) continue;
+        if (point->chunks > 1 || (point->stages > 1 && micro_batches > DL_MICRO_BATCHES_MAX))
+            continue;
         const int64_t all =
             micro_batches * (scenario->shares == DL_SHARES_SPEED ? 1 : point->workers);
         if (point->batch % all != 0 || point->batch < point->workers * micro_batches) {
@@ -164,7 +166,11 @@ static dl_status take_accumulation(dl_variant *variant, dl_error *err)
                 (long long)micro_batches, variant->costs.path,
                 dl_point_text(text, sizeof text, point));
         }
-        point->option[DL_SYNC_ACCUMULATE] = (double)micro_batches;
+        if (point->stages > 1) {
+            point->micro_batches = (int)micro_batches;
+        } else {
+            point->option[DL_SYNC_ACCUMULATE] = (double)micro_batches;
+        }
     }
     return DL_OK;
 }

@@ -90,8 +90,10 @@ has stage.ini '^output_bytes_per_sample = 16777216,'
 has stage.ini '^parameter_bytes = 2560000000$'
 has stage.ini '^stages = 4$'
 lacks stage.ini '^collective_'
-grid=(--machine 4xdgx_h100 --batch-per-worker 32 --micro-batches 8 --workers 2)
+grid=(--machine 4xdgx_h100 --batch-per-worker 32 --workers 2) # with the trace's micro-batches
 near "a stage of four" "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4)" "$(traced stage.ini)" 0.03
+[ "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4)" = "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4 --micro-batches 8)" ] ||
+    fail "the micro-batches are not the trace's"
 for s in 0 2 3; do
     stages stage=$s >stage$s.json
     tested=$dlcal expect 0 "stage $s of 4" costs stage$s.json --batch 32 --stages alike -o one.ini
