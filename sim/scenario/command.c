@@ -190,7 +190,7 @@ const char *dl_scenario_option_of(const char *section, const char *key)
 
 dl_status dl_scenario_option_word(const char *given, const char **option, dl_error *err)
 {
-    const size_t shortest = 3; /* of keys: --k may stand for --keys */
+    const size_t shortest = 3; /* of key names: --k may stand for --keys */
     const dl_word *word = dl_word_find(dl_scenario_words, given);
     const dl_key *key = NULL;
     char *name = dl_strdup(given);
@@ -424,9 +424,9 @@ static int64_t listed_gpus(const char *lists)
 
 #define DEFAULT_WORKERS_MAX 64
 
-/* Sets *list to the default worker counts, up to DEFAULT_WORKERS_MAX: 1, 2, 4, ... below the number
- * of GPUs of the smallest machine, or of the list `gpus` (NULL: none), and that number; for
- * machines that differ, all GPUs of each in place of it. The caller frees it. */
+/* Sets *list, freed by the caller, to the default worker counts 1, 2, 4, ... up to the number of
+ * GPUs of the smallest machine, or of the list `gpus` (NULL: none), at most DEFAULT_WORKERS_MAX.
+ * For machines of different sizes, none above that maximum, the last count is `all`. */
 static dl_status default_workers(const char *machines, const char *gpus, char **list, dl_error *err)
 {
     machine_room room;
@@ -640,8 +640,8 @@ static bool are_exchange(const char *files, const char *folder)
     return are;
 }
 
-/* Whether the step's times come from a network or a rate. Only then is a cost file, which may be a
- * pipe, opened beforehand. */
+/* Whether the step's times come from a network or a rate. Only then is the command line's cost
+ * file, which may be a pipe, opened beforehand. */
 static bool has_estimate(const char *text)
 {
     return dl_ini_text_line(text, "workload", "model") != NULL ||

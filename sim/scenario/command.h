@@ -28,8 +28,8 @@ typedef struct dl_scenario_command {
     int parameter_type;                      /* 1 + index of the value of --parameter-type; 0: not
                                               * given */
     bool no_scale;                           /* --no-scale is given */
-    bool for_layouts;                        /* one worker by default, as the search for layouts
-                                              * starts from it */
+    bool for_layouts;                        /* for --advise layout: one worker by default, and
+                                              * --workers is refused */
     bool needs_no_batch;                     /* a batch is not required: the rows of a table have
                                               * their own, or nothing is simulated */
     const char *searched;                    /* key of --solve; NULL: not given. If it is the batch
@@ -71,18 +71,15 @@ bool dl_scenario_command_rules_alone(const dl_scenario_command *command);
 /* Returns the text of --machine if it is the only scenario option given, else NULL. */
 const char *dl_scenario_command_machine_alone(const dl_scenario_command *command);
 
-/* Returns the text of a scenario in *text, freed by the caller. With `path`, the text is that of
- * the file, with its keys replaced by those of the command line, plus the keys of --rules that
- * neither has. If `path` is NULL, it is a new scenario. Unless it has keys of [generators], it
- * requires --costs, or --samples-per-s with --machine or --cores, or --workload with --machine; and
- * a batch, unless the cost file has a measured one. A new scenario defaults to mode allreduce, and
- * to 1, 2, 4, ... workers up to the number of GPUs, at most 64; on cores to 1, 2, 4, 8. For
- * machines of several sizes the list ends with `all` in place of the number of GPUs of the
- * smallest. *name, freed by the caller, is the scenario's name in error texts and the base of its
- * relative file names: `path`, or DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a
- * file or the name of a machine that comes with the program. DL_ERR_USAGE for a malformed --set, an
- * unknown machine, options that exclude each other and, of a new scenario, a missing option;
- * DL_ERR_DATA for a file with a NUL byte; errors of reading files. */
+/* Returns the text of a scenario in *text, freed by the caller: the text of the file `path` with
+ * its keys replaced by those of the command line or, if `path` is NULL, a new scenario of the
+ * command line's keys and defaults for the others (mode allreduce; 1, 2, 4, ... workers, at most
+ * 64). Then adds the keys of --rules that are not set. *name, freed by the caller, is the
+ * scenario's name in error texts and the base of its relative file names: `path`, or
+ * DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a file or the name of a machine that
+ * comes with the program. DL_ERR_USAGE for a malformed --set, an unknown machine, options that
+ * exclude each other and, of a new scenario, a missing option; DL_ERR_DATA for a file with a NUL
+ * byte; errors of reading files. */
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
                            char **name, dl_error *err) DL_MUST_CHECK;
 

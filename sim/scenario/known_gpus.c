@@ -44,7 +44,8 @@ static bool makes_another(const char *word)
     return strcmp(word, "ti") == 0 || strcmp(word, "super") == 0;
 }
 
-/* Whether the concatenation of words[count] starts with whole words that form the name. */
+/* Whether the first of words[count] together form the name, and the next one does not make it
+ * another GPU (Ti, Super). */
 static bool starts_with(char *const *words, int count, const char *name)
 {
     int used = 0;

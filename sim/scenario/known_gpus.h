@@ -11,8 +11,8 @@ bool dl_device_is_gpu(const char *device, const char *model);
 
 /* Finds the GPU whose name is contained in `device` ("Tesla V100-SXM2-16GB": v100), the longest
  * name if several match, in the data sheets of scenarios/machines/gpus.csv and the machine files
- * there. Sets *model to its fp32 rate, its memory rate and a copy of its name, freed by the caller.
- * Returns false if there is none. */
+ * there. Sets the fp32 rate, the memory rate and the name (a copy, freed by the caller) of *model;
+ * other members are not valid. Returns false if there is none. */
 bool dl_known_gpu(const char *device, dl_gpu_model *model);
 
 #endif

@@ -51,7 +51,8 @@ char *dl_machine_usual(const char *gpu, int count);
 bool dl_machine_is_known(const char *path);
 
 /* Whether the name of the machine (dl_machine_is_known) contains its number of nodes, such as
- * 2xdgx_a100 or 4x2xrtx3090@1gbe, and all are of one kind. That number is then a limit. */
+ * 2xdgx_a100 or 4x2xrtx3090@1gbe, and all are of one kind. Nodes are not added to such a
+ * machine. */
 bool dl_machine_counts_nodes(const char *path);
 
 /* Generates the text of the machine file of boxes, of an instance, or of several nodes of a machine

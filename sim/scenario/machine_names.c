@@ -297,9 +297,8 @@ static bool same_numbers(const char *typed, const char *known)
     return true;
 }
 
-/* Returns the row of a GPU with the same product number, and so of the same generation: of these
- * GPUs the one with the shortest name that starts with `typed`, otherwise the one whose name is
- * nearest to it. Returns -1 if there is none or if GPUs of several series have that number. */
+/* Returns the row of the GPU that `typed` most likely means, among those with its product number;
+ * -1 if there is none or if GPUs of several series have that number. */
 static int nearest_gpu(const dl_csv *gpus, const char *typed)
 {
     const product like = product_of(without_brands(typed));

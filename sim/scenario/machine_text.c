@@ -221,7 +221,7 @@ static void write_bridges(writer *to)
 }
 
 /* Returns the value of `peer`. Copies go directly between GPUs only if the GPUs of every part of
- * the box support it, and on instances only over NVLink. */
+ * the box support it, and on instances only over a fabric (NVLink, xGMI). */
 static const char *peer_of(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;

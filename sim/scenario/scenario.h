@@ -105,7 +105,8 @@ typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 
 /* A measured step, and the compute factor that reproduces it (sim/scenario/calibrate.h). */
 typedef struct dl_calibrate {
-    double step_ns;  /* 0: the factor or a rate is given, or no calibration */
+    double step_ns;  /* 0: the factor, or a rate for dl_calibrate_find, is given, or no
+                      * calibration */
     double per_s;    /* samples/s of all workers, in place of step_ns; 0: not given */
     int workers;     /* workers of the measured run; 0: the scenario's fewest */
     int64_t samples; /* samples per worker of the measured run; 0: those of the scenario's point */
@@ -143,7 +144,7 @@ typedef struct dl_scenario {
     bool batch_per_worker;
     dl_compression compression;
     dl_sharded sharded;    /* state that processes on cores divide; on GPUs gpu->sharded */
-    bool keeps_parameters; /* likewise gpu->keeps_parameters */
+    bool keeps_parameters; /* on cores; on GPUs gpu->keeps_parameters */
     dl_scenario_input input;
     bool average_state;
     int outer; /* outer optimizer of mode average; 0: none */
@@ -223,8 +224,8 @@ const char *dl_point_mode(const dl_point *point);
 
 /* Whether each worker of the point has several GPUs. */
 bool dl_point_is_split(const dl_point *point);
-/* Whether GPUs of a worker reduce gradients among themselves: shards of a stage, or parts of a
- * sequence. */
+/* Whether GPUs of a worker reduce gradients among themselves, as it has shards or divides sequences
+ * or experts. */
 bool dl_point_reduces_within(const dl_point *point);
 /* Number of a stage's ranks that have different samples, >= 1. */
 int dl_point_batches(const dl_point *point);
