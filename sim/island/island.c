@@ -156,7 +156,8 @@ static void account_recorded(dl_islands *is, int worker, int64_t end_ns)
     if (is_measured(is, worker)) is->busy_ns[0] += (span_ns - dispatch_ns) * dl_islands_copies(is);
 }
 
-/* Counts the worker's ranks as idle for the rest of its step, until end_ns. */
+/* Accounts for the rest of the worker's step, until end_ns: its ranks are idle. A recorded step is
+ * accounted for as a whole. */
 static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];

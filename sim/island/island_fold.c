@@ -111,7 +111,7 @@ static void add_way(ways *w, const dl_gpu_options *options, int from, int to)
         w->users[route->links[l]]++;
 }
 
-/* Shard `number` + 1 of those that have the same experts as `shard`, which is shard `number`. */
+/* Returns the next shard, in ring order, with the same experts as `shard`. */
 static int next_owner(const dl_split *split, int shard)
 {
     const int owners = dl_split_owners(split);

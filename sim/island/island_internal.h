@@ -118,15 +118,15 @@ static inline int dl_islands_groups(const dl_islands *is)
     return is->config.shape.folded ? 1 : dl_islands_split(is)->experts;
 }
 
-/* Number of GPUs of a stage's groups that have the same shard of a group: each is in a collective of
- * its own. */
+/* Number of collectives that run in parallel for `of`: one for each part of the layers and, for
+ * experts if one group represents all, for each group. */
 static inline int dl_islands_parts(const dl_islands *is, const dl_island_collective *of)
 {
     const dl_split *split = dl_islands_split(is);
     return split->tensor * (of->experts && is->config.shape.folded ? split->experts : 1);
 }
 
-/* Number of shards that a collective is of. */
+/* Number of shards in each of these collectives. */
 static inline int dl_islands_shards(const dl_islands *is, const dl_island_collective *of)
 {
     const dl_split *split = dl_islands_split(is);

@@ -130,8 +130,8 @@ typedef enum dl_axis {
 typedef struct dl_split {
     int stages;            /* >= 1 */
     int shards;            /* ranks per stage, >= 1, which reduce gradients together */
-    int context;           /* number of shards with parts of the same sequences, >= 1 */
-    int experts;           /* number of shards with parts of the same experts, >= 1 */
+    int context;           /* number of shards that divide each sequence, >= 1 */
+    int experts;           /* number of shards that divide the experts, >= 1 */
     int tensor;            /* GPUs per rank, >= 1 */
     dl_axis axes[DL_AXES]; /* axes of neighbouring GPUs first */
     int chunks;        /* runs of layers per stage, >= 1; piece c stages + s is run c of stage s */
@@ -172,8 +172,8 @@ static inline int dl_split_owner(const dl_split *split, int expert, int number)
            number % split->context;
 }
 
-/* Ratio of the bytes that all shards have together, each number once, to those of one of them, of
- * which the fraction expert_frac are its own experts. */
+/* Ratio of the bytes of all distinct parameters of the shards to those of one shard, of which the
+ * fraction expert_frac is its own experts. */
 static inline double dl_split_spread(const dl_split *split, double expert_frac)
 {
     return 1 + (split->experts - 1) * expert_frac;

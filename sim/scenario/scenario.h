@@ -167,7 +167,8 @@ typedef struct dl_scenario {
     dl_generators *generators;        /* NULL: the scenario generates no samples; else the points
                                        * describe the trainer */
     bool given[DL_SCENARIO_KEYS_MAX]; /* rows of dl_scenario_keys that the file sets */
-    dl_point *points; /* [point_count] sorted by cores, workers, batch, mode, options */
+    dl_point *points; /* [point_count] in the order of the lists; cores change most slowly, then
+                       * workers, batch, mode and options */
     size_t point_count;
 } dl_scenario;
 

@@ -367,7 +367,8 @@ static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
     return fmax(combinations, 1);
 }
 
-/* Number of points that the lists make, not counting repeated ones. */
+/* Number of points that the lists make; an upper bound if a key applies only to some values of
+ * another. */
 static double count_points(const dl_ini *ini)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");

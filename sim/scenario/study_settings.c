@@ -116,8 +116,9 @@ static bool exchanges_late(const dl_point *point)
     return split.stages > 1 || split.shards > 1;
 }
 
-/* Takes overlap from the program of the costs if the scenario leaves it open. A lag excludes
- * overlap. */
+/* Sets overlap if sharded parameters are gathered beside the passes or, where the scenario leaves
+ * it open, if the program of the costs overlaps and all points can: none with a lag, and none that
+ * exchanges only after the backward pass. */
 static void take_overlap(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
