@@ -181,8 +181,8 @@ static int collective_of(builder *b, int rank, int bucket, bool gathers, bool ex
     return made->collective_count - 1;
 }
 
-/* Whether shards gather or reduce this part of a bucket: all of them what is not of experts, those
- * with the same experts the rest. */
+/* Whether shards gather or reduce this part of a bucket: all of them the part that is not experts,
+ * those with the same experts the rest. */
 static bool is_shared(const builder *b, int rank, int bucket, bool experts)
 {
     const dl_split *split = &b->shape->split;
@@ -352,8 +352,8 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
     free(segment);
 }
 
-/* Whether the pass handles buckets one by one: shards gather or reduce (with stages only in the
- * first and last pass), or the gradients of each bucket are exchanged. */
+/* Whether the pass handles buckets one by one: shards gather or reduce in it, or the gradients of
+ * each bucket are exchanged. */
 static bool has_buckets(const builder *b, int rank, bool forward, bool is_first, bool is_last)
 {
     const dl_island_shape *shape = b->shape;

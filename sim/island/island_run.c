@@ -132,8 +132,8 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage)
     return rank;
 }
 
-/* Sets the bytes that a server keeps for all ranks. The costs have those of one of the GPUs that
- * divide the layers or the experts. */
+/* Sets the bytes that the server, if there is one, keeps for all ranks. The costs have those of one
+ * of the GPUs that divide the layers or the experts. */
 void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                   dl_gpu_point *gpus)
 {
@@ -247,8 +247,8 @@ static int first_model(const dl_run_config *run)
     return dl_machine_model_number(&options.machine, place.node, place.index);
 }
 
-/* Sets factors by GPU model: stages have the times of the costs, and GPUs of other models are
- * slower by the ratio of their times for the micro-batch. */
+/* Multiplies slow[GPUs] by the ratios of the times of their models to those that the stages
+ * have. */
 static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
 {
     const dl_scenario *scenario = run->scenario;
@@ -271,8 +271,8 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
     }
 }
 
-/* Sets the work of a whole model, as for a worker of one GPU, or of its recorded step. Each shard
- * does a part of the update (dl_costs_update_parts). */
+/* Sets the only stage to the work of a whole model, as for a worker of one GPU, or to its recorded
+ * step. */
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
     const dl_workload *w = &island->workload;
@@ -373,8 +373,8 @@ static void divide_buckets(const dl_run_config *run, dl_run_island *island)
     dl_model_layers_free(&model);
 }
 
-/* Creates the buckets of sharded data, or of gradients reduced during the backward pass; a whole
- * model's gradients are ready at the times of the costs. */
+/* Creates the buckets of gathered and reduced data; none if each stage exchanges all its gradients
+ * together. A whole model's gradients are ready at the times of the costs. */
 static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, dl_error *err)
 {
     const dl_split split = dl_point_split(run->point);

@@ -1,7 +1,7 @@
 /* Collectives of the GPUs that divide layers (tensor parallelism), rings of those that divide
- * sequences (context parallelism), and all-to-alls of those that divide experts. Their times are computed before the run, as a pass of a layer
- * waits for them while its GPUs are idle; if kernels overlap them, only the part that exceeds the
- * kernels' time counts.
+ * sequences (context parallelism), and all-to-alls of those that divide experts. Their times are
+ * computed before the run, as a pass of a layer waits for them while its GPUs are idle; if kernels
+ * overlap them, only the part that exceeds the kernels' time counts.
  *
  * With hops of h and blocks of attention of b, forward and backward, c GPUs wait in a layer
  *
