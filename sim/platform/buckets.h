@@ -6,14 +6,14 @@
 #include "sim/platform/gpu.h"
 
 typedef struct dl_buckets {
-    int count;           /* number of buckets, >= 1 */
-    bool differ;         /* buckets are those of the costs; otherwise all buckets but the last are
+    int count;            /* number of buckets, >= 1 */
+    bool differ;          /* buckets are those of the costs; otherwise all buckets but the last are
                           * equal */
-    double *bytes;       /* [count] bytes of each bucket */
-    double *bytes_share; /* [count] share of all bytes */
-    double
-        *expert_bytes; /* [count] part of bytes: a GPU's own experts; NULL: none; set by others */
-    double *share;     /* [count + 1] shares of the backward pass between consecutive ready times,
+    double *bytes;        /* [count] bytes of each bucket */
+    double *bytes_share;  /* [count] share of all bytes */
+    double *expert_bytes; /* [count] part of bytes: a GPU's own experts; NULL: none. dl_buckets_init
+                        * leaves it NULL */
+    double *share; /* [count + 1] shares of the backward pass between consecutive ready times,
                           * from its start; the last: after the last bucket is ready */
 } dl_buckets;
 

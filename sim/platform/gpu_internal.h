@@ -285,7 +285,8 @@ void dl_reduction_gather(dl_gpus *gpus, int worker);
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 
-/* Event handlers: the exchange of a worker, its communication thread or an agent has ended. */
+/* dl_gpus_exchanged, an event handler: the exchange of a worker, or of its communication thread,
+ * has ended. dl_gpus_ended: that of an agent has ended. */
 void dl_gpus_exchanged(void *gpus, int worker);
 void dl_gpus_ended(dl_gpus *gpus, int agent);
 
