@@ -725,8 +725,8 @@ static dl_status write_machine(const char *path, const dl_settings *set, dl_erro
     return status;
 }
 
-/* Runs options that simulate no scenario: lists, --save-machine or --draw-machine for a machine
- * alone, --index. *done: whether there was one. */
+/* Runs options that simulate no scenario: lists, --rules, --save-machine or --draw-machine for a
+ * machine alone, --index. *done: whether there was one. */
 static dl_status run_listing(const dl_settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {
@@ -792,7 +792,7 @@ static void say_rules(const dl_settings *set)
 }
 
 /* Checks the scenario `path` (NULL: command line only), then simulates it or searches for its best
- * settings. */
+ * settings. Without any scenario, --html writes the page of controls. */
 static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
 {
     dl_inputs in = {0};

@@ -24,7 +24,7 @@ typedef struct dl_settings {
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     const char *html, *index, *left_out, *json;
     int64_t threads, seed, point; /* threads 0: one per core; seed -1: the scenario's; point 0: the
-                                   * last row, for --explain the one with most workers */
+                                   * last row, for --explain one that it chooses */
     bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *solve, *target;

@@ -51,8 +51,8 @@ typedef struct dl_pace_run {
 void dl_pace_init(dl_pace *pace, double limit_s, int ways, void (*say)(const char *text));
 void dl_pace_free(dl_pace *pace);
 
-/* Relative processor time of a run of the point: steps x GPUs (on cores: workers), and if the point
- * has a server on the GPUs' hosts, x messages per step from each worker to it. */
+/* Relative processor time of a run of the point: steps x workers (of a split model: x GPUs), and if
+ * the point has a server on the GPUs' hosts, x messages per step from each worker to it. */
 double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Adds to the remaining work; a negative weight for a run that another rank does or the journal

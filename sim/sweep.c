@@ -424,8 +424,8 @@ static size_t add_baseline(part *p, dl_baseline base)
     return b;
 }
 
-/* Whether an earlier point of the part has the same baseline, which depends only on the batch and
- * on whether the point runs on GPUs; sets *earlier to that point. */
+/* Whether an earlier point of the part has the same baseline, which, without generators, depends
+ * only on the batch and on whether the point runs on GPUs; sets *earlier to that point. */
 static bool find_earlier(const part *p, size_t point, size_t *earlier)
 {
     const dl_point *of = &p->points[point];

@@ -450,7 +450,7 @@ double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes)
     return factor * fmax(0, a->time_ns.value + share * (b->time_ns.value - a->time_ns.value));
 }
 
-/* The measured time of the collective in ns; negative if it was not measured. */
+/* The measured time of the collective in ns; negative if none applies. */
 static double measured_ns(const dl_collective_config *config)
 {
     int nodes = config->rank_count > 0;

@@ -210,10 +210,10 @@ typedef struct dl_costs {
     int64_t accumulate;    /* micro-batches per step of the program; costs are per micro-batch; < 2:
                             * no accumulation */
     bool overlap;          /* the measured program exchanges during its backward pass */
-    bool
-        half_gathers; /* sharded parameters are gathered in 16 bits, half of their gradients' bytes */
-    bool half_weights; /* weights have 16 bits; the optimizer keeps a copy of parameter_bytes */
-    bool waits;        /* the measured program makes a batch, launches its step and waits for
+    bool half_gathers;     /* sharded parameters are gathered in 16 bits, half of their gradients'
+                            * bytes */
+    bool half_weights;     /* weights have 16 bits; the optimizer keeps a copy of parameter_bytes */
+    bool waits;            /* the measured program makes a batch, launches its step and waits for
                             * its end in sequence */
     dl_op_cost *ops;
     size_t op_count;

@@ -13,8 +13,8 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
                           dl_error *err) DL_MUST_CHECK;
 
 /* Estimates, for a scenario with a [workload] model on GPUs like this one, the number of requests
- * in flight that fit into memory and, if neither keys nor costs give it, a replica's rate by the
- * model's roofline, which is added to *made with its interval. */
+ * in flight that fit into memory, unless a key gives it, and, if neither keys nor costs give it, a
+ * replica's rate by the model's roofline, which is added to *made with its interval. */
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made);
 

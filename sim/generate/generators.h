@@ -18,7 +18,8 @@ typedef enum dl_log_probs {
 
 extern const char *const dl_rule_names[], *const dl_log_probs_names[], *const dl_taking_names[];
 
-/* Numbers that are not given are NaN, integers 0. */
+/* Numbers that are neither given nor have a default are NaN (age_max, length_cap: INFINITY),
+ * integers 0. */
 typedef struct dl_generators {
     int gpus, generator_gpus; /* GPUs in total; GPUs of the generators */
     int replica_gpus;
@@ -40,8 +41,8 @@ typedef struct dl_generators {
     int requests_max;  /* 0: not given */
     double decode_log; /* log_scale of dl_decode; not a key */
     double train_fixed_s,
-        train_token_gpu_s; /* train_token_gpu_s NaN: from the measured update, or the scenario's
-                            * step */
+        train_token_gpu_s; /* NaN: from the cost file, the measured update, or the scenario's
+                            * simulated step */
     /* A measured on-policy update: its duration in s, the fraction spent on generation, its number
      * of GPUs, and the mean length of the answers in tokens. */
     double on_policy_s, on_policy_generation_frac, on_policy_length;

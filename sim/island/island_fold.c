@@ -120,8 +120,8 @@ static int next_owner(const dl_split *split, int shard)
     return dl_split_owner(split, dl_split_expert(split, shard), (number + 1) % owners);
 }
 
-/* Whether the rings of all groups of shards with the same experts take equally long while all are in
- * use. */
+/* Whether the rings of all groups of shards with the same experts take equally long while all are
+ * in use. */
 static bool groups_are_alike(const dl_islands_config *config)
 {
     const dl_split *split = &config->shape.split;

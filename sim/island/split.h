@@ -26,10 +26,10 @@
  * shard.
  *
  * Expert parallelism: costs with expert_ranks = e are those of one of e GPUs with 1 / e of the
- * experts of each layer. They have different samples and sum the gradients of everything but experts
- * like shards; those of experts only the GPUs that have the same ones. In all-to-alls each GPU sends
- * tokens to the GPUs with the experts that compute them, and gets the results back (Lepikhin et al.
- * 2020, "GShard"); nothing is computed meanwhile.
+ * experts of each layer. They have different samples and sum the gradients of everything but
+ * experts like shards; those of experts only the GPUs that have the same ones. In all-to-alls each
+ * GPU sends tokens to the GPUs with the experts that compute them, and gets the results back
+ * (Lepikhin et al. 2020, "GShard"); nothing is computed meanwhile.
  *
  * Not modelled: connections that skip over a cut (define the layers that they span as one
  * layer). */

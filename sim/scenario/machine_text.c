@@ -12,8 +12,8 @@
 
 #define GPUS_OF_A_SOCKET 4
 #define GPUS_OF_A_BOX 16 /* maximum of a box; a rack has more */
-/* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell; memory of all Grace 18.4 TB/s, and 512 GB/s
- * of one in the GH200 data sheet. */
+/* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell; memory of all Grace 18.4 TB/s, and 512
+ * GB/s of one in the GH200 data sheet. */
 #define GPUS_OF_A_GRACE 2
 #define GRACE_MEMORY_RATE "512GB/s, catalogue"
 

@@ -97,16 +97,17 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
  * names a key. */
 const char *dl_scenario_word_says(const char *word);
 
-/* Before --mode=LIST sets the modes: removes the keys of [sync] that only the text's own modes take,
- * and the keys that words for the list's modes set. */
+/* Before --mode=LIST sets the modes: removes the keys of [sync] that only the text's own modes
+ * take, and the keys that words for the list's modes set. */
 void dl_scenario_leave_modes(char **text, const char *list);
 
-/* Removes the keys of [exchange] that modes of the file `path`, if it can be read as it is, take and
- * those of the list do not. Call before options set keys, which are then refused, not removed. */
+/* Removes the keys of [exchange] that modes of the file `path`, if it can be read as it is, take
+ * and those of the list do not. Call before options set keys, which are then refused, not
+ * removed. */
 void dl_scenario_leave_exchange(char **text, const char *path, const char *list);
 
-/* Returns the first word of a list with commas, trimmed, and advances *list past it; NULL if *list is
- * NULL, which it is after the last word. */
+/* Returns the first word of a list with commas, trimmed, and advances *list past it; NULL if *list
+ * is NULL, which it is after the last word. */
 char *dl_next_word(const char **list);
 
 /* Whether points of the scenario, which has GPUs, could have the key of [exchange] in mode

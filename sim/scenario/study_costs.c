@@ -68,8 +68,8 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return dl_costs_add_exchange(costs, scenario->costs_path, err);
 }
 
-/* Checks the number of GPUs that divide the layers, sequences or experts. Costs of layers are valid only for
- * one such number, as times of whole layers cannot be converted to times of parts. */
+/* Checks the number of GPUs that divide the layers, sequences or experts. Costs of layers are valid
+ * only for one such number, as times of whole layers cannot be converted to times of parts. */
 static dl_status check_axis(const dl_costs *costs, const char *axis, const char *divided,
                             const char *whole, const char *key, int64_t ranks, int wanted,
                             dl_error *err)

@@ -146,8 +146,8 @@ bool dl_mode_serves_gradients(const dl_mode *mode);
 /* Whether parameters are averaged among all workers, so that a collective can be used. */
 bool dl_mode_averages(const dl_mode *mode);
 
-/* All cost needs (dl_cost_need) of this mode's workers and their communication threads, which are
- * `agents` of `threads` threads on `cores` cores. */
+/* All cost needs (dl_cost_need) of this mode's workers on `cores` cores. `agents`: workers and
+ * their communication threads; `threads`: agents, loaders and a syncer's thread. */
 unsigned dl_mode_needs(const dl_mode *mode, int agents, int threads, int cores, bool average_state);
 
 #endif

@@ -112,8 +112,8 @@ typedef struct dl_layer_part {
     double in_half;     /* further numbers, in arithmetics below 32 bits only */
     int odd_columns;    /* a product's number of columns if it need not be a round number, such as
                          * 50257; else 0 */
-    /* Weights of experts, of 16 bits or fewer. Their products have so few rows that reading them may
-     * take longer than computing; so may adding their gradients to sums within the product. */
+    /* Weights of experts, of 16 bits or fewer. Their products have so few rows that reading them
+     * may take longer than computing; so may adding their gradients to sums within the product. */
     double expert_weights;
     bool expert_sums;
     dl_low_bits low;

@@ -22,14 +22,14 @@ enum {
 };
 enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
 
+/* Matrix products of a block that have biases; the pooler has one if any has. */
+enum { DL_BIAS_QKV = 1, DL_BIAS_OUT = 2, DL_BIAS_FEED_FORWARD = 4 };
+
 /* All numbers are per sample and per GPU. `context` GPUs divide the tokens, and `tensor` GPUs
  * divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the products
  * before attention and activation by their outputs, those after them by their inputs, so that
  * heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
  * `tokens`, or with sequence parallelism `own_tokens`. */
-/* Matrix products of a block that have biases; the pooler has one if any has. */
-enum { DL_BIAS_QKV = 1, DL_BIAS_OUT = 2, DL_BIAS_FEED_FORWARD = 4 };
-
 typedef struct dl_transformer {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double positions, segments; /* numbers of learned embeddings; 0 positions: rotary embedding */

@@ -642,9 +642,10 @@ static void add_sorting(dl_architecture_layer *layer, const dl_transformer *s, d
 
 /* Adds a layer of experts: router, the experts' feed-forward for the `active` copies of each token,
  * and a feed-forward for all tokens (shared_inside), whose gate, if any, is not counted. All
- * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert. With
- * expert parallelism it has 1 / expert_ranks of them, and gets as many copies of tokens as it sends:
- * one all-to-all distributes these, one returns the results (Lepikhin et al. 2020, "GShard"). */
+ * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert.
+ * With expert parallelism it has 1 / expert_ranks of them, and gets as many copies of tokens as it
+ * sends: one all-to-all distributes these, one returns the results (Lepikhin et al. 2020,
+ * "GShard"). */
 static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double rows = s->active * s->tokens, stream = s->own_tokens * s->width;

@@ -216,7 +216,7 @@ static double seen_part(const int64_t *values)
     return values[WINDOW] > 0 && window < 1 ? window * (1 - window / 2) : 0.5;
 }
 
-/* Sizes of experts, which tensor parallelism divides as it does feed_forward. */
+/* Checks the keys of experts, whose sizes tensor parallelism divides as it does feed_forward. */
 static dl_status check_experts(const int64_t *values, dl_error *err)
 {
     static const int own[] = {ACTIVE, EXPERT_WIDTH, SHARED_WIDTH, DENSE_BLOCKS};
