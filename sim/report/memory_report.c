@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/rows.h"
 #include "common/units.h"
 #include "common/wrap.h"
@@ -70,13 +71,30 @@ static double largest_micro_batch(const dl_variant *variant, const dl_point *poi
     return (double)(batch / unit);
 }
 
+/* Says why it is not known whether the point fits. */
+static void add_missing(FILE *below, const dl_variant *variant, const dl_gpu_memory *memory,
+                        const char *label)
+{
+    char *missing =
+        dl_costs_missing(&variant->costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
+    if (missing != NULL)
+        fprintf(below, "%s: whether it fits is not known: %s lacks %s\n", label,
+                dl_base_name(variant->costs.path), missing);
+    else
+        fprintf(below, "%s: whether it fits is not known: %s is not\n", label,
+                isnan(memory->has_bytes) ? "the GPU's memory" : "the memory that a step needs");
+    free(missing);
+}
+
 /* Adds the point's stages to the table, and each stage's memory by kind to the text below it. */
 static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, const dl_point *point,
                       const char *label)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_split split = dl_point_split(point);
-    const double largest = largest_micro_batch(variant, point);
+    const dl_gpu_memory all = dl_run_memory(scenario, &variant->costs, point);
+    const bool known = dl_memory_fit(&all) != DL_FIT_UNKNOWN;
+    const double largest = known ? largest_micro_batch(variant, point) : (double)NAN;
     for (int s = 0; s < split.stages; s++) {
         char stage[16] = "";
         if (split.stages > 1) snprintf(stage, sizeof stage, "%d", s);
@@ -95,9 +113,9 @@ static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, con
         free(of);
         free(when);
     }
-    const dl_gpu_memory memory = dl_run_memory(scenario, &variant->costs, point);
-    if (dl_memory_fits(&memory)) return;
-    char *remedy = dl_fits_remedy(scenario, &variant->costs, point, &memory);
+    if (!known) add_missing(below, variant, &all, label);
+    if (dl_memory_fits(&all)) return;
+    char *remedy = dl_fits_remedy(scenario, &variant->costs, point, &all);
     fprintf(below, "%s: %s\n", label, remedy);
     free(remedy);
 }

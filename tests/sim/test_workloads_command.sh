@@ -20,6 +20,10 @@ awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_p
     fail "no interval of 2 standard deviations: $(head -n 20 all.csv)"
 
 # --fits reports memory by kind without simulating, and suggests settings that fit.
+expect 0 "whether it fits is not known: " --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
+    --batch-per-worker 32 --workers 8 --fits
+[[ $("$tested" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 --batch-per-worker 32 --fits) != *65536* ]] ||
+    fail "a largest micro-batch, though activations are unknown"
 fits=(--workload llama3_8b:fused=yes --machine 1xdgx_h100 --mode none --batch 64 --micro-batch 2 --fits)
 expect 0 "85.5 GB   no " "${fits[@]}" --layout 'fsdp=8|tp=8'
 expect 0 "fits: --micro-batch 1" "${fits[@]}" --layout fsdp=8
