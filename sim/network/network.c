@@ -77,6 +77,8 @@ void dl_network_free(dl_network *network)
     free(network->bundles);
     free(network->chains);
     free(network->part_bundles);
+    free(network->bundle_stamp);
+    free(network->is_fixed);
     free(network->emptied);
     free(network->crowds);
     free(network->table);
@@ -201,13 +203,12 @@ static void see_link(dl_network *network, int link)
     mark_link(network, link);
 }
 
+/* Adds a bundle that the search has not found yet. */
 static void see_bundle(dl_network *network, int bundle)
 {
-    dl_flow_bundle *b = &network->bundles[bundle];
-    if (b->stamp >= network->stamp) return;
-    b->stamp = network->stamp;
+    network->bundle_stamp[bundle] = network->stamp;
     network->part_bundles[network->part_bundle_count++] = bundle;
-    const dl_flow_class *c = &network->classes[b->first];
+    const dl_flow_class *c = &network->classes[network->bundles[bundle].first];
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         if (network->uses[u].bundle >= 0) see_link(network, network->uses[u].link);
     }
@@ -220,14 +221,17 @@ static void find_component(dl_network *network, int link)
 {
     network->part_link_count = network->part_bundle_count = 0;
     if (network->users[link] == 1) {
-        see_bundle(network, network->classes[network->user[link]].bundle);
+        const int bundle = network->classes[network->user[link]].bundle;
+        if (network->bundle_stamp[bundle] < network->stamp) see_bundle(network, bundle);
     } else {
         see_link(network, link);
     }
     for (int i = 0; i < network->part_link_count; i++) {
         int u = network->first_use[network->part_links[i]];
-        for (; u >= 0; u = network->uses[u].next)
-            see_bundle(network, network->uses[u].bundle);
+        for (; u >= 0; u = network->uses[u].next) {
+            const int bundle = network->uses[u].bundle;
+            if (network->bundle_stamp[bundle] < network->stamp) see_bundle(network, bundle);
+        }
     }
 }
 
@@ -409,7 +413,7 @@ static void synchronize_all(dl_network *network)
         for (int l = 0; l < network->part_link_count; l++)
             network->link_stamp[network->part_links[l]] = network->stamp + 1;
         for (int b = 0; b < network->part_bundle_count; b++)
-            network->bundles[network->part_bundles[b]].stamp = network->stamp + 1;
+            network->bundle_stamp[network->part_bundles[b]] = network->stamp + 1;
         share_and_schedule(network);
     }
     network->stamp++;

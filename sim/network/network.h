@@ -93,11 +93,9 @@ typedef struct dl_flow_bundle {
     int64_t since_ns; /* time at which `served` was valid */
     int event;        /* id of the component's pending event; -1: another bundle of the component
                        * holds it */
-    int64_t stamp;    /* number of the search that found it last */
-    uint64_t hash;    /* hash of the shared links */
     int next;         /* next bundle in the chain of equal hashes, or in the free list */
+    uint64_t hash;    /* hash of the shared links */
     bool hashed;      /* other classes may join; false: the bundle remains a single class */
-    bool fixed;       /* rate is final; used while solving */
 } dl_flow_bundle;
 
 typedef struct dl_flow {
@@ -146,6 +144,9 @@ typedef struct dl_network {
     dl_flow_bundle *bundles; /* [class_room] the first bundle_used have been used */
     int *chains;             /* [class_room] first bundle by hash, -1 = none */
     int *part_bundles;       /* [class_room] bundles of the current component */
+    int64_t *bundle_stamp;   /* [class_room] number of the search that found the bundle last; apart
+                              * from the bundles, as a search reads little else of most of them */
+    bool *is_fixed;          /* [class_room] the bundle's rate is final; used while solving */
     int *emptied;            /* [class_room] classes whose last flow has ended */
     int bundle_used, free_bundle, part_bundle_count, emptied_count;
     dl_flow_crowd *crowds; /* [crowd_count] */

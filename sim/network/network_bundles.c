@@ -32,6 +32,9 @@ static void grow_bundles(dl_network *network, int room)
     network->chains = dl_realloc(network->chains, n, sizeof(int), "bundles by links");
     network->part_bundles =
         dl_realloc(network->part_bundles, n, sizeof(int), "bundles of a component");
+    network->bundle_stamp =
+        dl_realloc(network->bundle_stamp, n, sizeof(int64_t), "searches of bundles");
+    network->is_fixed = dl_realloc(network->is_fixed, n, sizeof(bool), "bundles with a rate");
     network->emptied = dl_realloc(network->emptied, n, sizeof(int), "emptied classes");
     network->class_room = room;
     memset(network->chains, -1, n * sizeof(int));
@@ -280,8 +283,8 @@ static int new_bundle(dl_network *network, uint64_t hash)
                                                 .cap = INFINITY,
                                                 .since_ns = network->engine->now_ns,
                                                 .event = -1,
-                                                .stamp = network->stamp,
                                                 .hash = hash};
+    network->bundle_stamp[bundle] = network->stamp;
     return bundle;
 }
 

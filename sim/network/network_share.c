@@ -44,7 +44,7 @@ static void weigh_component(dl_network *network)
     }
     for (int i = 0; i < network->part_bundle_count; i++) {
         dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
-        b->fixed = false;
+        network->is_fixed[network->part_bundles[i]] = false;
         if (b->members == 1) b->cap = dl_network_class_cap(network, &network->classes[b->first]);
         const dl_flow_class *c = &network->classes[b->first];
         for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
@@ -54,9 +54,10 @@ static void weigh_component(dl_network *network)
     }
 }
 
-static void fix_bundle(dl_network *network, dl_flow_bundle *b, double level)
+static void fix_bundle(dl_network *network, int bundle, double level)
 {
-    b->fixed = true;
+    dl_flow_bundle *b = &network->bundles[bundle];
+    network->is_fixed[bundle] = true;
     b->rate = level;
     const dl_flow_class *c = &network->classes[b->first];
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
@@ -91,12 +92,12 @@ static void find_levels(dl_network *network, filling *f)
         i++;
     }
     for (int i = 0; i < f->bundles;) {
-        const dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
-        if (b->fixed) {
+        const int bundle = network->part_bundles[i];
+        if (network->is_fixed[bundle]) {
             swap_bundles(network, i, --f->bundles);
             continue;
         }
-        f->cap_level = lesser(f->cap_level, b->cap);
+        f->cap_level = lesser(f->cap_level, network->bundles[bundle].cap);
         i++;
     }
 }
@@ -116,6 +117,7 @@ static void split_bundle(dl_network *network, filling *f, int bundle, double lim
         }
         int alone = dl_network_expel(network, class);
         network->bundles[alone].cap = cap;
+        network->is_fixed[alone] = false;
         network->part_bundles[network->part_bundle_count] = alone;
         swap_bundles(network, f->bundles++, network->part_bundle_count++);
     }
@@ -133,8 +135,9 @@ static bool fix_capped(dl_network *network, filling *f, double limit)
         split = true;
     }
     for (int i = 0; !split && i < f->bundles; i++) {
-        dl_flow_bundle *b = &network->bundles[network->part_bundles[i]];
-        if (b->cap <= limit) fix_bundle(network, b, b->cap);
+        const int bundle = network->part_bundles[i];
+        const double cap = network->bundles[bundle].cap;
+        if (cap <= limit) fix_bundle(network, bundle, cap);
     }
     return split;
 }
@@ -147,8 +150,8 @@ static void fix_full(dl_network *network, const filling *f, double level)
         int l = network->part_links[i];
         if (network->open[l] == 0 || network->left[l] > limit * (double)network->open[l]) continue;
         for (int u = network->first_use[l]; u >= 0; u = network->uses[u].next) {
-            dl_flow_bundle *b = &network->bundles[network->classes[network->uses[u].class].bundle];
-            if (!b->fixed) fix_bundle(network, b, level);
+            const int bundle = network->uses[u].bundle;
+            if (!network->is_fixed[bundle]) fix_bundle(network, bundle, level);
         }
     }
 }
