@@ -116,9 +116,8 @@ static double sharded_ns(const dl_scenario *scenario, const dl_costs *costs, con
     return passes * (sums_ns + 0.5 * gathers * reduce_ns);
 }
 
-/* Time in ns of an exchange's all-reduces among processes: all-reduces of gradients start bucket by
- * bucket as they become ready, as in DistributedDataParallel; otherwise parameters and state are
- * reduced. */
+/* Time in ns of an exchange's collectives among processes; buckets of gradients start as they
+ * become ready, as in DistributedDataParallel. */
 static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          double backward_ns, const dl_process_reduces *of)
 {

@@ -20,8 +20,7 @@ typedef struct trial {
     int64_t first; /* number of its first run: unchanged costs, then the low and the high end of
                     * each variation */
     int64_t count; /* 1 + 2 x number of variations; the baseline's runs follow */
-    int64_t bases; /* number of baseline runs: `count` if there is a baseline and the row gets an
-                    * interval, else 0 */
+    int64_t bases; /* number of baseline runs: `count` if the speedup gets an interval, else 0 */
     int64_t leads; /* 1: its influences are reported */
 } trial;
 
@@ -320,7 +319,6 @@ static void set_interval(const interval *i, double rate, double *low, double *hi
     *high = rate * exp(sqrt(i->above));
 }
 
-/* Stores the outcome of a trial in its row. */
 static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
 {
     const double *per_s = &all->per_s[t->first], *base = per_s + t->count;

@@ -5,14 +5,14 @@
  * runs (a mean would follow the few runs in which the machine was slow), and the speedup is the
  * ratio of two such medians. Samples, span, updates and events are sums. The other figures,
  * including p50 and p99 of the step, are means over the runs; staleness figures are those of pooled
- * counts; maxima are maxima. Without variation one run is enough. The 95 % interval is that of one
- * such system's throughput. With more than one replicate, each is run again with costs drawn from
- * their standard errors, if they have any, and the interval comes from these runs: with
- * DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 % quantiles; with fewer, center x exp(+- t s),
- * where s is the root mean square of log(run / center) and t is from Student's distribution. So
- * draws never move a row, only widen its interval, which always contains it. The speedup's interval
- * is computed in the same way from the ratio of each run to its baseline's run with the same costs
- * and noise, in which common variation cancels.
+ * counts; maxima are maxima; the usage of the machine is the first run's. Without variation one run
+ * is enough. The 95 % interval is that of one such system's throughput. With more than one
+ * replicate, each is run again with costs drawn from their standard errors, if they have any, and
+ * the interval comes from these runs: with DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 %
+ * quantiles; with fewer, center x exp(+- t s), where s is the root mean square of log(run / center)
+ * and t is from Student's distribution. So draws never move a row, only widen its interval, which
+ * always contains it. The speedup's interval is computed in the same way from the ratio of each run
+ * to its baseline's run with the same costs and noise, in which common variation cancels.
  *
  * Compute that was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
  * compute_frac of the costs, doubled) is drawn too: log-normal, with the same draws for all costs

@@ -101,7 +101,6 @@ static bool is_cost_file(const dl_error *err)
            strncmp(err->text, "unknown section [op ", strlen("unknown section [op ")) == 0;
 }
 
-/* Whether the command line gives a value for the key. */
 static bool gives_key(const dl_scenario_command *command, const char *section, const char *key)
 {
     const char *option = dl_scenario_option_of(section, key);

@@ -344,9 +344,7 @@ static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *
     return DL_OK;
 }
 
-/* Checks the schedule against micro_batch, micro_batches and chunks: without a flush it excludes
- * micro_batch, and requires one micro-batch (PipeDream) or at least one per stage (2BW); the
- * interleaved schedule and several chunks require each other. */
+/* Checks that the schedule, micro_batch, micro_batches and chunks agree. */
 static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *count = dl_ini_find(ini, "pipeline", "micro_batches");

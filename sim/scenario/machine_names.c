@@ -38,8 +38,8 @@ static const char *without_brands(const char *name)
     return name;
 }
 
-/* Compares names, ignoring case, '_' and '-': RTX-3090 equals rtx3090, v100pcie equals
- * v100_pcie. */
+/* Compares names without brands, ignoring case, '_', '-' and spaces: RTX-3090 equals rtx3090,
+ * v100pcie equals v100_pcie. */
 static bool same_name(const char *a, const char *b)
 {
     int letter;
@@ -119,7 +119,6 @@ const char *dl_machine_cell(const dl_csv *csv, size_t row, const char *column)
     return dl_csv_cell(csv, row, (size_t)dl_csv_column(csv, column));
 }
 
-/* Whether `name` is one of the words in `words`. */
 static bool has_word(const char *words, const char *name)
 {
     char *copy = dl_strdup(words), *rest = NULL;

@@ -366,7 +366,6 @@ static size_t bus_of(const dl_machine_tables *t, const dl_wanted_machine *w,
     return (size_t)(dl_machine_find_bus(name) - dl_machine_buses);
 }
 
-/* Returns the newest bus of a node. */
 static const dl_machine_bus *newest_bus(const writer *to)
 {
     size_t newest = 0;

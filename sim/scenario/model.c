@@ -9,7 +9,6 @@
 #include "sim/scenario/study.h"
 #include "sim/workloads/roofline.h"
 
-/* Appends a key to the description of a model. */
 static void add_key(char **model, const char *key, const char *value)
 {
     dl_extend(model, "%s%s=%s", strchr(*model, ':') != NULL ? "," : ":", key, value);

@@ -61,7 +61,6 @@ static void scale(dl_value *value, double factor)
     value->origin = DL_ORIGIN_ASSUMED;
 }
 
-/* Whether the operation runs on the GPU, not on the host. */
 static bool is_on_gpu(const dl_op_cost *op)
 {
     return strcmp(op->name, "input") != 0 && strcmp(op->name, "dispatch") != 0;

@@ -159,7 +159,6 @@ static dl_status find_parts(dl_study *study, const dl_ini *ini, dl_error *err)
     return status;
 }
 
-/* Whether a mode in the list takes the option. */
 static bool list_takes(const char *list, int option)
 {
     bool takes = false;
