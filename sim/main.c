@@ -64,8 +64,8 @@ static dl_status read_with_length(dl_study *study, char **text, const char *name
     return dl_study_read_text(study, name, *text, strlen(*text), err);
 }
 
-/* Reads the scenario `path` (NULL: none) together with the keys of the command line, and writes it
- * to the file of --save. */
+/* Reads the scenario `path` (NULL: none) together with the keys of the command line. With --save,
+ * also writes it, unless --advise writes its choice. */
 static dl_status read_study(dl_study *study, const char *path, const dl_settings *set,
                             dl_error *err)
 {
