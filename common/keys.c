@@ -126,7 +126,10 @@ dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **fo
         *found = key;
     }
     if (*found != NULL) return DL_OK;
-    put_hint(keys, "", name, hint, sizeof hint);
+    char *section = dl_strndup(text, dot != NULL ? (size_t)(dot - text) : 0);
+    const bool is_word = !has_section(keys, section) && dl_word_find(keys->words, section) != NULL;
+    put_hint(keys, is_word ? NULL : "", is_word ? section : name, hint, sizeof hint);
+    free(section);
     return dl_error_set(err, DL_ERR_NAME, "no key is called '%s'%s", text, hint);
 }
 

@@ -409,6 +409,8 @@ expect 2 "micro_batches is given too" "${words[@]}" --batch 64 --micro-batches 2
 expect 2 "the batch, 64, is not divisible by 24, one micro-batch on each of 8 ranks" "${words[@]}" --batch 64 --micro-batch 3
 expect 2 "the batch, 65536, makes more than 4096 micro-batches on each rank" "${words[@]}" --batch 65536 --micro-batch 1
 expect 2 "no key is called 'tensor_parallel'; write --layout tp" "${words[@]}" --batch 8 --set tensor_parallel=8
+expect 2 "no key is called 'shm.bytes_per_s'; the machine file has it, which --save-machine FILE writes" "${words[@]}" --batch 8 \
+    --solve shm.bytes_per_s --target speedup=3
 expect 2 "no key is called 'grad_accum'; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set grad_accum=4
 expect 2 "several sections have 'file'; give SECTION.KEY, as " "${words[@]}" --batch 8 --set file=x
 expect 0 "In all" "${words[@]}" --batch 64 --set accumulate=2,4 --set overlap=no
