@@ -56,18 +56,6 @@ static dl_status parse_unit(const char *unit, dl_dimension dimension, double *fa
     return dl_error_set(err, DL_ERR_NAME, "unknown unit '%s'%s", unit, hint);
 }
 
-dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err)
-{
-    int found = dl_names_find(text, origin_names, ORIGIN_COUNT);
-    if (found >= 0) {
-        *origin = (dl_origin)found;
-        return DL_OK;
-    }
-    char hint[128];
-    dl_names_hint(hint, sizeof hint, text, origin_names, ORIGIN_COUNT);
-    return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", text, hint);
-}
-
 /* Returns the length of the number. An 'e' belongs to it only before digits, so that no unit is
  * split. */
 static size_t number_length(const char *text)
@@ -79,6 +67,20 @@ static size_t number_length(const char *text)
         if (digits > 0) length += 1 + sign + digits;
     }
     return length;
+}
+
+dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err)
+{
+    int found = dl_names_find(text, origin_names, ORIGIN_COUNT);
+    if (found >= 0) {
+        *origin = (dl_origin)found;
+        return DL_OK;
+    }
+    char hint[128];
+    if (number_length(text) > 0)
+        return dl_error_set(err, DL_ERR_NAME, "'%s' after the comma: this takes no list", text);
+    dl_names_hint(hint, sizeof hint, text, origin_names, ORIGIN_COUNT);
+    return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", text, hint);
 }
 
 dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value, dl_error *err)

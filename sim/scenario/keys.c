@@ -118,7 +118,8 @@ static const dl_key rows[] = {
      .sweep = ',', .help = "number of nodes, in place of the machine file's"},
     {"machine", "price_usd_per_hour", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE,
      .high = 1e5, GPU(price_usd_per_hour),
-     .help = "price of a node, in place of the machine file's"},
+     .help = "price of a node, in place of the machine file's, for all machines of a list: prices "
+             "of each are in their files (--save-machine writes one)"},
     {"machine", "port_bytes_per_s", RATE, GPU(port_bytes_per_s), .sweep = ',',
      .help = "rate of each NIC in each direction, in place of the machine file's"},
     {"machine", "site_bytes_per_s", RATE, GPU(site_bytes_per_s), .sweep = ',',

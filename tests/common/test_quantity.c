@@ -76,6 +76,7 @@ static void what_is_wrong_is_refused(void **state)
         {"3 USD", DL_DIMENSION_PURE, DL_ERR_NAME, "no unit here"},
         {"3, measurd", DL_DIMENSION_PURE, DL_ERR_NAME, "measured"},
         {"3,", DL_DIMENSION_PURE, DL_ERR_NAME, "unknown origin"},
+        {"55,22", DL_DIMENSION_PURE, DL_ERR_NAME, "'22' after the comma: this takes no list"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_quantity quantity = {.value = 42};
