@@ -1,16 +1,22 @@
 #include "common/wrap.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 40 };
+enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 40, COLUMNS_MOST = 10000 };
 
 int dl_wrap_columns(FILE *out)
 {
+    const char *given = getenv("COLUMNS");
+    const long columns = given != NULL ? strtol(given, NULL, 10) : 0;
     struct winsize size = {0};
-    const int file = fileno(out); /* -1 for a stream in memory */
+    /* A stream in memory has no number, nor has filtered standard output (common/output.h). */
+    const int file = out == stdout ? STDOUT_FILENO : fileno(out);
+    if (file >= 0 && columns > 0 && columns <= COLUMNS_MOST)
+        return columns > COLUMNS_LEAST ? (int)columns : COLUMNS_LEAST;
     if (file < 0 || !isatty(file) || ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
         return COLUMNS_DEFAULT;
     }

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Returns the line width of `out`: that of its terminal, at least 40; 80 if it is not a
- * terminal. */
+/* Returns the line width of `out`, at least 40: the environment's COLUMNS, else that of its
+ * terminal, else 80. A stream in memory has 80. */
 int dl_wrap_columns(FILE *out);
 
 /* Writes the words of `text` from `column` (the current length of the line), wrapped at blanks into

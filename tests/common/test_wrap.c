@@ -47,8 +47,17 @@ static void other_streams_than_terminals_have_80_columns(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes), *file = tmpfile();
+    unsetenv("COLUMNS");
     assert_int_equal(dl_wrap_columns(memory), 80);
     assert_int_equal(dl_wrap_columns(file), 80);
+    setenv("COLUMNS", "200", 1);
+    assert_int_equal(dl_wrap_columns(memory), 80);
+    assert_int_equal(dl_wrap_columns(file), 200);
+    setenv("COLUMNS", "7", 1);
+    assert_int_equal(dl_wrap_columns(file), 40);
+    setenv("COLUMNS", "wide", 1);
+    assert_int_equal(dl_wrap_columns(file), 80);
+    unsetenv("COLUMNS");
     fclose(memory);
     fclose(file);
     free(text);
