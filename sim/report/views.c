@@ -173,8 +173,18 @@ static bool reaches(const dl_results *results, const dl_column *column, double l
     return false;
 }
 
+/* Whether a row's scenario gives factors on the samples to its target; else they are all 1. */
+static bool has_factors(const dl_results *results)
+{
+    bool has = false;
+    for (size_t i = 0; i < results->count; i++)
+        has |= results->results[i].variant->scenario.target.count > 0;
+    return has;
+}
+
 bool dl_view_shows(const dl_results *results, const dl_view_column *column)
 {
+    if (strcmp(column->heading, "factor") == 0 && !has_factors(results)) return false;
     const dl_column *of = dl_result_column(column->heading);
     const dl_column_table table = {.rows = results->results,
                                    .row_count = results->count,

@@ -97,6 +97,13 @@ expect 0 "samples/s" "${fabric[@]}" --set fabric.topology=fat_tree --set fabric.
 slow=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --mode "allreduce,average" --interval 10,100)
 expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain --point 1 -o target.csv
 expect 0 "bound by node0 port0 up; then compute" "${slow[@]}" --explain --point 1 -o target.csv
+# Tables are as wide as COLUMNS says, and have a column of factors only if some are given.
+for width in 80 160; do
+    COLUMNS=$width "$tested" "${slow[@]}" --set target.samples=1e6 -o target.csv | grep '^workers.*samples/s' >head.txt
+    grep -q "factor" head.txt && fail "a column of factors 1: $(cat head.txt)"
+    [ "$(grep -c "tokens/s MFU %" head.txt)" -eq $((width == 160)) ] || fail "COLUMNS=$width: $(cat head.txt)"
+done
+expect 0 " factor hours" "${slow[@]}" --set target.samples=1e6 --set target.factor=average:1.1 -o target.csv
 # An interval of 100 is faster, but needs three times the samples.
 expect 0 "The first at the target of all points: 4 GPUs (batch 8 each, average, interval
 10), in " "${slow[@]}" --set target.samples=1e6 --set "target.factor=interval 10:1, interval 100:3" --explain --point 1 -o target.csv
