@@ -68,7 +68,7 @@ static bool is_own(const dl_point *point, const dl_point *own)
            point->batch == own->batch && (point->mode == own->mode || alone) &&
            point->gpu_count == 0 && axis(point->stages) == own->stages &&
            axis(point->shards) == own->shards && axis(point->tensor) == own->tensor &&
-           axis(point->context) == 1 && axis(point->chunks) == 1 &&
+           axis(point->context) == 1 && axis(point->experts) == 1 && axis(point->chunks) == 1 &&
            (own->stages == 1 || point->micro_batches == own->micro_batches) &&
            point->option[DL_SYNC_ACCUMULATE] == own->option[DL_SYNC_ACCUMULATE] &&
            point->option[DL_SYNC_LAG] == own->option[DL_SYNC_LAG];
@@ -85,7 +85,8 @@ static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
         return false;
     if (!dl_point_is_split(&own)) return true;
     return p != NULL && axis(p->stages) == own.stages && axis(p->shards) == own.shards &&
-           axis(p->tensor) == own.tensor && axis(p->context) == 1 && axis(p->chunks) == 1;
+           axis(p->tensor) == own.tensor && axis(p->context) == 1 && axis(p->experts) == 1 &&
+           axis(p->chunks) == 1;
 }
 
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point)
