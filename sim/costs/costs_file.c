@@ -168,11 +168,22 @@ static dl_status check_sum(const dl_costs *costs, dl_error *err)
                            sum, all);
 }
 
+/* Checks that a layer's experts are a part of its parameters. */
+static dl_status check_experts(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)
+{
+    const double experts = layer->expert_parameter_bytes.value, all = layer->parameter_bytes.value;
+    if (experts <= all * (1 + SUM_TOLERANCE)) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
+                           "[layer %s]: expert_parameter_bytes is %.0f, of parameter_bytes = %.0f",
+                           layer->name, experts, all);
+}
+
 static dl_status finish_layers(const dl_costs *costs, dl_error *err)
 {
     if (costs->layer_count == 0) return DL_OK;
     for (size_t l = 0; l < costs->layer_count; l++) {
         dl_status status = check_operations(costs, &costs->layers[l], err);
+        if (status == DL_OK) status = check_experts(costs, &costs->layers[l], err);
         if (status != DL_OK) return status;
     }
     return check_sum(costs, err);
