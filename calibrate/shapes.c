@@ -496,6 +496,7 @@ dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
                           .on_cores = strcmp(meta(trace, "where"), "cores") == 0,
                           .arithmetic = (dl_arithmetic)arithmetic,
                           .threads = strtoll(meta(trace, "threads"), NULL, 10),
+                          .others_frac = strtod(meta(trace, "others_permille"), NULL) / 1000,
                           .memory_bytes = strtod(meta(trace, "device_memory_bytes"), NULL)};
     take_times(shapes, trace);
     dl_status status = DL_OK;

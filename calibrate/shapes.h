@@ -63,6 +63,7 @@ typedef struct dl_shapes {
     bool on_cores;
     dl_arithmetic arithmetic; /* fp32 or tf32 */
     int64_t threads;
+    double others_frac; /* use of the processors by other programs meanwhile */
     double memory_bytes;
     dl_shape_time *times; /* [count], in the order of the trace */
     size_t count;
@@ -83,6 +84,10 @@ typedef struct dl_shapes {
  * rate of data movement. Release with dl_shapes_free. */
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err) DL_MUST_CHECK;
 void dl_shapes_free(dl_shapes *shapes);
+
+/* Use of the processors by other programs from which on report and machine file mention it: with
+ * 0.06 runs still agreed, with 0.5 no longer (docs/studies/pytorch_on_cores.md). */
+#define DL_SHAPES_OTHERS_FRAC 0.1
 
 void dl_shapes_print(const dl_shapes *shapes, FILE *out);
 

@@ -124,6 +124,11 @@ static void print_layer(const dl_shapes *shapes, FILE *out)
         fprintf(out, "the host takes %s to launch a kernel\n",
                 dl_amount_text(text, sizeof text, shapes->launch_ns.value, DL_DIMENSION_NS));
     fprintf(out, "spread shapes at the end take %.3f of their time at the start\n", shapes->drift);
+    if (shapes->others_frac >= DL_SHAPES_OTHERS_FRAC)
+        fprintf(out,
+                "other programs used %.0f %% of the processors meanwhile: these times hold beside "
+                "them only\n",
+                100 * shapes->others_frac);
 }
 
 void dl_shapes_print(const dl_shapes *shapes, FILE *out)
@@ -160,6 +165,9 @@ static char *kernels_text(const dl_shapes *shapes, const char *model)
                            shapes->path, shapes->device, dl_arithmetic_names[shapes->arithmetic],
                            shapes->on_cores ? "its cores" : "the GPU", shapes->workload,
                            shapes->batch, model, dl_arithmetic_names[shapes->arithmetic]);
+    if (shapes->others_frac >= DL_SHAPES_OTHERS_FRAC)
+        dl_extend(&text, "; Other programs used %.0f %% of the processors meanwhile.\n",
+                  100 * shapes->others_frac);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
         const char *name = dl_product_pass_names[pass];
         const dl_shape_fit *f = &shapes->passes[pass];

@@ -102,6 +102,7 @@ static dl_trace make(int spread, double factor, const char *kind)
     hand_meta(&trace, "device_memory_bytes", "8000000000");
     hand_meta(&trace, "workload", "gpt2");
     hand_meta(&trace, "batch", "8");
+    hand_meta(&trace, "others_permille", "120");
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
         for (int i = 0; i < spread; i++)
             add(&trace,
@@ -161,6 +162,7 @@ static void a_machine_file_has_them(void **state)
     const dl_gpu_kernels *kernels = &machine.models[0].kernels[DL_FP32];
     assert_string_equal(machine.models[0].name, "cores");
     assert_true(kernels->known && !machine.models[0].kernels[DL_TF32].known);
+    assert_non_null(strstr(text, "; Other programs used 12 % of the processors meanwhile.\n"));
     assert_true(
         near_scaled(kernels->products[DL_PRODUCT_DATA].flop_per_s.value, 80e9 / 2.1, 0, 1e-3));
     assert_int_equal(kernels->products[DL_PRODUCT_WEIGHT].fixed_ns.origin, DL_ORIGIN_FITTED);

@@ -59,6 +59,7 @@ SETTINGS = {
     "loss_frac": 0.001,  # largest deviation between ways to launch the same training
     "copy_frac": 0.1,  # largest deviation of the rate to the device from PyTorch's
     "bench": ["--seconds", 12, "--precision", "fp32"],
+    "shapes": {"workload": "gpt2:layers=2,sequence=512,fused=yes", "batch": 8, "seconds": 6},
 }
 
 
@@ -595,8 +596,35 @@ def predicted(step, dlsim, known, where, machine):
     }
 
 
+def shapes_of(step):
+    """Measures kernels by shape and a layer in a loop in fp32 and tf32, and fits them."""
+    known = step.settings["shapes"]
+    for math in ("fp32", "tf32"):
+        trace = step.folder / f"shapes_{math}.dlt"
+        words = f"bench shapes {GPU} --math {math} --workload {known['workload']}".split()
+        words += ["--batch", known["batch"], "--seconds", known["seconds"], "-o", trace]
+        if step.run(f"shapes_{math}", [step.plan.bin / "dlprof", *words]) is None:
+            continue
+        machine = step.folder / f"shapes_{math}.ini"
+        fitted = step.run(
+            f"shapes_{math}.fit",
+            [step.plan.bin / "dlcal", "shapes", trace, "--machine", "1xa100", "-o", machine],
+        )
+        if fitted is None:
+            continue
+        numbers = dict(
+            line.split(" = ", 1) for line in machine.read_text().splitlines() if " = " in line
+        )
+        factor = numbers.get("sustained", "")
+        launch = numbers.get("launch_ns", "")  # the last one: that of the kernels
+        step.check(
+            factor and launch.endswith("measured"), f"shapes in {math}: no layer was measured"
+        )
+        step.figure(f"{math}: sustained {factor.split(',')[0]}")
+
+
 def bench(step):
-    """Runs dlprof bench for each model, and dlprof machine."""
+    """Runs dlprof bench for each model, bench shapes, and dlprof machine."""
     dlprof, samples, rate = step.plan.bin / "dlprof", 0, 0
     for model, batch in step.settings["models"].items():
         trace = step.folder / f"bench_{model}.dlt"
@@ -617,6 +645,7 @@ def bench(step):
                 if case["name"] == "h2d"
             ]
         )
+    shapes_of(step)
     step.run(
         "machine", [dlprof, "machine", "--measure", "-o", step.plan.out / "machine.ini"], limit_s=40
     )
@@ -681,7 +710,7 @@ STEPS = [
     ("cost", 90, cost),
     ("beside", 75, beside_torch),
     ("predict", 115, predict),
-    ("bench", 60, bench),
+    ("bench", 80, bench),
     ("several", 40, several),
 ]
 
