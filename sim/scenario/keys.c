@@ -457,7 +457,7 @@ static const dl_key rows[] = {
              "complete group that began first; in_order: as they began, waiting for each to "
              "complete"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
-     .help = "mean tokens of an answer before the cap; this or lengths is required"},
+     .help = "mean tokens of an answer, cut at the cap; this or lengths is required"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
      .help = "ratio of the standard deviation of lengths to their mean, before the cap; "
              "log-normal"},

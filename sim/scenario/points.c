@@ -338,7 +338,7 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
     const int micro_batch = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
     if (micro_batch > 0 && point->batch != micro_batches * micro_batch) {
         const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batch");
-        const int64_t ranks = point->workers * (int64_t)(point->shards > 1 ? point->shards : 1);
+        const int64_t ranks = point->workers * (int64_t)dl_point_batches(point);
         if (point->batch % (ranks * micro_batch) == 0) {
             return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
                                 "the batch, %lld, makes more than %d micro-batches on each rank "

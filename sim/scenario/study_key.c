@@ -1,6 +1,5 @@
 /* The hash of a study's inputs: dl_study_key. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
@@ -37,17 +36,6 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
     return status;
 }
 
-/* Whether two scenarios on cores have the same cost file, so that it is hashed only once. */
-static bool has_same_files(const dl_scenario *a, const dl_scenario *b)
-{
-    const char *const of_a = a->costs_path != NULL ? a->costs_path : "";
-    const char *const of_b = b->costs_path != NULL ? b->costs_path : "";
-    if (a->gpu != NULL || b->gpu != NULL || a->scale_path != NULL || b->scale_path != NULL) {
-        return false;
-    }
-    return strcmp(of_a, of_b) == 0;
-}
-
 dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key, dl_error *err)
 {
     uint64_t hash = DL_HASH_START;
@@ -57,7 +45,6 @@ dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key
     for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
         const dl_scenario *scenario = &study->variants[v].scenario;
         hash = dl_hash_bytes(hash, &scenario->seed, sizeof scenario->seed);
-        if (v > 0 && has_same_files(scenario, &study->variants[v - 1].scenario)) continue;
         status = dl_scenario_add_files(&hash, scenario, err);
     }
     if (status == DL_OK) *key = hash;

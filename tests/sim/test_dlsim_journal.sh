@@ -55,6 +55,31 @@ expect 0 "" "$golden/modes.ini" -q -o results.csv --journal restart
 [ -e results.csv.journal ] && fail "restart: the journal is still there"
 rm -f results.csv
 
+# A file that only the second of two variants reads belongs to the sweep, too.
+printf 'tokens\n100\n300\n' >first.csv
+printf 'tokens\n200\n500\n' >second.csv
+cat >generators.ini <<'END'
+[scenario]
+steps = 500
+replicates = 8
+[generators]
+gpus = 8
+generator_gpus = 1, 2, 3, 4
+prompts = 8
+answers = 4
+lengths = first.csv, second.csv
+token_s = 0.02
+request_token_s = 0.002
+train_fixed_s = 1
+train_token_gpu_s = 1e-9
+copy_s = 1
+bound = 1, 2, 4
+END
+kill_at 1 "$dlsim" generators.ini -q --threads 1 -o results.csv
+echo 900 >>second.csv
+expect 0 "results.csv.journal is of another, unfinished run" generators.ini -q -o results.csv
+rm -f results.csv results.csv.journal*
+
 # The journal of a running sweep is not taken: that sweep continues and ends undisturbed.
 "$dlsim" sweep.ini -q --threads 1 -o results.csv >first.txt 2>&1 &
 first=$!
