@@ -28,6 +28,7 @@ typedef struct search {
     size_t group_count;
     uint64_t object;         /* communicator of the gradients */
     bool scatters;           /* they are reduce-scattered */
+    size_t integers;         /* number of calls of integers, which are not listed */
     size_t call_count, next; /* next: first call that may belong to the current step */
     uint8_t *classes;
     dl_communicators communicators;
@@ -45,10 +46,13 @@ static void list_calls(search *s)
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
-            dl_collective_of_integers(a, trace->strings) ||
             (strcasecmp(trace->strings[a->name], DL_REDUCES) != 0 &&
              strcasecmp(trace->strings[a->name], DL_SCATTERS) != 0))
             continue;
+        if (dl_collective_of_integers(a, trace->strings)) {
+            s->integers++;
+            continue;
+        }
         s->calls[s->call_count++] = a;
     }
     dl_sort(s->calls, s->call_count, sizeof(dl_activity *), by_start);
@@ -260,6 +264,7 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     found.ready = dl_gradients_usual(s.steps, s.step_count, s.reduces, &found.count);
     found.scattered = s.scatters;
     found.object = s.object;
+    found.integers = s.integers;
     found.ranks = any ? ranks_of(&s, s.object) : 0;
     free(s.calls);
     free(s.groups);

@@ -774,6 +774,11 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
     costs->allreduces = costs->gradient_count > 0;
+    if (gradients.integers > 0)
+        dl_notes_add(t->notes,
+                     "%zu calls in the trace sum integers, as DDP does with "
+                     "find_unused_parameters: they are no gradients",
+                     gradients.integers);
     status = dl_step_axes_take(costs, &source, &gradients, t->notes, err);
     if (status == DL_OK && costs->gradient_count == 0) take_parameters(t, costs);
     if (status == DL_OK)

@@ -71,11 +71,13 @@ typedef struct dl_gradient_exchange {
     uint64_t *activations; /* [activation_count] communicators that sum activations; owned by the
                             * caller */
     size_t activation_count;
+    size_t integers; /* number of calls that sum integers, which are no gradients */
 } dl_gradient_exchange;
 
 /* Finds the exchange of gradients: the all-reduces or the reduce-scatters of that communicator that
- * sums most bytes after the forward pass. Ignores sums of integers, and communicators that sum more than a quarter as many bytes in
- * the forward pass as in the backward pass: they sum activations of split layers. O(n log n). */
+ * sums most bytes after the forward pass. Ignores sums of integers, and communicators that sum more
+ * than a quarter as many bytes in the forward pass as in the backward pass: they sum activations of
+ * split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
 /* Returns whether the time lies in one of the steps of `line` that are marked in

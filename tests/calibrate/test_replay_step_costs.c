@@ -106,10 +106,21 @@ static void sums_of_integers_are_no_gradients(void **state)
         rank_trace_range(&t, RT_OPTIMIZER, update_ns);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = take(&t, 8);
+    dl_step_costs c = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    assert_int_equal(
+        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
+        DL_OK);
     assert_int_equal(c.gradient_count, 1);
     assert_true(c.gradients[0].bytes == 4000);
     assert_float_equal(c.gradients[0].share, 1, 1e-9);
+    bool said = false;
+    for (size_t i = 0; i < notes.count; i++)
+        said |= strstr(notes.lines[i], "4 calls in the trace sum integers") != NULL;
+    assert_true(said);
+    dl_notes_free(&notes);
     dl_step_costs_free(&c);
 }
 
