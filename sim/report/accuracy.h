@@ -53,13 +53,12 @@ typedef struct dl_accuracy {
  * measured or did not run are left out. */
 dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured);
 
-/* Prints the errors and the number of runs left out and, for repeated points, the noise floor, the
- * number of runs inside the interval, the distance of the distributions, and whether the runs were
- * disturbed or varied too much to judge. */
+/* Prints the errors, then the lines of dl_accuracy_print_scatter. */
 void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
-/* Prints the lines of dl_accuracy_print without the errors; prints nothing if no point was repeated
- * and no run left out. */
+/* Prints the number of runs left out, the noise floor, the number of runs inside the interval, the
+ * distance of the distributions, and whether the runs were disturbed or varied too much to judge;
+ * each only if known. */
 void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
 /* --- errors by use of the rows ---------------------------------------------------------------- */
@@ -78,7 +77,8 @@ typedef struct dl_errors {
     dl_error_sum left_out;          /* points whose error without a fit to them is known */
 } dl_errors;
 
-/* Adds a measured point. left_out_frac is its error with no cost fitted to it; NaN: unknown. */
+/* Adds a measured point; for DL_USE_ERROR only its rows. left_out_frac is its error with no cost
+ * fitted to it; NaN: unknown. */
 void dl_errors_add(dl_errors *errors, dl_measured_use use, int rows, double error_frac,
                    double left_out_frac);
 
@@ -98,7 +98,7 @@ typedef enum dl_verdict {
                                 * contradictory point */
     DL_VERDICT_REPRODUCED,     /* no unseen or contradictory point, and costs were fitted to at
                                 * least one */
-    DL_VERDICT_NO_MEASUREMENT, /* no point but the traced step of the costs */
+    DL_VERDICT_NO_MEASUREMENT, /* no points except traced ones */
     DL_VERDICT_COUNT
 } dl_verdict;
 

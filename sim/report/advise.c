@@ -18,7 +18,7 @@
 #define COARSE_EVENTS 400000000
 #define BEAM 3
 #define ROUNDS 8
-#define GAINED 1.002 /* smallest gain of a round after which another round follows */
+#define GAINED 1.002 /* smallest gain after which another round follows; two rounds always run */
 #define BEYOND_GAIN 1.02
 #define WORKERS_NEAR 2 /* numbers of workers tried in a round on each side of a point */
 
@@ -205,7 +205,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     dl_sweep_free(&sweep);
     dl_study_free(&study);
     free(of);
-    /* A point that cannot run must not hide the others. */
+    /* Simulate one by one, so that a point that fails does not lose the results of the others. */
     for (size_t i = 0; status != DL_OK && i < count && count > 1; i++) {
         dl_error one = {0};
         if (simulate(s, &points[i], 1, final, &one) != DL_OK) return status;
@@ -214,7 +214,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     return status;
 }
 
-/* New points to simulate, at most as many as max_points allows. */
+/* Indices of points to simulate. */
 typedef struct batch {
     size_t *points;
     size_t count;
@@ -314,7 +314,8 @@ static bool counts(const dl_advised *point, bool relaxed)
 }
 
 /* Adds each change of one setting of the point, and of overlap and buckets together, to the
- * batch. */
+ * batch. The number of workers changes by at most WORKERS_NEAR values if the point is within the
+ * limits. */
 static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
 {
     const dl_advice *advice = s->advice;
@@ -532,7 +533,8 @@ static void plan_draws(dl_advice_search *s)
 }
 
 /* Adds the point that has this value on `axis` and the best point's values on the other axes,
- * unless it is the best point itself or its batch is too small for its workers. */
+ * unless it is the best point itself, is in the batch already, or has too small a batch for its
+ * workers. */
 static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
 {
     dl_advice *advice = s->advice;

@@ -1,19 +1,17 @@
 /* Advice: the number of workers, mode, batch, averaging interval and exchange to train with, within
  * given limits. The points are simulated; nothing is interpolated.
  *
- * The search starts with every number of workers in every mode at the scenario's other settings.
- * Then, in up to 8 rounds, it tries every change of one setting (overlap and buckets together) of
- * the best points, and of the fastest points beyond a limit of time, price, efficiency or memory,
- * until no change gains. Then it resets each setting of the best points to its simplest value if
- * that costs less than DL_ADVICE_SIMPLER_FRAC. It simulates the remaining points again with more
- * steps, noise and costs drawn from their standard errors. All points get the same draws, so two
- * points are compared draw by draw. The same seed gives the same advice.
+ * The search starts with every number of workers in every mode at the scenario's other settings. In
+ * each round it changes one setting (overlap and buckets together) of the best points, and of the
+ * fastest points beyond a limit of time, price, efficiency or memory, until no change gains. Then
+ * it resets each setting of the best points to its simplest value if that costs less than
+ * DL_ADVICE_SIMPLER_FRAC, and simulates these points again with more steps, noise and costs drawn
+ * from their standard errors. All points get the same draws, so two points are compared draw by
+ * draw. The same seed gives the same advice.
  *
  * The usual choice, all-reduce or one GPU alone, comes first unless another point leads with
  * certainty: by at least DL_ADVICE_SIMPLER_FRAC, without draws and in 97.5 % of the draws, and if
- * it has a server, also on equal terms with all-reduce (dl_advised.on_terms). Draws vary neither
- * the slowdown by a server's copies nor their rate, as the bounds of [shm] and [overlap] are those
- * of collectives.
+ * it has a server, also on equal terms with all-reduce (dl_advised.on_terms).
  *
  * The advice covers only speed, memory and price. A larger batch, staler gradients, more local
  * steps and compressed gradients change the learning progress of an epoch, so their limits are the
@@ -42,7 +40,7 @@ typedef struct dl_advice_config {
     int64_t max_batch; /* samples of all workers together; 0: the scenario's largest batch */
     int64_t max_interval;  /* local steps between two averages; 0: the scenario's largest interval,
                             * else 1 */
-    double min_efficiency; /* speedup over the number of GPUs or workers; 0: no limit */
+    double min_efficiency; /* lower limit on dl_row.efficiency; 0: no limit */
     double samples;        /* samples of the whole training; NaN: unknown */
     double deadline_h, budget_usd; /* limits for the whole training, which require `samples`; NaN:
                                     * none */
@@ -156,7 +154,8 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
                     dl_error *err) DL_MUST_CHECK;
 void dl_advice_free(dl_advice *advice);
 
-/* Compares a[count] with b[count] over the same draws; `ratio` is the ratio without draws. */
+/* Compares the scores a[count] and b[count] of the same draws; `ratio` is the score of a over that
+ * of b without draws. */
 dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio);
 
 /* Compares two finally simulated points draw by draw. */

@@ -8,7 +8,7 @@
 
 #define DL_ADVICE_COARSE_STEPS 40 /* steps per run of the search */
 
-/* Axes that every study has; axes for the keys listed in the scenario follow. */
+/* Axes that every study has; axes for other keys follow. */
 enum {
     WORKERS,
     MODE,
@@ -66,7 +66,8 @@ bool dl_advice_read_point(const dl_advice_search *search, dl_advised *point, dl_
 /* Value of the goal at throughput `per_s`. The point must have been simulated. */
 double dl_advice_score(const dl_advice *advice, const dl_advised *point, double per_s);
 
-/* Whether two points agree in the keys that the scenario itself lists, such as the machine. */
+/* Whether two points agree on all axes from FIXED on: the keys that only the scenario varies, such
+ * as the machine. */
 bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b);
 
 /* Whether a point that ran is a usual choice: all-reduce or one GPU alone. */

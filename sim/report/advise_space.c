@@ -185,7 +185,8 @@ static double least_memory(const dl_machine *m)
     return least;
 }
 
-/* Adds sharding if the vectors that can be sharded take a large part of a GPU's memory. */
+/* Adds "none", the scenario's value and, if the vectors that can be sharded take a large part of a
+ * GPU's memory, every kind of sharding. */
 static void add_sharded(const dl_advice_search *s)
 {
     dl_advice_axis *axis = &s->advice->axes[SHARDED];

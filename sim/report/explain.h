@@ -67,9 +67,9 @@ typedef struct dl_explanation {
     size_t best, enough; /* rows of the series: with the highest throughput, and with the fewest
                           * workers that reach 90 % of it */
     size_t first,
-        drawn; /* first: best of all rows (dl_result_is_better); drawn: the row for a figure, `row`
-                * or, if that has more than 8 workers, the one of the series with the most up to
-                * 8, if any */
+        drawn; /* first: best of all rows (dl_result_is_better); drawn: the row to draw in a figure:
+                * `row` or, if that has more than 8 workers, the row of the series with the most
+                * workers up to 8 */
     dl_gains gains; /* gains of `row` */
 } dl_explanation;
 

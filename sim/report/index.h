@@ -15,11 +15,11 @@
  *   NAME.svg   a figure
  *   NAME.txt   a text shown verbatim on a click
  *
- * The title is used for figures, texts, and studies without results. Writes the page to `path`, a
- * table of all measured rows to `rows` (NULL: none), and a few lines to `summary` (NULL: none): the
- * number of studies with each verdict (accuracy.h), and the errors by use (measured.h) of the rows
- * of all studies. Errors: DL_ERR_NAME for a missing column, DL_ERR_DATA for a file without one of
- * these extensions; errors of reading. */
+ * A study's title is the scenario's name in its results, else that of the list. Writes the page to
+ * `path`, a table of all measured rows to `rows` (NULL: none), and a few lines to `summary` (NULL:
+ * none): the number of studies with each verdict (accuracy.h), and the errors by use (measured.h)
+ * of the rows of all studies. Errors: DL_ERR_NAME for a missing column, DL_ERR_DATA for a file
+ * without one of these extensions; errors of reading and writing. */
 dl_status dl_index_write(const char *path, const char *rows, FILE *summary, const char *list,
                          dl_error *err) DL_MUST_CHECK;
 

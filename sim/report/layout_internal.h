@@ -22,7 +22,8 @@ typedef struct dl_layout_key {
 } dl_layout_key;
 extern const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS];
 
-/* Layouts that differ only in [pipeline]. Their costs and other settings are read once. */
+/* Layouts with the same costs, which are read once: they differ only in pp, fsdp, dp, the order of
+ * the axes, micro-batch, schedule and chunks. */
 typedef struct dl_layout_family {
     dl_study study;
     dl_point *points;    /* [count] points of its layouts, until moved to the study */

@@ -64,8 +64,8 @@ static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_
     return status;
 }
 
-/* Whether the layout may set the key: tp and recompute apply to transformers whose description does
- * not fix them. */
+/* Whether layouts may set this key of the network ("tp="): it is a transformer whose description
+ * does not set the key. */
 static bool is_free(const char *model, const char *key)
 {
     return model != NULL && dl_architecture_class(model) == DL_MODEL_TRANSFORMER &&
@@ -251,8 +251,8 @@ static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
     }
 }
 
-/* Adds layouts of `ranks` GPUs per part of a layer, that many of which share parameters: each with
- * all divisions of the network's experts among the others (at most `experts` of them). */
+/* Adds the layouts that divide `ranks` GPUs between ep and dp, with each ep that divides both
+ * `ranks` and the network's number of experts. */
 static void add_experts(dl_layout_space *s, dl_layout *l, int ranks, int experts, int layers)
 {
     for (int ep = 1; ep <= ranks && ep <= experts; ep++) {

@@ -79,7 +79,7 @@ typedef struct file_list {
     char *shared; /* folder of the machine files that are built into the page's simulator too */
 } file_list;
 
-/* Adds the text of a file unless it is already in the list. */
+/* Adds the text of a readable file unless the list or the page's simulator has it already. */
 static void add_file(file_list *files, const char *path)
 {
     char *text = NULL;
@@ -148,8 +148,8 @@ static void put_mode(dl_json *to, const dl_mode *mode, const char *name)
     dl_json_end(to, '}');
 }
 
-/* Writes the modes to choose from: all of dl_modes, on GPUs also usual modes with a key, and the words of
- * the study's points. `study` may be NULL. */
+/* Writes the modes to choose from: all of dl_modes, on GPUs also common shorthands ("fsdp"), and
+ * the shorthands of the study's points. `study` may be NULL. */
 static void put_modes(dl_json *to, const dl_study *study, const dl_sweep *sweep)
 {
     static const char *const usual[] = {"fsdp", "zero1", "zero2", "diloco"};

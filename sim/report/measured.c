@@ -323,8 +323,8 @@ static char *key_text(const dl_study *study, size_t number, size_t key)
     return dl_format("%.9g", point->option[option]);
 }
 
-/* Names the first key in which the points that match most of the row's keys differ from it, and its
- * values there. */
+/* Returns an error with the first key that no point matches in addition to all keys before it, and
+ * the values of that key at the points that match those before it. */
 static dl_status no_such_point(const table *t, size_t row, const dl_study *study, dl_error *err)
 {
     size_t key = 0, own = 0;

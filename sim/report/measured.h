@@ -22,8 +22,8 @@
  * in `note`, else `unseen` or empty.
  *
  * Several rows for one point are several runs: the median of each column is used, and the standard
- * deviation over the runs if no error is given. Staleness counts are instead summed over the runs,
- * like dlsim's replicates, and the statistics are computed from the sum. */
+ * deviation over the runs if no error is given. If all runs have staleness counts, these are
+ * summed, like dlsim's replicates, and the statistics are computed from the sum. */
 #ifndef DL_SIM_MEASURED_H
 #define DL_SIM_MEASURED_H
 

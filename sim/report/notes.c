@@ -370,8 +370,8 @@ static void add_arithmetic(dl_note_list *list, dl_arithmetic arithmetic, dl_shar
                              "the bytes)"));
 }
 
-/* Returns ", ..." if the estimate comes from kernels measured one by one, else ""; the caller frees
- * it. */
+/* Returns a clause on the time of a step over that of its kernels measured one by one, or "" if the
+ * estimate has no such factor; the caller frees it. */
 static char *sustained_of(const dl_variant *variant, const dl_efficiency *efficiency)
 {
     const double measured = variant->calibrated.factor;
