@@ -452,8 +452,8 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
     free(layers);
 }
 
-/* Writes a line for each stage of each point with stages if there are few such points; writes
- * nothing if there are none. */
+/* Writes a line for each stage of each split point or, if there are many such points, only their
+ * number. */
 static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     int points = 0;

@@ -354,7 +354,8 @@ static bool is_bracketed(const search *s, double target, size_t *low)
     return false;
 }
 
-/* Returns the end of the key's runnable range nearest to the target. */
+/* Returns the end of the key's runnable range nearest to the target; the last failed trial if none
+ * ran. */
 static const trial *nearest_end(const search *s, double target)
 {
     if (s->count == 0) return &s->failed;

@@ -62,9 +62,9 @@ typedef struct dl_solution {
     char *skipped_why; /* reason for the first skipped value; NULL: none */
 } dl_solution;
 
-/* DL_ERR_USAGE for a key that no scenario has or that is not a number, and for invalid targets;
- * DL_ERR_NAME for a column missing in the results; otherwise the errors of reading and simulating
- * the scenario. *solution must be zeroed; release it with dl_solution_free. */
+/* DL_ERR_USAGE for a key that cannot be solved for (not a number, not swept, or the seed), and for
+ * invalid targets; DL_ERR_NAME for a column missing in the results; otherwise the errors of reading
+ * and simulating the scenario. *solution must be zeroed; release it with dl_solution_free. */
 dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
                    dl_error *err) DL_MUST_CHECK;
 void dl_solution_free(dl_solution *solution);

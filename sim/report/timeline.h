@@ -2,7 +2,8 @@
  * its steps; a track for the collectives of the workers' GPUs; a track for a server's updates, with
  * an arrow from each gradient that an update applies; for workers with several GPUs a track per GPU
  * for its passes, with an arrow from each stage's pass to the next stage's; counters of staleness,
- * of updates, and of the bytes per second that collectives reduce or gather. */
+ * of updates, and of the bytes per second that collectives reduce or gather. With [generators]:
+ * tracks of the trainer and of each replica instead, and counters of updates, groups and ages. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 
@@ -16,8 +17,8 @@
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* Writes about `bytes_max` bytes of activities to a stream, then the memory over a step, at most 30
- * kB. The output is valid JSON even if the run fails. */
+/* Writes about `bytes_max` bytes of activities to a stream, then, on GPUs without [generators], the
+ * memory over a step, at most 30 kB. The output is valid JSON even if the run fails. */
 dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point,
                           dl_error *err) DL_MUST_CHECK;

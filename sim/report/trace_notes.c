@@ -50,8 +50,8 @@ static void add_other_step(dl_note_list *list, const dl_variant *variant)
     }
 }
 
-/* Adds a note on the step of the trace with the worst prediction of its own point, beside the
- * prediction. */
+/* Adds a note on the traced step that is predicted worst, with its prediction; if no traced step
+ * can be predicted, calls add_other_step. */
 static void add_own_step(dl_note_list *list, const dl_variant *variant)
 {
     double error_frac;
