@@ -352,8 +352,8 @@ typedef struct smaller_network {
 static const smaller_network smaller_networks[] = {
     {DL_RECOMPUTE_SELECTIVE, NULL, "--recompute selective"},
     {DL_RECOMPUTE_FULL, NULL, "--recompute full"},
-    {DL_RECOMPUTE_AUTO, "frozen_bits=4", "NAME:frozen_bits=4"},
-    {DL_RECOMPUTE_FULL, "frozen_bits=4", "NAME:frozen_bits=4 --recompute full"}};
+    {DL_RECOMPUTE_AUTO, "frozen_bits=4", "--workload NAME:frozen_bits=4"},
+    {DL_RECOMPUTE_FULL, "frozen_bits=4", "--workload NAME:frozen_bits=4 --recompute full"}};
 
 /* A scenario with a replaced network. */
 typedef struct changed {
