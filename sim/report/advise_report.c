@@ -165,7 +165,8 @@ static void fill_row(advice_row *r, const dl_advice *advice, const dl_advised *a
                                     : "",
     };
     if (!isnan(r->low_per_s))
-        snprintf(r->interval, sizeof r->interval, "%.0f to %.0f", r->low_per_s, r->high_per_s);
+        snprintf(r->interval, sizeof r->interval, "%s to %s", DL_RATE_TEXT(r->low_per_s),
+                 DL_RATE_TEXT(r->high_per_s));
     if (ran) dl_report_marks(r->marks, row);
     if (!ran || !a->is_final || advice->best_count == 0 || rank == 1) return;
     const dl_advice_pair pair = dl_advice_compare(advice, &advice->points[advice->best[0]], a);

@@ -45,7 +45,7 @@ expect 0 "fits: --recompute full with --batch-per-worker 1" "${one[@]}" --batch-
 expect 0 "fits: --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --recompute full --fits
 # 4-bit frozen weights are suggested if recomputation does not suffice; if nothing fits, --fits says so.
 frozen=(--machine 1xrtx4090 --batch-per-worker 3 --fits --workload)
-expect 0 "fits: NAME:frozen_bits=4 --recompute full (21.6 GB)" "${frozen[@]}" llama3_8b:lora=16,sequence=2048
+expect 0 "fits: --workload NAME:frozen_bits=4 --recompute full" "${frozen[@]}" llama3_8b:lora=16,sequence=2048
 expect 0 "batch 3 21.6 GB " "${frozen[@]}" llama3_8b:lora=16,sequence=2048,frozen_bits=4 --recompute full
 expect 0 "no smaller batch and no recomputation fits: take more GPUs" "${frozen[@]}" llama3_8b:sequence=256
 # Pipeline stages are tried last, 1F1B replaces GPipe, and recomputation also serves mixed GPU models. A recomputation
@@ -201,6 +201,9 @@ expect 2 "or its rate, as 600samples/s" "${gpt[@]}" --machine 8xh100 --workers 1
 expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
+# Intervals of a few samples/s keep four digits.
+slow=(--workload llama3_8b:sequence=2048 --machine 2xh100 --batch 2 --lora 16 --mode ddp --recompute full --steps 4)
+"$tested" "${slow[@]}" --advise --max-points 4 -o advice.csv | grep -qE '^   1 .* [0-9]\.[0-9]{3} to [0-9]\.[0-9]{3} ' || fail "digits of an interval"
 grep -q '^calibrate = 1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
 expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 61ms
