@@ -126,10 +126,9 @@ void dl_extend(char **text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *more = dl_vformat(format, args);
+    DL_AUTOFREE char *more = dl_vformat(format, args);
     va_end(args);
     dl_join(text, "", more);
-    free(more);
 }
 
 char *dl_format(const char *format, ...)

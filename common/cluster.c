@@ -65,24 +65,20 @@ typedef struct introduction {
 
 static uint64_t hash_mask(void)
 {
-    int *cores;
+    DL_AUTOFREE int *cores = NULL;
     const int count = dl_system_cores(&cores);
-    const uint64_t hash = dl_hash_bytes(0, cores, (size_t)count * sizeof *cores);
-    free(cores);
-    return hash;
+    return dl_hash_bytes(0, cores, (size_t)count * sizeof *cores);
 }
 
 /* Hashes the program's file; 0 if it cannot be read. */
 static uint64_t hash_program(void)
 {
-    char *path = dl_system_program(), *data = NULL;
+    DL_AUTOFREE char *path = dl_system_program(), *data = NULL;
     size_t bytes = 0;
     uint64_t hash = 0;
     if (path != NULL && dl_file_read_up_to(path, SIZE_MAX / 2, &data, &bytes, NULL) == DL_OK) {
         hash = dl_hash_bytes(DL_HASH_START, data, bytes);
     }
-    free(data);
-    free(path);
     return hash;
 }
 
@@ -91,7 +87,7 @@ static dl_status introduce(dl_cluster *cluster, dl_error *err)
     introduction mine = {.mask = hash_mask(), .program = hash_program()};
     const size_t size = (size_t)cluster->size;
     if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
-    introduction *all = dl_calloc(size, sizeof *all, "ranks");
+    DL_AUTOFREE introduction *all = dl_calloc(size, sizeof *all, "ranks");
     dl_status status = cluster->calls->all_gather(&mine, all, sizeof mine, err);
     cluster->hosts = dl_calloc(size, sizeof *cluster->hosts, "hosts of ranks");
     int sharing = 0;
@@ -112,7 +108,6 @@ static dl_status introduce(dl_cluster *cluster, dl_error *err)
     }
     if (status == DL_OK && sharing > 1) cluster->cpu_count /= sharing;
     if (cluster->cpu_count < 1) cluster->cpu_count = 1;
-    free(all);
     return status;
 }
 
@@ -209,13 +204,13 @@ typedef struct verdict {
 dl_status dl_cluster_agree(dl_cluster *cluster, dl_status status, dl_error *err)
 {
     if (cluster->size == 1 || cluster->failed || cluster->calls == NULL) return status;
-    verdict mine = {.status = status}, *all = NULL;
+    verdict mine = {.status = status};
+    DL_AUTOFREE verdict *all = NULL;
     if (status != DL_OK && err != NULL) mine.error = *err;
     all = dl_calloc((size_t)cluster->size, sizeof *all, "errors of ranks");
     dl_error failure = {0};
     if (cluster->calls->all_gather(&mine, all, sizeof mine, &failure) != DL_OK) {
         cluster->failed = true;
-        free(all);
         if (status == DL_OK && err != NULL) *err = failure;
         return status != DL_OK ? status : DL_ERR_SYSTEM;
     }
@@ -229,7 +224,6 @@ dl_status dl_cluster_agree(dl_cluster *cluster, dl_status status, dl_error *err)
         snprintf(err->text, sizeof err->text, "rank %d on %s: %.400s", r, cluster->hosts[r],
                  all[r].error.text);
     }
-    free(all);
     return status;
 }
 
@@ -237,7 +231,8 @@ dl_status dl_cluster_same(dl_cluster *cluster, unsigned long long key, const cha
                           dl_error *err)
 {
     if (cluster->size == 1) return DL_OK;
-    unsigned long long *all = dl_calloc((size_t)cluster->size, sizeof *all, "keys of ranks");
+    DL_AUTOFREE unsigned long long *all =
+        dl_calloc((size_t)cluster->size, sizeof *all, "keys of ranks");
     dl_status status = cluster->calls->all_gather(&key, all, sizeof key, err);
     for (int r = 1; r < cluster->size && status == DL_OK; r++) {
         if (all[r] == all[0]) continue;
@@ -245,7 +240,6 @@ dl_status dl_cluster_same(dl_cluster *cluster, unsigned long long key, const cha
                               what, r, cluster->hosts[r]);
     }
     if (status != DL_OK) cluster->failed = true;
-    free(all);
     return status;
 }
 

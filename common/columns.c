@@ -112,7 +112,7 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
 {
     for (size_t c = 0; c < count; c++) {
         if (columns[c]->name == NULL) continue;
-        dl_datum datum = columns[c]->get(row, columns[c]);
+        DL_AUTO(dl_datum_free) dl_datum datum = columns[c]->get(row, columns[c]);
         switch (datum.kind) {
         case DL_DATUM_NONE: dl_csv_text(writer, ""); break;
         case DL_DATUM_NUMBER: dl_csv_double(writer, datum.number); break;
@@ -120,13 +120,13 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
         case DL_DATUM_TEXT: dl_csv_text(writer, datum.text); break;
         case DL_DATUM_LIST: dl_csv_doubles(writer, datum.list, (int)datum.count); break;
         }
-        dl_datum_free(&datum);
     }
 }
 
 void dl_columns_csv(dl_csv_writer *writer, const dl_column_table *table)
 {
-    const dl_column **columns = dl_calloc(table->column_count, sizeof *columns, "columns");
+    DL_AUTOFREE const dl_column **columns =
+        dl_calloc(table->column_count, sizeof *columns, "columns");
     for (size_t c = 0; c < table->column_count; c++)
         columns[c] = dl_column_table_column(table, c);
     dl_columns_csv_names(writer, columns, table->column_count);
@@ -135,7 +135,6 @@ void dl_columns_csv(dl_csv_writer *writer, const dl_column_table *table)
         dl_columns_csv_row(writer, columns, table->column_count, dl_column_table_row(table, r));
         dl_csv_end_row(writer);
     }
-    free(columns);
 }
 
 /* --- display --------------------------------------------------------------------------------- */
@@ -163,16 +162,15 @@ static char *list_text(const dl_column *column, const dl_datum *datum)
 {
     char *text = NULL;
     for (int64_t i = 0; i < datum->count; i++) {
-        char *one = dl_column_number_text(column, datum->list[i]);
+        DL_AUTOFREE char *one = dl_column_number_text(column, datum->list[i]);
         dl_join(&text, " ", one);
-        free(one);
     }
     return text != NULL ? text : dl_strdup("");
 }
 
 char *dl_column_cell_text(const dl_column *column, const void *row)
 {
-    dl_datum datum = column->get(row, column);
+    DL_AUTO(dl_datum_free) dl_datum datum = column->get(row, column);
     char *text = NULL;
     switch (datum.kind) {
     case DL_DATUM_NONE: text = dl_strdup(""); break;
@@ -181,7 +179,6 @@ char *dl_column_cell_text(const dl_column *column, const void *row)
     case DL_DATUM_TEXT: text = dl_strdup(datum.text); break;
     case DL_DATUM_LIST: text = list_text(column, &datum); break;
     }
-    dl_datum_free(&datum);
     return text;
 }
 
@@ -200,9 +197,8 @@ bool dl_column_has_values(const dl_column_table *table, const dl_column *column)
 {
     bool has = false;
     for (size_t r = 0; r < table->row_count && !has; r++) {
-        char *text = dl_column_cell_text(column, dl_column_table_row(table, r));
+        DL_AUTOFREE char *text = dl_column_cell_text(column, dl_column_table_row(table, r));
         has = text[0] != '\0';
-        free(text);
     }
     return has;
 }
@@ -319,9 +315,9 @@ static void put_row(FILE *out, const text_cells *text, const dl_column_table *ta
     const char *mark = failure == NULL && table->mark != NULL ? table->mark(row) : "";
     const bool chosen = row == table->chosen;
     const bool bold = chosen && isatty(fileno(out)) && getenv("NO_COLOR") == NULL;
-    char *line =
+    DL_AUTOFREE char *line =
         line_text(text, table, r + 1, chosen ? ">" : " ", failure != NULL ? failure : mark);
-    char *remark = table->remark != NULL ? table->remark(row) : NULL;
+    DL_AUTOFREE char *remark = table->remark != NULL ? table->remark(row) : NULL;
     fprintf(out, bold ? "%*s\033[1m%s\033[0m" : "%*s%s", table->indent, "", line);
     if (remark != NULL && strlen(line) + 2 + strlen(remark) <= width) {
         fprintf(out, "  %s\n", remark);
@@ -331,8 +327,6 @@ static void put_row(FILE *out, const text_cells *text, const dl_column_table *ta
     } else {
         fputc('\n', out);
     }
-    free(remark);
-    free(line);
 }
 
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
@@ -340,9 +334,8 @@ void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
     text_cells text;
     make_cells(&text, table);
     text.has_room = first_has_room(&text, table);
-    char *head = line_text(&text, table, 0, " ", "");
+    DL_AUTOFREE char *head = line_text(&text, table, 0, " ", "");
     fprintf(out, "%*s%s\n", table->indent, "", head);
-    free(head);
     for (size_t r = 0; r < text.rows; r++)
         put_row(out, &text, table, r, width);
     free_cells(&text);

@@ -239,13 +239,11 @@ dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size
 
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err)
 {
-    char *text;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_csv_read_text(csv, path, text, bytes, err);
-    free(text);
-    return status;
+    return dl_csv_read_text(csv, path, text, bytes, err);
 }
 
 void dl_csv_free(dl_csv *csv)
@@ -310,11 +308,10 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
     DL_ASSERT(writer->cells == 0, "comment after %d cells of a row", writer->cells);
     va_list args;
     va_start(args, format);
-    char *text = dl_vformat(format, args);
+    DL_AUTOFREE char *text = dl_vformat(format, args);
     va_end(args);
     if (writer->table != NULL) {
         dl_cell_table_add_comment(writer->table, text);
-        free(text);
         return;
     }
     fputs("# ", writer->out);
@@ -323,7 +320,6 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
         if (*c == '\n') fputs("# ", writer->out);
     }
     fputc('\n', writer->out);
-    free(text);
 }
 
 /* Adds the cell to the table and returns true, if there is a table; else writes the comma between
@@ -377,7 +373,7 @@ void dl_csv_int(dl_csv_writer *writer, int64_t value)
 
 void dl_csv_doubles(dl_csv_writer *writer, const double *values, int count)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *joined = dl_text_stream(&text, &bytes);
     for (int i = 0; values != NULL && i < count; i++) {
@@ -386,7 +382,6 @@ void dl_csv_doubles(dl_csv_writer *writer, const double *values, int count)
     }
     fclose(joined);
     if (!table_takes(writer, DL_CELL_LIST, text, (double)NAN)) fputs(text, writer->out);
-    free(text);
 }
 
 void dl_csv_end_row(dl_csv_writer *writer)

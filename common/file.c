@@ -122,12 +122,11 @@ dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_
 
 dl_status dl_file_hash(uint64_t *hash, const char *path, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     if (path == NULL) return DL_OK;
     const dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status == DL_OK) *hash = dl_hash_bytes(*hash, text, bytes);
-    free(text);
     return status;
 }
 

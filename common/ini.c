@@ -82,7 +82,7 @@ DL_ORDER_OF_POINTERS(compare_entries, dl_ini_entry, DL_BY_TEXT(section), DL_BY_T
 /* Fails for the first line that repeats a key. Sorts pointers to the entries: O(n log n). */
 static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
 {
-    const dl_ini_entry **sorted = dl_calloc(ini->count, sizeof *sorted, "INI entries");
+    DL_AUTOFREE const dl_ini_entry **sorted = dl_calloc(ini->count, sizeof *sorted, "INI entries");
     for (size_t i = 0; i < ini->count; i++)
         sorted[i] = &ini->entries[i];
     qsort(sorted, ini->count, sizeof *sorted, compare_entries);
@@ -95,7 +95,6 @@ static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
             before = a;
         }
     }
-    free(sorted);
     if (again == NULL) return DL_OK;
     return dl_ini_error(ini, again, DL_ERR_PARSE, err, "the key is given already in line %d",
                         before->line);
@@ -129,13 +128,11 @@ dl_status dl_ini_read_text(dl_ini *ini, const char *name, const char *text, size
 
 dl_status dl_ini_read(dl_ini *ini, const char *path, dl_error *err)
 {
-    char *text;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_ini_read_text(ini, path, text, bytes, err);
-    free(text);
-    return status;
+    return dl_ini_read_text(ini, path, text, bytes, err);
 }
 
 void dl_ini_free(dl_ini *ini)
@@ -334,11 +331,10 @@ void dl_ini_text_set(char **text, const char *section, const char *key, const ch
     const key_place place = find_key(*text, section, key);
     const int before = (int)(place.line.at - *text);
     const bool starts_line = before == 0 || place.line.at[-1] == '\n';
-    char *header = place.has_section ? dl_strdup("") : dl_format("\n[%s]\n", section);
+    DL_AUTOFREE char *header = place.has_section ? dl_strdup("") : dl_format("\n[%s]\n", section);
     char *changed =
         dl_format("%.*s%s%s%s = %s%s%s", before, *text, place.has_key || starts_line ? "" : "\n",
                   header, key, value, place.has_key ? "" : "\n", place.line.at + place.line.bytes);
-    free(header);
     free(*text);
     *text = changed;
 }

@@ -49,15 +49,15 @@ char *dl_share_path(const char *name)
 
 dl_status dl_library_path(const char *name, char **path, dl_error *err)
 {
-    char *folder = program_folder();
+    DL_AUTOFREE char *folder = program_folder();
     if (folder == NULL) {
         return dl_error_set(err, DL_ERR_SYSTEM,
                             "cannot find the program's own file, beside which %s lies: %s", name,
                             strerror(errno));
     }
-    char *beside = dl_format("%s/%s", folder, name);
+    DL_AUTOFREE char *beside = dl_format("%s/%s", folder, name);
     const int reason = access(beside, R_OK) == 0 ? 0 : errno;
-    char *installed = dl_format("%s/%s/%s", folder, DL_LIBRARIES_FROM_PROGRAM, name);
+    DL_AUTOFREE char *installed = dl_format("%s/%s/%s", folder, DL_LIBRARIES_FROM_PROGRAM, name);
     char *real = reason != 0 && access(installed, R_OK) == 0 ? realpath(installed, NULL) : NULL;
     dl_status status = DL_OK;
     if (reason == 0) {
@@ -67,9 +67,6 @@ dl_status dl_library_path(const char *name, char **path, dl_error *err)
     } else {
         status = dl_error_set_at(err, DL_ERR_UNSUPPORTED, beside, 0, "%s", strerror(reason));
     }
-    free(folder);
-    free(beside);
-    free(installed);
     return status;
 }
 

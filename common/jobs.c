@@ -497,11 +497,10 @@ static void join(const pthread_t *handles, int count)
 static void run_alone(pool *p)
 {
     const int threads = p->jobs->threads < p->jobs->count ? p->jobs->threads : (int)p->jobs->count;
-    pthread_t *handles = dl_calloc((size_t)threads + 1, sizeof *handles, "threads");
+    DL_AUTOFREE pthread_t *handles = dl_calloc((size_t)threads + 1, sizeof *handles, "threads");
     const int started = start_threads(p, handles, threads - 1);
     work(p);
     join(handles, started);
-    free(handles);
 }
 
 static void run_with_ranks(pool *p)
@@ -514,7 +513,8 @@ static void run_with_ranks(pool *p)
         cluster->calls->all_gather(&p->jobs->threads, l.threads, sizeof(int), &error);
     for (int r = 0; r < cluster->size; r++)
         l.all_threads += l.threads[r];
-    pthread_t *handles = dl_calloc((size_t)p->jobs->threads, sizeof *handles, "threads");
+    DL_AUTOFREE pthread_t *handles =
+        dl_calloc((size_t)p->jobs->threads, sizeof *handles, "threads");
     const int started = start_threads(p, handles, p->jobs->threads);
     if (p->leads && status == DL_OK) status = lead_ranks(&l, &error);
     if (!p->leads && status == DL_OK) {
@@ -528,7 +528,6 @@ static void run_with_ranks(pool *p)
         stop(p, status, &error);
     }
     if (status != DL_OK) cluster->failed = true; /* ranks can no longer be reached */
-    free(handles);
     free(l.threads);
 }
 

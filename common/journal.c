@@ -186,13 +186,12 @@ static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
 /* Adds the program to the key: results of different builds must not be mixed. */
 static uint64_t add_program(uint64_t key)
 {
-    char *program = dl_system_program();
+    DL_AUTOFREE char *program = dl_system_program();
     struct stat file = {0};
     if (program != NULL && stat(program, &file) == 0) {
         key = dl_hash_bytes(key, &file.st_size, sizeof file.st_size);
         key = dl_hash_bytes(key, &file.st_mtim, sizeof file.st_mtim);
     }
-    free(program);
     return dl_hash_bytes(key, DL_VERSION, sizeof DL_VERSION);
 }
 
@@ -213,10 +212,8 @@ static dl_status read_file(dl_journal *journal, dl_error *err)
 /* Restores this run's journal if another run had set it aside; returns whether it had. */
 static bool bring_back(const dl_journal *journal)
 {
-    char *aside = aside_path(journal->path, journal->head.key);
-    const bool is_back = rename(aside, journal->path) == 0;
-    free(aside);
-    return is_back;
+    DL_AUTOFREE char *aside = aside_path(journal->path, journal->head.key);
+    return rename(aside, journal->path) == 0;
 }
 
 void dl_journal_say_aside(const dl_journal *journal, const char *program)

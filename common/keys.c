@@ -77,9 +77,8 @@ static void put_hint(const dl_keys *keys, const char *section, const char *name,
     } else if (word != NULL && word->here == NULL) {
         snprintf(hint, bytes, "; %s", word->says);
     } else {
-        const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
+        DL_AUTOFREE const char **names = dl_calloc(keys->count, sizeof *names, "names of keys");
         dl_names_hint(hint, bytes, name, names, list_names(keys, section, names));
-        free(names);
     }
 }
 
@@ -389,12 +388,12 @@ static void print_man(FILE *out, const dl_key *key, const char *value, const cha
     fputs("\\fR = \\fI", out);
     dl_man_words(out, value);
     fputs("\\fR\n", out);
-    char *text = dl_format("%s%s%s%s%s.%s%s%s%s%s", key->help, only != NULL ? "; with " : "",
-                           only != NULL ? only : "", takes[0] != '\0' ? "; " : "", takes,
-                           key->required ? " Required." : "", has_default ? " Default: " : "",
-                           has_default ? fallback : "", has_default ? "." : "", sweep);
+    DL_AUTOFREE char *text =
+        dl_format("%s%s%s%s%s.%s%s%s%s%s", key->help, only != NULL ? "; with " : "",
+                  only != NULL ? only : "", takes[0] != '\0' ? "; " : "", takes,
+                  key->required ? " Required." : "", has_default ? " Default: " : "",
+                  has_default ? fallback : "", has_default ? "." : "", sweep);
     dl_man_text(out, text);
-    free(text);
 }
 
 /* Prints a key. `lists`: some key of the table accepts lists. */

@@ -22,7 +22,7 @@ dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, 
     const dl_ini_entry *entry = NULL;
     dl_status status = dl_keys_need(r->ini, section, key, &entry, r->err);
     if (status != DL_OK) return status;
-    const char **names = dl_calloc((size_t)count, sizeof *names, "names");
+    DL_AUTOFREE const char **names = dl_calloc((size_t)count, sizeof *names, "names");
     for (int i = 0; i < count; i++)
         names[i] = *(char *const *)(const void *)((const char *)parts + (size_t)i * size);
     *index = dl_names_find(entry->value, names, (size_t)count);
@@ -31,7 +31,6 @@ dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, 
         dl_names_hint(hint, sizeof hint, entry->value, names, (size_t)count);
         status = dl_ini_error(r->ini, entry, DL_ERR_NAME, r->err, "unknown name%s", hint);
     }
-    free(names);
     return status;
 }
 
@@ -48,7 +47,7 @@ static dl_status machine_read_parent(const dl_machine_reader *r, const char *sec
 {
     const dl_node_kind *n = r->node;
     size_t sockets = (size_t)n->sockets, count = sockets + (size_t)n->switch_count;
-    char **names = dl_calloc(count, sizeof *names, "places");
+    DL_AUTOFREE char **names = dl_calloc(count, sizeof *names, "places");
     for (size_t i = 0; i < sockets; i++)
         names[i] = dl_format("socket%zu", i);
     for (size_t i = sockets; i < count; i++)
@@ -57,7 +56,6 @@ static dl_status machine_read_parent(const dl_machine_reader *r, const char *sec
         dl_machine_read_name(r, section, "parent", names, (int)count, sizeof *names, place);
     for (size_t i = 0; i < sockets; i++)
         free(names[i]);
-    free(names);
     return status;
 }
 
@@ -532,10 +530,10 @@ static void visit_part(void *part, int owner, const char *name, dl_machine_visit
         const dl_key *key = &rows[i];
         if (key->owner != owner || !key->bounds) continue;
         const size_t kind = strcspn(key->section, " ");
-        char *section = name != NULL ? dl_format("%.*s %s", (int)kind, key->section, name)
-                                     : dl_strdup(key->section);
+        DL_AUTOFREE char *section = name != NULL
+                                        ? dl_format("%.*s %s", (int)kind, key->section, name)
+                                        : dl_strdup(key->section);
         visit(user, section, key, (dl_quantity *)(void *)((char *)part + key->offset));
-        free(section);
     }
 }
 
@@ -888,7 +886,7 @@ static dl_status read_all(const dl_machine_reader *r)
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     dl_machine read = {.path = dl_strdup(name)};
@@ -901,19 +899,16 @@ dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char
     } else {
         dl_machine_free(&read);
     }
-    dl_ini_free(&ini);
     return status;
 }
 
 dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err)
 {
-    char *text;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_machine_read_text(machine, path, text, bytes, err);
-    free(text);
-    return status;
+    return dl_machine_read_text(machine, path, text, bytes, err);
 }
 
 const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic)

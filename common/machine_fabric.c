@@ -1,7 +1,6 @@
 /* Network between the nodes of a machine file: [fabric], [netswitch], [traffic]. */
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -139,9 +138,8 @@ dl_status dl_machine_check_net_switches(const dl_machine_reader *r)
     dl_fabric *f = &r->machine->fabric;
     int roots = 0;
     for (int i = 0; i < f->switch_count; i++) {
-        char *section = dl_format("netswitch %s", f->switches[i].name);
+        DL_AUTOFREE char *section = dl_format("netswitch %s", f->switches[i].name);
         const int line = dl_ini_section_line(r->ini, section);
-        free(section);
         roots += f->switches[i].parent < 0;
         if (net_depth(f, i) < 0) {
             return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, line,
@@ -177,12 +175,11 @@ static dl_status take_slot(void *user, int slot)
 static int find_twin(const dl_fabric *f)
 {
     int twin = -1;
-    bool *seen = dl_calloc((size_t)f->slot_end, sizeof *seen, "slots");
+    DL_AUTOFREE bool *seen = dl_calloc((size_t)f->slot_end, sizeof *seen, "slots");
     for (int i = 0; i < f->slot_count; i++) {
         if (seen[f->slots[i]]) twin = f->slots[i];
         seen[f->slots[i]] = true;
     }
-    free(seen);
     return twin;
 }
 

@@ -225,10 +225,8 @@ const dl_key *dl_machine_find_key(const char *section, const char *name)
 {
     size_t bytes;
     (void)kind_of(section, &bytes);
-    char *plain = dl_strndup(section, bytes);
-    const dl_key *key = dl_keys_find(&dl_machine_keys, plain, name);
-    free(plain);
-    return key;
+    DL_AUTOFREE char *plain = dl_strndup(section, bytes);
+    return dl_keys_find(&dl_machine_keys, plain, name);
 }
 
 /* A section of a file and its consecutive entries. */
@@ -328,11 +326,10 @@ static uint64_t own_numbers(const dl_ini *ini, const char *kind)
     for (size_t k = 0; k < dl_machine_keys.count; k++) {
         const dl_key *key = &dl_machine_keys.rows[k];
         if (key->owner != OF_KIND) continue;
-        char *section = dl_format("%s of %s", key->section, kind);
+        DL_AUTOFREE char *section = dl_format("%s of %s", key->section, kind);
         const int sort = sort_of(key->section);
         const bool replaced = sort >= SORT_NVSWITCH && (has[SORT_GPUS] || has[sort]);
         if (replaced || dl_ini_find(ini, section, key->name) != NULL) own |= bit;
-        free(section);
         bit <<= 1;
     }
     return own;
@@ -345,10 +342,10 @@ void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *
         const dl_key *key = &dl_machine_keys.rows[k];
         if (key->owner != OF_KIND) continue;
         if (key->bounds) {
-            char *section = (kind->own & bit) != 0 ? dl_format("%s of %s", key->section, kind->name)
-                                                   : dl_strdup(key->section);
+            DL_AUTOFREE char *section = (kind->own & bit) != 0
+                                            ? dl_format("%s of %s", key->section, kind->name)
+                                            : dl_strdup(key->section);
             visit(user, section, key, (dl_quantity *)(void *)((char *)kind + key->offset));
-            free(section);
         }
         bit <<= 1;
     }
@@ -395,7 +392,7 @@ static int add_kind_of_model(dl_machine *m, int model)
 /* Checks that the [machine of NAME] of a kind has only keys that a kind may have. */
 static dl_status check_own_keys(const dl_machine_reader *r, const char *kind)
 {
-    char *section = dl_format("machine of %s", kind);
+    DL_AUTOFREE char *section = dl_format("machine of %s", kind);
     dl_status status = DL_OK;
     for (size_t i = 0; i < r->whole->count && status == DL_OK; i++) {
         const dl_ini_entry *entry = &r->whole->entries[i];
@@ -405,7 +402,6 @@ static dl_status check_own_keys(const dl_machine_reader *r, const char *kind)
         status = dl_ini_error(r->whole, entry, DL_ERR_NAME, r->err,
                               "this is of the whole machine: in [machine]");
     }
-    free(section);
     return status;
 }
 
@@ -464,7 +460,7 @@ static dl_status add_ranges(const dl_machine_reader *r, const dl_ini_section *se
     dl_status status = DL_OK;
     for (char *item = strtok_r(copy, ",", &rest); item != NULL && status == DL_OK;
          item = strtok_r(NULL, ",", &rest)) {
-        char *text = dl_strndup_trimmed(item, strlen(item));
+        DL_AUTOFREE char *text = dl_strndup_trimmed(item, strlen(item));
         node_range range = {.kind = kind};
         if (!dl_machine_parse_range(text, DL_MACHINE_MAX_NODES, &range.first, &range.last)) {
             status = dl_machine_fail(r, section,
@@ -477,7 +473,6 @@ static dl_status add_ranges(const dl_machine_reader *r, const dl_ini_section *se
             if (range.last < other->first || range.first > other->last) continue;
             status = dl_machine_fail(r, section, "another section names some of these nodes too");
         }
-        free(text);
         if (status == DL_OK) DL_APPEND(r->ranges->all, r->ranges->count, "nodes") = range;
     }
     free(copy);
@@ -533,7 +528,8 @@ static dl_status check_used(const dl_machine_reader *r)
         const dl_ini_section *section = &r->whole->sections[i];
         const char *of = kind_of(section->name, &bytes);
         bool found = of == NULL;
-        const char **names = dl_calloc((size_t)m->kind_count, sizeof *names, "names of kinds");
+        DL_AUTOFREE const char **names =
+            dl_calloc((size_t)m->kind_count, sizeof *names, "names of kinds");
         size_t count = 0;
         for (int k = 1; k < m->kind_count && !found; k++) {
             if (m->kinds[k].name == NULL) continue;
@@ -542,7 +538,6 @@ static dl_status check_used(const dl_machine_reader *r)
         }
         char hint[200];
         if (!found) dl_names_hint(hint, sizeof hint, of, names, count);
-        free(names);
         if (found) continue;
         return dl_error_set_at(r->err, DL_ERR_NAME, r->whole->path, section->line,
                                "[%s]: no [nodes ..] has kind = %s%s", section->name, of,

@@ -1,6 +1,5 @@
 #include "common/manual.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -132,9 +131,8 @@ static void put_option(FILE *out, const dl_option *option)
         fprintf(out, "\\fR%s", is_kind ? "]" : "");
     }
     fputc('\n', out);
-    char *text = dl_option_description(option);
+    DL_AUTOFREE char *text = dl_option_description(option);
     dl_man_text(out, text);
-    free(text);
 }
 
 static void put_synopsis(FILE *out, const dl_command *command)
@@ -161,13 +159,12 @@ static void put_group(FILE *out, const char *heading)
 static bool put_options(FILE *out, const dl_command *command)
 {
     bool grouped = false;
-    dl_listed_option *listed = dl_options_listed(command);
+    DL_AUTOFREE dl_listed_option *listed = dl_options_listed(command);
     for (size_t i = 0; i < command->option_count; i++) {
         if (listed[i].heading != NULL) put_group(out, listed[i].heading);
         grouped |= listed[i].heading != NULL;
         put_option(out, listed[i].option);
     }
-    free(listed);
     return grouped;
 }
 
@@ -241,12 +238,11 @@ void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *wor
 static bool is_asked(const dl_command *command, const char *option)
 {
     if (command->complete == NULL) return false;
-    char *words = NULL;
+    DL_AUTOFREE char *words = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&words, &bytes);
     const bool known = command->complete(out, option, "");
     fclose(out);
-    free(words);
     return known;
 }
 
@@ -367,11 +363,10 @@ bool dl_manual_print_command(const dl_command *command, int argc, char **argv)
 static void run_all(const char *program, const dl_subcommand *commands, size_t count, char **argv)
 {
     for (size_t i = 0; i < count; i++) {
-        char *name = dl_strdup(commands[i].name);
+        DL_AUTOFREE char *name = dl_strdup(commands[i].name);
         char *arguments[] = {argv[0], name, argv[1], NULL};
         const int exit_status = dl_subcommand_run(program, &commands[i], 3, arguments);
         DL_ASSERT(exit_status == 0, "%s %s %s ended with %d", program, name, argv[1], exit_status);
-        free(name);
     }
 }
 

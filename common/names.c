@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -22,7 +21,7 @@ static bool same_letter(char a, char b)
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t columns = strlen(b);
-    size_t *row = dl_calloc(columns + 1, sizeof *row, "edit distance");
+    DL_AUTOFREE size_t *row = dl_calloc(columns + 1, sizeof *row, "edit distance");
     for (size_t j = 0; j <= columns; j++)
         row[j] = j;
     for (size_t i = 1; a[i - 1] != '\0'; i++) {
@@ -37,9 +36,7 @@ static size_t edit_distance(const char *a, const char *b)
             diagonal = above;
         }
     }
-    size_t distance = row[columns];
-    free(row);
-    return distance;
+    return row[columns];
 }
 
 /* Returns the first entry that starts with `name`, which must have at least PREFIX_LETTERS letters;

@@ -77,9 +77,8 @@ static char *exact_bytes(uint64_t bytes)
 static void format_limit(const dl_option *option, double limit, char *text, size_t bytes)
 {
     if (option->type == DL_OPTION_BYTES && limit >= 0.0 && limit < 0x1p64) {
-        char *exact = exact_bytes((uint64_t)limit);
+        DL_AUTOFREE char *exact = exact_bytes((uint64_t)limit);
         snprintf(text, bytes, "%s", exact);
-        free(exact);
     } else if (option->type == DL_OPTION_INT && fabs(limit) < 0x1p63) {
         snprintf(text, bytes, "%" PRId64, (int64_t)limit);
     } else {
@@ -192,21 +191,18 @@ static void write_domain(FILE *out, const dl_option *option)
 
 char *dl_option_description(const dl_option *option)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0, help_bytes = strlen(option->help);
     FILE *notes = dl_text_stream(&text, &bytes);
     const bool says_default = strstr(option->help, "default:") != NULL;
     if (!says_default || !has_range(option)) write_domain(notes, option);
-    char *value = dl_option_value(option);
+    DL_AUTOFREE char *value = dl_option_value(option);
     if (value != NULL && value[0] != '\0' && !says_default) fprintf(notes, "; default %s", value);
-    free(value);
     fclose(notes);
     /* Remove the sentence's period, since notes follow. */
     if (bytes > 0 && help_bytes > 0 && option->help[help_bytes - 1] == '.') help_bytes--;
-    char *right = bytes > 0 ? dl_format("%.*s (%s)", (int)help_bytes, option->help, text + 2)
-                            : dl_strdup(option->help);
-    free(text);
-    return right;
+    return bytes > 0 ? dl_format("%.*s (%s)", (int)help_bytes, option->help, text + 2)
+                     : dl_strdup(option->help);
 }
 
 /* Compares groups; NULL is the group of the options before the first heading. */
@@ -218,7 +214,7 @@ static bool same_group(const char *a, const char *b)
 dl_listed_option *dl_options_listed(const dl_command *command)
 {
     const size_t count = command->option_count;
-    const char **groups = dl_calloc(count, sizeof *groups, "groups of options");
+    DL_AUTOFREE const char **groups = dl_calloc(count, sizeof *groups, "groups of options");
     dl_listed_option *listed = dl_calloc(count, sizeof *listed, "options");
     for (size_t i = 0; i < count; i++) {
         groups[i] = command->options[i].group;
@@ -236,7 +232,6 @@ dl_listed_option *dl_options_listed(const dl_command *command)
             listed[used++] = (dl_listed_option){&command->options[i], i == first ? group : NULL};
         }
     }
-    free(groups);
     return listed;
 }
 
@@ -245,10 +240,9 @@ static int description_indent(const dl_command *command)
 {
     int indent = (int)strlen("      --version") + 2;
     for (size_t i = 0; i < command->option_count; i++) {
-        char *left = option_left(&command->options[i]);
+        DL_AUTOFREE char *left = option_left(&command->options[i]);
         int width = (int)strlen(left) + 2;
         if (width > indent && width <= MOST_INDENT) indent = width;
-        free(left);
     }
     return indent;
 }
@@ -263,24 +257,21 @@ static char *options_help(const dl_command *command)
             command->positional[0] != '\0' ? " " : "", command->positional);
     dl_wrap(out, command->summary, 0, 0, LINE_WIDTH);
     const int indent = description_indent(command);
-    dl_listed_option *listed = dl_options_listed(command);
+    DL_AUTOFREE dl_listed_option *listed = dl_options_listed(command);
     bool grouped = false;
     for (size_t i = 0; i < command->option_count; i++) {
         const char *heading = listed[i].heading;
         if (heading != NULL || i == 0)
             fprintf(out, "\n%s:\n", heading != NULL ? heading : "Options");
         grouped |= heading != NULL;
-        char *left = option_left(listed[i].option);
-        char *right = dl_option_description(listed[i].option);
+        DL_AUTOFREE char *left = option_left(listed[i].option);
+        DL_AUTOFREE char *right = dl_option_description(listed[i].option);
         write_row(out, left, right, indent);
-        free(right);
-        free(left);
     }
     if (grouped || command->option_count == 0)
         fprintf(out, "\n%s:\n", grouped ? "Help" : "Options");
     write_row(out, "  -h, --help", "Show this help and exit.", indent);
     write_row(out, "      --version", "Show the version and exit.", indent);
-    free(listed);
     fclose(out);
     return text;
 }
@@ -498,8 +489,8 @@ static dl_status take_long(option_parse *parse, const char *text)
     const dl_command *command = parse->command;
     const char *value = strchr(text, '=');
     size_t count, found = 0;
-    const char **names = long_names(command, &count);
-    char *given = dl_strndup(text, strcspn(text, "="));
+    DL_AUTOFREE const char **names = long_names(command, &count);
+    DL_AUTOFREE char *given = dl_strndup(text, strcspn(text, "="));
     dl_status status = find_long(parse->command, names, count, given, &found, parse->err);
     const dl_option *option = found < command->option_count ? &command->options[found] : NULL;
     const bool flag = option == NULL || option->type == DL_OPTION_FLAG;
@@ -519,8 +510,6 @@ static dl_status take_long(option_parse *parse, const char *text)
         value = value != NULL ? value + 1 : take_argument(parse, option);
         status = take_option(parse, option, value);
     }
-    free(given);
-    free(names);
     return status;
 }
 
@@ -579,7 +568,8 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                           .next = 1,
                           .positional = positional,
                           .err = err};
-    char *help = options_help(command); /* before any target changes, so that help shows the
+    DL_AUTOFREE char *help =
+        options_help(command); /* before any target changes, so that help shows the
                                          * defaults */
     dl_status status = DL_OK;
     bool options_end = false;
@@ -603,7 +593,6 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
         status = dl_error_set(err, DL_ERR_USAGE, "missing argument %s (%zu given, %zu needed)",
                               command->positional, parse.positional_count, command->positional_min);
     }
-    free(help);
     if (status == DL_OK) *action = done ? DL_OPTIONS_DONE : DL_OPTIONS_RUN;
     return status;
 }
@@ -633,7 +622,7 @@ dl_status dl_stdout_check(dl_error *err)
 dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
                          void *user, dl_error *err)
 {
-    dl_text_list positional = {0};
+    DL_AUTO(dl_text_list_free) dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_status status = dl_options_parse(command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
@@ -642,7 +631,6 @@ dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_co
         status = dl_outputs_end(status, err);
     }
     if (status == DL_OK) status = dl_stdout_check(err);
-    dl_text_list_free(&positional);
     return status;
 }
 
@@ -668,9 +656,8 @@ char *dl_options_dump(const dl_command *command)
             for (size_t j = 0; j < list->count; j++)
                 dump_value(out, option->name, list->items[j]);
         } else {
-            char *value = dl_option_value(option);
+            DL_AUTOFREE char *value = dl_option_value(option);
             if (value != NULL) dump_value(out, option->name, value);
-            free(value);
         }
     }
     fclose(out);
@@ -690,9 +677,8 @@ static void write_subcommands(FILE *out, const char *program, const char *summar
         if (width > indent && width <= MOST_INDENT) indent = width;
     }
     for (size_t i = 0; i < count; i++) {
-        char *left = dl_format("  %s", commands[i].name);
+        DL_AUTOFREE char *left = dl_format("  %s", commands[i].name);
         write_row(out, left, commands[i].summary, indent);
-        free(left);
     }
     fprintf(out, "\n'%s COMMAND --help' explains a command; '%s --version' shows the version.\n",
             program, program);
@@ -700,14 +686,12 @@ static void write_subcommands(FILE *out, const char *program, const char *summar
 
 int dl_subcommand_run(const char *program, const dl_subcommand *command, int argc, char **argv)
 {
-    char **shifted = dl_calloc((size_t)argc, sizeof *shifted, "arguments"); /* NULL-terminated */
-    char *name = dl_format("%s %s", program, command->name);
+    DL_AUTOFREE char **shifted =
+        dl_calloc((size_t)argc, sizeof *shifted, "arguments"); /* NULL-terminated */
+    DL_AUTOFREE char *name = dl_format("%s %s", program, command->name);
     memcpy(shifted, argv + 1, (size_t)(argc - 1) * sizeof *shifted);
     shifted[0] = name;
-    int exit_status = command->run(argc - 1, shifted);
-    free(name);
-    free(shifted);
-    return exit_status;
+    return command->run(argc - 1, shifted);
 }
 
 static int dispatch(const char *program, const char *summary, const dl_subcommand *commands,
@@ -726,13 +710,12 @@ static int dispatch(const char *program, const char *summary, const dl_subcomman
         print_version(program);
         return 0;
     }
-    const char **names = dl_calloc(count, sizeof *names, "command names");
+    DL_AUTOFREE const char **names = dl_calloc(count, sizeof *names, "command names");
     for (size_t i = 0; i < count; i++)
         names[i] = commands[i].name;
     int index = dl_names_find(argv[1], names, count);
     char hint[256];
     dl_names_hint(hint, sizeof hint, argv[1], names, count);
-    free(names);
     if (index >= 0) return dl_subcommand_run(program, &commands[index], argc, argv);
     fprintf(stderr, "%s: unknown command '%s'%s\n", program, argv[1], hint);
     return dl_status_exit_code(DL_ERR_USAGE);

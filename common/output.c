@@ -410,10 +410,8 @@ dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,
 dl_status dl_outputs_check_paths(const dl_file_role *outputs, size_t output_count, const char *role,
                                  const char *const *paths, size_t path_count, dl_error *err)
 {
-    dl_file_role *inputs = dl_calloc(path_count, sizeof *inputs, "paths");
+    DL_AUTOFREE dl_file_role *inputs = dl_calloc(path_count, sizeof *inputs, "paths");
     for (size_t i = 0; i < path_count; i++)
         inputs[i] = (dl_file_role){role, paths[i]};
-    const dl_status status = dl_outputs_check(outputs, output_count, inputs, path_count, err);
-    free(inputs);
-    return status;
+    return dl_outputs_check(outputs, output_count, inputs, path_count, err);
 }

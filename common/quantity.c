@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -86,8 +85,8 @@ dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err)
 dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value, dl_error *err)
 {
     const size_t length = number_length(text);
-    char *number = dl_strndup(text, length);
-    char *name = dl_strndup_trimmed(text + length, strlen(text + length));
+    DL_AUTOFREE char *number = dl_strndup(text, length);
+    DL_AUTOFREE char *name = dl_strndup_trimmed(text + length, strlen(text + length));
     double parsed = 0, factor = 0;
     dl_status status = length == 0 ? dl_error_set(err, DL_ERR_PARSE, "'%s' is not a number", text)
                                    : dl_parse_double(number, -INFINITY, INFINITY, &parsed, err);
@@ -96,8 +95,6 @@ dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *valu
         status = dl_error_set(err, DL_ERR_RANGE, "%s is too large", text);
     }
     if (status == DL_OK) *value = parsed * factor;
-    free(name);
-    free(number);
     return status;
 }
 
@@ -187,12 +184,10 @@ dl_status dl_bounds_parse(const char *text, dl_dimension dimension, double value
     if (to == NULL || close == NULL || close < to || close[1] != '\0') {
         return dl_error_set(err, DL_ERR_PARSE, "expected 'NUMBER (LOW to HIGH)', not '(%s'", text);
     }
-    char *from = dl_strndup_trimmed(text, (size_t)(to - text));
-    char *until = dl_strndup_trimmed(to + 4, (size_t)(close - to - 4));
+    DL_AUTOFREE char *from = dl_strndup_trimmed(text, (size_t)(to - text));
+    DL_AUTOFREE char *until = dl_strndup_trimmed(to + 4, (size_t)(close - to - 4));
     dl_status status = dl_amount_parse(from, dimension, low, err);
     if (status == DL_OK) status = dl_amount_parse(until, dimension, high, err);
-    free(from);
-    free(until);
     if (status == DL_OK && !(*low < *high && *low <= value && value <= *high)) {
         status = dl_error_set(err, DL_ERR_RANGE, "the number is not within its bounds (%s", text);
     }
@@ -219,15 +214,13 @@ dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantit
                             dl_error *err)
 {
     size_t length = strcspn(text, ",");
-    char *amount = dl_strndup_trimmed(text, length);
-    char *origin = text[length] == ','
-                       ? dl_strndup_trimmed(text + length + 1, strlen(text + length + 1))
-                       : NULL;
+    DL_AUTOFREE char *amount = dl_strndup_trimmed(text, length);
+    DL_AUTOFREE char *origin =
+        text[length] == ',' ? dl_strndup_trimmed(text + length + 1, strlen(text + length + 1))
+                            : NULL;
     dl_quantity parsed = {.known = true};
     dl_status status = parse_bounded(amount, dimension, &parsed, err);
     if (status == DL_OK && origin != NULL) status = dl_origin_parse(origin, &parsed.origin, err);
-    free(origin);
-    free(amount);
     if (status == DL_OK) *quantity = parsed;
     return status;
 }

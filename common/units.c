@@ -138,9 +138,8 @@ dl_status dl_parse_count(const char *text, double *count, dl_error *err)
     double factor = 1;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && length > 1; i++)
         if (text[length - 1] == suffixes[i].letter) factor = suffixes[i].factor;
-    char *number = dl_strndup(text, length - (factor > 1));
+    DL_AUTOFREE char *number = dl_strndup(text, length - (factor > 1));
     dl_status status = dl_parse_double(number, 0, 1e14, count, err);
-    free(number);
     if (status == DL_ERR_PARSE) {
         return dl_error_set(err, status, "'%s' is not a count, such as 25600000, 25.6e6 or 25.6M%s",
                             text, length > 1 && text[length - 1] == 'B' ? ", but bytes" : "");

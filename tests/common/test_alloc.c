@@ -136,6 +136,42 @@ static void exhaustion_is_a_failed_run(void **state)
     assert_int_equal(WEXITSTATUS(status), 1);
 }
 
+/* Appends its number to the list that `released` points to. */
+typedef struct numbered {
+    int number;
+    char **released;
+} numbered;
+
+static void release_numbered(numbered *of)
+{
+    dl_extend(of->released, "%d", of->number);
+}
+
+static int leave_early(bool early, char **released)
+{
+    DL_AUTO(release_numbered) numbered one = {1, released};
+    DL_AUTOFREE char *unused = NULL;
+    for (int i = 3; i < 5; i++) {
+        DL_AUTO(release_numbered) numbered inner = {i, released};
+        DL_AUTOFREE char *text = dl_format("%d", inner.number);
+        if (early && strcmp(text, "4") == 0) return one.number;
+    }
+    DL_AUTO(release_numbered) numbered two = {2, released};
+    return two.number;
+}
+
+/* An object of a loop's body is released in each turn, the last declared first, and objects that
+ * are not yet declared at a return are not. The sanitizers' leak check covers DL_AUTOFREE. */
+static void locals_are_released_when_their_scope_is_left(void **state)
+{
+    (void)state;
+    DL_AUTOFREE char *released = NULL;
+    assert_int_equal(leave_early(true, &released), 1);
+    assert_string_equal(released, "341");
+    assert_int_equal(leave_early(false, &released), 2);
+    assert_string_equal(released, "3413421");
+}
+
 static void strings_are_copies(void **state)
 {
     (void)state;
@@ -169,6 +205,7 @@ int main(void)
         cmocka_unit_test(small_staggered_blocks_are_aligned_and_zeroed),
         cmocka_unit_test(large_staggered_blocks_ask_for_huge_pages),
         cmocka_unit_test(exhaustion_is_a_failed_run),
+        cmocka_unit_test(locals_are_released_when_their_scope_is_left),
         cmocka_unit_test(strings_are_copies),
         cmocka_unit_test(texts_grow),
     };
