@@ -38,9 +38,8 @@ static void print_wrapped(FILE *out, const char *first, const char *text)
 
 void dl_print_pair(FILE *out, const char *key, const char *value)
 {
-    char *first = dl_format("%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
+    DL_AUTOFREE char *first = dl_format("%-*s ", DL_PRINT_KEY_COLUMNS - 1, key);
     print_wrapped(out, first, value);
-    free(first);
 }
 
 void dl_notes_add(dl_notes *notes, const char *format, ...)

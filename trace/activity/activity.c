@@ -29,7 +29,8 @@ static bool ends_before_next(const dl_activity *activity)
 
 size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_t *worst_ns)
 {
-    dl_activity **works = dl_calloc(count, sizeof *works, "device operations by stream");
+    DL_AUTOFREE dl_activity **works =
+        dl_calloc(count, sizeof *works, "device operations by stream");
     size_t work_count = 0, cut = 0;
     for (size_t i = 0; i < count; i++) {
         if (dl_activity_is_device_work(&activities[i])) works[work_count++] = &activities[i];
@@ -61,7 +62,6 @@ size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_
         cut++;
         if (late_ns > *worst_ns) *worst_ns = late_ns;
     }
-    free(works);
     return cut;
 }
 

@@ -1,7 +1,6 @@
 #include "trace/activity/capture_cost.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -17,16 +16,14 @@ const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT] = {"kernel", "cop
 
 char *dl_capture_figures_text(const dl_capture_figures *figures)
 {
-    char *text = dl_strdup("");
+    DL_AUTOFREE char *text = dl_strdup("");
     for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++) {
         const dl_capture_figure *figure = &figures->items[i];
         dl_extend(&text, "%s %.9g %.9g %.9g; ", dl_capture_item_names[i], figure->ns,
                   figure->low_ns, figure->high_ns);
     }
-    char *whole = dl_format("%srepetitions %" PRId64 "; host %s; device %s", text,
-                            figures->repetitions, figures->host, figures->device);
-    free(text);
-    return whole;
+    return dl_format("%srepetitions %" PRId64 "; host %s; device %s", text, figures->repetitions,
+                     figures->host, figures->device);
 }
 
 /* Removes the part before the next "; " (or everything) from *text. Returns the text after `name`
@@ -76,10 +73,9 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
     if (strncmp(text, DL_CAPTURE_COST_UNKNOWN, unknown) == 0) {
         return dl_error_set(err, DL_ERR_DATA, "%.400s", text);
     }
-    char *copy = dl_strdup(text);
+    DL_AUTOFREE char *copy = dl_strdup(text);
     dl_capture_figures made = {0};
     const bool good = parse_parts(copy, &made);
-    free(copy);
     if (!good) {
         return dl_error_set(err, DL_ERR_PARSE, "'%.200s' are not costs of a recording", text);
     }

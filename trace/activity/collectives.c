@@ -108,7 +108,7 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
     matching m = {.activities = activities,
                   .strings = strings,
                   .communicators = dl_communicators_find(activities, count)};
-    event *events = NULL;
+    DL_AUTOFREE event *events = NULL;
     size_t event_count = 0;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
@@ -129,7 +129,6 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
     match_all(list, &m, events, event_count);
     dl_sort(list->kernels, list->count, sizeof *list->kernels, by_start);
     free(m.communicators.items);
-    free(events);
 }
 
 void dl_collective_kernels_free(dl_collective_kernels *list)

@@ -50,7 +50,8 @@ static bool calls_for(const char *operator_name, const dl_cpu_collective *collec
 static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operators,
                        char *const *strings)
 {
-    bool *taken = dl_calloc(operators->call_count, sizeof *taken, "calls of collectives");
+    DL_AUTOFREE bool *taken =
+        dl_calloc(operators->call_count, sizeof *taken, "calls of collectives");
     size_t free_from = 0; /* all earlier calls are assigned */
     for (size_t c = 0; c < training->collective_count; c++) {
         dl_cpu_collective *collective = &training->collectives[c];
@@ -70,7 +71,6 @@ static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operat
             break;
         }
     }
-    free(taken);
 }
 
 static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
@@ -82,15 +82,14 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE) continue;
         DL_APPEND(training->collectives, training->collective_count, "collectives") =
-            (dl_cpu_collective){
-                .name = trace->strings[a->name],
-                .bytes = a->bytes,
-                .ranks = dl_communicators_ranks(&communicators, a),
-                .integers = dl_collective_of_integers(a, trace->strings),
-                .ready_frac = (double)NAN,
-                .called_ns = a->start_ns,
-                .start_ns = a->start_ns,
-                .end_ns = a->start_ns + a->duration_ns};
+            (dl_cpu_collective){.name = trace->strings[a->name],
+                                .bytes = a->bytes,
+                                .ranks = dl_communicators_ranks(&communicators, a),
+                                .integers = dl_collective_of_integers(a, trace->strings),
+                                .ready_frac = (double)NAN,
+                                .called_ns = a->start_ns,
+                                .start_ns = a->start_ns,
+                                .end_ns = a->start_ns + a->duration_ns};
     }
     free(communicators.items);
     dl_cpu_collective *all = training->collectives;
@@ -404,8 +403,8 @@ static bool loads_in_processes(char *const *strings, size_t count)
 void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
                           const dl_step_line *line)
 {
-    dl_cpu_operators operators = {0};
-    dl_step_phases phases = {0};
+    DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
+    DL_AUTO(dl_step_phases_free) dl_step_phases phases = {0};
     if (line->device != DL_NO_DEVICE || line->count == 0 || line->work_count == 0) return;
     dl_cpu_operators_find(&operators, trace->activities, trace->activity_count, trace->strings,
                           trace->string_count);
@@ -421,7 +420,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");
     training->step_count = line->count;
     training->regular_count = line->regular_count;
-    int64_t *backward_ns = dl_calloc(operators.count, sizeof *backward_ns, "operators");
+    DL_AUTOFREE int64_t *backward_ns = dl_calloc(operators.count, sizeof *backward_ns, "operators");
     places at = {0};
     for (size_t s = 0; s < line->count; s++) {
         const dl_activity_step *from = &line->steps[s];
@@ -431,12 +430,9 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
         take_step(training, &operators, from, &phases, step, backward_ns, &at);
     }
     size_t additions;
-    addition *all = find_additions(training, trace, &operators, &phases, backward_ns, &additions);
+    DL_AUTOFREE addition *all =
+        find_additions(training, trace, &operators, &phases, backward_ns, &additions);
     find_gradients(training, all, additions);
-    free(all);
-    free(backward_ns);
-    dl_step_phases_free(&phases);
-    dl_cpu_operators_free(&operators);
 }
 
 void dl_cpu_training_free(dl_cpu_training *training)
@@ -452,16 +448,14 @@ void dl_cpu_training_free(dl_cpu_training *training)
 /* Returns the statistics of a part over the regular steps; part = DL_CPU_PARTS: whole steps. */
 static dl_distribution over_steps(const dl_cpu_training *training, int part)
 {
-    double *values = dl_calloc(training->step_count, sizeof *values, "steps");
+    DL_AUTOFREE double *values = dl_calloc(training->step_count, sizeof *values, "steps");
     size_t count = 0;
     for (size_t s = 0; s < training->step_count; s++) {
         const dl_cpu_step *step = &training->steps[s];
         if (step->label != DL_STEP_REGULAR) continue;
         values[count++] = (double)(part == DL_CPU_PARTS ? step->duration_ns : step->part_ns[part]);
     }
-    const dl_distribution d = dl_distribution_of(values, count);
-    free(values);
-    return d;
+    return dl_distribution_of(values, count);
 }
 
 dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part)
@@ -487,8 +481,10 @@ static int by_total(const void *left, const void *right)
 
 dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training, size_t *count)
 {
-    dl_cpu_collective *all = dl_calloc(training->collective_count, sizeof *all, "collectives");
-    double *values = dl_calloc(training->collective_count, sizeof *values, "collectives");
+    DL_AUTOFREE dl_cpu_collective *all =
+        dl_calloc(training->collective_count, sizeof *all, "collectives");
+    DL_AUTOFREE double *values =
+        dl_calloc(training->collective_count, sizeof *values, "collectives");
     dl_cpu_collectives *groups = NULL;
     size_t kept = 0;
     *count = 0;
@@ -515,7 +511,5 @@ dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training,
                                  .duration_ns = dl_distribution_of(values, end - first)};
     }
     if (*count > 0) qsort(groups, *count, sizeof *groups, by_total);
-    free(all);
-    free(values);
     return groups;
 }

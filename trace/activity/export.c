@@ -363,14 +363,13 @@ static int rank_of(const dl_trace *trace)
 
 static bool ranks_are_unique(const dl_export_process *processes, size_t count)
 {
-    int *ranks = dl_calloc(count, sizeof *ranks, "ranks");
+    DL_AUTOFREE int *ranks = dl_calloc(count, sizeof *ranks, "ranks");
     for (size_t p = 0; p < count; p++)
         ranks[p] = rank_of(processes[p].trace);
     qsort(ranks, count, sizeof *ranks, dl_compare_ints);
     bool unique = count > 0 && ranks[0] >= 0;
     for (size_t p = 1; p < count; p++)
         unique &= ranks[p] != ranks[p - 1];
-    free(ranks);
     return unique;
 }
 
@@ -500,14 +499,14 @@ static void write_tracks(exporter *to, process *from)
 /* Writes a line of steps; overlapping steps are laid out on several tracks, like ranges. */
 static void write_line(exporter *to, process *from, const dl_export_line *line)
 {
-    dl_activity *ranges = dl_calloc(line->count, sizeof *ranges, "steps");
+    DL_AUTOFREE dl_activity *ranges = dl_calloc(line->count, sizeof *ranges, "steps");
     for (size_t i = 0; i < line->count; i++) {
         ranges[i] = (dl_activity){.kind = DL_ACTIVITY_RANGE,
                                   .start_ns = line->steps[i].start_ns,
                                   .duration_ns = line->steps[i].duration_ns};
     }
     dl_launches none = {0};
-    dl_activity_tracks tracks = {0};
+    DL_AUTO(dl_activity_tracks_free) dl_activity_tracks tracks = {0};
     dl_activity_tracks_init(&tracks, ranges, line->count, &none);
     for (size_t t = 0; t < tracks.count; t++) {
         int tid = other_tid(from);
@@ -522,8 +521,6 @@ static void write_line(exporter *to, process *from, const dl_export_line *line)
                                   step->start_ns - to->origin_ns, step->duration_ns, NULL, 0);
         }
     }
-    dl_activity_tracks_free(&tracks);
-    free(ranges);
 }
 
 static void write_process(exporter *to, const dl_export_process *given, int pid)

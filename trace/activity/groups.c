@@ -103,9 +103,8 @@ char *dl_group_members(const char *ranks, uint32_t count)
     int64_t rank = 0;
     bool gap = false;
     while (next_rank(&ranks, &rank, &gap)) {
-        char *one = dl_format(gap ? "..., %" PRId64 : "%" PRId64, rank);
+        DL_AUTOFREE char *one = dl_format(gap ? "..., %" PRId64 : "%" PRId64, rank);
         dl_join(&text, ", ", one);
-        free(one);
     }
     return text != NULL ? text : dl_strdup("");
 }
@@ -179,10 +178,10 @@ dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *cons
                          const dl_activity_steps *steps)
 {
     dl_groups groups = {0};
-    dl_collective_kernels list = {0};
+    DL_AUTO(dl_collective_kernels_free) dl_collective_kernels list = {0};
     dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
     dl_communicators comms = dl_communicators_find(activities, count);
-    dl_spans computing = dl_compute_spans(activities, count, classes);
+    DL_AUTO(dl_spans_free) dl_spans computing = dl_compute_spans(activities, count, classes);
     dl_sort(list.kernels, list.count, sizeof *list.kernels, by_group);
     DL_GROUPS (first, end, list.count, by_group(&list.kernels[first], &list.kernels[end]) == 0) {
         dl_group_summary sum = sum_group(&list.kernels[first], end - first, &computing,
@@ -195,8 +194,6 @@ dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *cons
         if (sum.count > 0) DL_APPEND(groups.items, groups.count, "process groups") = sum;
     }
     dl_sort(groups.items, groups.count, sizeof *groups.items, by_total);
-    dl_spans_free(&computing);
     free(comms.items);
-    dl_collective_kernels_free(&list);
     return groups;
 }

@@ -54,8 +54,8 @@ static size_t lost_work(const dl_activity *activities, size_t count, char *const
 {
     size_t launches = 0, others = 0;
     bool copied = false, computed = false;
-    uint8_t *calls = dl_calloc(string_count, 1, "calls");
-    bool *ranges = dl_calloc(string_count, sizeof *ranges, "ranges");
+    DL_AUTOFREE uint8_t *calls = dl_calloc(string_count, 1, "calls");
+    DL_AUTOFREE bool *ranges = dl_calloc(string_count, sizeof *ranges, "ranges");
     for (size_t i = 0; i < string_count; i++) {
         calls[i] = launches_kernels(strings[i]) ? 2 : calls_device(strings[i]);
         ranges[i] = is_of_device(strings[i]);
@@ -69,8 +69,6 @@ static size_t lost_work(const dl_activity *activities, size_t count, char *const
         others += (a->kind == DL_ACTIVITY_CALL && calls[a->name] == 1) ||
                   (a->kind == DL_ACTIVITY_RANGE && ranges[a->name]);
     }
-    free(calls);
-    free(ranges);
     if (computed) return 0;
     return copied ? launches : launches + others;
 }
@@ -160,7 +158,7 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
     uint8_t *roles = dl_calloc(string_count, 1, "operators");
     for (size_t i = 0; i < string_count; i++)
         roles[i] = dl_range_roles(strings[i]);
-    const dl_activity **ranges = dl_calloc(count, sizeof *ranges, "operators");
+    DL_AUTOFREE const dl_activity **ranges = dl_calloc(count, sizeof *ranges, "operators");
     bool any = false; /* there are operators other than annotations */
     for (size_t i = 0; i < count; i++) {
         const bool is = is_operator(&activities[i], strings, string_count);
@@ -171,6 +169,7 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
     dl_sort(ranges, kept, sizeof *ranges, by_thread_and_start);
     DL_GROUPS (first, end, kept, ranges[end]->thread == ranges[first]->thread) {
         int64_t total_ns;
+        DL_AUTO(dl_cpu_operators_free)
         dl_cpu_operators found = take_outermost(ranges + first, end - first, roles, &total_ns);
         if (total_ns > best_ns) {
             const dl_cpu_operators before = *operators;
@@ -178,7 +177,6 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
             *operators = found;
             found = before;
         }
-        dl_cpu_operators_free(&found);
     }
     if (kept > 0) {
         operators->roles = roles;
@@ -186,7 +184,6 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
     } else {
         free(roles);
     }
-    free(ranges);
 }
 
 void dl_cpu_operators_free(dl_cpu_operators *operators)
@@ -246,24 +243,21 @@ static size_t end_before_clearing(const dl_cpu_operators *operators, dl_update *
 
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update)
 {
-    dl_symbols symbols = symbols_of(operators);
+    DL_AUTO(dl_symbols_free) dl_symbols symbols = symbols_of(operators);
     const dl_sequence sequence = dl_symbols_sequence(&symbols.lines[0]);
-    dl_update *updates = dl_updates_find(&sequence, count);
+    DL_AUTOFREE dl_update *updates = dl_updates_find(&sequence, count);
     *count = end_before_clearing(operators, updates, *count);
     int64_t *cuts = dl_calloc(operators->count, sizeof *cuts, "steps");
     *by_update = *count >= STEPS_MIN;
     for (size_t i = 0; i < *count; i++)
         cuts[i] = dl_cpu_operators_end_ns(operators, updates[i].end - 1);
     if (!*by_update) {
-        dl_period period = {0};
+        DL_AUTO(dl_period_free) dl_period period = {0};
         dl_period_find(&period, &sequence, 0);
         *count = period.cut_count >= STEPS_MIN ? period.cut_count : 0;
         for (size_t i = 0; i < *count; i++)
             cuts[i] = operators->items[period.cuts[i]]->start_ns;
-        dl_period_free(&period);
     }
-    free(updates);
-    dl_symbols_free(&symbols);
     return cuts;
 }
 
@@ -308,8 +302,8 @@ static bool ends_early(const dl_cpu_operators *operators, const dl_activity_step
 void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
                                 size_t count)
 {
-    double *shares = dl_calloc(count, sizeof *shares, "steps");
-    double *sorted = dl_calloc(count, sizeof *sorted, "steps");
+    DL_AUTOFREE double *shares = dl_calloc(count, sizeof *shares, "steps");
+    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "steps");
     for (size_t s = 0; s < count; s++)
         sorted[s] = shares[s] = forward_share(operators, &steps[s]);
     const double most = DL_CPU_EVALUATION * dl_distribution_of(sorted, count).p50;
@@ -322,6 +316,4 @@ void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_s
         if (shares[s] > most && !recurs) steps[s].label = DL_STEP_OTHER;
     }
     if (count > 0 && ends_early(operators, steps, count)) steps[count - 1].label = DL_STEP_OTHER;
-    free(shares);
-    free(sorted);
 }

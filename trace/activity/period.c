@@ -67,7 +67,7 @@ static uint64_t gram_code(const uint32_t *symbols, size_t last, size_t length)
  * returns the number of distinct codes. */
 static uint32_t number_codes(uint64_t *codes, size_t count, uint32_t *numbers)
 {
-    uint64_t *sorted = dl_calloc(count, sizeof *sorted, "window of symbols");
+    DL_AUTOFREE uint64_t *sorted = dl_calloc(count, sizeof *sorted, "window of symbols");
     memcpy(sorted, codes, count * sizeof *codes);
     qsort(sorted, count, sizeof *sorted, compare_u64);
     size_t distinct = 0;
@@ -79,14 +79,13 @@ static uint32_t number_codes(uint64_t *codes, size_t count, uint32_t *numbers)
         numbers[i] = (uint32_t)(found - sorted);
     }
     memcpy(codes, sorted, distinct * sizeof *codes);
-    free(sorted);
     return (uint32_t)distinct;
 }
 
 static void number_grams(dl_window *window, const uint32_t *symbols)
 {
     size_t count = window->count;
-    uint64_t *codes = dl_calloc(count, sizeof *codes, "window of symbols");
+    DL_AUTOFREE uint64_t *codes = dl_calloc(count, sizeof *codes, "window of symbols");
     window->symbols = dl_calloc(count, sizeof *window->symbols, "window of symbols");
     window->grams = dl_calloc(count, sizeof *window->grams, "window of symbols");
     for (size_t i = 0; i < count; i++)
@@ -98,7 +97,6 @@ static void number_grams(dl_window *window, const uint32_t *symbols)
     for (size_t i = 0; i < count; i++)
         codes[i] = gram_code(window->symbols, i, window->gram_length);
     window->gram_count = number_codes(codes, count, window->grams);
-    free(codes);
 }
 
 /* Initializes the grams of `symbols` [count <= DL_PERIOD_SYMBOLS], of 1 .. DL_ANCHOR_KINDS symbols
@@ -193,7 +191,8 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
                             .end = window->count,
                             .kind_count = window->kind_count};
     if (!units_in_order(&units)) return false;
-    uint32_t *content = dl_calloc(window->kind_count, sizeof *content, "content of units");
+    DL_AUTOFREE uint32_t *content =
+        dl_calloc(window->kind_count, sizeof *content, "content of units");
     uint32_t kinds = 0;
     size_t length = dl_units_content(&units, content);
     cutting->explained = dl_units_explained(&units, content);
@@ -202,7 +201,6 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
         kinds += content[kind] > 0;
         if (content[kind] > 0) cutting->roles |= roles[window->kinds[kind]];
     }
-    free(content);
     /* A single repeated kind is not a step: every launch would be one. */
     if (kinds < 2) return false;
     /* Many short units beside a few long ones that hold most of the symbols are not a
@@ -217,7 +215,8 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
 static bool window_cut(const dl_window *window, double repeats, double tolerance,
                        const uint8_t *roles, dl_cutting *cutting)
 {
-    size_t *distances = dl_calloc(window->count, sizeof *distances, "distances of anchors");
+    DL_AUTOFREE size_t *distances =
+        dl_calloc(window->count, sizeof *distances, "distances of anchors");
     regularity best = {.covered = -1};
     for (uint32_t gram = 0; gram < window->gram_count; gram++) {
         size_t count = window->gram_first[gram + 1] - window->gram_first[gram];
@@ -234,7 +233,6 @@ static bool window_cut(const dl_window *window, double repeats, double tolerance
         cutting->gram = gram;
         cutting->units = count;
     }
-    free(distances);
     return best.covered > 0 && evaluate(window, roles, best.median, cutting);
 }
 
@@ -444,7 +442,7 @@ void dl_period_measure(dl_period *period, const dl_sequence *sequence)
 static double rare_lag_match(const dl_period *period, const dl_sequence *sequence)
 {
     size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols"), count = 0;
-    uint32_t *rare = dl_calloc(sequence->count, sizeof *rare, "rare symbols");
+    DL_AUTOFREE uint32_t *rare = dl_calloc(sequence->count, sizeof *rare, "rare symbols");
     for (size_t i = 0; i < sequence->count; i++)
         counts[sequence->symbols[i]]++;
     for (size_t i = 0; i < sequence->count; i++) {
@@ -464,7 +462,6 @@ static double rare_lag_match(const dl_period *period, const dl_sequence *sequenc
         if (match > best) best = match;
     }
     free(counts);
-    free(rare);
     return best;
 }
 
@@ -474,7 +471,7 @@ static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
 {
     if (period->length >= SHORT_UNIT) return true;
     if (period->length == 0 || period->length >= sequence->count) return false;
-    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "shares of kinds");
+    DL_AUTOFREE size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "shares of kinds");
     for (size_t i = 0; i < sequence->count; i++)
         counts[sequence->symbols[i]]++;
     double chance = 0, match = lag_match(sequence->symbols, sequence->count, period->length);
@@ -482,7 +479,6 @@ static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
         double share = (double)counts[kind] / (double)sequence->count;
         chance += share * share;
     }
-    free(counts);
     return match - chance >= SHORT_KAPPA_MIN * (1 - chance);
 }
 
@@ -553,7 +549,7 @@ static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, si
  * DL_PERIOD_SYMBOLS. Returns their number. */
 static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
 {
-    size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols");
+    DL_AUTOFREE size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols");
     size_t most = 0, kept = 0;
     for (size_t i = 0; i < sequence->count; i++)
         counts[sequence->symbols[i]]++;
@@ -568,7 +564,6 @@ static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
         size_t count = counts[sequence->symbols[i]];
         if (count > 1 && count <= most) thin[kept++] = sequence->symbols[i];
     }
-    free(counts);
     return kept;
 }
 
@@ -582,11 +577,9 @@ static bool find_units(dl_period *period, const dl_sequence *sequence, size_t gi
         if (find_in(period, middle, count, length, sequence, given)) return true;
     }
     if (count == sequence->count || given > 0) return false;
-    uint32_t *thin = dl_calloc(sequence->count, sizeof *thin, "rare symbols");
+    DL_AUTOFREE uint32_t *thin = dl_calloc(sequence->count, sizeof *thin, "rare symbols");
     size_t kept = thin_out(sequence, thin);
-    bool found = kept > 0 && find_in(period, thin, kept, 1, sequence, 0);
-    free(thin);
-    return found;
+    return kept > 0 && find_in(period, thin, kept, 1, sequence, 0);
 }
 
 void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given)
@@ -631,7 +624,7 @@ static bool find_from(dl_period *period, const dl_sequence *sequence, size_t fir
  * others. */
 static size_t first_of_late(const dl_period *period, const dl_sequence *sequence)
 {
-    uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
+    DL_AUTOFREE uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
     memcpy(left, period->content, sequence->kind_count * sizeof *left);
     size_t place = period->cuts[0], first = place;
     int64_t score = 0, best = 0;
@@ -644,7 +637,6 @@ static size_t first_of_late(const dl_period *period, const dl_sequence *sequence
         best = score;
         first = place;
     }
-    free(left);
     return first;
 }
 
@@ -715,12 +707,11 @@ bool dl_period_find_given(dl_period *period, const dl_sequence *sequence, size_t
         lag = l;
     }
     if (lag == 0 || is_multiple(sequence, lag, best)) return false;
-    size_t *cuts = dl_calloc(sequence->count / lag + 1, sizeof *cuts, "cuts");
+    DL_AUTOFREE size_t *cuts = dl_calloc(sequence->count / lag + 1, sizeof *cuts, "cuts");
     for (size_t place = 0; place < sequence->count; place += lag)
         cuts[count++] = place;
     dl_period_of_cuts(period, sequence, cuts, count);
     period->lag_match = best;
-    free(cuts);
     return true;
 }
 

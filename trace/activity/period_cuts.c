@@ -186,7 +186,7 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
     size_t unit_count = dl_units_choose(&units, chosen, ROTATE_UNITS);
     for (size_t i = 0; i < unit_count; i++)
         most += dl_unit_end(&units, chosen[i]) - period->cuts[chosen[i]];
-    place_idle *list = dl_calloc(2 * most, sizeof *list, "places of units");
+    DL_AUTOFREE place_idle *list = dl_calloc(2 * most, sizeof *list, "places of units");
     for (size_t i = 0; i < unit_count; i++)
         count += collect(sequence, period->cuts[chosen[i]], dl_unit_end(&units, chosen[i]),
                          list + count);
@@ -194,7 +194,6 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
     unit_place place = {0};
     if (best_place(list, count, unit_count, &place))
         move_cuts(period, sequence, place, usual_back(list, count, place));
-    free(list);
 }
 
 /* --- phases of training ----------------------------------------------------------------------- */
@@ -291,7 +290,7 @@ static size_t usual_distance(const update_kind *places, size_t count, size_t all
 static size_t updates_of_step(const dl_sequence *sequence, const dl_update *updates, size_t count,
                               size_t *first)
 {
-    update_kind *list = NULL;
+    DL_AUTOFREE update_kind *list = NULL;
     size_t listed = 0, most = 1;
     *first = 0;
     for (size_t u = 0; u < count; u++) {
@@ -307,7 +306,6 @@ static size_t updates_of_step(const dl_sequence *sequence, const dl_update *upda
         most = distance;
         *first = list[begin].update % most;
     }
-    free(list);
     return most;
 }
 
@@ -344,13 +342,12 @@ static size_t find_head(const dl_period *period, const dl_sequence *sequence, si
 
 static void cut_heads(dl_period *period, const dl_sequence *sequence)
 {
-    uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
+    DL_AUTOFREE uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
     memcpy(left, period->content, sequence->kind_count * sizeof *left);
     for (size_t u = 0; u < period->cut_count; u++) {
         const size_t end = u + 1 < period->cut_count ? period->cuts[u + 1] : sequence->count;
         period->cuts[u] = find_head(period, sequence, period->cuts[u], end, left);
     }
-    free(left);
 }
 
 /* A first unit shorter than this share of the second one lacks its beginning. */
@@ -363,12 +360,11 @@ static void cut_heads(dl_period *period, const dl_sequence *sequence)
 static void cut_first(size_t *cuts, size_t ends)
 {
     if (ends < 2) return;
-    size_t *lengths = dl_calloc(ends - 1, sizeof *lengths, "units");
+    DL_AUTOFREE size_t *lengths = dl_calloc(ends - 1, sizeof *lengths, "units");
     for (size_t u = 1; u < ends; u++)
         lengths[u - 1] = cuts[u + 1] - cuts[u];
     qsort(lengths, ends - 1, sizeof *lengths, dl_compare_sizes);
     const size_t usual = lengths[(ends - 1) / 2];
-    free(lengths);
     if ((double)cuts[1] > (2 - FIRST_SHARE_MIN) * (double)usual) cuts[0] = cuts[1] - usual;
 }
 
@@ -378,7 +374,7 @@ bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
     *period = (dl_period){.reason = "fewer than two updates of an optimizer end a step"};
     dl_update *updates = dl_updates_find(sequence, &count);
     const size_t each = updates_of_step(sequence, updates, count, &first);
-    size_t *cuts = dl_calloc(count + 1, sizeof *cuts, "units");
+    DL_AUTOFREE size_t *cuts = dl_calloc(count + 1, sizeof *cuts, "units");
     cuts[kept++] = 0;
     for (size_t u = first; u < count; u += each)
         cuts[kept++] = updates[u].end;
@@ -396,6 +392,5 @@ bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
             period->reason = "the work between updates of the optimizer differs";
         }
     }
-    free(cuts);
     return period->cut_count > 0;
 }

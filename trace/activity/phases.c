@@ -103,7 +103,7 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
                               .kernel_phase = dl_calloc(string_count, 1, "phases"),
                               .range_roles = dl_calloc(string_count, 1, "phases"),
                               .string_count = string_count};
-    uint8_t *seen = dl_calloc(string_count, 1, "phases");
+    DL_AUTOFREE uint8_t *seen = dl_calloc(string_count, 1, "phases");
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->name >= string_count || seen[a->name]) continue;
@@ -120,7 +120,6 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
     }
     hints->backward = take_spans(hints, activities, count, DL_ROLE_BACKWARD);
     hints->update = take_spans(hints, activities, count, DL_ROLE_UPDATE);
-    free(seen);
 }
 
 dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work)

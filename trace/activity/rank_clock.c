@@ -164,7 +164,7 @@ static dl_rank_clock find_clock(const sequence *first, const sequence *other)
     if (from < -SHIFT_MAX) from = -SHIFT_MAX;
     if (to > SHIFT_MAX) to = SHIFT_MAX;
     size_t shifts = to < from ? 0 : (size_t)(to - from + 1), most = 0;
-    size_t *agreeing = dl_calloc(shifts, sizeof *agreeing, "collectives");
+    DL_AUTOFREE size_t *agreeing = dl_calloc(shifts, sizeof *agreeing, "collectives");
     for (size_t i = 0; i < shifts; i++) {
         agreeing[i] = count_agreeing(first, other, from + (int64_t)i);
         if (agreeing[i] > most) most = agreeing[i];
@@ -182,7 +182,6 @@ static dl_rank_clock find_clock(const sequence *first, const sequence *other)
     }
     if (most > 0) best = clock_of(first, other, at, 1, differences);
     free(differences);
-    free(agreeing);
     return best;
 }
 
@@ -191,7 +190,7 @@ dl_status dl_rank_clocks_find(dl_rank_clock *clocks, const dl_trace *const *trac
 {
     dl_status status = DL_OK;
     DL_ASSERT(count >= 2, "%zu traces", count);
-    dl_rank_clock *found = dl_calloc(count, sizeof *found, "clocks");
+    DL_AUTOFREE dl_rank_clock *found = dl_calloc(count, sizeof *found, "clocks");
     sequence first = find_sequence(traces[0]);
     found[0].matched = first.count;
     for (size_t i = 1; i < count && status == DL_OK; i++) {
@@ -207,7 +206,6 @@ dl_status dl_rank_clocks_find(dl_rank_clock *clocks, const dl_trace *const *trac
     }
     if (status == DL_OK) memcpy(clocks, found, count * sizeof *clocks);
     free(first.all);
-    free(found);
     return status;
 }
 

@@ -1,5 +1,4 @@
 /* Options that define steps, and checks for contradictions between them and with a trace. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -52,12 +51,9 @@ static bool shows_several(const dl_step_line *line)
 
 static dl_status refuse_one_step(const dl_step_line *line, dl_error *err)
 {
-    char *found = tell_steps(line);
-    const dl_status status =
-        dl_error_set(err, DL_ERR_DATA, "--one-step: %s%s: the trace is not of one step", found,
-                     line->updates ? ", each with an optimizer's update" : "");
-    free(found);
-    return status;
+    DL_AUTOFREE char *found = tell_steps(line);
+    return dl_error_set(err, DL_ERR_DATA, "--one-step: %s%s: the trace is not of one step", found,
+                        line->updates ? ", each with an optimizer's update" : "");
 }
 
 dl_status dl_step_hints_check_one(const dl_activity_steps *steps, dl_error *err)
@@ -69,19 +65,17 @@ dl_status dl_step_hints_check_one(const dl_activity_steps *steps, dl_error *err)
 
 dl_status dl_step_hints_refuse_period(int64_t given, const dl_activity_steps *steps, dl_error *err)
 {
-    char *found =
+    DL_AUTOFREE char *found =
         steps->count > 0 ? tell_steps(&steps->lines[0]) : dl_strdup("no device did anything");
     const bool on_cores = steps->count > 0 && steps->lines[0].device == DL_NO_DEVICE;
-    const dl_status status =
-        on_cores ? dl_error_set(err, DL_ERR_DATA,
-                                "--step-period: it counts kernels, copies and graph launches of "
-                                "devices, of which this trace has none: %s; --step-marks names "
-                                "ranges that are steps",
-                                found)
-                 : dl_error_set(err, DL_ERR_DATA,
-                                "--step-period: a device's kernels, copies and graph launches do "
-                                "not repeat every %lld, or not twice: %s",
-                                (long long)given, found);
-    free(found);
-    return status;
+    return on_cores
+               ? dl_error_set(err, DL_ERR_DATA,
+                              "--step-period: it counts kernels, copies and graph launches of "
+                              "devices, of which this trace has none: %s; --step-marks names "
+                              "ranges that are steps",
+                              found)
+               : dl_error_set(err, DL_ERR_DATA,
+                              "--step-period: a device's kernels, copies and graph launches do "
+                              "not repeat every %lld, or not twice: %s",
+                              (long long)given, found);
 }

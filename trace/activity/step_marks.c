@@ -203,8 +203,9 @@ static void keep(dl_step_marks *marks, const mark *list, size_t count, const cha
 void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace)
 {
     *marks = (dl_step_marks){0};
-    uint32_t *groups = dl_calloc(trace->string_count, sizeof *groups, "texts of ranges");
-    plain_text *texts = group_texts(trace, groups);
+    DL_AUTOFREE uint32_t *groups =
+        dl_calloc(trace->string_count, sizeof *groups, "texts of ranges");
+    DL_AUTOFREE plain_text *texts = group_texts(trace, groups);
     size_t count = 0, best_inside = 0;
     mark *list = collect_marks(trace, groups, NULL, &count);
     mark_form best = FORM_NONE;
@@ -226,8 +227,6 @@ void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace)
     free(list);
     for (size_t i = 0; i < trace->string_count; i++)
         free(texts[i].text);
-    free(texts);
-    free(groups);
 }
 
 dl_status dl_step_marks_match(dl_step_marks *marks, const dl_marked_trace *trace,

@@ -64,14 +64,12 @@ static uint32_t *copy_content(const uint32_t *content, uint32_t kind_count)
 /* Median of `alike` over the regular parts; 0 if there are none. */
 static double usual_likeness(const dl_step_part *parts, size_t count)
 {
-    double *alike = dl_calloc(count, sizeof *alike, "likeness of steps");
+    DL_AUTOFREE double *alike = dl_calloc(count, sizeof *alike, "likeness of steps");
     size_t regular = 0;
     for (size_t i = 0; i < count; i++) {
         if (parts[i].label == DL_STEP_REGULAR) alike[regular++] = parts[i].alike;
     }
-    double usual = regular > 0 ? dl_distribution_of(alike, regular).p50 : 0;
-    free(alike);
-    return usual;
+    return regular > 0 ? dl_distribution_of(alike, regular).p50 : 0;
 }
 
 static void label_warmup(dl_step_part *parts, size_t count)
@@ -102,12 +100,11 @@ void dl_step_parts_set_apart(dl_step_part *parts, size_t count)
 void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content, size_t length)
 {
-    uint32_t *left = copy_content(content, sequence->kind_count);
+    DL_AUTOFREE uint32_t *left = copy_content(content, sequence->kind_count);
     for (size_t i = 0; i < count; i++) {
         size_t part_end = i + 1 < count ? parts[i + 1].first : end;
         parts[i].alike = similarity(sequence, parts[i].first, part_end, content, length, left);
     }
-    free(left);
 }
 
 /* A unit: a step up to `tail`, if `regular`, and the work after it up to `end`. */

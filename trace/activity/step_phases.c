@@ -225,8 +225,8 @@ static bool is_updated(const search *s, const dl_activity_step *step)
 
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
 {
-    dl_launches launches = {0};
-    dl_phase_hints hints = {0};
+    DL_AUTO(dl_launches_free) dl_launches launches = {0};
+    DL_AUTO(dl_phase_hints_free) dl_phase_hints hints = {0};
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     dl_phase_hints_init(&hints, trace->activities, trace->activity_count, trace->strings,
                         trace->string_count, &launches);
@@ -260,8 +260,6 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     free(s.in_step);
     free(s.crossings);
     free(s.classes);
-    dl_phase_hints_free(&hints);
-    dl_launches_free(&launches);
 }
 
 void dl_step_phases_free(dl_step_phases *phases)

@@ -37,7 +37,7 @@ static uint32_t *list_busy(const dl_step_line *line, const dl_activity *activiti
 static void find_prefetched(dl_step_line *line, const dl_activity *activities)
 {
     size_t count;
-    uint32_t *busy = list_busy(line, activities, &count);
+    DL_AUTOFREE uint32_t *busy = list_busy(line, activities, &count);
     free(line->prefetched);
     line->prefetched = dl_calloc(line->work_count, 1, "copies");
     for (size_t s = 0; s < line->count; s++) {
@@ -51,7 +51,6 @@ static void find_prefetched(dl_step_line *line, const dl_activity *activities)
         }
         if (!others) memset(line->prefetched + step->first, 0, step->count);
     }
-    free(busy);
 }
 
 bool dl_step_line_begins(const dl_step_line *line, size_t work)
@@ -85,7 +84,7 @@ static void set_times(dl_step_line *line, const dl_activity *activities)
 /* Labels slow leading regular steps as WARM-UP. */
 static void step_line_flag_warmup(dl_step_line *line)
 {
-    double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "step times");
+    DL_AUTOFREE double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "step times");
     size_t regular = 0;
     for (size_t i = 0; i < line->count; i++) {
         if (line->steps[i].label == DL_STEP_REGULAR)
@@ -104,7 +103,6 @@ static void step_line_flag_warmup(dl_step_line *line)
             flagged++;
         }
     }
-    free(durations_ns);
 }
 
 /* Counts the regular steps; sets the similarity from the parts (NULL: none). */
@@ -177,7 +175,7 @@ static bool take_period(dl_step_line *line, const step_search *search,
                         dl_step_method method)
 {
     dl_sequence sequence = dl_symbols_sequence(symbols);
-    dl_step_part *parts = dl_step_parts(period, &sequence, &line->count);
+    DL_AUTOFREE dl_step_part *parts = dl_step_parts(period, &sequence, &line->count);
     line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
     for (size_t i = 0; i < line->count; i++) {
         size_t first = symbols->first[parts[i].first];
@@ -186,7 +184,6 @@ static bool take_period(dl_step_line *line, const step_search *search,
             (dl_activity_step){.label = parts[i].label, .first = first, .count = end - first};
     }
     step_line_finish(line, search->activities, symbols, parts, period);
-    free(parts);
     line->method = method;
     if (line->regular_count > 0) return true;
     free(line->steps);
@@ -224,15 +221,12 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
 static double explained_after(const dl_sequence *sequence, const size_t *cuts, size_t count)
 {
     const dl_sequence rest = dl_sequence_from(sequence, cuts[0]);
-    size_t *moved = dl_calloc(count, sizeof *moved, "cuts");
+    DL_AUTOFREE size_t *moved = dl_calloc(count, sizeof *moved, "cuts");
     for (size_t i = 0; i < count; i++)
         moved[i] = cuts[i] - cuts[0];
-    dl_period period = {0};
+    DL_AUTO(dl_period_free) dl_period period = {0};
     dl_period_of_cuts(&period, &rest, moved, count);
-    const double explained = period.explained;
-    dl_period_free(&period);
-    free(moved);
-    return explained;
+    return period.explained;
 }
 
 static bool find_by_graph(dl_step_line *line, const step_search *search,
@@ -244,7 +238,7 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
     for (size_t s = 0; s < symbols->count; s++) {
         if (symbols->symbols[s] == graph) cuts[count++] = s;
     }
-    dl_period period = {0};
+    DL_AUTO(dl_period_free) dl_period period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     bool found = false;
     if (count >= GRAPH_COUNT_MIN) {
@@ -255,7 +249,6 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
             dl_period_measure(&period, &sequence);
             found = take_period(line, search, symbols, &period, DL_STEPS_GRAPH);
         }
-        dl_period_free(&period);
     }
     free(cuts);
     return found;
@@ -285,7 +278,7 @@ static dl_step_method check_phases(dl_period *period, const dl_sequence *sequenc
 static bool find_by_period(dl_step_line *line, const step_search *search,
                            const dl_symbol_line *symbols, dl_step_method method, bool late)
 {
-    dl_period period = {0};
+    DL_AUTO(dl_period_free) dl_period period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     const size_t given = method == DL_STEPS_GIVEN_PERIOD ? (size_t)search->hints->period : 0;
     if (late) {
@@ -299,7 +292,6 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
     if (!late) line->reason = period.reason;
     bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
     if (found) line->reason = NULL;
-    dl_period_free(&period);
     return found;
 }
 
@@ -364,15 +356,15 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     if (search->marks.count == 0) return false;
     cut_at_marks(line, search);
     size_t symbol = 0;
-    dl_step_part *parts = dl_calloc(line->count, sizeof *parts, "steps");
-    size_t *cuts = dl_calloc(line->count, sizeof *cuts, "cuts");
+    DL_AUTOFREE dl_step_part *parts = dl_calloc(line->count, sizeof *parts, "steps");
+    DL_AUTOFREE size_t *cuts = dl_calloc(line->count, sizeof *cuts, "cuts");
     for (size_t i = 0; i < line->count; i++) {
         while (symbol < symbols->count && symbols->first[symbol] < line->steps[i].first)
             symbol++;
         parts[i] = (dl_step_part){.first = symbol, .label = line->steps[i].label};
         cuts[i] = symbol;
     }
-    dl_period period = {0};
+    DL_AUTO(dl_period_free) dl_period period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
     const bool taken = !whole || dl_period_is_whole(&period, &sequence);
@@ -390,9 +382,6 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     } else {
         drop_steps(line);
     }
-    dl_period_free(&period);
-    free(parts);
-    free(cuts);
     return taken;
 }
 
@@ -401,12 +390,11 @@ static void take_one_step(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols)
 {
     const size_t begin = 0;
-    dl_period period = {0};
+    DL_AUTO(dl_period_free) dl_period period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     drop_steps(line);
     dl_period_of_cuts(&period, &sequence, &begin, symbols->count > 0);
     if (symbols->count > 0) take_period(line, search, symbols, &period, DL_STEPS_GIVEN_ONE);
-    dl_period_free(&period);
 }
 
 /* Takes the steps from the program's marks if the period found at least 3/4 as many: the marks then
@@ -526,9 +514,9 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     size_t count = 0;
     bool by_update = false;
     const bool given = search->hints->marks != NULL;
-    int64_t *cuts = given || operators->count == 0
-                        ? NULL
-                        : dl_cpu_operators_cuts(operators, &count, &by_update);
+    DL_AUTOFREE int64_t *cuts = given || operators->count == 0
+                                    ? NULL
+                                    : dl_cpu_operators_cuts(operators, &count, &by_update);
     /* Marks of micro-batches, of which a step has at least two, are no steps. */
     const bool parts = by_update && 4 * count < 3 * marks->count;
     const bool cut = by_update && marks->count > 0 && marks_cut_passes(search, cuts, count);
@@ -552,7 +540,6 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     } else {
         line->reason = "no marks, no optimizer's updates and no operators that repeat";
     }
-    free(cuts);
 }
 
 /* Takes all operators of a process without a device as one step. */
@@ -616,9 +603,9 @@ static dl_activity *list_annotations(const step_search *search, size_t *count)
 static dl_status find_marks(step_search *search, dl_error *err)
 {
     dl_status status = DL_OK;
-    dl_activity *annotations = NULL;
+    DL_AUTOFREE dl_activity *annotations = NULL;
     size_t launch_count = 0;
-    int64_t *launches_ns = sorted_launches(search, &launch_count);
+    DL_AUTOFREE int64_t *launches_ns = sorted_launches(search, &launch_count);
     dl_marked_trace trace = {.activities = search->activities,
                              .count = search->count,
                              .strings = search->strings,
@@ -635,15 +622,13 @@ static dl_status find_marks(step_search *search, dl_error *err)
     } else if (search->hints->period == 0) {
         dl_step_marks_find(&search->marks, &trace);
     }
-    free(annotations);
-    free(launches_ns);
     return status;
 }
 
 static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symbols *symbols,
                           dl_error *err)
 {
-    dl_symbols plain = {0};
+    DL_AUTO(dl_symbols_free) dl_symbols plain = {0};
     dl_status status = find_marks(search, err);
     if (status != DL_OK) return status;
     dl_symbols_init(symbols, search->activities, search->count, search->strings,
@@ -658,7 +643,6 @@ static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symb
         find_host_line(steps->lines, search);
         steps->count = 1;
     }
-    dl_symbols_free(&plain);
     return DL_OK;
 }
 
@@ -685,7 +669,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                                  size_t count, char *const *strings, size_t string_count,
                                  const dl_step_hints *hints, dl_error *err)
 {
-    dl_launches launches = {0};
+    DL_AUTO(dl_launches_free) dl_launches launches = {0};
     dl_status status = dl_step_hints_check(hints, err);
     if (status != DL_OK) return status;
     dl_launches_init(&launches, activities, count);
@@ -695,7 +679,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                           .string_count = string_count,
                           .hints = hints,
                           .launches = &launches};
-    dl_symbols symbols = {0};
+    DL_AUTO(dl_symbols_free) dl_symbols symbols = {0};
     dl_phase_hints_init(&search.phases, activities, count, strings, string_count, &launches);
     dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
     status = find_all(steps, &search, &symbols, err);
@@ -704,11 +688,9 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
     if (status == DL_OK && hints->period > 0 && hints->marks == NULL)
         status = check_period(steps, &search, err);
     if (status != DL_OK) dl_activity_steps_free(steps);
-    dl_symbols_free(&symbols);
     dl_step_marks_free(&search.marks);
     dl_cpu_operators_free(&search.operators);
     dl_phase_hints_free(&search.phases);
-    dl_launches_free(&launches);
     return status;
 }
 

@@ -147,7 +147,7 @@ static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t de
 static void sum_steps(const dl_activity_summary *summary, dl_device_summary *device,
                       const dl_step_line *line, dl_interval *window)
 {
-    double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "steps");
+    DL_AUTOFREE double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "steps");
     size_t regular = 0;
     for (size_t i = 0; i < line->count; i++) {
         const dl_activity_step *step = &line->steps[i];
@@ -165,7 +165,6 @@ static void sum_steps(const dl_activity_summary *summary, dl_device_summary *dev
     if (summary->capture.known) {
         device->capture = dl_capture_estimate_of(&summary->capture.figures, summary->trace, line);
     }
-    free(durations_ns);
 }
 
 static void sum_host_steps(dl_activity_summary *summary, const dl_activity_steps *steps)
@@ -214,7 +213,7 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
     const dl_step_line *line = find_line(steps, number);
     if (line != NULL) sum_steps(summary, device, line, &window);
     if (device->step_ns.count == 0) return;
-    dl_activity_timeline inside = {0};
+    DL_AUTO(dl_activity_timeline_free) dl_activity_timeline inside = {0};
     dl_activity_timeline_init(&inside, trace->activities, trace->activity_count, classes, launches,
                               &window);
     const dl_device_timeline *time = dl_activity_timeline_device(&inside, number);
@@ -222,14 +221,13 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
         device->time = *time;
         device->in_steps = true;
     }
-    dl_activity_timeline_free(&inside);
 }
 
 static void sum_devices(dl_activity_summary *summary, const uint8_t *classes,
                         const dl_launches *launches, const dl_activity_steps *steps)
 {
     const dl_trace *trace = summary->trace;
-    dl_activity_timeline whole = {0};
+    DL_AUTO(dl_activity_timeline_free) dl_activity_timeline whole = {0};
     dl_activity_timeline_init(&whole, trace->activities, trace->activity_count, classes, launches,
                               NULL);
     dl_collectives_init(&summary->collectives, trace->activities, trace->activity_count,
@@ -242,7 +240,6 @@ static void sum_devices(dl_activity_summary *summary, const uint8_t *classes,
         device->time = whole.devices[d];
         sum_device(summary, device, classes, launches, steps);
     }
-    dl_activity_timeline_free(&whole);
 }
 
 static void sum_quality(dl_activity_summary *summary, const dl_launches *launches)
@@ -357,9 +354,9 @@ static void warn_about_quality(dl_activity_summary *summary)
 void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trace,
                               const dl_activity_steps *steps)
 {
-    dl_launches launches = {0};
-    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                         trace->string_count);
+    DL_AUTO(dl_launches_free) dl_launches launches = {0};
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
+                                                     trace->strings, trace->string_count);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     summary->trace = trace;
     summary->host = dl_trace_meta_text(trace, "host");
@@ -382,8 +379,6 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
     sum_quality(summary, &launches);
     warn_about_quality(summary);
     warn_about_steps(summary);
-    dl_launches_free(&launches);
-    free(classes);
 }
 
 void dl_activity_summary_free(dl_activity_summary *summary)
@@ -426,13 +421,12 @@ void dl_info_options(dl_info_settings *settings, const char *json, dl_option *ta
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err)
 {
-    dl_activity_steps steps = {0};
+    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
     const dl_status status =
         dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
                                trace->string_count, &settings->hints, err);
     if (status != DL_OK) return status;
     dl_activity_summary_init(summary, trace, &steps);
-    dl_activity_steps_free(&steps);
     return DL_OK;
 }
 

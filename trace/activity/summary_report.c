@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -164,13 +163,12 @@ static void put_kernels(dl_rows *to, const dl_device_summary *device, size_t top
     dl_rows_begin(to, "kernels", "");
     for (size_t i = 0; i < device->kernel_count; i++) {
         const dl_kernel_summary *k = &device->kernels[i];
-        char *label = kernel_label(k->name, 33);
+        DL_AUTOFREE char *label = kernel_label(k->name, 33);
         dl_rows_add(to,
                     "name|=%s |kernel=%-s class=%-s phase|=%s count=%" PRIu64
                     " total_ns|total=%gns |mean=%gns share_frac|%%=%.1f%%",
                     k->name, label, dl_kernel_class_name(k->class), dl_phase_name(k->phase),
                     k->count, k->total_ns, k->total_ns / (double)k->count, k->share_frac);
-        free(label);
     }
     dl_rows_end(to, top);
 }
@@ -239,8 +237,8 @@ static void put_groups(dl_rows *to, const dl_activity_summary *summary, uint32_t
         const dl_group_summary *g = &summary->groups.items[i];
         if (g->device != device) continue;
         const double steps = g->per_step > 0 ? (double)g->count / g->per_step : 1;
-        char *members = dl_group_members(g->members, g->ranks);
-        char *shown = label_of(members, 14), *group = label_of(g->group, 18);
+        DL_AUTOFREE char *members = dl_group_members(g->members, g->ranks);
+        DL_AUTOFREE char *shown = label_of(members, 14), *group = label_of(g->group, 18);
         dl_rows_add(to,
                     "collective=%-s group|=%s |group=%-s ranks=%.0f members|=%s |of ranks=%-s "
                     "per_step|a step=%.3g bytes=%gB time_ns|time=%gns "
@@ -248,9 +246,6 @@ static void put_groups(dl_rows *to, const dl_activity_summary *summary, uint32_t
                     g->name[0] != '\0' ? g->name : "unknown", g->group, group, known(g->ranks),
                     members, shown, g->per_step > 0 ? g->per_step : (double)g->count,
                     known(g->bytes / steps), g->total_ns / steps, g->exposed_ns / steps);
-        free(group);
-        free(shown);
-        free(members);
     }
     dl_rows_end(to, 0);
 }
@@ -261,13 +256,12 @@ static void put_host_list(dl_rows *to, const dl_host_list *list, const char *key
     dl_rows_begin(to, key, title);
     for (size_t i = 0; i < list->count; i++) {
         const dl_host_summary *h = &list->items[i];
-        char *label = label_of(h->name, 33);
+        DL_AUTOFREE char *label = label_of(h->name, 33);
         dl_rows_add(to,
                     "name|=%s |name=%-s count=%" PRIu64
                     " total_ns|total=%gns p50_ns|p50=%gns |mean=%gns longest_ns|longest=%gns",
                     h->name, label, h->count, h->total_ns, h->p50_ns,
                     h->total_ns / (double)h->count, h->longest_ns);
-        free(label);
     }
     dl_rows_end(to, top);
 }
@@ -307,22 +301,20 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
              dl_step_method_name(summary->cpu_method));
     dl_rows_add(&to, row, all, steps.mean, steps.sd, 1.0);
     dl_rows_end(&to, 0);
-    dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     dl_rows_begin(&to, NULL,
                   "collectives; after: the part of the backward pass that is over at the call");
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
-        char *label = label_of(g->name, 16);
+        DL_AUTOFREE char *label = label_of(g->name, 16);
         dl_rows_add(&to,
                     "|collective=%-s |bytes=%gB |ranks=%.0f |a step=%.2f |p50=%gns |least=%gns "
                     "|after %%=%.1f%%",
                     label, known((double)g->bytes), known(g->ranks), g->per_step,
                     g->duration_ns.p50, g->duration_ns.low,
                     g->ready_frac >= 0 ? g->ready_frac : (double)NAN);
-        free(label);
     }
     dl_rows_end(&to, top);
-    free(groups);
 }
 
 /* Prints a line for one device: the launches in its steps, and their cost. */
@@ -404,7 +396,7 @@ void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t 
             const dl_distribution *step_ns = &s->devices[k].step_ns;
             const double span_ns = (double)(t->end_ns - t->start_ns);
             const bool ranked = s->rank[0] != '\0';
-            char *who = dl_format("%s%s", ranked ? "" : "p", ranked ? s->rank : s->pid);
+            DL_AUTOFREE char *who = dl_format("%s%s", ranked ? "" : "p", ranked ? s->rank : s->pid);
             dl_rows_add(&to,
                         "|rank=%-s |dev=%u |step p50=%gns |span=%gns |busy=%.1f%% "
                         "|compute=%.1f%% |comm=%.1f%% |copies=%.1f%% |idle=%.1f%% |launch=%.1f%%",
@@ -413,7 +405,6 @@ void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t 
                         share(t->exposed_communication_ns, span_ns),
                         share(t->exposed_copy_ns, span_ns), share(t->idle_ns, span_ns),
                         share(t->launch_bound_ns, span_ns));
-            free(who);
         }
     }
     dl_rows_end(&to, 0);
@@ -545,7 +536,7 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
         dl_distribution_write_json(to, keys[p], &part);
     }
     dl_json_begin(to, "collectives", '[');
-    dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
         dl_json_begin(to, NULL, '{');
@@ -557,7 +548,6 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     }
     dl_json_end(to, ']');
     dl_json_end(to, '}');
-    free(groups);
 }
 
 /* Writes the steps of a process without devices. */

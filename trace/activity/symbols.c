@@ -286,7 +286,7 @@ void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t 
 {
     *symbols = (dl_symbols){0};
     size_t key_count = 0;
-    work_key *keys = keys_of(activities, count, &key_count);
+    DL_AUTOFREE work_key *keys = keys_of(activities, count, &key_count);
     dl_sort(keys, key_count, sizeof *keys, compare_start);
     text_facts texts = text_facts_of(activities, count, strings, string_count);
     DL_GROUPS (first, end, key_count, keys[end].device == keys[first].device) {
@@ -296,7 +296,6 @@ void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t 
     }
     free(texts.hashes);
     free(texts.classes);
-    free(keys);
 }
 
 dl_sequence dl_symbols_sequence(const dl_symbol_line *line)

@@ -152,8 +152,8 @@ static void sum_parts(dl_device_timeline *device, const work *works, size_t coun
 {
     enum { COMPUTE = 1 << PART_COMPUTE, COMMUNICATION = 1 << PART_COMMUNICATION };
     const unsigned copy = 1 << PART_COPY, all = ~0U;
-    dl_interval *a = dl_calloc(count, sizeof *a, "intervals");
-    dl_interval *b = dl_calloc(count, sizeof *b, "intervals");
+    DL_AUTOFREE dl_interval *a = dl_calloc(count, sizeof *a, "intervals");
+    DL_AUTOFREE dl_interval *b = dl_calloc(count, sizeof *b, "intervals");
 
     size_t a_count = select_works(a, works, count, all, true);
     device->kernel_ns = dl_intervals_total(a, a_count);
@@ -169,8 +169,6 @@ static void sum_parts(dl_device_timeline *device, const work *works, size_t coun
     b_count = select_works(b, works, count, copy, false);
     device->copy_ns = dl_intervals_total(b, b_count);
     device->exposed_copy_ns = device->copy_ns - dl_intervals_overlap(a, a_count, b, b_count);
-    free(a);
-    free(b);
 }
 
 DL_ORDER(by_device, dl_device_timeline, DL_BY(device));
@@ -293,7 +291,7 @@ static void sum_calls(dl_activity_host *host, const dl_activity *activities, siz
                       char *const *strings)
 {
     size_t call_count = 0, waiting = 0;
-    call *calls = NULL;
+    DL_AUTOFREE call *calls = NULL;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->kind != DL_ACTIVITY_CALL) continue;
@@ -306,7 +304,6 @@ static void sum_calls(dl_activity_host *host, const dl_activity *activities, siz
         if (strstr(strings[calls[i].name], "Synchronize") != NULL) calls[waiting++] = calls[i];
     }
     host->sync_call_ns = covered_ns(calls, waiting);
-    free(calls);
 }
 
 void dl_activity_host_init(dl_activity_host *host, const dl_activity *activities, size_t count,

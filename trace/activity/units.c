@@ -33,14 +33,13 @@ static size_t length_of(const dl_units *units, size_t i)
 /* Length of the unit that holds the middle symbol of the first `count` units sorted by length. */
 static size_t usual_length(const dl_units *units, size_t count)
 {
-    size_t *lengths = dl_calloc(count, sizeof *lengths, "lengths of units");
+    DL_AUTOFREE size_t *lengths = dl_calloc(count, sizeof *lengths, "lengths of units");
     size_t sum = 0, passed = 0, usual = 0;
     for (size_t i = 0; i < count; i++)
         sum += lengths[i] = length_of(units, i);
     qsort(lengths, count, sizeof *lengths, dl_compare_sizes);
     for (size_t i = 0; i < count && 2 * passed < sum; i++)
         passed += usual = lengths[i];
-    free(lengths);
     return usual;
 }
 
@@ -89,7 +88,7 @@ size_t dl_units_content(const dl_units *units, uint32_t *content)
     size_t chosen[CONTENT_UNITS], pair_count = 0, sum = 0;
     memset(content, 0, units->kind_count * sizeof *content);
     size_t chosen_count = dl_units_choose(units, chosen, CONTENT_UNITS);
-    kind_count *pairs = count_kinds(units, chosen, chosen_count, &pair_count);
+    DL_AUTOFREE kind_count *pairs = count_kinds(units, chosen, chosen_count, &pair_count);
     /* A quarter of the units may have a lower count; units without the kind have no pair. */
     size_t below = chosen_count / 4;
     DL_GROUPS (first, end, pair_count, pairs[end].kind == pairs[first].kind) {
@@ -98,7 +97,6 @@ size_t dl_units_content(const dl_units *units, uint32_t *content)
         content[pairs[first].kind] = pairs[first + below - without].count;
         sum += content[pairs[first].kind];
     }
-    free(pairs);
     return sum;
 }
 
@@ -119,14 +117,13 @@ size_t dl_units_common(const uint32_t *symbols, size_t first, size_t end, const 
 double dl_units_explained(const dl_units *units, const uint32_t *content)
 {
     if (units->end == 0) return 0;
-    uint32_t *left = dl_calloc(units->kind_count, sizeof *left, "content of units");
+    DL_AUTOFREE uint32_t *left = dl_calloc(units->kind_count, sizeof *left, "content of units");
     memcpy(left, content, units->kind_count * sizeof *left);
     size_t head_end = units->count > 0 ? units->cuts[0] : units->end;
     size_t common = dl_units_common(units->symbols, 0, head_end, content, left);
     for (size_t i = 0; i < units->count; i++)
         common +=
             dl_units_common(units->symbols, units->cuts[i], dl_unit_end(units, i), content, left);
-    free(left);
     return (double)common / (double)units->end;
 }
 

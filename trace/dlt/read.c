@@ -190,14 +190,12 @@ dl_status dl_trace_read_bytes(dl_trace *trace, const char *name, const void *dat
 
 dl_status dl_trace_read(dl_trace *trace, const char *path, dl_error *err)
 {
-    char *data = NULL;
+    DL_AUTOFREE char *data = NULL;
     size_t bytes = 0;
     dl_status status =
         dl_file_read_format(path, DL_DLT_MAGIC, DL_DLT_MAGIC_BYTES, &data, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_trace_read_bytes(trace, path, data, bytes, err);
-    free(data);
-    return status;
+    return dl_trace_read_bytes(trace, path, data, bytes, err);
 }
 
 void dl_trace_free(dl_trace *trace)

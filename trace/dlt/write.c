@@ -231,7 +231,8 @@ static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const
     size_t second_bytes = second != NULL ? strlen(second) + 1 : 0;
     size_t payload_bytes = head_bytes + text_bytes + second_bytes;
     DL_ASSERT(payload_bytes <= UINT32_MAX, "payload %zu bytes", payload_bytes);
-    uint8_t *chunk = dl_calloc(DL_DLT_CHUNK_HEADER_BYTES + payload_bytes, 1, "trace chunk");
+    DL_AUTOFREE uint8_t *chunk =
+        dl_calloc(DL_DLT_CHUNK_HEADER_BYTES + payload_bytes, 1, "trace chunk");
     uint8_t *payload = chunk + DL_DLT_CHUNK_HEADER_BYTES;
     if (head_bytes > 0) memcpy(payload, head, head_bytes);
     memcpy(payload + head_bytes, text, text_bytes);
@@ -240,7 +241,6 @@ static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const
     if (writer->error == 0 || (writer->full && type == DL_DLT_META)) {
         put_chunk_locked(writer, chunk, DL_DLT_CHUNK_HEADER_BYTES + payload_bytes);
     }
-    free(chunk);
 }
 
 dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_error *err)
@@ -300,10 +300,9 @@ void dl_trace_writer_metaf(dl_trace_writer *writer, const char *key, const char 
 {
     va_list args;
     va_start(args, format);
-    char *value = dl_vformat(format, args);
+    DL_AUTOFREE char *value = dl_vformat(format, args);
     va_end(args);
     dl_trace_writer_meta(writer, key, value);
-    free(value);
 }
 
 /* Returns the slot that holds `text`, or the free slot for it. */
@@ -455,11 +454,10 @@ void dl_trace_stream_append_activity(dl_trace_stream *stream, const dl_activity 
 static void writer_free(dl_trace_writer *writer)
 {
     while (writer->streams != NULL) {
-        dl_trace_stream *stream = writer->streams;
+        DL_AUTOFREE dl_trace_stream *stream = writer->streams;
         writer->streams = stream->next;
         free(stream->records);
         free(stream->activities);
-        free(stream);
     }
     for (uint32_t id = 0; id < writer->name_count; id++)
         free(writer->names[id]);

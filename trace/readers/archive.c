@@ -123,7 +123,7 @@ static dl_status read_entry(pass *p, struct archive *archive, struct archive_ent
     const char *entry_name = archive_entry_pathname(entry);
     if (archive_entry_filetype(entry) != AE_IFREG) return DL_OK;
     if (entry_name == NULL) entry_name = "(a name that is not text)";
-    char *name = dl_format("%s/%s", p->path, entry_name);
+    DL_AUTOFREE char *name = dl_format("%s/%s", p->path, entry_name);
     member m;
     dl_status status = open_member(&m, archive, name, err);
     if (status == DL_OK && dl_kineto_reader.recognises(m.begin, m.begin_bytes)) {
@@ -132,7 +132,6 @@ static dl_status read_entry(pass *p, struct archive *archive, struct archive_ent
         leave_out(p, entry_name);
     }
     close_member(&m);
-    free(name);
     return status;
 }
 

@@ -57,9 +57,8 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
         dl_names_hint(hint, sizeof hint, sign + 1, collectives, COLLECTIVES);
         return dl_error_set(err, DL_ERR_NAME, "unknown collective '%s'%s", sign + 1, hint);
     }
-    char *copy = dl_strndup(rule, (size_t)(sign - rule));
+    DL_AUTOFREE char *copy = dl_strndup(rule, (size_t)(sign - rule));
     simplify(text, copy);
-    free(copy);
     if (text[0] == '\0') {
         return dl_error_set(err, DL_ERR_PARSE, "collective '%s': nothing in front of '='", rule);
     }
@@ -118,19 +117,17 @@ static dl_status add_section(dl_comm_patterns *patterns, const dl_ini *ini, cons
 
 dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path, dl_error *err)
 {
-    char *text;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_comm_patterns_read_text(patterns, path, text, bytes, err);
-    free(text);
-    return status;
+    return dl_comm_patterns_read_text(patterns, path, text, bytes, err);
 }
 
 dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
                                      size_t bytes, dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     status = dl_keys_check(&keys, &ini, err);
@@ -139,7 +136,6 @@ dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *nam
     }
     for (size_t i = 0; i < ini.section_count && status == DL_OK; i++)
         status = add_section(patterns, &ini, ini.sections[i].name, err);
-    dl_ini_free(&ini);
     return status;
 }
 

@@ -1,5 +1,4 @@
 /* Rejection of profilers' files that are not traces of activities. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -64,7 +63,7 @@ static bool matches(const foreign_file *file, const char *path, const char *dens
 
 dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes, dl_error *err)
 {
-    char *text = dl_calloc(bytes + 1, 1, "begin of a file");
+    DL_AUTOFREE char *text = dl_calloc(bytes + 1, 1, "begin of a file");
     char dense[4] = "";
     memcpy(text, begin, bytes);
     for (size_t i = 0, kept = 0; i < bytes && kept + 1 < sizeof dense; i++)
@@ -75,6 +74,5 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes, d
         status = dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "it is %s; %s", files[i].what,
                                  files[i].instead);
     }
-    free(text);
     return status;
 }

@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -301,20 +300,18 @@ static bool has_parts(const dl_kineto *kineto)
 /* Tells the groups of a job whose `calls` do not name theirs. */
 static void note_ungrouped(dl_kineto *kineto, size_t calls)
 {
-    char *list = NULL;
+    DL_AUTOFREE char *list = NULL;
     dl_read_note(kineto->item,
                  "%zu of %zu calls of collectives do not name their process group, and the job has "
                  "several: their number of ranks is unknown",
                  calls, kineto->call_count);
     for (size_t i = 0; i < kineto->group_count; i++) {
         const dl_kineto_group *g = &kineto->groups[i];
-        char *one = dl_format("%.40s of %" PRIu32 " ranks",
-                              kineto->builder.trace.strings[g->description], g->ranks);
+        DL_AUTOFREE char *one = dl_format("%.40s of %" PRIu32 " ranks",
+                                          kineto->builder.trace.strings[g->description], g->ranks);
         if (g->ranks > 0 && i < 8) dl_join(&list, ", ", one);
-        free(one);
     }
     dl_trace_builder_meta(&kineto->builder, DL_META_UNGROUPED, "%s", list);
-    free(list);
 }
 
 /* Keeps only the calls from the best source. Calls known from kernels get the times of their
@@ -347,7 +344,7 @@ static void choose(dl_kineto *kineto)
 /* Appends COLLECTIVEs and COMMs of the best source; called at the end. */
 static void kineto_add_collectives(dl_kineto *kineto)
 {
-    group *groups = NULL;
+    DL_AUTOFREE group *groups = NULL;
     size_t group_count = 0, unknown = 0;
     if (kineto->call_count == 0) return;
     choose(kineto);
@@ -375,7 +372,6 @@ static void kineto_add_collectives(dl_kineto *kineto)
         dl_read_note(kineto->item, "%zu of %zu calls of collectives do not give their bytes",
                      unknown, kineto->call_count);
     }
-    free(groups);
 }
 
 /* Fraction of launches without a kernel above which the trace counts as sub-sampled. Complete
@@ -533,8 +529,8 @@ static void note_missing_kernels(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
     size_t kernels = 0, launches = 0, missing = 0;
-    uint32_t *seen = dl_calloc(trace->activity_count, sizeof *seen, "kernels");
-    bool *launching = dl_calloc(trace->string_count, sizeof *launching, "calls");
+    DL_AUTOFREE uint32_t *seen = dl_calloc(trace->activity_count, sizeof *seen, "kernels");
+    DL_AUTOFREE bool *launching = dl_calloc(trace->string_count, sizeof *launching, "calls");
     for (size_t i = 0; i < trace->string_count; i++)
         launching[i] = is_kernel_launch(trace->strings[i]);
     for (size_t i = 0; i < trace->activity_count; i++) {
@@ -554,8 +550,6 @@ static void note_missing_kernels(dl_kineto *kineto)
                      "%zu of %zu launches of kernels have no kernel: the trace may be thinned out",
                      missing, launches);
     }
-    free(launching);
-    free(seen);
 }
 
 /* Notes lost dependencies: cudaStreamWaitEvent gives neither event nor stream; only cuda_sync

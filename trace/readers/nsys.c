@@ -89,7 +89,7 @@ static bool nsys_has_column(sqlite3 *file, const char *table, const char *column
 static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
                            const char *const *columns, size_t count, const char *rest)
 {
-    char *sql = NULL;
+    DL_AUTOFREE char *sql = NULL;
     size_t bytes = 0, found = 0;
     *rows = (nsys_rows){.nsys = nsys};
     FILE *out = dl_text_stream(&sql, &bytes);
@@ -107,7 +107,6 @@ static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
         int code = sqlite3_prepare_v2(nsys->file, sql, -1, &rows->statement, NULL);
         rows->damaged = code != SQLITE_OK;
     }
-    free(sql);
     return rows->statement != NULL;
 }
 
@@ -422,10 +421,8 @@ static uint32_t call_name(dl_nsys *nsys, nsys_process *process, int64_t id)
     const char *version = strrchr(text, '_');
     if (version == NULL || version[1] != 'v' || !isdigit((unsigned char)version[2])) return name;
     if (version[2 + strspn(version + 2, "0123456789")] != '\0') return name;
-    char *copy = dl_strdup(text);
-    name = dl_trace_builder_intern(&process->builder, copy, (size_t)(version - text));
-    free(copy);
-    return name;
+    DL_AUTOFREE char *copy = dl_strdup(text);
+    return dl_trace_builder_intern(&process->builder, copy, (size_t)(version - text));
 }
 
 /* Reads calls, or the profiler's overhead, which has no correlation. */
@@ -638,9 +635,8 @@ static void find_base(dl_nsys *nsys)
     nsys->has_session = session_ns > 0;
     nsys->base_ns = nsys->has_session ? session_ns : 0;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        char *sql = dl_format("SELECT min(start) FROM %s", tables[i]);
+        DL_AUTOFREE char *sql = dl_format("SELECT min(start) FROM %s", tables[i]);
         int64_t first_ns = find_number(nsys->file, sql, 0);
-        free(sql);
         if (first_ns < 0 && first_ns > INT64_MIN && nsys->base_ns < -first_ns)
             nsys->base_ns = -first_ns;
     }

@@ -48,7 +48,7 @@ static int is_trace_name(const struct dirent *entry)
 
 dl_status dl_trace_folder_list(dl_trace_folder *folder, const char *path, dl_error *err)
 {
-    struct dirent **entries = NULL;
+    DL_AUTOFREE struct dirent **entries = NULL;
     const int count = scandir(path, &entries, is_trace_name, alphasort);
     const char *slash = dl_ends_with(path, "/") ? "" : "/";
     for (int i = 0; i < count; i++) {
@@ -56,7 +56,6 @@ dl_status dl_trace_folder_list(dl_trace_folder *folder, const char *path, dl_err
             dl_format("%s%s%s", path, slash, entries[i]->d_name);
         free(entries[i]);
     }
-    free(entries);
     return count > 0 ? DL_OK : dl_file_refuse_folder(path, err);
 }
 
@@ -72,7 +71,7 @@ void dl_trace_folder_free(dl_trace_folder *folder)
 static dl_status read_folder(dl_read_traces *traces, const char *path,
                              const dl_read_options *options, dl_error *err)
 {
-    dl_trace_folder folder = {0};
+    DL_AUTO(dl_trace_folder_free) dl_trace_folder folder = {0};
     dl_read_options all = *options;
     all.rank = all.process = NULL;
     dl_status status = dl_trace_folder_list(&folder, path, err);
@@ -84,7 +83,6 @@ static dl_status read_folder(dl_read_traces *traces, const char *path,
         if (status == DL_OK) traces->reader = file.reader;
         free(file.items);
     }
-    dl_trace_folder_free(&folder);
     return status;
 }
 
@@ -130,22 +128,19 @@ static bool has_number(const dl_trace *trace, const char *key, const char *wante
 static dl_status refuse_choice(const dl_read_traces *traces, const char *path,
                                const dl_read_options *options, dl_error *err)
 {
-    char *have = NULL;
+    DL_AUTOFREE char *have = NULL;
     for (size_t i = 0; i < traces->count; i++) {
         const dl_trace *trace = &traces->items[i].trace;
         const char *rank = dl_trace_meta(trace, "rank"), *pid = dl_trace_meta(trace, "pid");
-        char *one = dl_format("process %s, rank %s", pid != NULL ? pid : "unknown",
-                              rank != NULL ? rank : "unknown");
+        DL_AUTOFREE char *one = dl_format("process %s, rank %s", pid != NULL ? pid : "unknown",
+                                          rank != NULL ? rank : "unknown");
         dl_join(&have, "; ", one);
-        free(one);
     }
-    const dl_status status = dl_error_set_at(
+    return dl_error_set_at(
         err, DL_ERR_NAME, path, 0, "no process%s%s%s%s in it: it holds %.400s",
         options->process != NULL ? " " : "", options->process != NULL ? options->process : "",
         options->rank != NULL ? " of rank " : "", options->rank != NULL ? options->rank : "",
         have != NULL ? have : "none");
-    free(have);
-    return status;
 }
 
 /* Keeps the processes that the options select. */

@@ -41,7 +41,7 @@ static size_t group_by_worker(dl_steps *steps, const dl_trace *trace, size_t *or
     }
     for (uint32_t w = 0; w < trace->worker_count; w++)
         order_first[w + 1] += order_first[w];
-    size_t *place = dl_calloc(trace->worker_count, sizeof *place, "trace order");
+    DL_AUTOFREE size_t *place = dl_calloc(trace->worker_count, sizeof *place, "trace order");
     for (uint32_t w = 0; w < trace->worker_count; w++)
         place[w] = order_first[w];
     steps->order = dl_calloc(order_first[trace->worker_count], sizeof *steps->order, "trace order");
@@ -49,7 +49,6 @@ static size_t group_by_worker(dl_steps *steps, const dl_trace *trace, size_t *or
         const dl_record *record = &trace->records[i];
         if (record->kind != DL_RECORD_BENCH) steps->order[place[record->worker]++] = i;
     }
-    free(place);
     return step_count;
 }
 
@@ -125,7 +124,8 @@ void dl_steps_init(dl_steps *steps, const dl_trace *trace)
 {
     uint32_t workers = trace->worker_count;
     *steps = (dl_steps){.worker_count = workers};
-    size_t *order_first = dl_calloc((size_t)workers + 1, sizeof *order_first, "trace order");
+    DL_AUTOFREE size_t *order_first =
+        dl_calloc((size_t)workers + 1, sizeof *order_first, "trace order");
     size_t step_count = group_by_worker(steps, trace, order_first);
     steps->steps = dl_calloc(step_count, sizeof *steps->steps, "steps");
     steps->worker_first = dl_calloc((size_t)workers + 1, sizeof *steps->worker_first, "steps");
@@ -133,7 +133,6 @@ void dl_steps_init(dl_steps *steps, const dl_trace *trace)
         find_worker_steps(steps, trace, order_first[w], order_first[w + 1]);
         steps->worker_first[w + 1] = steps->count;
     }
-    free(order_first);
 }
 
 void dl_steps_free(dl_steps *steps)

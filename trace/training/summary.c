@@ -25,7 +25,7 @@ static int64_t least_value(const double *sorted, size_t count, size_t percent)
 
 static void sum_staleness(dl_staleness_summary *s, const dl_step *steps, size_t count)
 {
-    double *values = dl_calloc(count, sizeof *values, "staleness");
+    DL_AUTOFREE double *values = dl_calloc(count, sizeof *values, "staleness");
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t staleness = steps[i].staleness;
@@ -42,7 +42,6 @@ static void sum_staleness(dl_staleness_summary *s, const dl_step *steps, size_t 
         s->p50 = least_value(values, used, 50);
         s->p90 = least_value(values, used, 90);
     }
-    free(values);
 }
 
 /* Fills `worker` from steps[count] of one worker or of all workers. */
@@ -75,7 +74,7 @@ static double total_samples_per_s(const dl_steps *steps)
 {
     int64_t since_ns = 0;
     double samples = 0;
-    dl_interval *spans = dl_calloc(steps->count, sizeof *spans, "steps");
+    DL_AUTOFREE dl_interval *spans = dl_calloc(steps->count, sizeof *spans, "steps");
     size_t count = 0;
     for (size_t i = 0; i < steps->count; i++) {
         const dl_step *step = &steps->steps[i];
@@ -91,7 +90,6 @@ static double total_samples_per_s(const dl_steps *steps)
         spans[count++] = (dl_interval){start_ns, end_ns};
     }
     const double time_ns = (double)dl_intervals_total(spans, dl_intervals_unite(spans, count));
-    free(spans);
     return time_ns > 0 ? samples / dl_ns_to_s(time_ns) : 0;
 }
 
@@ -129,7 +127,8 @@ static dl_operation_summary *find_operation(dl_summary *summary, uint32_t *slots
 static void sum_operations(dl_summary *summary, const dl_steps *steps)
 {
     size_t kinds = (size_t)DL_RECORD_BENCH * (DL_PHASE_PULL + 1);
-    uint32_t *slots = dl_calloc(summary->trace->string_count * kinds, sizeof *slots, "operations");
+    DL_AUTOFREE uint32_t *slots =
+        dl_calloc(summary->trace->string_count * kinds, sizeof *slots, "operations");
     double total_ns = 0;
     for (size_t s = 0; s < steps->count; s++) {
         const dl_step *step = &steps->steps[s];
@@ -147,7 +146,6 @@ static void sum_operations(dl_summary *summary, const dl_steps *steps)
         operation->share_frac = total_ns > 0 ? operation->mean_ns / total_ns : 0;
         operation->mean_ns /= (double)operation->count;
     }
-    free(slots);
 }
 
 static void sum_copies(dl_summary *summary, const dl_steps *steps)
@@ -211,21 +209,19 @@ static void sum_benches(dl_summary *summary)
 {
     const dl_trace *trace = summary->trace;
     size_t count = 0;
-    bench_sample *samples = NULL;
+    DL_AUTOFREE bench_sample *samples = NULL;
     for (size_t i = 0; i < trace->record_count; i++) {
         const dl_record *record = &trace->records[i];
         if (record->kind != DL_RECORD_BENCH) continue;
         DL_APPEND(samples, count, "bench samples") =
             (bench_sample){dl_trace_name(trace, record), record};
     }
-    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "bench samples");
+    DL_AUTOFREE double *durations_ns = dl_calloc(count, sizeof *durations_ns, "bench samples");
     dl_sort(samples, count, sizeof *samples, by_parameters);
     DL_GROUPS (first, end, count, by_parameters(&samples[first], &samples[end]) == 0) {
         DL_APPEND(summary->benches, summary->bench_count, "benches") =
             sum_bench(samples + first, end - first, durations_ns);
     }
-    free(samples);
-    free(durations_ns);
 }
 
 static void warn_about_file(dl_summary *summary)
@@ -300,7 +296,7 @@ static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
 void dl_summary_init(dl_summary *summary, const dl_trace *trace)
 {
     *summary = (dl_summary){.trace = trace};
-    dl_steps steps = {0};
+    DL_AUTO(dl_steps_free) dl_steps steps = {0};
     dl_steps_init(&steps, trace);
     sum_workers(summary, &steps);
     sum_operations(summary, &steps);
@@ -308,7 +304,6 @@ void dl_summary_init(dl_summary *summary, const dl_trace *trace)
     sum_benches(summary);
     warn_about_file(summary);
     warn_about_steps(summary, &steps);
-    dl_steps_free(&steps);
 }
 
 void dl_summary_free(dl_summary *summary)
@@ -463,15 +458,15 @@ static void print_benches(const dl_summary *summary, FILE *out)
     for (size_t i = 0; i < summary->bench_count; i++) {
         const dl_bench_summary *b = &summary->benches[i];
         const dl_distribution *d = &b->duration_ns;
-        char *rate = b->samples_per_s > 0 ? dl_format("%.0f/s", b->samples_per_s)
-                     : b->bytes_per_s > 0 ? dl_format("%s/s", DL_BYTES_TEXT(b->bytes_per_s))
-                                          : dl_strdup("");
+        DL_AUTOFREE char *rate = b->samples_per_s > 0 ? dl_format("%.0f/s", b->samples_per_s)
+                                 : b->bytes_per_s > 0
+                                     ? dl_format("%s/s", DL_BYTES_TEXT(b->bytes_per_s))
+                                     : dl_strdup("");
         dl_rows_add(&to,
                     "|bench=%-s |bytes=%gB |vectors=%.0f |threads=%.0f |samples=%.0f |n=%zu "
                     "|median=%gns |p10=%gns |p90=%gns |rate=%s",
                     b->name, known((double)b->bytes), known(b->vectors), known(b->threads),
                     known(b->samples), d->count, d->p50, d->p10, d->p90, rate);
-        free(rate);
     }
     dl_rows_end(&to, 0);
 }
