@@ -29,7 +29,7 @@ const dl_blas *dl_blas_loaded(void)
 static void *open_single_threaded(void)
 {
     const char *before = getenv(THREADS);
-    char *kept = before != NULL ? strdup(before) : NULL;
+    DL_AUTOFREE char *kept = before != NULL ? strdup(before) : NULL;
     (void)setenv(THREADS, "1", 1);
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (kept != NULL) {
@@ -37,7 +37,6 @@ static void *open_single_threaded(void)
     } else {
         (void)unsetenv(THREADS);
     }
-    free(kept);
     return handle;
 }
 
@@ -100,7 +99,7 @@ static dl_status too_little(int threads, size_t there, dl_error *err)
  * are not. */
 static dl_status try_buffers(size_t more, int threads, dl_error *err)
 {
-    void **buffers = dl_calloc(more, sizeof *buffers, "buffers");
+    DL_AUTOFREE void **buffers = dl_calloc(more, sizeof *buffers, "buffers");
     size_t got = 0;
     while (got < more) {
         buffers[got] =
@@ -110,7 +109,6 @@ static dl_status try_buffers(size_t more, int threads, dl_error *err)
     }
     for (size_t i = 0; i < got; i++)
         (void)munmap(buffers[i], BUFFER_BYTES);
-    free(buffers);
     const size_t there = (size_t)threads - more + got;
     return got == more ? DL_OK : too_little(threads, there, err);
 }

@@ -227,7 +227,7 @@ void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t
 {
     const size_t bytes = dl_shape_count(shape);
     DL_ASSERT(classes >= 1 && classes <= UINT16_MAX + 1, "%d classes", classes);
-    uint8_t *patterns = dl_calloc((size_t)classes, bytes, "patterns");
+    DL_AUTOFREE uint8_t *patterns = dl_calloc((size_t)classes, bytes, "patterns");
     dl_random stream;
     dl_random_init(&stream, 0, 0, 0, 0);
     dl_random_bytes(&stream, patterns, (size_t)classes * bytes);
@@ -248,7 +248,6 @@ void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t
             image[p] = (uint8_t)((pattern[p] + image[p]) / 2);
         }
     }
-    free(patterns);
 }
 
 void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
@@ -292,7 +291,7 @@ static void interleave(uint8_t *to, const uint8_t *from)
 static dl_status read_cifar_file(const char *folder, const char *name, dl_data_set *set,
                                  size_t first, dl_error *err)
 {
-    char *path = dl_format("%s/%s", folder, name), *text = NULL;
+    DL_AUTOFREE char *path = dl_format("%s/%s", folder, name), *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status == DL_OK && bytes != CIFAR_FILE_BYTES) {
@@ -308,8 +307,6 @@ static dl_status read_cifar_file(const char *folder, const char *name, dl_data_s
             dl_error_set_at(err, DL_ERR_FORMAT, path, 0, "label %u of image %zu is not below %d",
                             record[0], i, CIFAR_CLASSES);
     }
-    free(text);
-    free(path);
     return status;
 }
 

@@ -105,7 +105,7 @@ static void hand_down(model_link *links, slot *slots, int *count, dl_layer *laye
 static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
 {
     model_link *links = plan->links;
-    slot *slots = dl_calloc((size_t)layer_count, sizeof *slots, "slots");
+    DL_AUTOFREE slot *slots = dl_calloc((size_t)layer_count, sizeof *slots, "slots");
     int count = 0;
     for (int i = layer_count - 1; i >= 0; i--) {
         const int own = links[i].gradient_slot;
@@ -121,7 +121,6 @@ static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
     plan->slot_size = dl_calloc((size_t)count, sizeof *plan->slot_size, "slot sizes");
     for (int s = 0; s < count; s++)
         plan->slot_size[s] = slots[s].size;
-    free(slots);
 }
 
 /* Layer i draws its parameters from the stream (seed, worker = STREAM + i), disjoint from the

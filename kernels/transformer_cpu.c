@@ -1,7 +1,6 @@
 /* Layer normalisation, GELU and causal attention on the processor; see dl_backend. Compiled for
  * float and for double. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tgmath.h>
 
@@ -274,7 +273,7 @@ static void attend_part(const void *loop, size_t first, size_t last)
     const dl_heads *of = ((const attention *)loop)->of;
     const int size = of->size, blocks = blocks_of(of);
     const size_t head_numbers = (size_t)of->tokens * (size_t)size;
-    dl_real *scores =
+    DL_AUTOFREE dl_real *scores =
         dl_alloc_aligned((size_t)BLOCK * (size_t)of->tokens * sizeof *scores, "scores");
     for (size_t part = first; part < last; part++) {
         const size_t head = part / (size_t)blocks;
@@ -299,7 +298,6 @@ static void attend_part(const void *loop, size_t first, size_t last)
             for (int d = 0; d < size; d++)
                 y[i * size + d] /= sums[i];
     }
-    free(scores);
 }
 
 static void cpu_attend(const dl_heads *of)
@@ -329,8 +327,8 @@ static void attend_backward_part(const void *loop, size_t first, size_t last)
     const size_t head_numbers = (size_t)of->tokens * (size_t)size;
     const dl_real factor = 1 / sqrt((dl_real)size);
     const size_t block_bytes = (size_t)BLOCK * (size_t)of->tokens * sizeof(dl_real);
-    dl_real *scores = dl_alloc_aligned(block_bytes, "scores");
-    dl_real *slopes = dl_alloc_aligned(block_bytes, "gradients of scores");
+    DL_AUTOFREE dl_real *scores = dl_alloc_aligned(block_bytes, "scores");
+    DL_AUTOFREE dl_real *slopes = dl_alloc_aligned(block_bytes, "gradients of scores");
     for (size_t head = first; head < last; head++) {
         const dl_real *k = (const dl_real *)of->k + head * head_numbers;
         const dl_real *v = (const dl_real *)of->v + head * head_numbers;
@@ -362,8 +360,6 @@ static void attend_backward_part(const void *loop, size_t first, size_t last)
             product(true, false, keys, size, rows, factor, slopes, keys, q, 1, dk, size);
         }
     }
-    free(scores);
-    free(slopes);
 }
 
 static void cpu_attend_backward(const dl_heads *of, const void *dy, void *dq, void *dk, void *dv)

@@ -89,13 +89,10 @@ static dl_status measure_cuda(const bench_options *options, const bench_setup *s
 static dl_status measure_training(bench_setup *setup, const char *folder, double seconds,
                                   dl_overhead *overhead, dl_error *err)
 {
-    char *temporary = dl_format("%s/dlprof-XXXXXX", folder);
+    DL_AUTOFREE char *temporary = dl_format("%s/dlprof-XXXXXX", folder);
     const int file = mkstemp(temporary);
     if (file < 0) {
-        const dl_status status =
-            dl_error_set_at(err, DL_ERR_IO, temporary, 0, "cannot make a temporary file");
-        free(temporary);
-        return status;
+        return dl_error_set_at(err, DL_ERR_IO, temporary, 0, "cannot make a temporary file");
     }
     dl_progress progress;
     dl_progress_init(&progress, "overhead");
@@ -108,7 +105,6 @@ static dl_status measure_training(bench_setup *setup, const char *folder, double
     dl_progress_end(&progress);
     close(file);
     unlink(temporary);
-    free(temporary);
     return status;
 }
 
@@ -141,7 +137,7 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 {
     const char *wanted = getenv("TMPDIR");
     const char *folder = wanted != NULL ? wanted : "/tmp";
-    char *library = NULL;
+    DL_AUTOFREE char *library = NULL;
     dl_error no_library = {0};
     if (dl_library_path(DL_INJECTED_LIBRARY, &library, &no_library) != DL_OK) library = NULL;
     dl_overhead training;
@@ -167,7 +163,6 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
     if (status == DL_OK && options->output != NULL) {
         status = write_overhead(options->output, setup, command_text, &report, err);
     }
-    free(library);
     return status;
 }
 
@@ -245,10 +240,10 @@ static dl_status set_up(const bench_options *options, const dl_device_choice *ch
 /* Prints the table from the written trace, so that it shows the content of the file. */
 static dl_status print_bench(const char *path, const bench_setup *setup, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
-    dl_summary summary = {0};
+    DL_AUTO(dl_summary_free) dl_summary summary = {0};
     dl_summary_init(&summary, &trace);
     printf("data: %s\n", setup->data_note);
     dl_summary_print(&summary, stdout);
@@ -256,8 +251,6 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     if (dl_interrupt_caught()) {
         printf("stopped by %s: not everything was measured\n", dl_interrupt_name());
     }
-    dl_summary_free(&summary);
-    dl_trace_free(&trace);
     return DL_OK;
 }
 
@@ -435,8 +428,8 @@ static void program_meta(dl_trace_writer *writer, char **program, const program_
                          int cores)
 {
     char device[256], host[256] = "", number[32];
-    char *command = dl_format("dlprof bench --batch %lld --step-line '%s' --of",
-                              (long long)options->batch, options->step_line);
+    DL_AUTOFREE char *command = dl_format("dlprof bench --batch %lld --step-line '%s' --of",
+                                          (long long)options->batch, options->step_line);
     for (char **word = program; *word != NULL; word++)
         dl_join(&command, " ", *word);
     gethostname(host, sizeof host - 1);
@@ -449,7 +442,6 @@ static void program_meta(dl_trace_writer *writer, char **program, const program_
     dl_trace_writer_meta(writer, "device", dl_cpu_name(device, sizeof device));
     dl_trace_writer_meta(writer, "cores", number);
     dl_trace_writer_meta(writer, "host", host);
-    free(command);
 }
 
 /* Trace of the copies, opened before the first samples are added. */
@@ -517,10 +509,10 @@ static dl_status measure_program(const program_options *options, const regex_t *
 /* Prints the step times by the number of copies. */
 static dl_status print_program(const char *path, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
-    double *values = dl_calloc(trace.record_count, sizeof *values, "steps");
+    DL_AUTOFREE double *values = dl_calloc(trace.record_count, sizeof *values, "steps");
     double alone_ns = 0;
     printf("%6s %8s %10s %10s %10s\n", "copies", "samples", "p50", "mean", "to alone");
     for (uint32_t k = 1; k <= DL_TRAIN_WORKERS_MAX; k++) {
@@ -536,8 +528,6 @@ static dl_status print_program(const char *path, dl_error *err)
                DL_NS_TEXT(steps.mean), alone_ns > 0 ? steps.mean / alone_ns : 0);
     }
     printf("written to %s\n", path);
-    free(values);
-    dl_trace_free(&trace);
     return DL_OK;
 }
 
@@ -594,11 +584,9 @@ int dl_cmd_bench(int argc, char **argv)
         return bench_of(i, argv, argv + i + 1);
     }
     if (argc > 1 && strcmp(argv[1], "shapes") == 0) {
-        char *name = dl_format("%s shapes", argv[0]);
+        DL_AUTOFREE char *name = dl_format("%s shapes", argv[0]);
         argv[1] = name;
-        const int code = dl_cmd_bench_shapes(argc - 1, argv + 1);
-        free(name);
-        return code;
+        return dl_cmd_bench_shapes(argc - 1, argv + 1);
     }
     bench_options options = {.workload = dl_workload_options_default(),
                              .batch = "32,64,128",
@@ -632,8 +620,8 @@ int dl_cmd_bench(int argc, char **argv)
         if (status == DL_OK) status = dl_device_parse(options.device, &choice, &err);
         if (status == DL_OK) status = set_up(&options, &choice, overhead, &setup, &err);
         setup.train.stop = dl_interrupt_catch(DL_INTERRUPT_BENCH_LIMIT_S);
-        char *text = dl_options_dump(&command);
-        char *command_text = dl_format("%s %s", argv[0], text);
+        DL_AUTOFREE char *text = dl_options_dump(&command);
+        DL_AUTOFREE char *command_text = dl_format("%s %s", argv[0], text);
         if (status == DL_OK && overhead) {
             status = run_overhead(&options, &choice, &setup, command_text, &err);
         } else if (status == DL_OK && choice.cuda) {
@@ -641,8 +629,6 @@ int dl_cmd_bench(int argc, char **argv)
         } else if (status == DL_OK) {
             status = run_bench(&options, &setup, command_text, &err);
         }
-        free(command_text);
-        free(text);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     dl_data_set_free(&setup.data);

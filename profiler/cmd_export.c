@@ -77,8 +77,8 @@ static void free_steps(shown_steps *shown)
 static dl_status export_activities(const dl_trace *traces, size_t count, const char *output,
                                    dl_error *err)
 {
-    shown_steps *shown = dl_calloc(count, sizeof *shown, "steps");
-    dl_export_process *processes = dl_calloc(count, sizeof *processes, "processes");
+    DL_AUTOFREE shown_steps *shown = dl_calloc(count, sizeof *shown, "steps");
+    DL_AUTOFREE dl_export_process *processes = dl_calloc(count, sizeof *processes, "processes");
     dl_status status = DL_OK;
     size_t activities = 0;
     for (size_t i = 0; status == DL_OK && i < count; i++) {
@@ -94,8 +94,6 @@ static dl_status export_activities(const dl_trace *traces, size_t count, const c
     }
     for (size_t i = 0; i < count; i++)
         free_steps(&shown[i]);
-    free(shown);
-    free(processes);
     return status;
 }
 
@@ -133,17 +131,15 @@ static dl_status read_and_export(const dl_text_list *paths, void *user, dl_error
         return dl_error_set(err, DL_ERR_USAGE,
                             "several traces are written to one file: --output must name it");
     }
-    dl_trace *traces = dl_calloc(paths->count, sizeof *traces, "traces");
-    char *chosen = output != NULL ? dl_strdup(output) : default_output(paths->items[0]);
+    DL_AUTOFREE dl_trace *traces = dl_calloc(paths->count, sizeof *traces, "traces");
+    DL_AUTOFREE char *chosen = output != NULL ? dl_strdup(output) : default_output(paths->items[0]);
     const dl_file_role json = {"--output", chosen};
     dl_status status = dl_outputs_check_paths(&json, 1, "a trace", paths->items, paths->count, err);
     for (size_t i = 0; status == DL_OK && i < paths->count; i++)
         status = dl_trace_read(&traces[i], paths->items[i], err);
     if (status == DL_OK) status = export_traces(traces, paths->count, chosen, err);
-    free(chosen);
     for (size_t i = 0; i < paths->count; i++)
         dl_trace_free(&traces[i]);
-    free(traces);
     return status;
 }
 

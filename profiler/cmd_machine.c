@@ -82,8 +82,8 @@ static dl_status bench_gpus(const dl_device_type *type, int count, const char *p
 static dl_status take_copies(dl_box *box, const dl_device_type *type, int count, dl_error *err)
 {
     const char *folder = getenv("TMPDIR");
-    char *path = dl_format("%s/dlprof-XXXXXX", folder != NULL ? folder : "/tmp");
-    int *devices = dl_calloc((size_t)box->gpu_count, sizeof *devices, "GPUs");
+    DL_AUTOFREE char *path = dl_format("%s/dlprof-XXXXXX", folder != NULL ? folder : "/tmp");
+    DL_AUTOFREE int *devices = dl_calloc((size_t)box->gpu_count, sizeof *devices, "GPUs");
     dl_trace trace = {0};
     const int file = mkstemp(path);
     dl_status status =
@@ -100,8 +100,6 @@ static dl_status take_copies(dl_box *box, const dl_device_type *type, int count,
         close(file);
         unlink(path);
     }
-    free(devices);
-    free(path);
     return status;
 }
 
@@ -181,8 +179,8 @@ static dl_status run(const dl_text_list *none, void *user, dl_error *err)
 {
     (void)none;
     const settings *set = user;
-    dl_box box = {0};
-    dl_machine_gaps gaps = {0};
+    DL_AUTO(dl_box_free) dl_box box = {0};
+    DL_AUTO(dl_machine_gaps_free) dl_machine_gaps gaps = {0};
     const dl_file_role file = {"--output", set->output};
     dl_status status = dl_outputs_check(&file, 1, NULL, 0, err);
     if (status == DL_OK) status = probe(&box, err);
@@ -190,8 +188,6 @@ static dl_status run(const dl_text_list *none, void *user, dl_error *err)
     if (status == DL_OK && set->measure) status = measure(&box, err);
     if (status == DL_OK) status = write_file(&box, set, &gaps, err);
     if (status == DL_OK && !set->json) print_report(&box, &gaps, set->output);
-    dl_machine_gaps_free(&gaps);
-    dl_box_free(&box);
     return status;
 }
 

@@ -106,12 +106,11 @@ static void find_torch(profiled_run *run)
 {
     if (run->options->no_torch) return;
     run->torch = dl_share_path("torch");
-    char *file = dl_format("%s/sitecustomize.py", run->torch);
+    DL_AUTOFREE char *file = dl_format("%s/sitecustomize.py", run->torch);
     if (access(file, R_OK) != 0) {
         free(run->torch);
         run->torch = NULL;
     }
-    free(file);
 }
 
 /* Prepares everything before the target starts, so that wrong options and files fail here. */

@@ -77,17 +77,15 @@ static void write_meta(dl_trace_writer *writer, const shapes_options *options,
 
 static dl_status print_trace(const char *path, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
-    dl_summary summary = {0};
+    DL_AUTO(dl_summary_free) dl_summary summary = {0};
     dl_summary_init(&summary, &trace);
     dl_summary_print(&summary, stdout);
     if (dl_interrupt_caught())
         printf("stopped by %s: not everything was measured\n", dl_interrupt_name());
     printf("written to %s; dlcal shapes makes a machine file from it\n", path);
-    dl_summary_free(&summary);
-    dl_trace_free(&trace);
     return DL_OK;
 }
 
@@ -173,12 +171,10 @@ int dl_cmd_bench_shapes(int argc, char **argv)
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         dl_bench_shapes_config config = {.seconds = options.quick ? QUICK_SECONDS : options.seconds,
                                          .quick = options.quick};
-        char *text = dl_options_dump(&command);
-        char *command_text = dl_format("%s %s", argv[0], text);
+        DL_AUTOFREE char *text = dl_options_dump(&command);
+        DL_AUTOFREE char *command_text = dl_format("%s %s", argv[0], text);
         status = set_up(&options, &config, &network, &err);
         if (status == DL_OK) status = measure(&options, &config, command_text, &err);
-        free(command_text);
-        free(text);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     dl_architecture_free(&network);

@@ -149,12 +149,11 @@ static void print_device(const dl_train_config *config)
     if (config->device == NULL) return;
     static const char *const math[] = {"fp32", "factors rounded to tf32",
                                        "factors rounded to fp16, loss scaled"};
-    char *device = dl_device_text(config);
+    DL_AUTOFREE char *device = dl_device_text(config);
     printf("device      %s, launches by %s, copies through %s memory, %s\n", device,
            config->dispatch == DL_DISPATCH_SINGLE ? "one thread" : "a thread per worker",
            dl_host_memory_names[config->device_settings.pageable],
            math[config->device_settings.math]);
-    free(device);
 }
 
 /* Prints the number of ranks; the printed cores and devices are those of rank 0. */
@@ -176,9 +175,8 @@ static void print_where(const dl_train_config *config)
         if (config->quantise == DL_QUANTISE_TOPK) printf(" of %g", config->topk_frac);
     }
     if (config->device == NULL || config->sync == DL_SYNC_NONE) return;
-    char *where = dl_device_where_text(config);
+    DL_AUTOFREE char *where = dl_device_where_text(config);
     printf(", where = %s", where);
-    free(where);
 }
 
 static void print_model(const train_command *run)
@@ -729,10 +727,10 @@ static void free_run(train_command *run, const dl_error *failure)
 
 static void print_error(const train_command *run, const dl_error *err, const char *program)
 {
-    char *name = run->ranks == NULL ? dl_strdup(program)
-                                    : dl_format("%s: rank %d", program, run->ranks->rank);
+    DL_AUTOFREE char *name = run->ranks == NULL
+                                 ? dl_strdup(program)
+                                 : dl_format("%s: rank %d", program, run->ranks->rank);
     dl_error_print(err, name, stderr);
-    free(name);
 }
 
 /* Refuses options that the schedule determines, which would otherwise be ignored. */
@@ -816,16 +814,14 @@ int dl_cmd_train(int argc, char **argv)
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
     train_command run = {.options = &options};
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        char *text = dl_options_dump(&command);
-        char *command_text = dl_format("%s %s", argv[0], text);
+        DL_AUTOFREE char *text = dl_options_dump(&command);
+        DL_AUTOFREE char *command_text = dl_format("%s %s", argv[0], text);
         const bool replays = options.schedule != NULL;
         status = dl_workload_options_check(&options.workload, &err);
         if (status == DL_OK)
             status = replays ? replay_run(&run, &err) : train_run(&run, command_text, &err);
         if (status == DL_OK && replays) print_replay(&run);
         if (status == DL_OK && run.first) print_run(&run);
-        free(command_text);
-        free(text);
     }
     if (status != DL_OK) print_error(&run, &err, argv[0]);
     free_run(&run, &err);

@@ -70,9 +70,8 @@ dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl
 {
     const dl_launcher launcher = dl_ranks_launcher(options);
     if (launcher.name == NULL) return DL_OK;
-    char *agreed = dl_format("%s %s", dl_version(), settings);
+    DL_AUTOFREE char *agreed = dl_format("%s %s", dl_version(), settings);
     const dl_status status = dl_rank_group_join(group, &launcher, agreed, options->limit_s, err);
-    free(agreed);
     if (status == DL_OK && (*group)->size == 1) { /* the launcher gave no count */
         (*group)->leave(*group, NULL);
         *group = NULL;
@@ -196,13 +195,11 @@ dl_status dl_ranks_gather_steps(dl_rank_group *group, dl_recorder *recorder, dl_
     const int rank = group->rank, size = group->size;
     const int workers = recorder->worker_count / size;
     const size_t bytes = part_bytes(workers, most);
-    char *own = dl_calloc(1, bytes, "steps of this rank");
-    char *all = rank == 0 ? dl_calloc((size_t)size, bytes, "steps of all ranks") : NULL;
+    DL_AUTOFREE char *own = dl_calloc(1, bytes, "steps of this rank");
+    DL_AUTOFREE char *all = rank == 0 ? dl_calloc((size_t)size, bytes, "steps of all ranks") : NULL;
     pack(recorder, rank * workers, workers, most, own);
     status = group->gather(group, own, all, bytes, err);
     for (int r = 1; status == DL_OK && rank == 0 && r < size; r++)
         unpack(recorder, r * workers, workers, most, all + (size_t)r * bytes);
-    free(all);
-    free(own);
     return status;
 }

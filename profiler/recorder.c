@@ -205,7 +205,7 @@ static double *alloc_values(const dl_recorder *recorder)
 
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
 {
-    double *values = alloc_values(recorder);
+    DL_AUTOFREE double *values = alloc_values(recorder);
     size_t count = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
         const dl_recorder_worker *worker = &recorder->workers[w];
@@ -213,9 +213,7 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
             values[count++] = (double)worker->steps[s].duration_ns;
         }
     }
-    const dl_distribution summary = dl_distribution_of(values, count);
-    free(values);
-    return summary;
+    return dl_distribution_of(values, count);
 }
 
 /* Sums over the steps after the warm-up. There may be none: in modes without waiting, a run may end
@@ -268,7 +266,7 @@ static double occurred_quantile(const double *sorted, size_t count, double fract
 
 dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker)
 {
-    double *values = alloc_values(recorder);
+    DL_AUTOFREE double *values = alloc_values(recorder);
     size_t count = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
         if (worker >= 0 && w != worker) continue;
@@ -283,7 +281,6 @@ dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker)
         summary.p50 = occurred_quantile(values, count, 0.5);
         summary.p90 = occurred_quantile(values, count, 0.9);
     }
-    free(values);
     return summary;
 }
 
@@ -371,13 +368,12 @@ static const char *const columns[] = {"cores",
 /* Checks that the file at `path` has the columns of a measured run. */
 static dl_status check_columns(const char *path, dl_error *err)
 {
-    dl_csv csv = {0};
+    DL_AUTO(dl_csv_free) dl_csv csv = {0};
     dl_status status = dl_csv_read(&csv, path, err);
     if (status != DL_OK) return status;
     bool same = csv.columns == COLUMN_COUNT;
     for (size_t c = 0; same && c < COLUMN_COUNT; c++)
         same = strcmp(csv.names[c], columns[c]) == 0;
-    dl_csv_free(&csv);
     if (same) return DL_OK;
     return dl_error_set_at(err, DL_ERR_FORMAT, path, 0,
                            "has other columns than a measured run; nothing was appended");
@@ -427,7 +423,7 @@ static char *staleness_counts(const dl_recorder *recorder)
 {
     const int64_t most = highest_staleness(recorder);
     if (most < 0) return dl_strdup("");
-    int64_t *counts = dl_calloc((size_t)most + 1, sizeof *counts, "staleness counts");
+    DL_AUTOFREE int64_t *counts = dl_calloc((size_t)most + 1, sizeof *counts, "staleness counts");
     for (int w = 0; w < recorder->worker_count; w++) {
         const dl_recorder_worker *worker = &recorder->workers[w];
         for (int64_t s = 0; s < atomic_load(&worker->count); s++)
@@ -439,7 +435,6 @@ static char *staleness_counts(const dl_recorder *recorder)
     for (int64_t b = 0; b <= most; b++)
         fprintf(joined, "%s%lld", b > 0 ? ";" : "", (long long)counts[b]);
     fclose(joined);
-    free(counts);
     return text;
 }
 
@@ -460,7 +455,7 @@ static void write_settings(dl_csv_writer *writer, const dl_train_config *config)
     const bool exchanges = config->sync != DL_SYNC_NONE;
     int gpus = 0;
     if (config->device != NULL && dl_train_device_count(config, &gpus, NULL) != DL_OK) gpus = 0;
-    char *where = dl_device_where_text(config);
+    DL_AUTOFREE char *where = dl_device_where_text(config);
     dl_csv_text(writer, config->model);
     dl_csv_text(writer, dl_precision_text(config));
     dl_csv_int(writer, gpus);
@@ -469,15 +464,14 @@ static void write_settings(dl_csv_writer *writer, const dl_train_config *config)
     dl_csv_text(writer, config->device != NULL
                             ? dl_host_memory_names[config->device_settings.pageable]
                             : "");
-    free(where);
 }
 
 static void write_row(dl_csv_writer *writer, const dl_train_config *config,
                       const dl_recorder *recorder, const dl_cpu_disturbance *disturbed)
 {
     const dl_distribution staleness = dl_recorder_staleness(recorder, -1);
-    char *by_worker = staleness_by_worker(recorder);
-    char *counts = staleness_counts(recorder);
+    DL_AUTOFREE char *by_worker = staleness_by_worker(recorder);
+    DL_AUTOFREE char *counts = staleness_counts(recorder);
     dl_csv_int(writer, dl_train_cores(config));
     dl_csv_int(writer, config->workers);
     dl_csv_int(writer, config->batch);
@@ -511,8 +505,6 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     dl_csv_double(writer, disturbed->steal_frac);
     dl_csv_text(writer, "dlprof train");
     dl_csv_end_row(writer);
-    free(by_worker);
-    free(counts);
 }
 
 dl_status dl_measured_row_check(const char *path, dl_error *err)

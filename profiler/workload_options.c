@@ -23,9 +23,8 @@ static dl_status parse_item(const char *text, size_t bytes, int *batch, dl_error
 {
     dl_error why = {0};
     int64_t number;
-    char *item = dl_strndup(text, bytes);
+    DL_AUTOFREE char *item = dl_strndup(text, bytes);
     const dl_status status = dl_parse_int(item, 1, DL_BATCH_MAX, &number, &why);
-    free(item);
     if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--batch: %s", why.text);
     *batch = (int)number;
     return DL_OK;
@@ -68,10 +67,9 @@ static dl_status parse_one(const char *text, int workers, double *factors, dl_er
     dl_error why = {0};
     int64_t worker = 0;
     double factor = 0;
-    char *number = dl_strndup(text, (size_t)(colon - text));
+    DL_AUTOFREE char *number = dl_strndup(text, (size_t)(colon - text));
     dl_status status = dl_parse_int(number, 0, workers - 1, &worker, &why);
     if (status == DL_OK) status = dl_parse_double(colon + 1, 1, FACTOR_MAX, &factor, &why);
-    free(number);
     if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--slow %s: %s", text, why.text);
     if (factors[worker] > 0) {
         return dl_error_set(err, DL_ERR_USAGE, "--slow %s: that worker was slowed already", text);
@@ -109,16 +107,14 @@ dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err)
                             "--work %s: expected KIND:SPREAD, as in lognormal:0.5", text);
     }
     dl_error why = {0};
-    char *name = dl_strndup(text, (size_t)(colon - text));
+    DL_AUTOFREE char *name = dl_strndup(text, (size_t)(colon - text));
     const int kind = dl_names_find(name, kinds, DL_TRAIN_WORK_LOGNORMAL);
     if (kind < 0) {
         char hint[96];
         dl_names_hint(hint, sizeof hint, name, kinds, DL_TRAIN_WORK_LOGNORMAL);
         dl_error_set(err, DL_ERR_USAGE, "--work %s: unknown kind '%s'%s", text, name, hint);
-        free(name);
         return DL_ERR_USAGE;
     }
-    free(name);
     const dl_status status = dl_parse_double(colon + 1, 0, 1, &work->spread, &why);
     if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--work %s: %s", text, why.text);
     work->kind = (dl_train_work_kind)(kind + DL_TRAIN_WORK_UNIFORM);
@@ -212,20 +208,18 @@ dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, ch
                        set, note);
         return DL_OK;
     }
-    char *folder = folder_of(source, real);
+    DL_AUTOFREE char *folder = folder_of(source, real);
     dl_error why = {0};
     dl_status status = real->read(set, folder, source->test_set, &why);
     if (status == DL_OK) {
         *note = dl_format("%s, %zu images from %s", set->name, set->count, folder);
     } else if (status == DL_ERR_IO && source->choice == DL_DATA_AUTO) {
-        char *reason = dl_format(" (no %s in %s)", real->title, folder);
+        DL_AUTOFREE char *reason = dl_format(" (no %s in %s)", real->title, folder);
         make_synthetic(source, real, reason, set, note);
-        free(reason);
         status = DL_OK;
     } else if (err != NULL) {
         *err = why;
     }
-    free(folder);
     return status;
 }
 

@@ -177,12 +177,11 @@ static void *cuda_allocate(size_t bytes, const char *purpose)
     dl_device *device = dl_cuda_device();
     void *memory = NULL;
     if (bytes == 0 || !dl_cuda_works(device)) return NULL;
-    char *what = dl_format("%zu bytes for %s", bytes, purpose);
+    DL_AUTOFREE char *what = dl_format("%zu bytes for %s", bytes, purpose);
     /* cudaMalloc aligns to 256 bytes at least. */
     const bool good =
         dl_cuda_good(device, cudaMalloc(&memory, bytes), what) &&
         dl_cuda_good(device, cudaMemsetAsync(memory, 0, bytes, device->stream), "cudaMemsetAsync");
-    free(what);
     return good ? memory : NULL;
 }
 

@@ -267,8 +267,9 @@ static dl_status make_ranks_group(dl_device *const *devices, int count,
 dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                        dl_error *err)
 {
-    int *numbers = dl_calloc((size_t)count, sizeof *numbers, "numbers of devices");
-    ncclComm_t *communicators = dl_calloc((size_t)count, sizeof *communicators, "communicators");
+    DL_AUTOFREE int *numbers = dl_calloc((size_t)count, sizeof *numbers, "numbers of devices");
+    DL_AUTOFREE ncclComm_t *communicators =
+        dl_calloc((size_t)count, sizeof *communicators, "communicators");
     dl_status status = DL_OK;
     for (int i = 0; status == DL_OK && i < count; i++) {
         numbers[i] = devices[i]->number;
@@ -285,8 +286,6 @@ dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ran
     } else if (status == DL_OK) {
         status = make_ranks_group(devices, count, ranks, communicators, err);
     }
-    free(communicators);
-    free(numbers);
     return status;
 }
 

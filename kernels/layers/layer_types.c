@@ -336,7 +336,7 @@ static void softmax_backward(dl_layer *layer, int batch)
 
 static dl_status softmax_result(dl_layer *layer, int batch, dl_error *err)
 {
-    double *losses = dl_calloc((size_t)layer->max_batch, SAMPLE_BYTES, "losses");
+    DL_AUTOFREE double *losses = dl_calloc((size_t)layer->max_batch, SAMPLE_BYTES, "losses");
     const int32_t *correct = (const int32_t *)(losses + layer->max_batch);
     layer->backend->download(losses, layer->state, (size_t)layer->max_batch * SAMPLE_BYTES);
     const dl_status status = layer->backend->wait(err);
@@ -347,7 +347,6 @@ static dl_status softmax_result(dl_layer *layer, int batch, dl_error *err)
         layer->correct += correct[i];
     }
     layer->loss = sum / batch;
-    free(losses);
     return status;
 }
 

@@ -185,11 +185,9 @@ static dl_status fail(mpi_ranks *g, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = dl_vformat(format, args);
+    DL_AUTOFREE char *text = dl_vformat(format, args);
     va_end(args);
-    const dl_status status = end_group(g, true, false, text);
-    free(text);
-    return status;
+    return end_group(g, true, false, text);
 }
 
 static dl_status mpi_failed(mpi_ranks *g, int code)
@@ -204,12 +202,10 @@ static dl_status mpi_failed(mpi_ranks *g, int code)
 static dl_status give_up(mpi_ranks *g)
 {
     const dl_error *why = &g->reason;
-    char *text =
+    DL_AUTOFREE char *text =
         dl_format("rank %d on %s has failed: %s%s%s", g->base.rank, g->members[g->base.rank].host,
                   why->file, why->file[0] != '\0' ? ": " : "", why->text);
-    const dl_status status = end_group(g, true, true, text);
-    free(text);
-    return status;
+    return end_group(g, true, true, text);
 }
 
 /* Checks whether another rank is lost: a notice has arrived, or a process has ended. A notice takes
@@ -250,17 +246,14 @@ static char *names_of_silent(mpi_ranks *g)
 
 static dl_status late(mpi_ranks *g)
 {
-    char *names = names_of_silent(g);
-    const dl_status status =
-        names[0] != '\0'
-            ? fail(g, "%.300s kept rank %d waiting for %g s: it hangs, or needs a longer limit",
-                   names, g->base.rank, g->base.limit_s)
-            : fail(g,
-                   "an exchange of rank %d on %s has not ended within %g s, though all ranks "
-                   "answer",
-                   g->base.rank, g->members[g->base.rank].host, g->base.limit_s);
-    free(names);
-    return status;
+    DL_AUTOFREE char *names = names_of_silent(g);
+    return names[0] != '\0'
+               ? fail(g, "%.300s kept rank %d waiting for %g s: it hangs, or needs a longer limit",
+                      names, g->base.rank, g->base.limit_s)
+               : fail(g,
+                      "an exchange of rank %d on %s has not ended within %g s, though all ranks "
+                      "answer",
+                      g->base.rank, g->members[g->base.rank].host, g->base.limit_s);
 }
 
 /* Waits for all requests. Requests of a failed group stay open. */
@@ -585,7 +578,7 @@ static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vector
                .type = type_of(precision),
                .taken = MPI_REQUEST_NULL,
                .given = MPI_REQUEST_NULL};
-    const void **list = dl_calloc((size_t)n + 1, sizeof *list, "vectors of a sum");
+    DL_AUTOFREE const void **list = dl_calloc((size_t)n + 1, sizeof *list, "vectors of a sum");
     list[0] = result; /* the sum so far */
     memcpy(list + 1, vectors, (size_t)n * sizeof *vectors);
     open_window(&c.received);
@@ -608,7 +601,6 @@ static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vector
     for (int i = 0; status == DL_OK && i < WINDOW; i++)
         status = finish_oldest(&c, &room);
     if (status == DL_OK) status = wait_for(g, c.forwarded.at, WINDOW);
-    free(list);
     return status;
 }
 
@@ -679,7 +671,7 @@ static dl_status compare_settings(mpi_ranks *g, const char *settings, dl_error *
     size_t length = strlen(settings) + 1, of_first = length;
     dl_status status = broadcast(&g->base, &of_first, sizeof of_first, err);
     if (status != DL_OK) return status;
-    char *first = dl_calloc(1, of_first, "settings of rank 0");
+    DL_AUTOFREE char *first = dl_calloc(1, of_first, "settings of rank 0");
     if (g->base.rank == 0) memcpy(first, settings, length);
     status = broadcast(&g->base, first, of_first, err);
     const bool differs = status == DL_OK && strcmp(first, settings) != 0;
@@ -692,7 +684,6 @@ static dl_status compare_settings(mpi_ranks *g, const char *settings, dl_error *
                               "which");
     }
     if (differs) describe_difference(g, settings, first, err);
-    free(first);
     return status;
 }
 
@@ -767,7 +758,7 @@ static void end_well(mpi_ranks *g)
 /* After a failure MPI is not finalized, which would wait forever for ranks that do not call it. */
 static void leave(dl_rank_group *group, const dl_error *failure)
 {
-    mpi_ranks *g = of_group(group);
+    DL_AUTOFREE mpi_ranks *g = of_group(group);
     if (failure == NULL) {
         end_well(g);
     } else if (!atomic_load(&g->failed)) {
@@ -776,7 +767,6 @@ static void leave(dl_rank_group *group, const dl_error *failure)
     pthread_mutex_destroy(&g->mutex);
     free(g->buffer);
     free(g->members);
-    free(g);
 }
 
 __attribute__((visibility("default"))) dl_status

@@ -80,7 +80,7 @@ static dl_status head_number(const dl_schedule *schedule, head_text text, const 
                              int high, int *value, dl_error *err)
 {
     int line = 0;
-    char *found = head_value(text, key, &line);
+    DL_AUTOFREE char *found = head_value(text, key, &line);
     if (found == NULL) {
         return dl_error_set_at(err, DL_ERR_DATA, schedule->path, 1, "the head lacks '# %s: ...'",
                                key);
@@ -93,7 +93,6 @@ static dl_status head_number(const dl_schedule *schedule, head_text text, const 
                                  "%s is '%s'; must be a whole number from %d to %d", key, found,
                                  low, high);
     }
-    free(found);
     if (status == DL_OK) *value = (int)number;
     return status;
 }
@@ -101,10 +100,8 @@ static dl_status head_number(const dl_schedule *schedule, head_text text, const 
 static bool has_key(head_text text, const char *key)
 {
     int line = 0;
-    char *found = head_value(text, key, &line);
-    const bool has = found != NULL;
-    free(found);
-    return has;
+    DL_AUTOFREE char *found = head_value(text, key, &line);
+    return found != NULL;
 }
 
 static bool has_title(head_text text)
@@ -516,12 +513,11 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
 dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
                                 size_t bytes, dl_error *err)
 {
-    dl_csv csv = {0};
+    DL_AUTO(dl_csv_free) dl_csv csv = {0};
     dl_schedule made = {.path = dl_strdup(name)};
     dl_status status = read_head(&made, (head_text){text, text + bytes}, err);
     if (status == DL_OK) status = dl_csv_read_text(&csv, name, text, bytes, err);
     if (status == DL_OK) status = read_events(&made, &csv, err);
-    dl_csv_free(&csv);
     if (status == DL_OK) {
         *schedule = made;
     } else {
@@ -532,13 +528,11 @@ dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const c
 
 dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read_up_to(path, SCHEDULE_BYTES_MAX, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_schedule_read_text(schedule, path, text, bytes, err);
-    free(text);
-    return status;
+    return dl_schedule_read_text(schedule, path, text, bytes, err);
 }
 
 void dl_schedule_free(dl_schedule *schedule)

@@ -182,12 +182,10 @@ static void keep_duration(dl_train_worker *worker, int64_t duration_ns)
 static double *fetch(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    void *fetched = dl_alloc_aligned(shared->bytes, "parameters of a point");
+    DL_AUTOFREE void *fetched = dl_alloc_aligned(shared->bytes, "parameters of a point");
     shared->backend->download(fetched, dl_model_parameters(worker->model), shared->bytes);
     dl_train_synchronize(worker);
-    double *made = dl_train_as_double(fetched, shared->count, shared->config->precision);
-    free(fetched);
-    return made;
+    return dl_train_as_double(fetched, shared->count, shared->config->precision);
 }
 
 /* Keeps the worker's parameters if a point is due after its step; returns whether the call took
@@ -539,12 +537,12 @@ static dl_status open_devices(dl_train_shared *shared, dl_error *err)
         status = open_places(&shared->workers[w], config->first_device + w % count, err);
     }
     if (status == DL_OK && shared->mode->collective) {
-        dl_device **devices = dl_calloc((size_t)config->workers, sizeof *devices, "devices");
+        DL_AUTOFREE dl_device **devices =
+            dl_calloc((size_t)config->workers, sizeof *devices, "devices");
         for (int w = 0; w < config->workers; w++)
             devices[w] = shared->workers[w].device;
         status = shared->ranks != NULL ? ranks_join(shared, devices, err)
                                        : type->join(devices, config->workers, NULL, err);
-        free(devices);
     }
     if (status == DL_OK) dl_train_use(&shared->workers[0]);
     return status;

@@ -221,12 +221,11 @@ static void receive(const replay *r, int worker, const dl_fragment *fragment, do
 static void average_states(const replay *r, const dl_fragment *fragment)
 {
     size_t count = 0;
-    void **states = dl_calloc(r->optimizer_count, sizeof *states, "optimizer states");
+    DL_AUTOFREE void **states = dl_calloc(r->optimizer_count, sizeof *states, "optimizer states");
     for (size_t w = 0; w < r->optimizer_count; w++)
         states[w] = dl_optimizer_state(r->optimizers[w], &count);
     for (size_t first = 0; first < count; first += r->count)
         average_all(r, states, first + fragment->first, fragment->count);
-    free(states);
 }
 
 static void apply_average(replay *r, const dl_schedule_event *event)

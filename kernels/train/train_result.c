@@ -112,7 +112,7 @@ static dl_status add_parameters(const dl_train_shared *shared, const dl_train_wo
                                 double *sum, double share, dl_error *err)
 {
     dl_status status;
-    void *fetched = dl_alloc_aligned(shared->bytes, "final parameters");
+    DL_AUTOFREE void *fetched = dl_alloc_aligned(shared->bytes, "final parameters");
     if (worker == NULL) {
         status = dl_train_server_get(shared, fetched, shared->parameters, shared->bytes, err);
     } else {
@@ -121,7 +121,6 @@ static dl_status add_parameters(const dl_train_shared *shared, const dl_train_wo
         status = shared->backend->wait(err);
     }
     add_share(sum, fetched, shared->count, shared->config->precision, share);
-    free(fetched);
     return status;
 }
 
@@ -145,7 +144,7 @@ static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vecto
 {
     const size_t count = shared->count;
     const double share = 1.0 / shared->whole->workers;
-    double *sum = dl_calloc(count + FIGURES, sizeof *sum, "results of all ranks");
+    DL_AUTOFREE double *sum = dl_calloc(count + FIGURES, sizeof *sum, "results of all ranks");
     for (int w = 0; w < shared->config->workers; w++) {
         vectors[w][count + FIRST_LOSS] = share * shared->workers[w].first_loss;
         vectors[w][count + LAST_LOSS] = share * shared->workers[w].last_loss;
@@ -160,7 +159,6 @@ static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vecto
         made->last_loss = sum[count + LAST_LOSS];
         made->samples_per_s = sum[count + SAMPLES_PER_S];
     }
-    free(sum);
     return status;
 }
 

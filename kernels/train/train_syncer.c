@@ -60,7 +60,7 @@ void dl_train_syncer_make(dl_train_shared *shared, dl_model *model)
 
 void dl_train_syncer_free(dl_train_shared *shared)
 {
-    dl_train_syncer *s = shared->syncer;
+    DL_AUTOFREE dl_train_syncer *s = shared->syncer;
     const dl_backend *backend = shared->backend;
     if (s == NULL) return;
     for (int w = 0; w < shared->config->workers; w++) {
@@ -71,7 +71,6 @@ void dl_train_syncer_free(dl_train_shared *shared)
     backend->release_host(s->outer);
     dl_merger_free(&s->merger);
     free(s->learners);
-    free(s);
     shared->syncer = NULL;
 }
 

@@ -781,7 +781,7 @@ static void thread_main(void *user, int index)
 static dl_status run_threads(exchange *all, dl_error *err)
 {
     const size_t count = (size_t)all->thread_count;
-    int *cores = dl_bench_cores(&all->config->train, all->thread_count);
+    DL_AUTOFREE int *cores = dl_bench_cores(&all->config->train, all->thread_count);
     all->times = dl_alloc_aligned(count * sizeof *all->times, "times of a round");
     all->status = dl_calloc(count, sizeof *all->status, "exchange threads");
     all->errors = dl_calloc(count, sizeof *all->errors, "exchange threads");
@@ -795,14 +795,13 @@ static dl_status run_threads(exchange *all, dl_error *err)
     free(all->errors);
     free(all->status);
     free(all->times);
-    free(cores);
     return status;
 }
 
 dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                             dl_error *err)
 {
-    exchange *all = dl_alloc_aligned(sizeof *all, "exchange");
+    DL_AUTOFREE exchange *all = dl_alloc_aligned(sizeof *all, "exchange");
     all->config = config;
     all->bench = bench;
     all->budget_ns = budget_ns;
@@ -814,6 +813,5 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
         status = run_threads(all, err);
         round_shared_free(&all->shared);
     }
-    free(all);
     return status;
 }

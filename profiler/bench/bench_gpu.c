@@ -136,12 +136,10 @@ static dl_status open_slots(bench *b, dl_error *err)
     for (int p = 0; status == DL_OK && p < 2 * count; p++)
         status = open_slot(b, p % count, &b->slots[p], err);
     if (status != DL_OK || count == 1) return status;
-    dl_device **members = dl_calloc((size_t)count, sizeof *members, "members");
+    DL_AUTOFREE dl_device **members = dl_calloc((size_t)count, sizeof *members, "members");
     for (int g = 0; g < count; g++)
         members[g] = b->slots[g].device;
-    status = b->type->join(members, count, NULL, err);
-    free(members);
-    return status;
+    return b->type->join(members, count, NULL, err);
 }
 
 static void close_slots(bench *b)
@@ -354,7 +352,7 @@ static dl_status run_rounds(const rounds *r, dl_error *err)
 {
     const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(r->seconds);
     dl_status status = DL_OK;
-    dl_bench_order order;
+    DL_AUTO(dl_bench_order_free) dl_bench_order order;
     dl_progress progress;
     dl_bench_order_init(&order, r->count, 1, r->stream);
     dl_progress_init(&progress, "bench of GPUs");
@@ -369,7 +367,6 @@ static dl_status run_rounds(const rounds *r, dl_error *err)
         }
     }
     dl_progress_end(&progress);
-    dl_bench_order_free(&order);
     return status;
 }
 

@@ -259,7 +259,7 @@ static void thread_main(void *user, int index)
 dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                           dl_error *err)
 {
-    memory *m = dl_alloc_aligned(sizeof *m, "memory");
+    DL_AUTOFREE memory *m = dl_alloc_aligned(sizeof *m, "memory");
     m->config = config;
     m->bench = bench;
     m->budget_ns = budget_ns;
@@ -269,12 +269,10 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
     m->pieces = dl_calloc((size_t)m->thread_count, sizeof *m->pieces, "pieces");
     make_cases(m);
     dl_barrier_init(&m->between, m->thread_count, DL_WAIT_SPIN);
-    int *cores = dl_bench_cores(&config->train, m->thread_count);
+    DL_AUTOFREE int *cores = dl_bench_cores(&config->train, m->thread_count);
     const dl_status status = dl_pinned_threads_run(m->thread_count, cores, thread_main, m, err);
     dl_barrier_free(&m->between);
-    free(cores);
     free(m->pieces);
-    free(m);
     return status;
 }
 

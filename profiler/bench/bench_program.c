@@ -335,7 +335,7 @@ static void add_samples(dl_bench *bench, const copy *copies, int count,
 static dl_status run(dl_bench *bench, const dl_program_config *config, int count, int *runs,
                      dl_error *err)
 {
-    copy *copies = dl_calloc((size_t)count, sizeof *copies, "copies");
+    DL_AUTOFREE copy *copies = dl_calloc((size_t)count, sizeof *copies, "copies");
     dl_status status = DL_OK;
     int started = 0;
     for (; started < count && status == DL_OK; started++)
@@ -350,7 +350,6 @@ static dl_status run(dl_bench *bench, const dl_program_config *config, int count
     }
     for (int i = 0; i < count; i++)
         free(copies[i].lines);
-    free(copies);
     return status;
 }
 

@@ -164,7 +164,7 @@ static dl_status check(const dl_step_product *product, dl_error *err)
 /* Adds the products of the network's step. */
 static dl_status add_products(shapes *s, dl_error *err)
 {
-    dl_step_product *products = NULL;
+    DL_AUTOFREE dl_step_product *products = NULL;
     const size_t count = dl_architecture_products(s->config->network, s->config->batch, &products);
     dl_status status = DL_OK;
     for (size_t i = 0; status == DL_OK && i < count; i++) {
@@ -174,7 +174,6 @@ static dl_status add_products(shapes *s, dl_error *err)
         add_case(s, (dl_kernel){.product = {of->pass, of->rows, of->inputs, of->outputs}},
                  (uint32_t)of->count);
     }
-    free(products);
     return status;
 }
 
@@ -464,7 +463,7 @@ static dl_status run_on_cores(shapes *s, dl_error *err)
     dl_status status = s->backend->start(err);
     if (status == DL_OK) status = s->backend->start_threads(threads, err);
     if (status != DL_OK) return status;
-    int *cores = dl_calloc((size_t)threads, sizeof *cores, "cores");
+    DL_AUTOFREE int *cores = dl_calloc((size_t)threads, sizeof *cores, "cores");
     for (int t = 0; t < threads; t++)
         cores[t] = t;
     s->team = dl_thread_team_make(threads, DL_WAIT_SPIN);
@@ -474,7 +473,6 @@ static dl_status run_on_cores(shapes *s, dl_error *err)
         *err = s->error;
     }
     dl_thread_team_free(s->team);
-    free(cores);
     return status;
 }
 

@@ -272,9 +272,9 @@ static size_t close_burst(sync_burst *burst, dl_bench *bench)
 static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, sync_case *at,
                            uint32_t repetition, int64_t duration_ns, dl_error *err)
 {
-    sync_burst *burst = dl_alloc_aligned(sizeof *burst, "burst");
+    DL_AUTOFREE sync_burst *burst = dl_alloc_aligned(sizeof *burst, "burst");
     open_burst(burst, at, config->train.seed, repetition);
-    int *cores = dl_bench_cores(&config->train, at->threads);
+    DL_AUTOFREE int *cores = dl_bench_cores(&config->train, at->threads);
     for (int i = 0; at->one_core && i < at->threads; i++)
         cores[i] = cores[0];
     const int64_t least_ns = at->name == DL_BENCH_SLICE ? at->threads * SLICE_NS_MIN : BURST_NS_MIN;
@@ -282,8 +282,6 @@ static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, sync_
                          .duration_ns = duration_ns > least_ns ? duration_ns : least_ns};
     const dl_status status = dl_pinned_threads_run(at->threads, cores, thread_main, &start, err);
     at->samples += close_burst(burst, bench);
-    free(cores);
-    free(burst);
     return status;
 }
 
@@ -317,7 +315,7 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
     if (repetitions < 1) repetitions = 1;
     if (repetitions > REPETITIONS_MAX) repetitions = REPETITIONS_MAX;
     const int64_t duration_ns = budget_ns / (count * repetitions);
-    dl_bench_order order;
+    DL_AUTO(dl_bench_order_free) dl_bench_order order;
     dl_bench_order_init(&order, (uint32_t)count, config->train.seed, DL_BENCH_BARRIER);
     dl_status status = DL_OK;
     for (int r = 0; status == DL_OK && r < repetitions; r++) {
@@ -331,6 +329,5 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
     }
     for (int i = 0; status == DL_OK && i < count; i++)
         status = run_longer(bench, config, &cases[i], (uint32_t)repetitions, err);
-    dl_bench_order_free(&order);
     return status;
 }

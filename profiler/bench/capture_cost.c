@@ -174,7 +174,7 @@ static dl_status child_recording_count(const char *folder, dl_child_recording *r
     *recording = (dl_child_recording){0};
     char *path = child_folder_find(folder, ".dlt");
     if (path == NULL) return DL_OK;
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     free(path);
     if (status != DL_OK) return status;
@@ -182,7 +182,6 @@ static dl_status child_recording_count(const char *folder, dl_child_recording *r
     recording->count = trace.activity_count;
     for (size_t i = 0; i < trace.activity_count; i++)
         recording->of_kind[trace.activities[i].kind]++;
-    dl_trace_free(&trace);
     return DL_OK;
 }
 
@@ -192,9 +191,8 @@ static void child_folder_empty(const char *folder)
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char *path = dl_format("%s/%s", folder, entry->d_name);
+        DL_AUTOFREE char *path = dl_format("%s/%s", folder, entry->d_name);
         unlink(path); /* fails for . and .. */
-        free(path);
     }
     if (dir != NULL) closedir(dir);
 }
@@ -345,17 +343,14 @@ static void finish_in_child(void *user, void *memory)
 /* Sets the error to `what`, with the first line of the recorder's log if there is one. */
 static dl_status no_recording(const child_order *order, const char *what, dl_error *err)
 {
-    char *path = child_folder_find(order->folder, ".log");
-    char *text = NULL;
+    DL_AUTOFREE char *path = child_folder_find(order->folder, ".log");
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     if (path == NULL || dl_file_read(path, &text, &bytes, NULL) != DL_OK) text = dl_strdup("");
     text[strcspn(text, "\n")] = '\0';
-    const dl_status status = dl_error_set(
-        err, text[0] != '\0' ? DL_ERR_UNSUPPORTED : DL_ERR_DATA, "preset %s: %s%s%s",
-        dl_launch_variant_names[order->variant], what, text[0] != '\0' ? ": " : "", text);
-    free(text);
-    free(path);
-    return status;
+    return dl_error_set(err, text[0] != '\0' ? DL_ERR_UNSUPPORTED : DL_ERR_DATA,
+                        "preset %s: %s%s%s", dl_launch_variant_names[order->variant], what,
+                        text[0] != '\0' ? ": " : "", text);
 }
 
 /* Counts the activities of the trace, which must hold all kernels and copies of the loop. */

@@ -31,11 +31,11 @@ char *dl_overhead_file_default(void)
 /* Reads the preset's text from the file, without checking that it was measured on this host. */
 static dl_status read_text(const char *path, int preset, char **text, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
     const char *kind = dl_trace_meta(&trace, "kind");
-    char *key = dl_format(DL_CAPTURE_COST_KEY ".%s", dl_capture_preset_names[preset]);
+    DL_AUTOFREE char *key = dl_format(DL_CAPTURE_COST_KEY ".%s", dl_capture_preset_names[preset]);
     const char *found = dl_trace_meta(&trace, key);
     if (kind == NULL || strcmp(kind, "overhead") != 0 || found == NULL) {
         status = dl_error_set_at(err, DL_ERR_DATA, path, 0,
@@ -43,8 +43,6 @@ static dl_status read_text(const char *path, int preset, char **text, dl_error *
     } else {
         *text = dl_strdup(found);
     }
-    free(key);
-    dl_trace_free(&trace);
     return status;
 }
 
@@ -64,10 +62,9 @@ static char *check_host(const char *path, char *text)
     const dl_status status = dl_capture_figures_parse(text, &figures, &err);
     if (status == DL_OK && strcmp(figures.host, host) == 0) return text;
     if (status == DL_ERR_DATA) return text; /* the text has the reason why the cost is unknown */
-    char *why =
+    DL_AUTOFREE char *why =
         status == DL_OK ? dl_format("was recorded on host %s", figures.host) : dl_strdup(err.text);
     char *made = unknown(path, why);
-    free(why);
     free(text);
     return made;
 }
@@ -84,7 +81,7 @@ dl_status dl_overhead_file_cost(const char *given, int preset, char **text, dl_e
         *text = NULL;
         return dl_error_set_at(err, DL_ERR_DATA, given, 0, "%s", why.text);
     }
-    char *path = dl_overhead_file_default();
+    DL_AUTOFREE char *path = dl_overhead_file_default();
     dl_error why = {0};
     if (path == NULL || access(path, F_OK) != 0) {
         *text = dl_strdup(DL_CAPTURE_COST_UNKNOWN " (no figures of dlprof bench overhead)");
@@ -93,7 +90,6 @@ dl_status dl_overhead_file_cost(const char *given, int preset, char **text, dl_e
     } else {
         *text = check_host(path, *text);
     }
-    free(path);
     return DL_OK;
 }
 
@@ -116,11 +112,10 @@ static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool 
         if (status != DL_OK) return status;
         observer = dl_recorder_observer(&recorder);
     }
-    dl_train_result result = {0};
+    DL_AUTO(dl_train_result_free) dl_train_result result = {0};
     status = dl_train_run(&train, config->data, traced ? &observer : NULL, &result, err);
     if (status == DL_OK && traced) status = dl_recorder_finish(&recorder, err);
     if (status == DL_OK) *step_ns = dl_s_to_ns(result.seconds) / (double)steps;
-    dl_train_result_free(&result);
     dl_recorder_free(&recorder);
     return status;
 }
@@ -129,12 +124,11 @@ static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool 
 static dl_status count_records(const dl_overhead_config *config, dl_overhead *overhead,
                                dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, config->path, err);
     if (status != DL_OK) return status;
     overhead->records_per_step =
         (double)trace.record_count / (double)(overhead->steps * config->train->workers);
-    dl_trace_free(&trace);
     return DL_OK;
 }
 
@@ -172,8 +166,8 @@ dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *ove
     if (made.pairs < DL_OVERHEAD_PAIRS_MIN) made.pairs = DL_OVERHEAD_PAIRS_MIN;
     if (made.pairs > PAIRS_MAX) made.pairs = PAIRS_MAX;
     made.steps = (int64_t)(dl_s_to_ns(RUN_S) / probe_ns) + 1;
-    double *without_ns = dl_calloc((size_t)made.pairs, sizeof *without_ns, "overhead");
-    double *extra_ns = dl_calloc((size_t)made.pairs, sizeof *extra_ns, "overhead");
+    DL_AUTOFREE double *without_ns = dl_calloc((size_t)made.pairs, sizeof *without_ns, "overhead");
+    DL_AUTOFREE double *extra_ns = dl_calloc((size_t)made.pairs, sizeof *extra_ns, "overhead");
     status = run_pairs(config, &made, without_ns, extra_ns, err);
     if (status == DL_OK) status = count_records(config, &made, err);
     if (status == DL_OK) {
@@ -181,8 +175,6 @@ dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *ove
         made.extra = dl_overhead_figure(extra_ns, (size_t)made.pairs);
         *overhead = made;
     }
-    free(extra_ns);
-    free(without_ns);
     return status;
 }
 
@@ -282,10 +274,9 @@ void dl_overhead_report_write(const dl_overhead_report *report, dl_trace_writer 
     for (int v = DL_LAUNCH_NVTX; v < DL_LAUNCH_VARIANT_COUNT; v++) {
         char key[64];
         snprintf(key, sizeof key, DL_CAPTURE_COST_KEY ".%s", dl_launch_variant_names[v]);
-        char *text = report->cuda != NULL
-                         ? dl_capture_figures_text(&report->cuda->figures[v])
-                         : dl_format(DL_CAPTURE_COST_UNKNOWN " (%s)", report->cuda_reason);
+        DL_AUTOFREE char *text =
+            report->cuda != NULL ? dl_capture_figures_text(&report->cuda->figures[v])
+                                 : dl_format(DL_CAPTURE_COST_UNKNOWN " (%s)", report->cuda_reason);
         dl_trace_writer_meta(writer, key, text);
-        free(text);
     }
 }

@@ -116,7 +116,7 @@ static void write_rank(dl_trace_writer *writer)
 /* Writes the words of the command line, separated by blanks. */
 static void write_command(dl_trace_writer *writer)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     if (dl_file_read("/proc/self/cmdline", &text, &bytes, NULL) != DL_OK) return;
     if (bytes > DL_CAPTURE_TEXT_MAX) text[bytes = DL_CAPTURE_TEXT_MAX] = '\0';
@@ -125,7 +125,6 @@ static void write_command(dl_trace_writer *writer)
     for (size_t i = 0; i < bytes; i++)
         if (text[i] == '\0') text[i] = ' ';
     dl_trace_writer_meta(writer, "command", text);
-    free(text);
 }
 
 /* Meta keys that describe a trace's process: program, version, kind, clock, host, pid, command,
@@ -428,10 +427,8 @@ static dl_status open_file(dl_error *err)
     capture.stem = dl_format("%s/%s.%d.%lld", capture.settings.output, host, (int)capture.owner,
                              (long long)dl_capture_now());
     atomic_store(&log_path, dl_format("%s.log", capture.stem));
-    char *path = dl_format("%s.dlt", capture.stem);
-    status = dl_trace_writer_open(&capture.writer, path, err);
-    free(path);
-    return status;
+    DL_AUTOFREE char *path = dl_format("%s.dlt", capture.stem);
+    return dl_trace_writer_open(&capture.writer, path, err);
 }
 
 /* The child lacks the parent's other threads, which may hold locks forever: so it takes no lock. */
@@ -665,9 +662,9 @@ uint32_t dl_capture_intern(const char *text)
     if (text == NULL || text[0] == '\0') return 0;
     if (!dl_capture_active() && !accepts()) return 0;
     const int error = errno;
-    char *cut = strnlen(text, DL_CAPTURE_TEXT_MAX) < DL_CAPTURE_TEXT_MAX
-                    ? NULL
-                    : dl_strndup(text, DL_CAPTURE_TEXT_MAX - 1);
+    DL_AUTOFREE char *cut = strnlen(text, DL_CAPTURE_TEXT_MAX) < DL_CAPTURE_TEXT_MAX
+                                ? NULL
+                                : dl_strndup(text, DL_CAPTURE_TEXT_MAX - 1);
     uint32_t id = 0;
     pthread_mutex_lock(&capture.lock);
     if (capture.writer != NULL) {
@@ -676,7 +673,6 @@ uint32_t dl_capture_intern(const char *text)
         dl_step_limit_name(id, text);
     }
     pthread_mutex_unlock(&capture.lock);
-    free(cut);
     errno = error;
     return id;
 }

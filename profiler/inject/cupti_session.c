@@ -551,12 +551,11 @@ static void in_forked_child(void)
 
 static void open_raw(void)
 {
-    char *path = dl_capture_path(".raw");
+    DL_AUTOFREE char *path = dl_capture_path(".raw");
     dl_error err = {0};
     if (path != NULL && dl_raw_dump_open(&session.raw, path, &session.api, &err) != DL_OK) {
         dl_capture_log("%s: %s", err.file, err.text);
     }
-    free(path);
 }
 
 /* Prepares the state used by CUPTI's callbacks. CUPTI before 12.9, which may crash when refused a

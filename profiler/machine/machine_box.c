@@ -16,25 +16,21 @@ __attribute__((format(printf, 3, 4))) static void read_line(char line[LINE_BYTES
 {
     va_list args;
     va_start(args, format);
-    char *tail = dl_vformat(format, args);
+    DL_AUTOFREE char *tail = dl_vformat(format, args);
     va_end(args);
-    char *path = dl_format("%s/%s", root, tail);
+    DL_AUTOFREE char *path = dl_format("%s/%s", root, tail);
     FILE *file = fopen(path, "re");
     line[0] = '\0';
     /* Files of ports without a carrier can be opened, but not read. */
     if (file != NULL && fgets(line, LINE_BYTES, file) == NULL) line[0] = '\0';
     if (file != NULL) fclose(file);
     line[strcspn(line, "\n")] = '\0';
-    free(path);
-    free(tail);
 }
 
 static bool is_there(const char *root, const char *folder, const char *name, const char *file)
 {
-    char *path = dl_format("%s/%s/%s%s", root, folder, name, file);
-    const bool there = access(path, F_OK) == 0;
-    free(path);
-    return there;
+    DL_AUTOFREE char *path = dl_format("%s/%s/%s%s", root, folder, name, file);
+    return access(path, F_OK) == 0;
 }
 
 /* Returns the number at the beginning of a PCI device's file, such as "16.0 GT/s PCIe"; 0 if

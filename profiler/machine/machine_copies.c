@@ -1,6 +1,5 @@
 /* Rates of a machine's links and memories from the copies and averages of a GPU bench. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -36,13 +35,12 @@ static double rate_of(const dl_trace *trace, kind of)
         if (is_of(trace, r, &of) && r->bytes > bytes) bytes = r->bytes;
     }
     if (bytes == 0) return 0;
-    double *times = dl_calloc(trace->record_count, sizeof *times, "copies");
+    DL_AUTOFREE double *times = dl_calloc(trace->record_count, sizeof *times, "copies");
     for (size_t i = 0; i < trace->record_count; i++) {
         const dl_record *r = &trace->records[i];
         if (is_of(trace, r, &of) && r->bytes == bytes) times[count++] = (double)r->duration_ns;
     }
     const double median_ns = dl_distribution_of(times, count).p50;
-    free(times);
     return (double)bytes / median_ns * 1e9;
 }
 

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -168,7 +167,7 @@ static void probe_nvlinks(dl_box *box, const dl_nvml *nvml, void *const *devices
 {
     if (nvml->DeviceGetNvLinkState == NULL) return;
     const int n = box->gpu_count;
-    int *counts = dl_calloc((size_t)n * (size_t)n, sizeof *counts, "NVLink lanes");
+    DL_AUTOFREE int *counts = dl_calloc((size_t)n * (size_t)n, sizeof *counts, "NVLink lanes");
     int least = DL_NVML_LINKS_MAX;
     for (int gpu = 0; gpu < n; gpu++) {
         int to_switch = 0;
@@ -185,7 +184,6 @@ static void probe_nvlinks(dl_box *box, const dl_nvml *nvml, void *const *devices
     }
     box->nvswitch_lanes = n > 0 ? least : 0;
     add_nvlinks(box, counts);
-    free(counts);
 }
 
 static dl_peer nearness(const dl_box *box, int a, int b)
@@ -231,7 +229,7 @@ void dl_gpu_probe(dl_box *box, const dl_nvml *nvml)
     if (nvml->DeviceGetCount_v2(&count) != DL_NVML_SUCCESS) return;
     if (count > DL_MACHINE_MAX_PARTS) count = DL_MACHINE_MAX_PARTS;
     /* [box->gpu_count] handles; NULL for GPUs that the driver does not show. */
-    void **devices = dl_calloc((size_t)box->gpu_count + count, sizeof *devices, "GPUs");
+    DL_AUTOFREE void **devices = dl_calloc((size_t)box->gpu_count + count, sizeof *devices, "GPUs");
     for (unsigned i = 0; i < count; i++) {
         void *device = NULL;
         dl_nvml_pci pci = {0};
@@ -246,5 +244,4 @@ void dl_gpu_probe(dl_box *box, const dl_nvml *nvml)
     }
     probe_nvlinks(box, nvml, devices);
     probe_peers(box, nvml, devices);
-    free(devices);
 }

@@ -28,12 +28,12 @@ typedef struct stream {
 
 static int socket_of_cpu(int cpu)
 {
-    char *path = dl_format("/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
+    DL_AUTOFREE char *path =
+        dl_format("/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
     FILE *file = fopen(path, "re");
     int socket = 0;
     if (file != NULL && fscanf(file, "%d", &socket) != 1) socket = 0;
     if (file != NULL) fclose(file);
-    free(path);
     return socket;
 }
 
@@ -73,7 +73,7 @@ static void keep_best(int64_t *best_ns, int pass, int64_t ns)
 static void run_triad(stream *s, int index)
 {
     const size_t n = s->elements;
-    double *a = dl_alloc_aligned(3 * n * sizeof *a, "arrays of the triad");
+    DL_AUTOFREE double *a = dl_alloc_aligned(3 * n * sizeof *a, "arrays of the triad");
     double *b = a + n, *c = b + n;
     for (size_t i = 0; i < n; i++) {
         b[i] = (double)i;
@@ -88,7 +88,6 @@ static void run_triad(stream *s, int index)
     }
     DL_ASSERT(a[n - 1] > (double)n + 1.5 && a[n - 1] < (double)n + 2.5, "a[%zu] = %g", n - 1,
               a[n - 1]);
-    free(a);
 }
 
 /* Returns the socket with the next higher number, or the lowest one after the last; `own` if it is
@@ -148,7 +147,7 @@ static void run_thread(void *user, int index)
 {
     stream *s = user;
     run_triad(s, index);
-    uint64_t *block = dl_alloc_aligned(s->elements * sizeof *block, "block to read");
+    DL_AUTOFREE uint64_t *block = dl_alloc_aligned(s->elements * sizeof *block, "block to read");
     for (size_t i = 0; i < s->elements; i++)
         block[i] = i;
     s->blocks[index] = block;
@@ -156,7 +155,6 @@ static void run_thread(void *user, int index)
     pthread_barrier_wait(&s->barrier);
     run_link(s, index);
     pthread_barrier_wait(&s->barrier); /* other threads read the block until here */
-    free(block);
 }
 
 static int count_sockets(const stream *s)
@@ -175,7 +173,7 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
                 .sockets = dl_calloc(threads, sizeof *s.sockets, "sockets"),
                 .blocks = dl_calloc(threads, sizeof *s.blocks, "blocks")};
     if (s.elements == 0) s.elements = 1;
-    int *cores = dl_calloc(threads, sizeof *cores, "cores");
+    DL_AUTOFREE int *cores = dl_calloc(threads, sizeof *cores, "cores");
     for (int i = 0; i < config->threads; i++)
         cores[i] = i;
     pthread_barrier_init(&s.barrier, NULL, (unsigned)threads);
@@ -189,7 +187,6 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
             rates->link_bytes_per_s = block / sockets / dl_ns_to_s((double)s.link_ns);
         }
     }
-    free(cores);
     free(s.blocks);
     free(s.sockets);
     return status;

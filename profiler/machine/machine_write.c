@@ -406,7 +406,7 @@ static void put_rates(const writer *w, const char *section, const dl_box_gpu *gp
 
 static void write_model(const writer *w, const dl_box_gpu *gpu)
 {
-    char *name = model_name(gpu), *section = dl_format("gpu_model %s", name);
+    DL_AUTOFREE char *name = model_name(gpu), *section = dl_format("gpu_model %s", name);
     fprintf(w->out, "\n; ");
     if (gpu->name[0] != '\0') {
         put_text(w, gpu->name);
@@ -422,8 +422,6 @@ static void write_model(const writer *w, const dl_box_gpu *gpu)
         put_gap(w, section, "memory_bytes", "its data sheet");
     }
     put_rates(w, section, gpu);
-    free(section);
-    free(name);
 }
 
 static void write_models(const writer *w)
@@ -438,16 +436,15 @@ static void write_models(const writer *w)
 
 static void write_links(const writer *w)
 {
-    dl_link_list links = dl_link_list_make(w->box);
+    DL_AUTO(dl_link_list_free) dl_link_list links = dl_link_list_make(w->box);
     for (size_t i = 0; i < links.count; i++) {
         const dl_link_section *link = &links.items[i];
         fprintf(w->out, "\n; %s\n[link %s]\n", link->comment, link->name);
         if (link->bytes_per_s > 0) {
             put_value(w, "bytes_per_s", link->bytes_per_s, gb_per_s, link->origin, "");
         } else {
-            char *section = dl_format("link %s", link->name);
+            DL_AUTOFREE char *section = dl_format("link %s", link->name);
             put_gap(w, section, "bytes_per_s", "of each direction, see above");
-            free(section);
         }
         if (link->duplex_bytes_per_s > 0) {
             put_value(w, "duplex_bytes_per_s", link->duplex_bytes_per_s, gb_per_s,
@@ -455,7 +452,6 @@ static void write_links(const writer *w)
         }
         put_value(w, "latency_ns", link->latency_ns, us, DL_ORIGIN_ASSUMED, "");
     }
-    dl_link_list_free(&links);
 }
 
 static void write_host(const writer *w)
@@ -523,7 +519,7 @@ static void write_gpus(const writer *w)
         const dl_box_gpu *gpu = &box->gpus[first];
         for (next = first + 1; next < box->gpu_count && same_group(gpu, &box->gpus[next]);)
             next++;
-        char *name = model_name(gpu);
+        DL_AUTOFREE char *name = model_name(gpu);
         fprintf(w->out, next - first > 1 ? "\n[gpus %d-%d]   ;" : "\n[gpus %d]   ;", first,
                 next - 1);
         for (int i = first; i < next; i++)
@@ -531,7 +527,6 @@ static void write_gpus(const writer *w)
         fprintf(w->out, "\nmodel  = %s\n", name);
         put_place(w, gpu->parent);
         put_link(w, &gpu->link);
-        free(name);
     }
 }
 

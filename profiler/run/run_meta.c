@@ -52,9 +52,8 @@ void dl_device_meta(dl_trace_writer *writer, const dl_train_config *config)
     dl_trace_writer_metaf(writer, "host_memory", "%s",
                           dl_host_memory_names[config->device_settings.pageable]);
     dl_trace_writer_metaf(writer, "math", "%s", dl_device_math_names[config->device_settings.math]);
-    char *where = dl_device_where_text(config);
+    DL_AUTOFREE char *where = dl_device_where_text(config);
     dl_trace_writer_metaf(writer, "where", "%s", where);
-    free(where);
 }
 
 void dl_device_memory_meta(dl_trace_writer *writer, const dl_train_result *result)
@@ -95,7 +94,7 @@ static void put_process(dl_trace_writer *writer, bool on_device)
 void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *command,
                         const char *data, const dl_train_config *config, const dl_run_sizes *sizes)
 {
-    char *device = dl_device_text(config);
+    DL_AUTOFREE char *device = dl_device_text(config);
     dl_trace_writer_metaf(writer, "program", "dlprof");
     dl_trace_writer_metaf(writer, "version", "%s", dl_version());
     dl_trace_writer_metaf(writer, "command", "%s", command);
@@ -115,7 +114,6 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
     dl_device_meta(writer, config);
     put_process(writer, config->device != NULL);
     put_start(writer);
-    free(device);
 }
 
 /* Returns the slowed workers and their factors as "1:2,3:1.5". free() it. */
@@ -131,7 +129,7 @@ static char *slow_text(const dl_train_config *config)
 
 void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config)
 {
-    char *slow = slow_text(config);
+    DL_AUTOFREE char *slow = slow_text(config);
     dl_trace_writer_metaf(writer, "sync", "%s", dl_sync_names[config->sync]);
     dl_trace_writer_metaf(writer, "compress", "%s", dl_quantise_names[config->quantise]);
     if (config->quantise == DL_QUANTISE_TOPK) {
@@ -180,7 +178,6 @@ void dl_run_meta_training(dl_trace_writer *writer, const dl_train_config *config
                               config->work.spread);
     }
     dl_trace_writer_metaf(writer, "wait", "%s", dl_wait_names[dl_train_wait(config)]);
-    free(slow);
 }
 
 void dl_run_meta_uploads(dl_trace_writer *writer, const dl_merge_counts *uploads)

@@ -73,18 +73,16 @@ static void split_name(dl_run_process *process, const char *name)
  * names. */
 static dl_run_process *find_process(dl_run_traces *traces, const char *file)
 {
-    char *name = dl_strndup(file, strlen(file) - strlen(ending_of(file)));
+    DL_AUTOFREE char *name = dl_strndup(file, strlen(file) - strlen(ending_of(file)));
     char *stem = dl_format("%s/%s", traces->folder, name);
     dl_run_process *last = &traces->processes[traces->count];
     if (traces->count > 0 && strcmp(last[-1].stem, stem) == 0) {
         free(stem);
-        free(name);
         return last - 1;
     }
     *last = (dl_run_process){.stem = stem, .rank = -1};
     split_name(last, name);
     traces->count++;
-    free(name);
     return last;
 }
 
@@ -136,20 +134,19 @@ static dl_status summarise(dl_run_process *process, dl_trace *trace)
 /* Reads a trace of PyTorch's profiler, which holds one process. */
 static dl_status read_torch(dl_trace *trace, const char *path, dl_error *err)
 {
-    dl_read_traces read = {0};
+    DL_AUTO(dl_read_free) dl_read_traces read = {0};
     const dl_read_options options = {0};
     const dl_status status = dl_read(&read, path, &options, err);
     if (status == DL_OK) {
         *trace = read.items[0].trace;
         read.items[0].trace = (dl_trace){0};
     }
-    dl_read_free(&read);
     return status;
 }
 
 static void read_trace(dl_run_process *process, const char *path)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     process->has_trace = true;
     process->by_torch = dl_ends_with(path, TORCH_ENDING);
     struct stat file;
@@ -173,7 +170,6 @@ static void read_trace(dl_run_process *process, const char *path)
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++)
         process->lost += count_of(&trace, losses[i]);
     if (trace.activity_count > 0) process->readable = summarise(process, &trace) == DL_OK;
-    dl_trace_free(&trace);
 }
 
 static void read_log(dl_run_process *process, const char *path)
@@ -203,7 +199,7 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_er
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         dl_run_process *process = find_process(traces, name);
-        char *path = dl_format("%s/%s", folder, name);
+        DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
         if (dl_ends_with(name, LOG_ENDING)) {
             read_log(process, path);
         } else {
@@ -212,7 +208,6 @@ dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder, dl_er
             traces->device_process_count += process->summary.device_count > 0;
             traces->torch_count += process->by_torch;
         }
-        free(path);
         free(entries[i]);
     }
     free(entries);
@@ -294,13 +289,12 @@ static void print_trace(const dl_run_process *process, int column, FILE *out)
         fprintf(out, "its trace cannot be read: %s\n", process->error.text);
         return;
     }
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *line = dl_text_stream(&text, &bytes);
     write_contents(process, line);
     fclose(line);
     print_list(text, column, out);
-    free(text);
 }
 
 /* Prints each line of the log, indented. */
@@ -316,11 +310,11 @@ static void print_log(const char *log, FILE *out)
 /* Prints the devices of all processes, if several processes have some. */
 static void print_comparison(const dl_run_traces *traces, FILE *out)
 {
-    dl_activity_summary *summaries = dl_calloc(traces->count, sizeof *summaries, "summaries");
+    DL_AUTOFREE dl_activity_summary *summaries =
+        dl_calloc(traces->count, sizeof *summaries, "summaries");
     for (size_t i = 0; i < traces->count; i++)
         summaries[i] = traces->processes[i].summary;
     dl_activity_summaries_compare(summaries, traces->count, out);
-    free(summaries);
 }
 
 /* Returns the process to print in full; NULL if none has activities. */

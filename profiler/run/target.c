@@ -73,7 +73,7 @@ static dl_status make_default(const char *command, char **folder, dl_error *err)
 dl_status dl_run_writable(const char *folder, dl_error *err)
 {
     static const char text[] = "dlprof run";
-    char *path = dl_format("%s/.dlprof.XXXXXX", folder);
+    DL_AUTOFREE char *path = dl_format("%s/.dlprof.XXXXXX", folder);
     const int file = mkstemp(path);
     bool good = file >= 0;
     if (good) {
@@ -87,7 +87,6 @@ dl_status dl_run_writable(const char *folder, dl_error *err)
     if (!good) {
         dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot write into it: %s", strerror(errno));
     }
-    free(path);
     return good ? DL_OK : DL_ERR_IO;
 }
 
@@ -99,9 +98,8 @@ static char *claim_of(const char *folder)
 /* Claims the folder: only one of several concurrent runs can create the subfolder. */
 static dl_status claim(const char *folder, dl_error *err)
 {
-    char *path = claim_of(folder);
+    DL_AUTOFREE char *path = claim_of(folder);
     const int error = mkdir(path, 0777) == 0 ? 0 : errno;
-    free(path);
     if (error == 0) return DL_OK;
     if (error != EEXIST) {
         return dl_error_set_at(err, DL_ERR_IO, folder, 0, "cannot write into it: %s",
@@ -114,9 +112,8 @@ static dl_status claim(const char *folder, dl_error *err)
 
 void dl_run_release(const char *folder)
 {
-    char *path = claim_of(folder);
+    DL_AUTOFREE char *path = claim_of(folder);
     rmdir(path);
-    free(path);
 }
 
 static dl_status use_claimed(const char *folder, dl_error *err)
@@ -191,9 +188,8 @@ void dl_run_python_path(const char *folder)
 {
     const char *given = getenv("PYTHONPATH");
     const bool any = given != NULL && given[0] != '\0';
-    char *path = dl_format("%s%s%s", folder, any ? ":" : "", any ? given : "");
+    DL_AUTOFREE char *path = dl_format("%s%s%s", folder, any ? ":" : "", any ? given : "");
     setenv("PYTHONPATH", path, 1);
-    free(path);
 }
 
 /* Exit codes that shells return if a program cannot be run, and the offset for the signal that
