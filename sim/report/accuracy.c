@@ -1,7 +1,6 @@
 #include "sim/report/accuracy.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -21,19 +20,16 @@ static bool is_inside(const dl_row *row, double per_s)
 /* Distance between a point's measured and simulated runs. */
 static double distance_of(const dl_row *row, const dl_measured *measured)
 {
-    double *rates = dl_calloc(row->rate_count, sizeof *rates, "simulated runs");
+    DL_AUTOFREE double *rates = dl_calloc(row->rate_count, sizeof *rates, "simulated runs");
     memcpy(rates, row->rates, row->rate_count * sizeof *rates);
     dl_sort_doubles(rates, row->rate_count);
-    const double distance =
-        dl_ks_distance(measured->runs_per_s, (size_t)measured->runs, rates, row->rate_count);
-    free(rates);
-    return distance;
+    return dl_ks_distance(measured->runs_per_s, (size_t)measured->runs, rates, row->rate_count);
 }
 
 static void compare_distributions(dl_accuracy *all, const dl_sweep *sweep,
                                   const dl_measured *measured)
 {
-    double *distances = dl_calloc(sweep->row_count, sizeof *distances, "distances");
+    DL_AUTOFREE double *distances = dl_calloc(sweep->row_count, sizeof *distances, "distances");
     size_t count = 0;
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
@@ -50,7 +46,6 @@ static void compare_distributions(dl_accuracy *all, const dl_sweep *sweep,
         all->distance_frac = dl_quantile(distances, count, 0.5);
         all->equals_distance_frac /= (double)count;
     }
-    free(distances);
 }
 
 /* Adds a repeated point to the sums, which dl_accuracy_of divides by the number of points. */
@@ -154,16 +149,14 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
             100 * accuracy->equals_distance_frac);
     }
     if (fmax(accuracy->others_frac, accuracy->steal_frac) > DL_ACCURACY_DISTURBED_FRAC) {
-        char *took = NULL;
+        DL_AUTOFREE char *took = NULL;
         if (!isnan(accuracy->others_frac))
             took = dl_format("other programs used %.0f %% of the processors' time",
                              100 * accuracy->others_frac);
-        char *host = dl_format("the host took %.0f %%%s", 100 * accuracy->steal_frac,
-                               took == NULL ? " of the processors' time" : "");
+        DL_AUTOFREE char *host = dl_format("the host took %.0f %%%s", 100 * accuracy->steal_frac,
+                                           took == NULL ? " of the processors' time" : "");
         if (!isnan(accuracy->steal_frac)) dl_join(&took, ", and ", host);
         fprintf(out, "disturbed: meanwhile %s; measure again when the machine is idle\n", took);
-        free(took);
-        free(host);
     }
     if (accuracy->spread_frac <= DL_ACCURACY_SPREAD_FRAC) return;
     const dl_point *point = &sweep->rows[accuracy->spread_row].point;

@@ -28,7 +28,7 @@ const char *const dl_goal_names[DL_GOALS + 1] = {"throughput", "cost", "deadline
 
 bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_variant *variant)
 {
-    dl_study study = {0};
+    DL_AUTO(dl_study_free) dl_study study = {0};
     dl_error err = {0};
     free(point->why);
     point->why = NULL;
@@ -38,7 +38,6 @@ bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_varia
     if (status != DL_OK) {
         point->out = DL_OUT_REFUSED;
         point->why = dl_strdup(err.text);
-        dl_study_free(&study);
         return false;
     }
     dl_variant *read = &study.variants[0];
@@ -47,7 +46,6 @@ bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_varia
         point->out = DL_OUT_REFUSED;
         point->why = dl_strdup(study.point_count != 1 ? "a list that makes several points of one"
                                                       : "the costs are of another machine's GPU");
-        dl_study_free(&study);
         return false;
     }
     dl_without_apply(s->scenario->without, &read->scenario, &read->costs);
@@ -55,12 +53,10 @@ bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_varia
     point->why = dl_sweep_missing(&read->scenario, &read->costs);
     if (point->why != NULL) {
         point->out = DL_OUT_COSTS;
-        dl_study_free(&study);
         return false;
     }
     *variant = *read;
     study.variant_count = 0;
-    dl_study_free(&study);
     return true;
 }
 
@@ -167,7 +163,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     dl_advice *advice = s->advice;
     const int64_t steps = final ? advice->steps : DL_ADVICE_COARSE_STEPS;
     dl_study study = {.variants = dl_calloc(count, sizeof(dl_variant), "points")};
-    size_t *of = dl_calloc(count, sizeof *of, "points");
+    DL_AUTOFREE size_t *of = dl_calloc(count, sizeof *of, "points");
     for (size_t i = 0; i < count; i++) {
         dl_variant variant = {0};
         if (!dl_advice_read_point(s, &advice->points[points[i]], &variant)) continue;
@@ -204,7 +200,6 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     }
     dl_sweep_free(&sweep);
     dl_study_free(&study);
-    free(of);
     /* Simulate one by one, so that a point that fails does not lose the results of the others. */
     for (size_t i = 0; status != DL_OK && i < count && count > 1; i++) {
         dl_error one = {0};
@@ -320,7 +315,7 @@ static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
 {
     const dl_advice *advice = s->advice;
     const bool within = advice->points[number].out == DL_OUT_NOT;
-    size_t *at = copy_of(advice, advice->points[number].at);
+    DL_AUTOFREE size_t *at = copy_of(advice, advice->points[number].at);
     for (size_t a = 0; a < advice->axis_count; a++) {
         const size_t own = at[a];
         if (own >= advice->axes[a].count) continue;
@@ -338,7 +333,6 @@ static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
         }
         at[a] = own;
     }
-    free(at);
 }
 
 enum { FIND_ANY = 0, FIND_FINAL = 1, FIND_RELAXED = 2, FIND_ALTERNATIVES = 4, FIND_USUAL = 8 };
@@ -418,7 +412,7 @@ dl_status dl_advice_allreduce(dl_advice_search *s, size_t number, size_t **found
                               dl_error *err)
 {
     dl_advice *advice = s->advice;
-    size_t *at = copy_of(advice, advice->points[number].at);
+    DL_AUTOFREE size_t *at = copy_of(advice, advice->points[number].at);
     batch new = {0};
     at[MODE] = dl_advice_add_value(&advice->axes[MODE], "allreduce");
     for (at[BUCKET] = 0; at[BUCKET] < advice->axes[BUCKET].count; at[BUCKET]++) {
@@ -426,7 +420,6 @@ dl_status dl_advice_allreduce(dl_advice_search *s, size_t number, size_t **found
         DL_APPEND(*found, *count, "points") = point;
         if (point == before) DL_APPEND(new.points, new.count, "points") = point;
     }
-    free(at);
     return run_batch(s, &new, err);
 }
 
@@ -476,13 +469,12 @@ static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice,
         const size_t a = (size_t)order[o];
         for (size_t v = 0; v < advice->points[*number].at[a] && status == DL_OK; v++) {
             if (advice->points[*number].at[a] >= advice->axes[a].count) break;
-            size_t *at = copy_of(advice, advice->points[*number].at);
+            DL_AUTOFREE size_t *at = copy_of(advice, advice->points[*number].at);
             batch b = {0};
             at[a] = v;
             want(s, &b, at);
             status = run_batch(s, &b, err);
             const size_t simpler = dl_advice_add_point(s, at);
-            free(at);
             if (advice->points[simpler].out != DL_OUT_NOT ||
                 !(advice->points[simpler].score >= least)) {
                 continue;
@@ -538,10 +530,9 @@ static void plan_draws(dl_advice_search *s)
 static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
 {
     dl_advice *advice = s->advice;
-    size_t *at = copy_of(advice, advice->points[advice->best[0]].at);
+    DL_AUTOFREE size_t *at = copy_of(advice, advice->points[advice->best[0]].at);
     at[axis] = value;
     const size_t number = dl_advice_add_point(s, at);
-    free(at);
     for (size_t i = 0; i < b->count; i++)
         if (b->points[i] == number) return;
     if (number == advice->best[0]) return;
@@ -618,7 +609,7 @@ static dl_status try_beyond(dl_advice_search *s, dl_error *err)
 static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, dl_gains *gains,
                             dl_error *err)
 {
-    dl_study study = {0};
+    DL_AUTO(dl_study_free) dl_study study = {0};
     dl_status status =
         dl_study_read_text(&study, s->study->path, best->text, strlen(best->text), err);
     if (status == DL_OK) {
@@ -629,7 +620,6 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
         row.variant = 0;
         if (status == DL_OK) dl_gains_simulate(gains, &study, &row, 0);
     }
-    dl_study_free(&study);
     return status;
 }
 
@@ -847,7 +837,7 @@ void dl_advice_free(dl_advice *advice)
 dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio)
 {
     dl_advice_pair pair = {ratio, (double)NAN, (double)NAN, 0, 0, count, false};
-    double *ratios = dl_calloc(count, sizeof *ratios, "ratios");
+    DL_AUTOFREE double *ratios = dl_calloc(count, sizeof *ratios, "ratios");
     for (size_t r = 0; r < count; r++) {
         ratios[r] = log(a[r] / b[r]);
         pair.wins += ratios[r] > 1e-9;
@@ -862,7 +852,6 @@ dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count,
         pair.low = exp(dl_quantile(ratios, count, 0.025));
         pair.high = exp(dl_quantile(ratios, count, 0.975));
     }
-    free(ratios);
     return pair;
 }
 
@@ -870,13 +859,10 @@ dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, c
 {
     const size_t count =
         a->row.rate_count < b->row.rate_count ? a->row.rate_count : b->row.rate_count;
-    double *scores = dl_calloc(2 * count, sizeof *scores, "scores");
+    DL_AUTOFREE double *scores = dl_calloc(2 * count, sizeof *scores, "scores");
     for (size_t r = 0; r < count; r++) {
         scores[r] = dl_advice_score(advice, a, a->row.rates[r]);
         scores[count + r] = dl_advice_score(advice, b, b->row.rates[r]);
     }
-    const dl_advice_pair pair =
-        dl_advice_pair_of(scores, scores + count, count, a->score / b->score);
-    free(scores);
-    return pair;
+    return dl_advice_pair_of(scores, scores + count, count, a->score / b->score);
 }

@@ -179,7 +179,7 @@ static void fill_row(advice_row *r, const dl_advice *advice, const dl_advised *a
 static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
 {
     advice_row *rows = dl_calloc(advice->point_count, sizeof *rows, "rows of an advice");
-    bool *is_best = dl_calloc(advice->point_count, sizeof *is_best, "best points");
+    DL_AUTOFREE bool *is_best = dl_calloc(advice->point_count, sizeof *is_best, "best points");
     *count = 0;
     for (size_t i = 0; i < advice->best_count; i++) {
         is_best[advice->best[i]] = true;
@@ -187,7 +187,6 @@ static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
     }
     for (size_t p = 0; p < advice->point_count && all; p++)
         if (!is_best[p]) fill_row(&rows[(*count)++], advice, &advice->points[p], 0);
-    free(is_best);
     return rows;
 }
 
@@ -338,8 +337,8 @@ static void print_table(FILE *out, const dl_advice *advice)
 {
     char used[DL_MARKS_BYTES] = "";
     dl_column_table table = {.row_bytes = sizeof(advice_row), .mark = mark_of, .remark = remark_of};
-    advice_row *rows = make_rows(advice, false, &table.row_count);
-    dl_column *all = make_columns(advice, &table.column_count);
+    DL_AUTOFREE advice_row *rows = make_rows(advice, false, &table.row_count);
+    DL_AUTOFREE dl_column *all = make_columns(advice, &table.column_count);
     bool is_stale = false;
     for (size_t i = 0; i < table.row_count; i++)
         is_stale |= rows[i].staleness > 0;
@@ -351,8 +350,6 @@ static void print_table(FILE *out, const dl_advice *advice)
     for (size_t i = 0; i < table.row_count; i++)
         dl_report_marks_of(used, &rows[i].of->row);
     dl_report_marks_explain(out, used, "", "");
-    free(all);
-    free(rows);
 }
 
 /* Writes "1.18 times the throughput (95 %: 1.10 to 1.27), ahead in 40 of 40 draws". */
@@ -511,9 +508,8 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     }
     if (alike > 0) fputs(".", l.out);
     fclose(l.out);
-    char *text = dl_format("Cannot be told apart from%s", l.text);
+    DL_AUTOFREE char *text = dl_format("Cannot be told apart from%s", l.text);
     if (alike > 0) dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
-    free(text);
     free(l.text);
 }
 
@@ -649,12 +645,10 @@ dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *e
     dl_csv_writer writer = {.out = output.out};
     write_head(&writer, advice);
     dl_column_table table = {.row_bytes = sizeof(advice_row)};
-    advice_row *rows = make_rows(advice, true, &table.row_count);
-    dl_column *all = make_columns(advice, &table.column_count);
+    DL_AUTOFREE advice_row *rows = make_rows(advice, true, &table.row_count);
+    DL_AUTOFREE dl_column *all = make_columns(advice, &table.column_count);
     table.rows = rows;
     table.list = all;
     dl_columns_csv(&writer, &table);
-    free(all);
-    free(rows);
     return dl_output_close(&output, err);
 }

@@ -459,13 +459,12 @@ static char *point_text(const dl_advice_search *s, const size_t *at)
     }
     for (size_t a = 0; a < s->advice->axis_count; a++) {
         const dl_advice_axis *axis = &s->advice->axes[a];
-        char *value = point_value(s, at, a);
+        DL_AUTOFREE char *value = point_value(s, at, a);
         if (value != NULL) {
             dl_ini_text_set(&text, axis->section, axis->key, value);
         } else {
             dl_ini_text_remove(&text, axis->section, axis->key);
         }
-        free(value);
     }
     return text;
 }
@@ -473,9 +472,8 @@ static char *point_text(const dl_advice_search *s, const size_t *at)
 /* Writes the machine's name if --machine knows it, else its file. */
 static void put_machine(FILE *out, const char *file)
 {
-    char *name = dl_machine_own_name(file);
+    DL_AUTOFREE char *name = dl_machine_own_name(file);
     fprintf(out, " --machine %s", name != NULL ? name : file);
-    free(name);
 }
 
 /* Returns the command-line options that turn the scenario into the point; the caller frees them. */
@@ -490,11 +488,8 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
         const dl_key *key = dl_keys_find(&dl_scenario_keys, axis->section, axis->key);
         const char *option = dl_scenario_option_of(axis->section, axis->key);
         const char *now = entry != NULL ? entry->value : key->fallback;
-        char *value = point_value(s, at, a);
-        if (value == NULL || (now != NULL && strcmp(now, value) == 0)) {
-            free(value);
-            continue;
-        }
+        DL_AUTOFREE char *value = point_value(s, at, a);
+        if (value == NULL || (now != NULL && strcmp(now, value) == 0)) continue;
         if (option == NULL) {
             fprintf(out, " --set %s.%s=%s", axis->section, axis->key, value);
         } else if (strcmp(option, "machine") == 0) {
@@ -502,7 +497,6 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
         } else {
             fprintf(out, " --%s %s", option, value);
         }
-        free(value);
     }
     fclose(out);
     return text;

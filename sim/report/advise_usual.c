@@ -48,6 +48,7 @@ static void set_terms(dl_variant *variant)
 /* Score of a short run of the point on equal terms (set_terms); NaN if it fails. */
 static double score_of(const dl_advice_search *s, dl_advised *point)
 {
+    DL_AUTO(dl_study_free)
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
     dl_variant *variant = &study.variants[0];
     double score = (double)NAN;
@@ -67,7 +68,6 @@ static double score_of(const dl_advice_search *s, dl_advised *point)
             dl_run_result_free(&result);
         }
     }
-    dl_study_free(&study);
     return score;
 }
 

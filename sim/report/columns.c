@@ -620,11 +620,9 @@ static dl_datum interval_of(const void *row, const dl_column *column)
     const dl_column rate = {.form = DL_FORM_RATE};
     (void)column;
     if (isnan(r->low_per_s)) return dl_datum_none();
-    char *low = dl_column_number_text(&rate, r->low_per_s);
-    char *high = dl_column_number_text(&rate, r->high_per_s);
+    DL_AUTOFREE char *low = dl_column_number_text(&rate, r->low_per_s);
+    DL_AUTOFREE char *high = dl_column_number_text(&rate, r->high_per_s);
     char *text = dl_format("%s to %s", low, high);
-    free(low);
-    free(high);
     return dl_datum_owned_text(text);
 }
 

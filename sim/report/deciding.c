@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -14,13 +13,13 @@
 /* Largest number of workers on one node. */
 static int most_on_a_node(const dl_gpu_options *gpu, int workers)
 {
-    int *on_node = dl_calloc((size_t)gpu->machine.nodes, sizeof *on_node, "workers of nodes");
+    DL_AUTOFREE int *on_node =
+        dl_calloc((size_t)gpu->machine.nodes, sizeof *on_node, "workers of nodes");
     int most = 0;
     for (int w = 0; w < workers; w++) {
         const int here = ++on_node[dl_gpu_options_place(gpu, w).node];
         if (here > most) most = here;
     }
-    free(on_node);
     return most;
 }
 

@@ -171,9 +171,8 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
         fprintf(out, "; the speedup over %s goes from %.2f to %.2f",
                 to->baseline_text[0] != '\0' ? to->baseline_text : "one worker", from->speedup,
                 to->speedup);
-        char *above = dl_report_above(to);
+        DL_AUTOFREE char *above = dl_report_above(to);
         if (above != NULL) fprintf(out, ", %s", above);
-        free(above);
     }
     fputs(".\n", out);
 }
@@ -314,7 +313,7 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
 /* Reads the study again from its text and returns run_changed for the row's point. */
 static double throughput(trial *t, unsigned set, double factor, double compute)
 {
-    dl_study study = {0};
+    DL_AUTO(dl_study_free) dl_study study = {0};
     dl_error ignored = {0};
     double per_s = (double)NAN;
     size_t point = 0;
@@ -327,7 +326,6 @@ static double throughput(trial *t, unsigned set, double factor, double compute)
         dl_variant *variant = &study.variants[t->row->variant];
         per_s = run_changed(t, variant, &variant->scenario.points[point], set, factor, compute);
     }
-    dl_study_free(&study);
     return per_s;
 }
 

@@ -56,9 +56,9 @@ static dl_status none_fits(const trial *t, dl_error *err)
 {
     const dl_row *row = &t->sweep.rows[0];
     const dl_variant *variant = &t->study.variants[row->variant];
-    char *text = dl_fits_text(&variant->scenario, &variant->costs, &row->point, &row->memory);
+    DL_AUTOFREE char *text =
+        dl_fits_text(&variant->scenario, &variant->costs, &row->point, &row->memory);
     dl_error_set(err, DL_ERR_UNFIT, "--advise: no split fits; the first %s: %s", row->error, text);
-    free(text);
     return DL_ERR_UNFIT;
 }
 
@@ -107,9 +107,8 @@ static char *splits_between(const dl_study *study, int low, int high)
         i++;
         if (place == last) continue;
         last = place;
-        char *number = dl_format("%d", n);
+        DL_AUTOFREE char *number = dl_format("%d", n);
         dl_join(&list, ", ", number);
-        free(number);
     }
     return list;
 }
@@ -118,9 +117,8 @@ static char *bounds_up_to(double most)
 {
     char *list = NULL;
     for (double bound = 0; bound <= fmin(most, BOUND_MAX); bound = bound > 0 ? 2 * bound : 1) {
-        char *number = dl_format("%g", bound);
+        DL_AUTOFREE char *number = dl_format("%g", bound);
         dl_join(&list, ", ", number);
-        free(number);
     }
     return list;
 }
@@ -132,9 +130,8 @@ static char *flights(const dl_generators *g)
     static const double updates[] = {0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8};
     char *list = NULL;
     for (size_t i = 0; i < DL_LENGTH(updates); i++) {
-        char *number = dl_format("%.0f", ceil(updates[i] * g->prompts));
+        DL_AUTOFREE char *number = dl_format("%.0f", ceil(updates[i] * g->prompts));
         dl_join(&list, ", ", number);
-        free(number);
     }
     return list;
 }
@@ -180,13 +177,11 @@ static char *closer_text(const trial *t, const dl_study *study)
 static void print_advice(FILE *out, const trial *t, const dl_generators *g)
 {
     const dl_row *row = &t->sweep.rows[t->best];
-    dl_results results;
+    DL_AUTO(dl_results_free) dl_results results;
     dl_results_make(&results, &t->study, &t->sweep, NULL, false);
-    char *answer = dl_generators_answer(&results.results[t->best], false);
-    char *line = dl_format("Advised: %s", answer);
+    DL_AUTOFREE char *answer = dl_generators_answer(&results.results[t->best], false);
+    DL_AUTOFREE char *line = dl_format("Advised: %s", answer);
     dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
-    free(line);
-    free(answer);
     if (row->speedup < 1.1)
         fprintf(out, "%s\n",
                 row->speedup < 0.9
@@ -195,14 +190,13 @@ static void print_advice(FILE *out, const trial *t, const dl_generators *g)
                       "faster.");
     fprintf(out, "Requests in flight on a replica: %.0f on average.\n",
             row->mean.rollout->requests_mean);
-    char *limit = g->rule == DL_RULE_WORKERS ? dl_format("in_flight=%lld", (long long)g->in_flight)
-                                             : dl_format("bound=%g", g->bound);
+    DL_AUTOFREE char *limit = g->rule == DL_RULE_WORKERS
+                                  ? dl_format("in_flight=%lld", (long long)g->in_flight)
+                                  : dl_format("bound=%g", g->bound);
     fprintf(out,
             "  --set generators.generator_gpus=%d --set generators.%s --set generators.copies=%s "
             "--set generators.partial=%s\n",
             g->generator_gpus, limit, g->in_turn ? "in_turn" : "at_once", g->drains ? "no" : "yes");
-    free(limit);
-    dl_results_free(&results);
 }
 
 dl_status dl_generators_advise(const dl_study *study, const dl_advice_config *config,

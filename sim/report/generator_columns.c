@@ -1,6 +1,5 @@
 /* Columns of rows with [generators], and their summary sentence. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "sim/report/columns.h"
@@ -166,14 +165,16 @@ char *dl_generators_answer(const dl_result *best, bool among_several)
     const dl_generators *g = best->variant->scenario.generators;
     char options[DL_REPORT_OPTIONS_BYTES];
     dl_report_options(options, sizeof options, best->study, row);
-    char *update = dl_column_number_text(&seconds, r->update_s);
-    char *answers = dl_column_number_text(&rate, r->samples / r->span_s * SECONDS_PER_HOUR);
-    char *who = g->colocated ? dl_format("%d GPUs in turn", g->gpus)
-                             : dl_format("%d GPUs generate, %d train", g->generator_gpus,
-                                         dl_generators_trainer_gpus(g));
+    DL_AUTOFREE char *update = dl_column_number_text(&seconds, r->update_s);
+    DL_AUTOFREE char *answers =
+        dl_column_number_text(&rate, r->samples / r->span_s * SECONDS_PER_HOUR);
+    DL_AUTOFREE char *who = g->colocated
+                                ? dl_format("%d GPUs in turn", g->gpus)
+                                : dl_format("%d GPUs generate, %d train", g->generator_gpus,
+                                            dl_generators_trainer_gpus(g));
     const double waits = r->trainer_frac[DL_ROLLOUT_WAITING] + r->trainer_frac[DL_ROLLOUT_DRAINING];
     const bool near = !g->colocated && fabs(row->speedup - 1) < NEAR_FRAC;
-    char *text = dl_format(
+    return dl_format(
         "%s%s%s%s: %s an update, %s answers an hour, %.3g times on policy%s. The trainer waits for "
         "%.0f %% of the time, generators for %.0f %%; bound by %s. Age %.2f updates on average, at "
         "most %.0f.",
@@ -181,8 +182,4 @@ char *dl_generators_answer(const dl_result *best, bool among_several)
         answers, row->speedup, near ? ": cannot tell which is faster" : "", 100 * waits,
         100 * r->generator_frac[DL_ROLLOUT_WAITING], dl_generators_bound(row), r->age_mean,
         r->age_max);
-    free(update);
-    free(answers);
-    free(who);
-    return text;
 }

@@ -154,9 +154,8 @@ static const char *convert(FILE *out, const char *format, arguments *args)
     case 's':
         if (strcmp(spec, "%.*s") == 0) {
             const int bytes = va_arg(args->list, int);
-            char *part = dl_strndup(va_arg(args->list, const char *), (size_t)bytes);
+            DL_AUTOFREE char *part = dl_strndup(va_arg(args->list, const char *), (size_t)bytes);
             write_text(out, part);
-            free(part);
         } else {
             write_text(out, va_arg(args->list, const char *));
         }
@@ -235,7 +234,7 @@ void dl_html_data(FILE *out, const char *id, const char *json)
 
 bool dl_html_script(FILE *out, const char *name)
 {
-    char *file = dl_format("page/%s", name), *path = dl_share_path(file), *text = NULL;
+    DL_AUTOFREE char *file = dl_format("page/%s", name), *path = dl_share_path(file), *text = NULL;
     size_t bytes = 0;
     const bool is_there = dl_file_read(path, &text, &bytes, NULL) == DL_OK;
     if (is_there) {
@@ -243,9 +242,6 @@ bool dl_html_script(FILE *out, const char *name)
     } else {
         dl_html(out, "<p class=\"sources\">There are no figures, as %s is not there.</p>\n", path);
     }
-    free(text);
-    free(path);
-    free(file);
     return is_there;
 }
 
@@ -295,36 +291,31 @@ static const char *failure_of(const dl_column_table *table, const void *row)
 /* Returns "* 103 % each: REASON", owned by the caller; "" for a row without mark and remark. */
 static char *row_end_text(const dl_column_table *table, const void *row)
 {
-    char *remark = table->remark != NULL ? table->remark(row) : NULL;
+    DL_AUTOFREE char *remark = table->remark != NULL ? table->remark(row) : NULL;
     const char *mark = table->mark != NULL ? table->mark(row) : "";
-    char *text = dl_format("%s%s%s", mark, mark[0] != '\0' && remark != NULL ? " " : "",
-                           remark != NULL ? remark : "");
-    free(remark);
-    return text;
+    return dl_format("%s%s%s", mark, mark[0] != '\0' && remark != NULL ? " " : "",
+                     remark != NULL ? remark : "");
 }
 
 static bool has_ends(const dl_column_table *table)
 {
     bool has = false;
     for (size_t r = 0; r < table->row_count && !has; r++) {
-        char *text = row_end_text(table, dl_column_table_row(table, r));
+        DL_AUTOFREE char *text = row_end_text(table, dl_column_table_row(table, r));
         has = text[0] != '\0';
-        free(text);
     }
     return has;
 }
 
 static void put_cell(FILE *out, const dl_column *column, const void *row, bool first)
 {
-    char *text = dl_column_cell_text(column, row);
-    char *link = column->link != NULL ? column->link(row) : NULL;
+    DL_AUTOFREE char *text = dl_column_cell_text(column, row);
+    DL_AUTOFREE char *link = column->link != NULL ? column->link(row) : NULL;
     fprintf(out, "<%s%s>", first ? "th scope=\"row\"" : "td",
             column->form == DL_FORM_TEXT ? "" : " class=\"number\"");
     if (link != NULL) dl_html(out, "<a href=\"%s\">", link);
     dl_html(out, "%s", text);
     fprintf(out, "%s%s", link != NULL ? "</a>" : "", first ? "</th>" : "</td>");
-    free(link);
-    free(text);
 }
 
 static void put_row(FILE *out, const dl_column_table *table, const void *row, bool ends)
@@ -352,9 +343,8 @@ static void put_row(FILE *out, const dl_column_table *table, const void *row, bo
     }
     if (left > 0) dl_html(out, "<td colspan=\"%zu\">%s</td>", left, failure);
     if (ends) {
-        char *text = row_end_text(table, row);
+        DL_AUTOFREE char *text = row_end_text(table, row);
         dl_html(out, "<td>%s</td>", text);
-        free(text);
     }
     fputs("</tr>\n", out);
 }

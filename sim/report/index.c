@@ -84,7 +84,8 @@ static dl_status sum_errors(entry *e, dl_error *err)
  * caller frees it. */
 static char *last_line(const char *path)
 {
-    char *log = dl_format("%.*s.txt", (int)strlen(path) - 4, path), *text = NULL, *line = NULL;
+    char *line = NULL;
+    DL_AUTOFREE char *log = dl_format("%.*s.txt", (int)strlen(path) - 4, path), *text = NULL;
     size_t bytes = 0;
     dl_error ignored = {0};
     if (dl_file_read(log, &text, &bytes, &ignored) == DL_OK) {
@@ -93,8 +94,6 @@ static char *last_line(const char *path)
         const char *start = strrchr(text, '\n');
         line = dl_strdup(start != NULL ? start + 1 : text);
     }
-    free(text);
-    free(log);
     return line != NULL ? line : dl_strdup("it has no results");
 }
 
@@ -108,12 +107,11 @@ static dl_status read_study(entry *e, dl_error *err)
     e->folder = slash != NULL ? dl_strndup(folder, (size_t)(slash - folder)) : dl_strdup("");
     e->name = dl_strndup(base, strlen(base) - 4);
     if (access(e->path, F_OK) != 0) {
-        char *line = last_line(e->path);
+        DL_AUTOFREE char *line = last_line(e->path);
         e->why = dl_format("failed: %s", line);
-        free(line);
         return DL_OK;
     }
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read(e->path, &text, &bytes, err);
     if (status == DL_OK) status = dl_csv_read_text(&e->results, e->path, text, bytes, err);
@@ -124,7 +122,6 @@ static dl_status read_study(entry *e, dl_error *err)
         free(e->title);
         e->title = dl_strndup(line, strcspn(line, "\n"));
     }
-    free(text);
     return status;
 }
 
@@ -214,7 +211,7 @@ static void write_rows(FILE *out, const entries *all)
             bool is_measured = false;
             dl_error ignored = {0};
             if (read_row(csv, r, &row, &is_measured, &ignored) != DL_OK || !is_measured) continue;
-            char *options = options_of(csv, r);
+            DL_AUTOFREE char *options = options_of(csv, r);
             dl_csv_text(&writer, e->name);
             for (size_t n = 0; n < sizeof names / sizeof *names; n++)
                 dl_csv_text(&writer, dl_csv_text_in(csv, r, names[n][1]));
@@ -228,7 +225,6 @@ static void write_rows(FILE *out, const entries *all)
             dl_csv_text(&writer, dl_csv_text_in(csv, r, "measured_source"));
             dl_csv_double(&writer, row.left_out_frac);
             dl_csv_end_row(&writer);
-            free(options);
         }
     }
 }
@@ -430,7 +426,7 @@ static const dl_column study_columns[] = {
 /* Writes the table of studies first[count]. */
 static void put_studies(FILE *out, const entry *first, size_t count)
 {
-    study_row *rows = dl_calloc(count, sizeof *rows, "studies");
+    DL_AUTOFREE study_row *rows = dl_calloc(count, sizeof *rows, "studies");
     for (size_t i = 0; i < count; i++)
         make_row(&rows[i], &first[i]);
     dl_column_table table = DL_COLUMN_TABLE(study_columns, rows, count);
@@ -438,13 +434,12 @@ static void put_studies(FILE *out, const entry *first, size_t count)
     table.failed_from = 1;
     table.row_class = class_of;
     dl_html_table(out, first->group, &table);
-    free(rows);
 }
 
 /* Writes a figure or a text from the list. */
 static dl_status put_file(FILE *out, const entry *e, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     const dl_status status = dl_file_read(e->path, &text, &bytes, err);
     if (status != DL_OK) return status;
@@ -453,7 +448,6 @@ static dl_status put_file(FILE *out, const entry *e, dl_error *err)
     } else {
         dl_html_details(out, e->title, text);
     }
-    free(text);
     return DL_OK;
 }
 
@@ -480,7 +474,7 @@ static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
 /* Writes the errors of all rows, which figures.js draws. */
 static void put_errors(FILE *out, const entries *all)
 {
-    char *rows = NULL, *data = NULL;
+    DL_AUTOFREE char *rows = NULL, *data = NULL;
     size_t bytes = 0;
     FILE *text = dl_text_stream(&rows, &bytes);
     write_rows(text, all);
@@ -492,8 +486,6 @@ static void put_errors(FILE *out, const entries *all)
     dl_json_end(&to, '}');
     fclose(text);
     dl_html_figures(out, data);
-    free(rows);
-    free(data);
 }
 
 dl_status dl_index_write(const char *path, const char *rows, FILE *summary, const char *list,

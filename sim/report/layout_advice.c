@@ -136,7 +136,7 @@ DL_ORDER(by_value, ordered, DL_COMPARE(a->value, b->value), DL_BY(layout));
  * the lower bound of the step; sets *count. The caller frees it. */
 static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
 {
-    ordered *all = dl_calloc(s->space.count, sizeof *all, "layouts");
+    DL_AUTOFREE ordered *all = dl_calloc(s->space.count, sizeof *all, "layouts");
     *count = 0;
     for (size_t i = 0; i < s->space.count; i++) {
         const dl_layout *l = &s->space.layouts[i];
@@ -147,7 +147,6 @@ static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
     size_t *order = dl_calloc(*count, sizeof *order, "layouts");
     for (size_t i = 0; i < *count; i++)
         order[i] = all[i].layout;
-    free(all);
     return order;
 }
 
@@ -168,7 +167,7 @@ static bool are_equal(const dl_layout *a, const dl_layout *b)
 static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t most)
 {
     size_t ran_count = 0, count = 0;
-    size_t *ran = in_order(s, DL_LAYOUT_RAN, &ran_count);
+    DL_AUTOFREE size_t *ran = in_order(s, DL_LAYOUT_RAN, &ran_count);
     for (size_t i = 0; i < ran_count; i++) {
         const dl_layout *l = &s->space.layouts[ran[i]];
         size_t like = 0;
@@ -181,7 +180,6 @@ static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t 
             layouts[count++] = ran[i];
         }
     }
-    free(ran);
     return count;
 }
 
@@ -356,7 +354,7 @@ static size_t value_number(dl_swept_key *key, const char *value)
 static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
 {
     dl_study *all = &s->advice->study, one = {0};
-    char *text = dl_layout_text(&s->space, l);
+    DL_AUTOFREE char *text = dl_layout_text(&s->space, l);
     dl_status status = dl_study_read_text(&one, s->space.study->path, text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(&one, err);
     if (status == DL_OK) {
@@ -376,7 +374,6 @@ static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
         all->text = text;
         text = NULL;
     }
-    free(text);
     dl_study_free(&one);
     return status;
 }
@@ -511,15 +508,12 @@ static dl_status refuse_unfit(const search *s, dl_error *err)
                                                        : "they cannot share the batch evenly");
     dl_layout_scenario own;
     const dl_costs *costs = dl_layout_set_up(space, nearest, &own);
-    char *options = dl_layout_options(nearest);
-    char *fits = dl_fits_text(&own.scenario, costs, &own.point, &nearest->memory);
-    const dl_status status = dl_error_set(
-        err, DL_ERR_UNFIT, "--advise layout: none of %zu fits; the nearest (%s) needs %s of %s: %s",
-        space->count, options, DL_BYTES_TEXT(nearest->memory.needs_bytes),
-        DL_BYTES_TEXT(nearest->memory.has_bytes), fits);
-    free(options);
-    free(fits);
-    return status;
+    DL_AUTOFREE char *options = dl_layout_options(nearest);
+    DL_AUTOFREE char *fits = dl_fits_text(&own.scenario, costs, &own.point, &nearest->memory);
+    return dl_error_set(err, DL_ERR_UNFIT,
+                        "--advise layout: none of %zu fits; the nearest (%s) needs %s of %s: %s",
+                        space->count, options, DL_BYTES_TEXT(nearest->memory.needs_bytes),
+                        DL_BYTES_TEXT(nearest->memory.has_bytes), fits);
 }
 
 /* If no layout fits with the allocator's cache, uses those that fit without it. */

@@ -1,7 +1,6 @@
 /* Text below the table of advised layouts. */
 #include "sim/report/layout_advice.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -20,12 +19,12 @@ static dl_advice_pair pair_of(const dl_layout_advice *advice, size_t other)
 static void print_searched(FILE *out, const dl_layout_advice *advice)
 {
     const size_t *counts = advice->counts;
-    char *uncached =
+    DL_AUTOFREE char *uncached =
         counts[DL_LAYOUT_UNCACHED] == 0
             ? dl_strdup("")
             : dl_format(" and %zu fit only without the allocator's cache (up to %.0f %%, --fits)",
                         counts[DL_LAYOUT_UNCACHED], 100 * DL_RESERVE_FRAC);
-    char *text =
+    DL_AUTOFREE char *text =
         dl_format("Of %zu layouts with micro-batch, recomputation, schedule and sharding %zu need "
                   "more memory "
                   "than there is%s, %zu were simulated, %zu were not: %s%s%s%s",
@@ -38,8 +37,6 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
                   counts[DL_LAYOUT_REFUSED] > 0 && advice->refused != NULL ? advice->refused : "",
                   counts[DL_LAYOUT_REFUSED] > 0 ? "." : "");
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
-    free(uncached);
-    free(text);
     if (advice->is_uncached)
         dl_wrap(out,
                 "None fits with the allocator's cache: these run out of memory unless the cache is "
@@ -53,11 +50,10 @@ static char *parts_of(const dl_row *row)
     char *text = NULL;
     for (int p = 0; p < DL_PART_COUNT; p++) {
         if (row->mean.part_frac[p] < 0.005) continue;
-        char *part =
+        DL_AUTOFREE char *part =
             dl_format("%s %s", dl_part_names[p],
                       DL_NS_TEXT(dl_s_to_ns(row->mean.part_frac[p] * row->mean.step_mean_s)));
         dl_join(&text, ", ", part);
-        free(part);
     }
     return text;
 }
@@ -78,7 +74,7 @@ static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usu
     const size_t row = advice->usual[usual];
     const dl_row *rows = advice->sweep.rows;
     if (usual == DL_LAYOUT_GIVEN && advice->given == NULL) return;
-    char *name = name_of(advice, usual), *text = NULL;
+    DL_AUTOFREE char *name = name_of(advice, usual), *text = NULL;
     if (usual == DL_LAYOUT_GIVEN && advice->given_count == 0) {
         text = dl_format("%s: not among those.", name);
     } else if (row >= advice->sweep.row_count) {
@@ -87,43 +83,37 @@ static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usu
         text = dl_format("%s: that is the one advised.", name);
     } else {
         const dl_advice_pair pair = pair_of(advice, row);
-        char *own = parts_of(&rows[row]), *best = parts_of(&rows[0]);
+        DL_AUTOFREE char *own = parts_of(&rows[row]), *best = parts_of(&rows[0]);
         text =
             dl_format("%s, at best %s: the advised one is %.3g times as fast, ahead in %zu of %zu "
                       "draws%s. A step has %s; the advised one's %s.",
                       name, advice->options[row], pair.ratio, pair.wins, pair.draws,
                       pair.differ ? "" : ": cannot be told apart", own, best);
-        free(own);
-        free(best);
     }
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
-    free(name);
-    free(text);
 }
 
 static void print_rivals(FILE *out, const dl_layout_advice *advice)
 {
-    char *list = NULL;
+    DL_AUTOFREE char *list = NULL;
     for (size_t i = 1; i < advice->sweep.row_count; i++) {
         const dl_advice_pair pair = pair_of(advice, i);
         if (pair.differ) continue;
-        char *item = dl_format("row %zu (ahead in %zu of %zu draws)", i + 1, pair.wins, pair.draws);
+        DL_AUTOFREE char *item =
+            dl_format("row %zu (ahead in %zu of %zu draws)", i + 1, pair.wins, pair.draws);
         dl_join(&list, ", ", item);
-        free(item);
     }
-    char *text = !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")
-                 : list == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
-                                 : dl_format("Cannot be told apart from the first: %s.", list);
+    DL_AUTOFREE char *text =
+        !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")
+        : list == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
+                        : dl_format("Cannot be told apart from the first: %s.", list);
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
-    free(text);
-    free(list);
 }
 
 void dl_layout_advice_print(FILE *out, const dl_layout_advice *advice)
 {
-    char *options = dl_format("Advised: %s", advice->options[0]);
+    DL_AUTOFREE char *options = dl_format("Advised: %s", advice->options[0]);
     dl_wrap(out, options, 0, 2, dl_wrap_columns(out));
-    free(options);
     print_searched(out, advice);
     print_rivals(out, advice);
     for (int u = 0; u < DL_LAYOUT_USUALS; u++)

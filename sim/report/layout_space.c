@@ -81,7 +81,7 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
                                              {"pipeline", "micro_batches"},
                                              {"sync", "accumulate"},
                                              {"measured", "file"}};
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     s->text = dl_strdup(s->study->text);
     dl_status status = dl_scenario_plain_mode(&s->text, err);
     if (status == DL_OK)
@@ -103,11 +103,9 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
     for (int k = 0; k < DL_LAYOUT_KEYS; k++)
         dl_ini_text_remove(&s->text, dl_layout_keys[k].section, dl_layout_keys[k].key);
     if (!isnan(samples)) {
-        char *text = dl_format("%.0f", samples);
+        DL_AUTOFREE char *text = dl_format("%.0f", samples);
         dl_ini_text_set(&s->text, "target", "samples", text);
-        free(text);
     }
-    dl_ini_free(&ini);
     return status;
 }
 
@@ -158,9 +156,8 @@ static char *layout_text(const dl_point *point, int order)
         const dl_axis axis = a < DL_AXES ? orders[order][a] : DL_AXES;
         const int size = a < DL_AXES ? sizes[axis] : point->workers;
         if (size == 1 && (a < DL_AXES || text != NULL)) continue;
-        char *item = dl_format("%s=%d", a < DL_AXES ? names[axis] : "dp", size);
+        DL_AUTOFREE char *item = dl_format("%s=%d", a < DL_AXES ? names[axis] : "dp", size);
         dl_join(&text, ",", item);
-        free(item);
     }
     return text;
 }
@@ -268,12 +265,11 @@ static void add_experts(dl_layout_space *s, dl_layout *l, int ranks, int experts
 /* Number of experts that GPUs may divide; 1: none. */
 static int experts_of(const char *model)
 {
-    dl_architecture network = {0};
+    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
     int experts = 1;
     if (is_free(model, "ep=") && dl_architecture_make(&network, model, NULL) == DL_OK &&
         network.experts > 0 && !network.unfused)
         experts = network.experts;
-    dl_architecture_free(&network);
     return experts;
 }
 
@@ -316,11 +312,11 @@ char *dl_layout_options(const dl_layout *l)
         const char *option =
             dl_scenario_option_of(dl_layout_keys[k].section, dl_layout_keys[k].key);
         if (l->values[k] == NULL) continue;
-        char *item = option != NULL ? dl_format("--%s %s", option, l->values[k])
-                                    : dl_format("--set %s.%s=%s", dl_layout_keys[k].section,
-                                                dl_layout_keys[k].key, l->values[k]);
+        DL_AUTOFREE char *item = option != NULL
+                                     ? dl_format("--%s %s", option, l->values[k])
+                                     : dl_format("--set %s.%s=%s", dl_layout_keys[k].section,
+                                                 dl_layout_keys[k].key, l->values[k]);
         dl_join(&text, " ", item);
-        free(item);
     }
     return text;
 }
@@ -335,9 +331,8 @@ bool dl_layout_is_given(const dl_layout_space *s, const dl_layout *l)
 /* Reads the costs of the family's layouts once, with a point for each. */
 static dl_status read_family(dl_layout_space *s, dl_layout_family *f, dl_error *err)
 {
-    char *text = dl_layout_text(s, &s->layouts[f->first]);
+    DL_AUTOFREE char *text = dl_layout_text(s, &s->layouts[f->first]);
     dl_status status = dl_study_read_text(&f->study, s->study->path, text, strlen(text), err);
-    free(text);
     if (status != DL_OK) return status;
     dl_scenario *scenario = &f->study.variants[0].scenario;
     for (size_t i = 0; i < f->count; i++) {

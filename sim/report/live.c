@@ -42,7 +42,8 @@ static void core_free(core *c)
 static dl_status core_read(core *c, dl_error *err)
 {
     static const char magic[] = "dlscale-core 2 ";
-    char *path = dl_share_path("page/dlsim.core"), *script = dl_share_path("page/live.js");
+    DL_AUTOFREE char *path = dl_share_path("page/dlsim.core"),
+                     *script = dl_share_path("page/live.js");
     size_t bytes = 0;
     *c = (core){0};
     dl_status status = DL_OK;
@@ -65,8 +66,6 @@ static dl_status core_read(core *c, dl_error *err)
         }
     }
     if (status != DL_OK) core_free(c);
-    free(path);
-    free(script);
     return status;
 }
 
@@ -82,7 +81,7 @@ typedef struct file_list {
 /* Adds the text of a readable file unless the list or the page's simulator has it already. */
 static void add_file(file_list *files, const char *path)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     if (path == NULL || strncmp(path, files->shared, strlen(files->shared)) == 0) return;
     for (size_t i = 0; i < files->count; i++)
@@ -91,7 +90,6 @@ static void add_file(file_list *files, const char *path)
     DL_APPEND(files->paths, files->count, "paths") = path;
     files->bytes += bytes;
     dl_json_text_item(files->to, path, text);
-    free(text);
 }
 
 /* Writes the texts of all files that the scenarios name; returns their total size in bytes. */
@@ -220,7 +218,7 @@ void dl_live_put(FILE *out, const dl_study *study, const dl_sweep *sweep)
                 why.file, why.text);
         return;
     }
-    char *data = NULL;
+    DL_AUTOFREE char *data = NULL;
     size_t length = 0;
     FILE *text = dl_text_stream(&data, &length);
     const size_t bytes = put_data(text, &c, study, sweep);
@@ -233,7 +231,6 @@ void dl_live_put(FILE *out, const dl_study *study, const dl_sweep *sweep)
                 "%zu bytes, more than %zu.</p>\n",
                 bytes, FILES_BYTES_MAX);
     }
-    free(data);
     core_free(&c);
 }
 
@@ -244,7 +241,7 @@ dl_status dl_live_write(const char *path, dl_error *err)
     dl_status status = core_read(&c, err);
     if (status == DL_OK) status = dl_output_open(&output, path, err);
     if (status == DL_OK) {
-        char *data = NULL;
+        DL_AUTOFREE char *data = NULL;
         size_t length = 0;
         FILE *text = dl_text_stream(&data, &length);
         put_data(text, &c, NULL, NULL);
@@ -254,7 +251,6 @@ dl_status dl_live_write(const char *path, dl_error *err)
         put_live(output.out, &c, data);
         dl_html(output.out, "<p class=\"sources\">By dlsim %s.</p>\n", dl_version());
         dl_html_end(output.out);
-        free(data);
         status = dl_output_end(&output, DL_OK, err);
     }
     core_free(&c);

@@ -207,7 +207,7 @@ dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error 
 static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
 {
     const size_t count = COLUMNS + study->key_count;
-    const char **names = dl_calloc(count, sizeof *names, "column names");
+    DL_AUTOFREE const char **names = dl_calloc(count, sizeof *names, "column names");
     memcpy(names, dl_measured_columns, COLUMNS * sizeof *names);
     for (size_t k = 0; k < study->key_count; k++)
         names[COLUMNS + k] = study->keys[k].column;
@@ -215,19 +215,18 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
     for (size_t c = 0; c < t->csv.columns && status == DL_OK; c++) {
         if (dl_names_find(t->csv.names[c], names, count) >= 0) continue;
         const int near = dl_names_nearest(t->csv.names[c], names, count);
-        char *hint = near >= 0 ? dl_format("; did you mean '%s'?", names[near]) : dl_strdup(".");
+        DL_AUTOFREE char *hint =
+            near >= 0 ? dl_format("; did you mean '%s'?", names[near]) : dl_strdup(".");
         status = dl_error_set_at(
             err, DL_ERR_NAME, t->csv.path, 0,
             "unknown column '%s'%s A row has throughput_per_s (samples a second of all workers) or "
             "step_s, and its point: workers, batch (of all workers), sync (the mode)",
             t->csv.names[c], hint);
-        free(hint);
     }
     for (size_t k = 0; k < COLUMNS; k++)
         t->at[k] = dl_csv_column(&t->csv, dl_measured_columns[k]);
     for (size_t k = 0; k < study->key_count; k++)
         t->swept[k] = dl_csv_column(&t->csv, study->keys[k].column);
-    free(names);
     return status;
 }
 
@@ -395,13 +394,10 @@ static dl_status find_point(const table *t, size_t row, const dl_study *study, s
     }
     if (matches == 1) return DL_OK;
     if (matches == 0) return no_such_point(t, row, study, err);
-    char *apart = columns_between(t, study, *found, second);
-    const dl_status status =
-        dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
-                        "several points of the scenario have these keys%s%s",
-                        apart != NULL ? ": give also " : "", apart != NULL ? apart : "");
-    free(apart);
-    return status;
+    DL_AUTOFREE char *apart = columns_between(t, study, *found, second);
+    return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
+                           "several points of the scenario have these keys%s%s",
+                           apart != NULL ? ": give also " : "", apart != NULL ? apart : "");
 }
 
 /* --- settings of a row's run ------------------------------------------------------------------ */
@@ -523,9 +519,8 @@ static dl_status read_joined(const table *t, size_t row, int column, double **va
     for (const char *rest = text; rest != NULL;) {
         size_t length = strcspn(rest, ";");
         dl_error inner = {0};
-        char *number = dl_format("%.*s", (int)length, rest);
+        DL_AUTOFREE char *number = dl_format("%.*s", (int)length, rest);
         dl_status status = dl_parse_double(number, 0, INFINITY, &(*values)[*count], &inner);
-        free(number);
         if (status != DL_OK) {
             return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s: %s",
                                    dl_measured_columns[column], inner.text);
@@ -626,7 +621,7 @@ static void pool_counts(dl_measured *measured, const measured_row *const *rows, 
         if (rows[r]->counts == NULL) return;
         if (rows[r]->count_bins > bins) bins = rows[r]->count_bins;
     }
-    double *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts");
+    DL_AUTOFREE double *counts = dl_calloc((size_t)bins, sizeof *counts, "staleness counts");
     double total = 0, sum = 0, squares = 0;
     for (size_t r = 0; r < runs; r++) {
         for (int s = 0; s < rows[r]->count_bins; s++)
@@ -644,7 +639,6 @@ static void pool_counts(dl_measured *measured, const measured_row *const *rows, 
         measured->value[DL_MEASURE_STALENESS_P50] = count_quantile(counts, bins, total, 0.5);
         measured->value[DL_MEASURE_STALENESS_P90] = count_quantile(counts, bins, total, 0.9);
     }
-    free(counts);
 }
 
 static bool is_disturbed(const measured_row *row)
@@ -672,7 +666,7 @@ static size_t keep_undisturbed(const measured_row **rows, size_t runs)
 static void summarise(dl_measured *measured, const measured_row *const *rows, size_t runs,
                       int workers)
 {
-    double *column = dl_calloc(runs, sizeof *column, "measured column");
+    DL_AUTOFREE double *column = dl_calloc(runs, sizeof *column, "measured column");
     double spread[DL_MEASURE_COUNT];
     for (int m = 0; m < DL_MEASURE_COUNT; m++) {
         size_t numbers = 0;
@@ -706,7 +700,6 @@ static void summarise(dl_measured *measured, const measured_row *const *rows, si
     }
     pool_counts(measured, rows, runs);
     measured->runs = (int)runs;
-    free(column);
 }
 
 /* Returns a copy of the cell's text with spaces for line breaks, as results have one line per
@@ -746,7 +739,7 @@ static dl_status gather(dl_measured *measured, const dl_study *study, const tabl
                         const measured_row *rows, dl_error *err)
 {
     dl_status status = DL_OK;
-    const measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
+    DL_AUTOFREE const measured_row **own = dl_calloc(t->csv.rows, sizeof *own, "runs of a point");
     for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {
         size_t runs = 0, at = 0;
         for (size_t i = 0; i < t->csv.rows && status == DL_OK; i++) {
@@ -765,7 +758,6 @@ static dl_status gather(dl_measured *measured, const dl_study *study, const tabl
         if (runs > 0) summarise(&measured[p], own, runs, variant->scenario.points[at].workers);
         if (runs == 0 && measured[p].failed_runs > 0) measured[p].use = DL_USE_ERROR;
     }
-    free(own);
     return status;
 }
 
@@ -776,7 +768,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     dl_status status = dl_csv_read(&t.csv, path, err);
     if (status != DL_OK) return status;
     t.swept = dl_calloc(study->key_count, sizeof *t.swept, "swept columns");
-    measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
+    DL_AUTOFREE measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");
     status = find_columns(&t, study, err);
     for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
         status = read_row(&t, i, study, &rows[i], err);
@@ -785,7 +777,6 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
         free(rows[i].worker_staleness);
         free(rows[i].counts);
     }
-    free(rows);
     free(t.swept);
     dl_csv_free(&t.csv);
     return status;
@@ -843,7 +834,7 @@ dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const c
                                     dl_error *err)
 {
     static const char *const names[] = {"line", "left_out_error_frac"};
-    dl_csv csv = {0};
+    DL_AUTO(dl_csv_free) dl_csv csv = {0};
     dl_status status = dl_csv_read(&csv, path, err);
     for (size_t n = 0; n < 2 && status == DL_OK; n++) {
         if (dl_csv_column(&csv, names[n]) < 0) {
@@ -861,7 +852,6 @@ dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const c
                 measured[p].left_out_frac = error;
         }
     }
-    dl_csv_free(&csv);
     return status;
 }
 

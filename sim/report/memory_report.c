@@ -45,15 +45,15 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
         const dl_swept_key *key = &study->keys[k];
         const char *text = dl_study_text(study, variant, point, k);
         if (key->count < 2 || text[0] == '\0') continue;
-        char *part = strcmp(key->key, "layout") == 0 ? dl_strdup(text)
-                                                     : dl_format("%s %s", key->column, text);
+        DL_AUTOFREE char *part = strcmp(key->key, "layout") == 0
+                                     ? dl_strdup(text)
+                                     : dl_format("%s %s", key->column, text);
         dl_join(&label, ", ", part);
-        free(part);
     }
     if (label == NULL || any_differs(study, numbers_differ)) {
-        char *own = dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
+        DL_AUTOFREE char *own =
+            dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
         dl_join(&label, ", ", own);
-        free(own);
     }
     if (any_differs(study, modes_differ)) dl_join(&label, ", ", dl_point_mode(point));
     return label;
@@ -75,7 +75,7 @@ static double largest_micro_batch(const dl_variant *variant, const dl_point *poi
 static void add_missing(FILE *below, const dl_variant *variant, const dl_gpu_memory *memory,
                         const char *label)
 {
-    char *missing =
+    DL_AUTOFREE char *missing =
         dl_costs_missing(&variant->costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (missing != NULL)
         fprintf(below, "%s: whether it fits is not known: %s lacks %s\n", label,
@@ -83,7 +83,6 @@ static void add_missing(FILE *below, const dl_variant *variant, const dl_gpu_mem
     else
         fprintf(below, "%s: whether it fits is not known: %s is not\n", label,
                 isnan(memory->has_bytes) ? "the GPU's memory" : "the memory that a step needs");
-    free(missing);
 }
 
 /* Adds the point's stages to the table, and each stage's memory by kind to the text below it. */
@@ -101,23 +100,20 @@ static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, con
         const dl_gpu_memory memory = dl_point_is_split(point)
                                          ? dl_run_stage_memory(scenario, &variant->costs, point, s)
                                          : dl_run_memory(scenario, &variant->costs, point);
-        char *when = dl_fits_when(scenario, &variant->costs, point, s, &memory);
+        DL_AUTOFREE char *when = dl_fits_when(scenario, &variant->costs, point, s, &memory);
         dl_rows_add(rows,
                     "point=%-s stage=%s needs=%gB reserve=%gB has=%gB fits=%s "
                     "micro_batch|micro-batch=%g largest=%g when=%-s",
                     label, stage[0] != '\0' ? stage : NULL, memory.needs_bytes,
                     dl_memory_reserve_bytes(&memory), memory.has_bytes,
                     dl_fit_names[dl_memory_fit(&memory)], split.samples, largest, when);
-        char *of = dl_fits_content(&memory.content);
+        DL_AUTOFREE char *of = dl_fits_content(&memory.content);
         fprintf(below, "%s%s%s: %s\n", label, stage[0] != '\0' ? ", stage " : "", stage, of);
-        free(of);
-        free(when);
     }
     if (!known) add_missing(below, variant, &all, label);
     if (dl_memory_fits(&all)) return;
-    char *remedy = dl_fits_remedy(scenario, &variant->costs, point, &all);
+    DL_AUTOFREE char *remedy = dl_fits_remedy(scenario, &variant->costs, point, &all);
     fprintf(below, "%s: %s\n", label, remedy);
-    free(remedy);
 }
 
 void dl_report_memory(FILE *out, const dl_study *study)
@@ -130,9 +126,8 @@ void dl_report_memory(FILE *out, const dl_study *study)
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         for (size_t p = 0; p < variant->scenario.point_count; p++) {
-            char *label = label_of(study, variant, &variant->scenario.points[p]);
+            DL_AUTOFREE char *label = label_of(study, variant, &variant->scenario.points[p]);
             add_point(&rows, below, variant, &variant->scenario.points[p], label);
-            free(label);
         }
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
         if (in_vain != NULL) fprintf(below, "note: %s\n", in_vain);

@@ -37,14 +37,13 @@ const char *dl_note_file(const dl_costs *costs)
  * out. */
 static void add_unknown(dl_note_list *list, const dl_costs *costs)
 {
-    char *missing =
+    DL_AUTOFREE char *missing =
         dl_costs_missing(costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (missing != NULL) {
         dl_note_add(
             list, dl_format("unknown in %s: %s: whether a point fits into its GPUs is not checked",
                             dl_note_file(costs), missing));
     }
-    free(missing);
     if (dl_costs_have_input(costs)) return;
     dl_note_add(
         list,
@@ -270,11 +269,11 @@ static void add_scaling(dl_note_list *list, const dl_variant *variant)
                                     dl_note_file(costs), costs->device, s->to, s->why_not));
     }
     if (!s->scaled) return;
-    char *interval = interval_of(variant, exp(DL_SCALING_SPREAD), exp(DL_SCALING_SPREAD));
+    DL_AUTOFREE char *interval =
+        interval_of(variant, exp(DL_SCALING_SPREAD), exp(DL_SCALING_SPREAD));
     dl_note_add(list, dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s",
                                 dl_note_file(costs), s->from, s->to, s->compute_factor,
                                 s->update_factor, interval));
-    free(interval);
 }
 
 /* Adds a note on how the costs of the machine's other GPU models are obtained. */
@@ -323,8 +322,8 @@ static void add_shares(dl_note_list *list, const dl_variant *variant)
     const dl_costs *costs = &variant->costs;
     const dl_point *point = largest_point(scenario);
     if (costs->model_count == 0 || point == NULL) return;
-    int *models = dl_calloc((size_t)point->workers, sizeof *models, "models");
-    int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
+    DL_AUTOFREE int *models = dl_calloc((size_t)point->workers, sizeof *models, "models");
+    DL_AUTOFREE int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
     dl_point_models(scenario, point, models);
     dl_point_shares(scenario, costs, point, samples);
     char *text = dl_format("GPUs differ; a batch of %lld is divided", (long long)point->batch);
@@ -344,8 +343,6 @@ static void add_shares(dl_note_list *list, const dl_variant *variant)
                   scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
     }
     dl_note_add(list, text);
-    free(samples);
-    free(models);
 }
 
 /* Adds a note on the arithmetic, and on the sizes of weights and messages, which do not follow from
@@ -426,13 +423,12 @@ static char *estimated_name(const dl_study *study, const dl_variant *variant, do
             strcmp(dl_scenario_first_gpu(&other->scenario)->name,
                    dl_scenario_first_gpu(&variant->scenario)->name) != 0)
             continue;
-        char *of_other = short_name(other);
+        DL_AUTOFREE char *of_other = short_name(other);
         if (strcmp(of_other, name) == 0) {
             several |= strcmp(other->costs.workload, variant->costs.workload) != 0;
             *least = fmin(*least, other->costs.compute_spread_frac.value);
             *most = fmax(*most, other->costs.compute_spread_frac.value);
         }
-        free(of_other);
     }
     if (several) return name;
     free(name);
@@ -448,17 +444,17 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
-    dl_architecture network = {0};
+    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&network, scenario->model, &error);
     DL_ASSERT(status == DL_OK, "%s", error.text);
     double least, most;
-    char *name = estimated_name(study, variant, &least, &most);
-    char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
-    char *sustained = sustained_of(variant, efficiency);
+    DL_AUTOFREE char *name = estimated_name(study, variant, &least, &most);
+    DL_AUTOFREE char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
+    DL_AUTOFREE char *sustained = sustained_of(variant, efficiency);
     const char *assumed = dl_efficiency_assumed(gpu->name, class, arithmetic);
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, class, arithmetic);
-    char *rates =
+    DL_AUTOFREE char *rates =
         kernels != NULL
             ? dl_format(kernels->sustained.known
                             ? "kernels in %s that were measured one by one on %s, times %.3g, as a "
@@ -477,10 +473,6 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                             ? "; norms, rotation, gates and scores are assumed to run operation by "
                               "operation, as in plain PyTorch: fused=yes if compiled or fused"
                             : ""));
-    free(name);
-    free(rates);
-    free(interval);
-    free(sustained);
     if (costs->frozen_bytes > 0)
         dl_note_add(list,
                     dl_format("adapters of %.4g million parameters are trained, the other %.4g "
@@ -499,7 +491,6 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                       network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens"
                                                : ""));
     add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
-    dl_architecture_free(&network);
 }
 
 /* Whether the variant's times are estimates for a network on a GPU, with none of its steps
@@ -522,10 +513,11 @@ static void add_compared(dl_note_list *list, const dl_variant *variant, const dl
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_efficiency *parts[] = {dl_efficiency_of(gpus[0]->name, class, arithmetic),
                                     dl_efficiency_of(gpus[1]->name, class, arithmetic)};
-    char *longer = parts[0]->sustained > 1 || parts[1]->sustained > 1
-                       ? dl_format(", with %.3g and %.3g times their kernels' times one by one",
-                                   parts[1]->sustained, parts[0]->sustained)
-                       : dl_strdup("");
+    DL_AUTOFREE char *longer =
+        parts[0]->sustained > 1 || parts[1]->sustained > 1
+            ? dl_format(", with %.3g and %.3g times their kernels' times one by one",
+                        parts[1]->sustained, parts[0]->sustained)
+            : dl_strdup("");
     dl_note_add(
         list,
         dl_format("the ratio of %s to %s rests on an estimate of each%s: up to %.2g times more or "
@@ -533,7 +525,6 @@ static void add_compared(dl_note_list *list, const dl_variant *variant, const dl
                   gpus[1]->name, gpus[0]->name, longer,
                   exp(2 * hypot(variant->costs.compute_spread_frac.value,
                                 other->costs.compute_spread_frac.value))));
-    free(longer);
 }
 
 /* Adds a note on the machine's GPUs that neither a layout's point nor generators use. */
@@ -555,12 +546,12 @@ static void add_idle(dl_note_list *list, const dl_study *study, const dl_variant
         }
     }
     if (most == 0 || most + generate >= has) return;
-    char *generators = generate > 0 ? dl_format(", generators use %d", generate) : dl_strdup("");
+    DL_AUTOFREE char *generators =
+        generate > 0 ? dl_format(", generators use %d", generate) : dl_strdup("");
     dl_note_add(
         list,
         dl_format("the largest layout uses %d of the machine's %d GPUs%s, the other %d are idle",
                   most, has, generators, has - most - generate));
-    free(generators);
 }
 
 /* Adds a note on nodes that are parts of an NVLink rack but are joined only by NICs here. */
@@ -687,22 +678,20 @@ static void add_slots(dl_note_list *list, const dl_variant *variant)
 static void add_network(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    char *names = NULL;
+    DL_AUTOFREE char *names = NULL;
     for (size_t k = 0; k < dl_scenario_keys.count; k++) {
         const dl_key *key = &dl_scenario_keys.rows[k];
         if (!scenario->given[k] ||
             (strcmp(key->section, "network") != 0 && strcmp(key->section, "tcp") != 0))
             continue;
-        char *name = dl_format("[%s] %s", key->section, key->name);
+        DL_AUTOFREE char *name = dl_format("[%s] %s", key->section, key->name);
         dl_join(&names, ", ", name);
-        free(name);
     }
     if (names == NULL) return;
     dl_note_add(
         list, dl_format("the scenario sets %s in place of the values of %s, whose network it keeps "
                         "otherwise",
                         names, dl_base_name(scenario->gpu->machine.path)));
-    free(names);
 }
 
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)

@@ -78,9 +78,8 @@ static void put_verdict(FILE *out, const dl_errors *errors)
 
 static void put_answer(const page *p)
 {
-    char *answer = dl_report_answer(&p->results);
+    DL_AUTOFREE char *answer = dl_report_answer(&p->results);
     if (answer != NULL) dl_html(p->out, "<p class=\"answer\">%s</p>\n", answer);
-    free(answer);
 }
 
 /* Writes the comment at the head of the scenario: its first paragraph openly, the others on a
@@ -91,7 +90,7 @@ static void put_description(FILE *out, const char *text)
     bool open = false;
     while (*text == ';' || *text == '#') {
         const size_t bytes = strcspn(text, "\n");
-        char *line = dl_strndup(text + 1, bytes - 1);
+        DL_AUTOFREE char *line = dl_strndup(text + 1, bytes - 1);
         const bool empty = line[strspn(line, " \t\r")] == '\0';
         if (open && empty) fputs("</p>\n", out);
         if (!open && !empty) {
@@ -101,7 +100,6 @@ static void put_description(FILE *out, const char *text)
         }
         open = !empty;
         dl_html(out, "%s\n", line);
-        free(line);
         text += bytes + (text[bytes] == '\n');
     }
     if (open) fputs("</p>\n", out);
@@ -158,8 +156,9 @@ static bool is_compared(const page *p)
 static void put_results(const page *p)
 {
     const bool compared = is_compared(p);
-    char *caption = dl_format("%s: %s", compared ? "Predicted and measured" : "Predicted",
-                              p->study->variants[0].scenario.name);
+    DL_AUTOFREE char *caption =
+        dl_format("%s: %s", compared ? "Predicted and measured" : "Predicted",
+                  p->study->variants[0].scenario.name);
     char marks[DL_MARKS_BYTES] = "";
     for (size_t i = 0; i < p->sweep->row_count; i++)
         dl_report_marks_of(marks, &p->sweep->rows[i]);
@@ -168,7 +167,6 @@ static void put_results(const page *p)
     dl_report_marks_explain(p->out, marks, "<p class=\"remarks\">", "</p>");
     for (size_t i = 0; i < DL_VIEWS_FURTHER; i++)
         dl_view_html(p->out, dl_views_further[i].title, &p->results, &dl_views_further[i]);
-    free(caption);
 }
 
 /* --- predicted beside measured ---------------------------------------------------------------- */

@@ -58,7 +58,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     write_notes(writer, dl_file_notes(study, &count), &count);
     dl_report_assumed_head(writer, study, sweep);
     write_notes(writer, dl_report_row_notes(study, sweep, &count), &count);
-    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
+    DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
         char part[64] = "", text[DL_DECIDING_TEXT_BYTES];
@@ -70,15 +70,13 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
         dl_csv_comment(writer, "default: [%s] %s=%s rows=%zu%s", d->key->section, d->key->name,
                        d->key->fallback, d->rows, part);
     }
-    free(deciding);
 }
 
 /* Adds " name=value" to the text; nothing if the value is unknown. */
 static void add_value(char **text, const char *name, double value)
 {
-    char *one = dl_format("%s=%.4f", name, value);
+    DL_AUTOFREE char *one = dl_format("%s=%.4f", name, value);
     if (!isnan(value)) dl_join(text, " ", one);
-    free(one);
 }
 
 /* Writes the known main values under their names in accuracy.h; writes nothing if no point was
@@ -86,10 +84,11 @@ static void add_value(char **text, const char *name, double value)
 static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
 {
     if (accuracy->points == 0) return;
-    char *text = dl_format("accuracy: points=%d mean_frac=%.4f max_frac=%.4f left_out=%d "
-                           "repeated=%d",
-                           accuracy->points, accuracy->mean_frac, accuracy->max_frac,
-                           accuracy->left_out, accuracy->repeated);
+    DL_AUTOFREE char *text =
+        dl_format("accuracy: points=%d mean_frac=%.4f max_frac=%.4f left_out=%d "
+                  "repeated=%d",
+                  accuracy->points, accuracy->mean_frac, accuracy->max_frac, accuracy->left_out,
+                  accuracy->repeated);
     if (accuracy->repeated > 0) {
         add_value(&text, "noise_frac", accuracy->noise_frac);
         add_value(&text, "spread_frac", accuracy->spread_frac);
@@ -97,15 +96,14 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
     add_value(&text, "others_frac", accuracy->others_frac);
     add_value(&text, "steal_frac", accuracy->steal_frac);
     if (accuracy->intervals > 0) {
-        char *inside = dl_format("runs=%d runs_inside=%d medians_inside=%d", accuracy->runs,
-                                 accuracy->runs_inside, accuracy->medians_inside);
+        DL_AUTOFREE char *inside =
+            dl_format("runs=%d runs_inside=%d medians_inside=%d", accuracy->runs,
+                      accuracy->runs_inside, accuracy->medians_inside);
         dl_join(&text, " ", inside);
-        free(inside);
         add_value(&text, "half_width_frac", accuracy->half_width_frac);
         add_value(&text, "repeats_half_width_frac", accuracy->repeats_half_width_frac);
     }
     dl_csv_comment(writer, "%s", text);
-    free(text);
 }
 
 /* Returns the first variant that sets the key of this table row, as a key need not apply to all
@@ -133,9 +131,8 @@ static char *given_text(const dl_study *study)
             strcmp(key->section, "exchange") != 0 ||
             dl_names_find(key->name, listed, DL_LENGTH(listed)) >= 0)
             continue;
-        char *text = dl_key_text(key, (const char *)scenario->gpu + key->offset);
+        DL_AUTOFREE char *text = dl_key_text(key, (const char *)scenario->gpu + key->offset);
         fprintf(out, " %s=%s", key->name, text);
-        free(text);
     }
     fclose(out);
     return line;
@@ -182,7 +179,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
                           const dl_measured *measured, const dl_explanation *explanation)
 {
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
-    dl_results results;
+    DL_AUTO(dl_results_free) dl_results results;
     write_head(writer, "results", study, sweep);
     write_accuracy(writer, &accuracy);
     /* If the first variant has GPUs, all have. */
@@ -195,7 +192,6 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
         dl_columns_csv_row(writer, results.columns, results.column_count, &results.results[i]);
         dl_csv_end_row(writer);
     }
-    dl_results_free(&results);
 }
 
 void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
@@ -251,7 +247,7 @@ static void write_counts(dl_csv_writer *writer, const dl_results *results, const
 static void write_histogram(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     dl_csv_writer writer = {.out = out};
-    dl_results results;
+    DL_AUTO(dl_results_free) dl_results results;
     write_head(&writer, "staleness histogram", study, sweep);
     dl_results_make(&results, study, sweep, NULL, false);
     dl_columns_csv_names(&writer, results.columns, results.key_count);
@@ -263,7 +259,6 @@ static void write_histogram(FILE *out, const dl_study *study, const dl_sweep *sw
         for (int w = 0; row->worker_staleness != NULL && w < row->mean.staleness_rows; w++)
             write_counts(&writer, &results, &results.results[i], w);
     }
-    dl_results_free(&results);
 }
 
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,

@@ -45,13 +45,12 @@ static void write_comments(dl_json *to, const dl_cell_table *table)
     for (size_t i = 1; i < table->comment_count; i++) {
         const char *text = table->comments[i], *colon = strstr(text, ": ");
         if (colon == NULL) continue;
-        char *name = dl_strndup(text, (size_t)(colon - text));
+        DL_AUTOFREE char *name = dl_strndup(text, (size_t)(colon - text));
         if (dl_names_find(name, pairs, sizeof pairs / sizeof *pairs) >= 0) {
             write_pairs(to, name, colon + 2);
         } else if (dl_names_find(name, lists, sizeof lists / sizeof *lists) < 0) {
             dl_json_text_item(to, name, colon + 2);
         }
-        free(name);
     }
 }
 
@@ -83,7 +82,7 @@ static void write_list(dl_json *to, const dl_cell_table *table, const char *list
 static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *sweep)
 {
     size_t count = 0;
-    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
+    DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     dl_json_begin(to, "defaults", '[');
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
@@ -95,13 +94,12 @@ static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *s
         dl_json_end(to, '}');
     }
     dl_json_end(to, ']');
-    free(deciding);
 }
 
 void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
                           const dl_measured *measured, const dl_explanation *explanation)
 {
-    dl_cell_table table = {0};
+    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
     dl_json to = {.out = out};
     dl_report_results_table(&table, study, sweep, measured, explanation);
     dl_json_begin(&to, NULL, '{');
@@ -115,7 +113,6 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
     dl_cell_table_write_json(&to, &table);
     dl_json_end(&to, '}');
     fputc('\n', out);
-    dl_cell_table_free(&table);
 }
 
 dl_status dl_report_json(const char *path, const dl_study *study, const dl_sweep *sweep,

@@ -82,13 +82,12 @@ static char *common_text(const view *v, const dl_results *results, const dl_colu
 /* Adds a column that identifies the point, or its common value to v->common. */
 static void view_add_key(view *v, const dl_results *results, const dl_column *column, int rank)
 {
-    char *text = common_text(v, results, column);
+    DL_AUTOFREE char *text = common_text(v, results, column);
     if (text != NULL) {
         dl_join(&v->common, ", ", text);
     } else {
         view_add(v, column, rank);
     }
-    free(text);
 }
 
 /* Adds one column per option, or one column for all options, whichever is narrower. */
@@ -159,7 +158,7 @@ static void view_remove(view *v, size_t column)
  * first; appends the headings of the dropped columns to *left_out. */
 static void view_fit(view *v, size_t width, char **left_out)
 {
-    bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
+    DL_AUTOFREE bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
     const size_t extra = dl_columns_extra(&v->table);
     size_t used = extra;
     int most = 0;
@@ -180,7 +179,6 @@ static void view_fit(view *v, size_t width, char **left_out)
         dl_join(left_out, ", ", v->columns[c]->heading);
         view_remove(v, c);
     }
-    free(kept);
 }
 
 static void print_view(FILE *out, const dl_results *all, const dl_view *of)
@@ -191,13 +189,12 @@ static void print_view(FILE *out, const dl_results *all, const dl_view *of)
      * them. */
     view v = {.folds = some.count == all->count};
     if (some.count > 0) {
-        char *left_out = NULL;
+        DL_AUTOFREE char *left_out = NULL;
         fprintf(out, "%s:\n", of->title);
         view_begin(&v, &some, of);
         view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
         dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
         view_end(&v);
-        free(left_out);
     }
     free(some.results);
 }
@@ -265,22 +262,18 @@ char *dl_report_answer(const dl_results *results)
     put_point(line, best);
     fputs(": ", line);
     if (!isnan(target_s)) {
-        char *hours = dl_column_number_text(&rate, target_s / 3600);
-        char *price = dl_column_number_text(&rate, usd);
+        DL_AUTOFREE char *hours = dl_column_number_text(&rate, target_s / 3600);
+        DL_AUTOFREE char *price = dl_column_number_text(&rate, usd);
         fprintf(line, "%s hours%s%s%s to the target, ", hours, isnan(usd) ? "" : " and ",
                 isnan(usd) ? "" : price, isnan(usd) ? "" : " USD");
-        free(hours);
-        free(price);
     }
     per_s = dl_column_number_text(&rate, row->mean.throughput_per_s);
     fprintf(line, "%s samples/s", per_s);
     free(per_s);
     if (!isnan(row->low_per_s)) {
-        char *low = dl_column_number_text(&rate, row->low_per_s);
-        char *high = dl_column_number_text(&rate, row->high_per_s);
+        DL_AUTOFREE char *low = dl_column_number_text(&rate, row->low_per_s);
+        DL_AUTOFREE char *high = dl_column_number_text(&rate, row->high_per_s);
         fprintf(line, " (95 %%: %s to %s)", low, high);
-        free(low);
-        free(high);
     }
     if (dl_point_gpus(&row->point) > row->baseline_gpus && row->speedup >= SPEEDUP_SHOWN) {
         fprintf(line, ", %.3g times %s", row->speedup,
@@ -331,7 +324,8 @@ static char *place_of_baseline(const dl_result *of)
  * costs, on a single machine. The caller frees it. */
 static char *speedup_line(const dl_results *results)
 {
-    char *list = NULL, **entries = dl_calloc(results->count, sizeof *entries, "baselines");
+    DL_AUTOFREE char *list = NULL,
+                     **entries = dl_calloc(results->count, sizeof *entries, "baselines");
     size_t count = 0, apart = 0;
     const char *first = NULL;
     bool is_plain = true, places = false;
@@ -368,29 +362,24 @@ static char *speedup_line(const dl_results *results)
     }
     for (size_t k = 0; k < count; k++)
         free(entries[k]);
-    free(entries);
-    free(list);
     return line;
 }
 
 static void print_rows(FILE *out, const dl_results *results)
 {
     view v = {.folds = true};
-    char *left_out = NULL;
+    DL_AUTOFREE char *left_out = NULL;
     const dl_result *best = dl_results_best(results);
-    char *answer = dl_report_answer(results);
+    DL_AUTOFREE char *answer = dl_report_answer(results);
     if (answer != NULL) dl_wrap(out, answer, 0, 2, dl_wrap_columns(out));
-    free(answer);
     view_begin(&v, results, dl_view_main(results));
     if (v.common != NULL) {
-        char *line =
+        DL_AUTOFREE char *line =
             dl_format("%s: %s.", results->count > 1 ? "In all rows" : "Settings", v.common);
         dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
-        free(line);
     }
-    char *over = speedup_line(results);
+    DL_AUTOFREE char *over = speedup_line(results);
     if (over != NULL) dl_wrap(out, over, 0, 2, dl_wrap_columns(out));
-    free(over);
     v.table.mark = dl_result_mark;
     v.table.remark = dl_result_remark;
     v.table.chosen = results->count > 1 ? best : NULL;
@@ -402,11 +391,9 @@ static void print_rows(FILE *out, const dl_results *results)
     view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
     dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
     if (left_out != NULL) {
-        char *line = dl_format("Left out here: %s.", left_out);
+        DL_AUTOFREE char *line = dl_format("Left out here: %s.", left_out);
         dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
-        free(line);
     }
-    free(left_out);
     view_end(&v);
 }
 
@@ -432,7 +419,7 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
     print_layout(out, variant, &of);
     if (split != NULL) fprintf(out, ": bubble %.1f %%", 100 * split->bubble_frac);
     fprintf(out, "\n");
-    char *layers = dl_run_split_text(&variant->scenario, &variant->costs, point);
+    DL_AUTOFREE char *layers = dl_run_split_text(&variant->scenario, &variant->costs, point);
     char *rest = layers;
     for (int s = 0; s < of.stages && layers != NULL; s++) {
         char *name = strsep(&rest, ";");
@@ -449,7 +436,6 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
         if (staleness > 0) fprintf(out, "  staleness %d", staleness);
         fprintf(out, "\n");
     }
-    free(layers);
 }
 
 /* Writes a line for each stage of each split point or, if there are many such points, only their
@@ -553,7 +539,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     char **of_rows = dl_report_row_notes(study, sweep, &row_count);
     char **traced = dl_traced_notes(study, sweep, &traced_count);
     char **notes = dl_study_notes(study, &count, &leading);
-    dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
+    DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
     for (size_t i = 0; i < row_count; i++)
         fprintf(out, "%s\n", of_rows[i]);
     for (size_t i = 0; i < traced_count; i++)
@@ -567,7 +553,6 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
         fprintf(out, "%s\n", notes[i]);
     put_deciding(out, deciding, deciding_count, false);
     put_no_interval(out, study, sweep);
-    free(deciding);
     dl_study_notes_free(notes, count);
     dl_study_notes_free(traced, traced_count);
     dl_study_notes_free(of_rows, row_count);
@@ -643,7 +628,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
 {
     char used[DL_MARKS_BYTES] = "";
     bool compare = false;
-    dl_results results;
+    DL_AUTO(dl_results_free) dl_results results;
     for (size_t i = 0; i < sweep->row_count; i++) {
         compare |= measured[i].runs > 0;
         dl_report_marks_of(used, &sweep->rows[i]);
@@ -662,5 +647,4 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
         suggest_calibration(out, study, sweep, measured);
         print_view(out, &results, &dl_view_staleness);
     }
-    dl_results_free(&results);
 }

@@ -1,7 +1,6 @@
 #include "sim/report/row_text.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -200,9 +199,8 @@ char **dl_report_row_notes(const dl_study *study, const dl_sweep *sweep, size_t 
 const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s)
 {
     static const dl_column rate = {.form = DL_FORM_RATE};
-    char *number = dl_column_number_text(&rate, per_s);
+    DL_AUTOFREE char *number = dl_column_number_text(&rate, per_s);
     snprintf(text, DL_RATE_BYTES, "%s", number);
-    free(number);
     return text;
 }
 

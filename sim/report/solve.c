@@ -72,9 +72,8 @@ void dl_solve_complete(FILE *out, const char *typed)
 {
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
-        char *name = dl_format("%s.%s", key->section, key->name);
+        DL_AUTOFREE char *name = dl_format("%s.%s", key->section, key->name);
         if (is_solved(key)) dl_complete_word(out, typed, 0, name);
-        free(name);
     }
 }
 
@@ -157,10 +156,9 @@ static char *text_with(const search *s, double key)
 /* Reads the study with this value of the key, and its costs. */
 static dl_status read_study(const search *s, dl_study *study, double key, dl_error *err)
 {
-    char *text = text_with(s, key);
+    DL_AUTOFREE char *text = text_with(s, key);
     dl_status status = dl_study_read_text(study, s->study->path, text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(study, err);
-    free(text);
     for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
         dl_variant *variant = &study->variants[v];
         dl_without_apply(s->config->without, &variant->scenario, &variant->costs);
@@ -212,7 +210,7 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     one.variants = variant;
     one.variant_count = one.point_count = variant->scenario.point_count = 1;
     variant->scenario.points = &points[point];
-    dl_sweep sweep = {0};
+    DL_AUTO(dl_sweep_free) dl_sweep sweep = {0};
     dl_measured *measured = NULL;
     s->trials_left = fmax(0, s->trials_left - 1);
     const dl_sweep_config config = {.threads = s->config->threads,
@@ -228,7 +226,6 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
         status = check_column(&tried->table, s->solution->column, err);
         tried->found = column_of(&tried->table, s->solution->column);
     }
-    dl_sweep_free(&sweep);
     dl_measured_free(measured, 1);
     variant->scenario.points = points;
     variant->scenario.point_count = point_count;
@@ -282,7 +279,7 @@ static const trial *try(search *s, double key)
 static double first_value(const search *s)
 {
     const dl_key *key = s->solution->key;
-    char *own = dl_ini_text_value(s->study->text, key->section, key->name);
+    DL_AUTOFREE char *own = dl_ini_text_value(s->study->text, key->section, key->name);
     const char *text = own != NULL ? own : key->fallback;
     double value = (double)NAN;
     if (text != NULL) {
@@ -290,7 +287,6 @@ static double first_value(const search *s)
         if (end != NULL) *end = '\0';
         if (dl_amount_parse(text, key->dimension, &value, NULL) != DL_OK) value = (double)NAN;
     }
-    free(own);
     const dl_gpu_options *gpu = s->study->variants[0].scenario.gpu;
     if (gpu != NULL && strcmp(key->section, "machine") == 0 && strcmp(key->name, "nodes") == 0)
         value = gpu->machine.nodes;
@@ -312,9 +308,8 @@ static bool is_allowed(search *s, double key)
         if (solution->skipped[i] == key) return false;
     dl_study study = {0};
     dl_error why = {0};
-    char *text = text_with(s, key);
+    DL_AUTOFREE char *text = text_with(s, key);
     const dl_status status = dl_study_read_text(&study, s->study->path, text, strlen(text), &why);
-    free(text);
     if (status == DL_OK) dl_study_free(&study);
     if (status != DL_ERR_RANGE) return true; /* the trial reports other errors */
     if (solution->skipped_count == 0) solution->skipped_why = dl_strdup(why.text);
@@ -563,13 +558,13 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
 {
     double targets[DL_SOLVE_TARGETS_MAX] = {0};
     size_t count = 0;
-    dl_study plain = {0};
+    DL_AUTO(dl_study_free) dl_study plain = {0};
     dl_status status = find_key(&solution->key, config->key, err);
     if (status == DL_OK) {
         status = read_targets(config->targets, &solution->column, targets, &count, err);
     }
     if (status != DL_OK) return status;
-    char *text = dl_strdup(study->text);
+    DL_AUTOFREE char *text = dl_strdup(study->text);
     dl_ini_text_remove(&text, "measured", "file");
     search whole = {.solution = solution,
                     .config = config,
@@ -591,8 +586,6 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
         s.searches_left = (plain.point_count - row) * count;
         status = solve_row(&s, targets, count);
     }
-    dl_study_free(&plain);
-    free(text);
     return status;
 }
 

@@ -52,10 +52,9 @@ static char *solved_note(const dl_solution *solution, const dl_solved *s)
         why = dl_format("at %s %s", text,
                         error != NULL && error->text[0] != '\0' ? error->text : "it has no value");
     }
-    char *point = point_of(s);
+    DL_AUTOFREE char *point = point_of(s);
     char *note = dl_format("no %s gives %s = %g: %s%s%s%s", name, solution->column, s->target, why,
                            point[0] != '\0' ? " (" : "", point, point[0] != '\0' ? ")" : "");
-    free(point);
     free(why);
     return note;
 }
@@ -79,10 +78,9 @@ static void add_number(dl_cell_table *table, double value)
 
 static void make_table(dl_cell_table *table, const dl_solution *solution)
 {
-    char *name = dl_format("solved_%s", solution->key->name);
+    DL_AUTOFREE char *name = dl_format("solved_%s", solution->key->name);
     dl_cell_table_add_name(table, "target");
     dl_cell_table_add_name(table, name);
-    free(name);
     add_names(table, solution);
     for (size_t i = 0; i < solution->count; i++) {
         const dl_solved *s = &solution->all[i];
@@ -100,7 +98,7 @@ static void make_table(dl_cell_table *table, const dl_solution *solution)
 static void write_csv(FILE *out, const dl_solution *solution, const dl_study *study)
 {
     dl_csv_writer writer = {.out = out};
-    dl_cell_table table = {0};
+    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
     make_table(&table, solution);
     dl_csv_comment(&writer, "dlsim solved, schema %d", DL_SOLVE_SCHEMA);
     dl_csv_comment(&writer, "version: dlsim %s", dl_version());
@@ -115,7 +113,6 @@ static void write_csv(FILE *out, const dl_solution *solution, const dl_study *st
             dl_csv_text(&writer, dl_cell_table_cell(&table, r, c)->text);
         dl_csv_end_row(&writer);
     }
-    dl_cell_table_free(&table);
 }
 
 dl_status dl_solution_write(const char *path, const dl_solution *solution, const dl_study *study,
@@ -131,7 +128,7 @@ dl_status dl_solution_write(const char *path, const dl_solution *solution, const
 void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_study *study)
 {
     dl_json to = {.out = out};
-    dl_cell_table table = {0};
+    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
     make_table(&table, solution);
     dl_json_begin(&to, NULL, '{');
     dl_json_members(&to, "format=%s schema=%d", "dlsim solved", DL_SOLVE_SCHEMA);
@@ -143,16 +140,14 @@ void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_stu
     if (solution->unreached > 0) {
         dl_json_begin(&to, "notes", '[');
         for (size_t i = 0; i < solution->count; i++) {
-            char *note = solved_note(solution, &solution->all[i]);
+            DL_AUTOFREE char *note = solved_note(solution, &solution->all[i]);
             if (note != NULL) dl_json_text_item(&to, NULL, note);
-            free(note);
         }
         dl_json_end(&to, ']');
     }
     dl_cell_table_write_json(&to, &table);
     dl_json_end(&to, '}');
     fputc('\n', out);
-    dl_cell_table_free(&table);
 }
 
 dl_status dl_solution_json(const char *path, const dl_solution *solution, const dl_study *study,
@@ -196,10 +191,9 @@ static void print_verdict(FILE *out, const dl_solution *solution)
         if (!isnan(solution->all[i].value)) first = &solution->all[i];
     if (first != NULL) {
         print_value(value, sizeof value, solution->key, first->value);
-        char *point = point_of(first);
+        DL_AUTOFREE char *point = point_of(first);
         fprintf(line, "With %s = %s, %s is %.4g%s%s.", solution->key->name, value, solution->column,
                 first->found, point[0] != '\0' ? ": " : "", point);
-        free(point);
     }
     if (solution->count > 1 || first == NULL) {
         fprintf(line, " %zu of %zu targets are reached.", solution->count - solution->unreached,
@@ -226,7 +220,7 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
          DL_MEMBER(solved_row, of.per_s)},
         {DL_WORD(solution->key->name), DL_MEMBER(solved_row, value)},
     };
-    solved_row *rows = dl_calloc(solution->count, sizeof *rows, "solutions");
+    DL_AUTOFREE solved_row *rows = dl_calloc(solution->count, sizeof *rows, "solutions");
     for (size_t i = 0; i < solution->count; i++) {
         const dl_solved *s = &solution->all[i];
         const bool reached = !isnan(s->value);
@@ -244,21 +238,16 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
     print_verdict(out, solution);
     dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
     for (size_t i = 0; i < solution->count; i++) {
-        char *note = solved_note(solution, &solution->all[i]);
+        DL_AUTOFREE char *note = solved_note(solution, &solution->all[i]);
         if (note != NULL) dl_report_note_print(out, note);
-        free(note);
     }
-    char *skipped = skipped_note(solution);
+    DL_AUTOFREE char *skipped = skipped_note(solution);
     if (skipped != NULL) dl_report_note_print(out, skipped);
-    free(skipped);
-    free(rows);
 }
 
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study, dl_error *err)
 {
     if (solution->unreached < solution->count) return DL_OK;
-    char *note = solved_note(solution, &solution->all[0]);
-    dl_status status = dl_error_set_at(err, DL_ERR_DATA, study->path, 0, "%s", note);
-    free(note);
-    return status;
+    DL_AUTOFREE char *note = solved_note(solution, &solution->all[0]);
+    return dl_error_set_at(err, DL_ERR_DATA, study->path, 0, "%s", note);
 }

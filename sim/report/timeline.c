@@ -296,7 +296,7 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
         .state = on_rollout_state, .update = on_rollout_update, .user = t};
     const dl_run_config config = {.scenario = scenario, .costs = costs, .point = point};
     const int replicas = dl_generators_rollout(scenario->generators, false, 0, 0).replicas;
-    dl_run_result result = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
     char text[32];
     dl_chrome_trace_process(&t->trace, WORKERS_PID, scenario->name);
     dl_chrome_trace_thread(&t->trace, WORKERS_PID, 0, "trainer");
@@ -304,9 +304,7 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
         snprintf(text, sizeof text, "replica %d", i);
         dl_chrome_trace_thread(&t->trace, WORKERS_PID, 1 + i, text);
     }
-    const dl_status status = dl_generate_run(&config, costs, &observer, &result, err);
-    dl_run_result_free(&result);
-    return status;
+    return dl_generate_run(&config, costs, &observer, &result, err);
 }
 
 /* --- memory by kind -------------------------------------------------------------------------- */
@@ -399,14 +397,12 @@ static void write_course(dl_chrome_trace *trace, const dl_scenario *scenario, co
         at = s;
     }
     size_t count = 0;
-    dl_gpu_content *course = dl_fits_course(scenario, costs, point, at, &count);
-    char *when = dl_fits_when(scenario, costs, point, at, &fullest);
+    DL_AUTOFREE dl_gpu_content *course = dl_fits_course(scenario, costs, point, at, &count);
+    DL_AUTOFREE char *when = dl_fits_when(scenario, costs, point, at, &fullest);
     for (size_t i = 0; i < count; i++)
         course[i].others = fullest.content.others;
     count = thin(course, count);
     if (count > 0) put_course(trace, &fullest, at, course, count, when);
-    free(course);
-    free(when);
 }
 
 /* Computes the memory of the passes. Skips layouts with several chunks per stage, whose passes of

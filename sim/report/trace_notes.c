@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -39,14 +38,13 @@ static void add_other_step(dl_note_list *list, const dl_variant *variant)
     for (size_t i = 0; i < variant->costs.trace_count; i++) {
         const dl_cost_trace *trace = &variant->costs.traces[i];
         if (trace->ranks < 2 || !trace->step_ns.known) continue;
-        char *name = name_trace(trace);
+        DL_AUTOFREE char *name = name_trace(trace);
         dl_note_add(
             list,
             dl_format("%s is of %s, where a step of %lld samples a rank took %s: not compared "
                       "here, as the GPUs or the exchange are others",
                       dl_note_file(&variant->costs), name, (long long)trace->batch,
                       DL_NS_TEXT(trace->step_ns.value)));
-        free(name);
     }
 }
 
@@ -60,7 +58,7 @@ static void add_own_step(dl_note_list *list, const dl_variant *variant)
         add_other_step(list, variant);
         return;
     }
-    char *name = name_trace(trace), *recording = name_recording(trace);
+    DL_AUTOFREE char *name = name_trace(trace), *recording = name_recording(trace);
     const double traced_ns = trace->step_ns.value;
     const bool contradicts = dl_traced_contradicts(trace, error_frac);
     const char *why =
@@ -76,8 +74,6 @@ static void add_own_step(dl_note_list *list, const dl_variant *variant)
                           "%+.1f %%%s",
                           dl_note_file(&variant->costs), name, DL_NS_TEXT(traced_ns), recording,
                           DL_NS_TEXT(traced_ns / (1 + error_frac)), 100 * error_frac, why));
-    free(name);
-    free(recording);
 }
 
 /* Lists the trace's collectives that a prediction of the row leaves out (left_out) or includes: "7
@@ -90,11 +86,10 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
     for (size_t i = 0; i < trace->collective_count; i++) {
         const dl_traced_collective *c = &trace->collectives[i];
         if (dl_traced_is_left_out(variant, &row->point, trace, c) != left_out) continue;
-        char *one =
+        DL_AUTOFREE char *one =
             dl_format("%.3g %s (%s, %s)", c->calls, c->name,
                       c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
         dl_join(&list, ", ", one);
-        free(one);
         *ns += c->ns;
     }
     return list;
@@ -106,9 +101,9 @@ static void add_collectives(dl_note_list *list, const dl_variant *variant, const
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
     double has_ns, lacks_ns;
-    char *name = name_trace(trace);
-    char *has = list_collectives(variant, row, trace, false, &has_ns);
-    char *lacks = list_collectives(variant, row, trace, true, &lacks_ns);
+    DL_AUTOFREE char *name = name_trace(trace);
+    DL_AUTOFREE char *has = list_collectives(variant, row, trace, false, &has_ns);
+    DL_AUTOFREE char *lacks = list_collectives(variant, row, trace, true, &lacks_ns);
     const double step_ns = dl_s_to_ns(row->mean.step_mean_s);
     if (has != NULL) {
         dl_note_add(list,
@@ -127,9 +122,6 @@ static void add_collectives(dl_note_list *list, const dl_variant *variant, const
                       DL_NS_TEXT(trace->step_ns.value), row->point.workers,
                       DL_NS_TEXT(step_ns + lacks_ns), DL_NS_TEXT(step_ns)));
     }
-    free(has);
-    free(lacks);
-    free(name);
 }
 
 /* Returns the variant's row with the most workers, preferring rows that leave out collectives; NULL
@@ -156,7 +148,7 @@ static void add_unused_collectives(dl_note_list *list, const dl_variant *variant
 {
     const dl_costs *costs = &variant->costs;
     bool exchanges = false;
-    char *which = NULL;
+    DL_AUTOFREE char *which = NULL;
     for (size_t r = 0; r < sweep->row_count; r++) {
         const dl_row *row = &sweep->rows[r];
         if (row->variant != number || row->error != NULL) continue;
@@ -175,7 +167,6 @@ static void add_unused_collectives(dl_note_list *list, const dl_variant *variant
                     dl_format("no row has a collective that was measured (%s, for [exchange] "
                               "algorithm = auto and as many nodes): all exchange is simulated",
                               which));
-    free(which);
 }
 
 char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)

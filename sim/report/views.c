@@ -165,9 +165,8 @@ const dl_view dl_view_staleness =
 static bool reaches(const dl_results *results, const dl_column *column, double least)
 {
     for (size_t i = 0; i < results->count; i++) {
-        dl_datum datum = column->get(&results->results[i], column);
+        DL_AUTO(dl_datum_free) dl_datum datum = column->get(&results->results[i], column);
         const bool does = datum.number >= least;
-        dl_datum_free(&datum);
         if (does) return true;
     }
     return false;
@@ -252,7 +251,7 @@ static const char *class_of(const void *row)
 void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view)
 {
     dl_results some;
-    const dl_column **columns = dl_calloc(view->count, sizeof *columns, "columns");
+    DL_AUTOFREE const dl_column **columns = dl_calloc(view->count, sizeof *columns, "columns");
     dl_view_rows(&some, all, view);
     dl_column_table table = {.columns = columns,
                              .rows = some.results,
@@ -281,6 +280,5 @@ void dl_view_html(FILE *out, const char *caption, const dl_results *all, const d
     }
     if (some.count > 0) dl_html_table(out, caption, &table);
     if (closed) fputs("</details>\n", out);
-    free(columns);
     free(some.results);
 }
