@@ -105,9 +105,8 @@ char *dl_fits_content(const dl_gpu_content *content)
                  {"others", content->others}};
     for (size_t i = 0; i < DL_LENGTH(parts); i++) {
         if (!(parts[i].bytes > 0)) continue;
-        char *part = dl_format("%s %s", parts[i].name, DL_BYTES_TEXT(parts[i].bytes));
+        DL_AUTOFREE char *part = dl_format("%s %s", parts[i].name, DL_BYTES_TEXT(parts[i].bytes));
         dl_join(&text, ", ", part);
-        free(part);
     }
     return text != NULL ? text : dl_strdup("");
 }
@@ -149,9 +148,9 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     if (unit >= point->batch) return;
     const int64_t batch = dl_largest_fitting(scenario, costs, point, unit);
     if (batch == 0) return;
-    char *text = dl_format("--batch-per-worker %lld", (long long)(batch / point->workers));
+    DL_AUTOFREE char *text =
+        dl_format("--batch-per-worker %lld", (long long)(batch / point->workers));
     dl_join(fits, ", ", text);
-    free(text);
 }
 
 /* Tries more and smaller micro-batches, unless the schedule (gpipe) keeps all their activations. */
@@ -163,9 +162,8 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
     if (split.stages > 1 && scenario->pipeline->schedule == DL_SCHEDULE_GPIPE) return;
     const int64_t samples = dl_largest_fitting(scenario, costs, point, unit) / unit;
     if (samples == 0) return;
-    char *text = dl_format("--micro-batch %lld", (long long)samples);
+    DL_AUTOFREE char *text = dl_format("--micro-batch %lld", (long long)samples);
     dl_join(fits, ", ", text);
-    free(text);
 }
 
 /* Tries the next degrees of sharding among the workers (optimizer state, then gradients, then
@@ -181,10 +179,9 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
         gpu.sharded = (dl_sharded)s;
         const dl_gpu_memory memory = sharded_memory(&sharded, costs, point);
         if (!dl_memory_fits(&memory)) continue;
-        char *text = dl_format("exchange.sharded=%s (%s)", dl_sharded_names[s],
-                               DL_BYTES_TEXT(memory.needs_bytes));
+        DL_AUTOFREE char *text = dl_format("exchange.sharded=%s (%s)", dl_sharded_names[s],
+                                           DL_BYTES_TEXT(memory.needs_bytes));
         dl_join(fits, ", ", text);
-        free(text);
         return;
     }
 }
@@ -255,27 +252,23 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
                 {"ep", point->experts},
                 {"pp", point->stages},
                 {"fsdp", point->shards}};
-    char *layout = NULL;
+    DL_AUTOFREE char *layout = NULL;
     for (size_t a = 0; a < DL_LENGTH(axes); a++) {
         if (axes[a].count <= 1) continue;
-        char *axis = dl_format("%s=%d", axes[a].name, axes[a].count);
+        DL_AUTOFREE char *axis = dl_format("%s=%d", axes[a].name, axes[a].count);
         dl_join(&layout, ",", axis);
-        free(axis);
     }
-    char *samples =
+    DL_AUTOFREE char *samples =
         says_samples ? dl_format(" --micro-batch %.0f", dl_point_split(point).samples) : NULL;
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
                                scenario->pipeline->schedule != d->pipeline.schedule;
     const bool says_chunks = says_schedule && scenario->pipeline->chunks > 1;
-    char *text =
+    DL_AUTOFREE char *text =
         dl_format("--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
                   says_schedule ? " --set pipeline.schedule=" : "",
                   says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
                   says_chunks ? " --set pipeline.chunks=1" : "", DL_BYTES_TEXT(needs_bytes));
     dl_join(fits, ", ", text);
-    free(text);
-    free(samples);
-    free(layout);
 }
 
 /* Tries more GPUs per worker, as shards of the parameters or, if `staged`, as stages and shards
@@ -316,9 +309,9 @@ static void try_schedule(char **fits, const dl_scenario *scenario, const dl_cost
     own.pipeline = &pipeline;
     const dl_gpu_memory memory = dl_run_memory(&own, costs, point);
     if (!dl_memory_fits(&memory)) return;
-    char *text = dl_format("--set pipeline.schedule=1f1b (%s)", DL_BYTES_TEXT(memory.needs_bytes));
+    DL_AUTOFREE char *text =
+        dl_format("--set pipeline.schedule=1f1b (%s)", DL_BYTES_TEXT(memory.needs_bytes));
     dl_join(fits, ", ", text);
-    free(text);
 }
 
 /* Lists settings, other than those of the network, with which the point fits; NULL if there are
@@ -414,16 +407,15 @@ static void try_networks(char **fits, const dl_scenario *scenario, const dl_cost
         changed c;
         if (!change(&c, scenario, costs, &smaller_networks[i])) continue;
         const dl_gpu_memory memory = dl_run_memory(&c.scenario, &c.costs, point);
-        char *others = settings != AS_THEY_ARE
-                           ? try_settings(&c.scenario, &c.costs, point, settings == STAGED)
-                           : NULL;
+        DL_AUTOFREE char *others =
+            settings != AS_THEY_ARE ? try_settings(&c.scenario, &c.costs, point, settings == STAGED)
+                                    : NULL;
         char *text = others != NULL ? dl_format("%s with %s", option, others)
                      : settings == AS_THEY_ARE && dl_memory_fits(&memory)
                          ? dl_format("%s (%s)", option, DL_BYTES_TEXT(memory.needs_bytes))
                          : NULL;
         if (text != NULL) dl_join(fits, ", ", text);
         free_changed(&c);
-        free(others);
         free(text);
         if (text != NULL) return;
     }
@@ -467,12 +459,9 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory)
 {
-    char *content = dl_fits_content(&memory->content);
-    char *remedy = dl_fits_remedy(scenario, costs, point, memory);
-    char *text = dl_format("%s; %s", content, remedy);
-    free(content);
-    free(remedy);
-    return text;
+    DL_AUTOFREE char *content = dl_fits_content(&memory->content);
+    DL_AUTOFREE char *remedy = dl_fits_remedy(scenario, costs, point, memory);
+    return dl_format("%s; %s", content, remedy);
 }
 
 dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err)

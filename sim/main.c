@@ -1,7 +1,6 @@
 /* dlsim: simulates the points of a scenario and writes the predictions. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,9 +55,8 @@ static dl_status read_with_length(dl_study *study, char **text, const char *name
     double samples;
     const dl_status status = dl_settings_samples(set, study, &samples, err);
     if (status != DL_OK) return status;
-    char *number = dl_format("%.0f", fmax(1, samples));
+    DL_AUTOFREE char *number = dl_format("%.0f", fmax(1, samples));
     dl_ini_text_set(text, "target", "samples", number);
-    free(number);
     dl_study_free(study);
     study->points_limit = limit;
     return dl_study_read_text(study, name, *text, strlen(*text), err);
@@ -74,7 +72,7 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     if (path != NULL && !save && !lasts && !dl_scenario_command_given(&set->command)) {
         return dl_study_read(study, path, err);
     }
-    char *text = NULL, *name = NULL;
+    DL_AUTOFREE char *text = NULL, *name = NULL;
     dl_status status = dl_scenario_text(&set->command, path, &text, &name, err);
     if (status == DL_OK && lasts) /* for the keys that need it; read_with_length sets its value */
         dl_ini_text_set(&text, "target", "samples", "1");
@@ -83,8 +81,6 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     if (status == DL_OK && save) {
         status = dl_scenario_save(set->save, text, name, err);
     }
-    free(text);
-    free(name);
     return status;
 }
 
@@ -98,18 +94,13 @@ static dl_status check_stages(const dl_study *study, const dl_settings *set, dl_
         if (of != NULL && of->stages > 1) return DL_OK;
     }
     for (size_t i = 0; i < DL_LENGTH(keys); i++) {
-        char *value = dl_ini_text_value(study->text, "pipeline", keys[i]);
-        if (value == NULL || study->listed > 0 || set->advise == ADVISE_LAYOUT) {
-            free(value);
-            continue;
-        }
-        const dl_status status =
-            dl_error_set(err, DL_ERR_DATA,
-                         "[pipeline] %s = %s: this needs stages, as --layout pp=2: no layout has "
-                         "any",
-                         keys[i], value);
-        free(value);
-        return status;
+        DL_AUTOFREE char *value = dl_ini_text_value(study->text, "pipeline", keys[i]);
+        if (value == NULL || study->listed > 0 || set->advise == ADVISE_LAYOUT) continue;
+        return dl_error_set(
+            err, DL_ERR_DATA,
+            "[pipeline] %s = %s: this needs stages, as --layout pp=2: no layout has "
+            "any",
+            keys[i], value);
     }
     return DL_OK;
 }
@@ -132,7 +123,7 @@ static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_e
     const double runs = (dl_run_varies(&few, &variant->costs) ? replicates : 1) +
                         (replicates > 1 && dl_costs_have_errors(&variant->costs) ? replicates : 0);
     const int threads = dl_settings_threads(set) * set->cluster->size;
-    dl_run_result result = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
     dl_error ignored = {0};
     char time[40] = "an unknown time";
     const int64_t start_ns = dl_clock_ns();
@@ -141,7 +132,6 @@ static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_e
                              (double)variant->scenario.steps / (double)few.steps;
         dl_duration_text(time, sizeof time, run_s * runs * study->listed / threads);
     }
-    dl_run_result_free(&result);
     return dl_error_set_at(err, DL_ERR_RANGE, study->path, 0,
                            "the lists make %.4g points, %.4g runs, about %s on %d threads: shorten "
                            "them%s",
@@ -247,7 +237,7 @@ static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, siz
 static dl_status check(const dl_inputs *in, dl_error *err)
 {
     const char *path = NULL;
-    char *missing = dl_study_missing(&in->study, &path);
+    DL_AUTOFREE char *missing = dl_study_missing(&in->study, &path);
     if (missing == NULL) return DL_OK;
     fprintf(stderr, "%s lacks:\n", path);
     int count = 0;
@@ -262,7 +252,6 @@ static dl_status check(const dl_inputs *in, dl_error *err)
                     : "");
         rest = end != NULL ? end + 2 : NULL;
     }
-    free(missing);
     return dl_error_set_at(err, DL_ERR_DATA, path, 0,
                            count == 1 ? "%d cost that the scenario needs is missing"
                                       : "%d costs that the scenario needs are missing",
@@ -282,13 +271,12 @@ static void print_checked(const dl_inputs *in)
     for (size_t i = 0; i < count; i++)
         dl_report_note_print(stdout, notes[i]);
     dl_study_notes_free(notes, count);
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
     dl_report_assumed(out, &in->study, NULL);
     fclose(out);
     dl_report_notes_print(stdout, text);
-    free(text);
 }
 
 /* Whether the command asks for a timeline or schedule and its row was simulated. A row that does
@@ -340,13 +328,12 @@ static void print_shared_batch(const dl_study *study)
         scenario->generators != NULL || most->workers < 2) {
         return;
     }
-    char *note =
+    DL_AUTOFREE char *note =
         dl_format("--batch %lld is shared by all %d workers, %.4g each; --batch-per-worker %lld "
                   "gives each that many",
                   (long long)most->batch, most->workers, (double)most->batch / most->workers,
                   (long long)most->batch);
     dl_report_note_print(stdout, note);
-    free(note);
 }
 
 static dl_status write_explained(const dl_inputs *in, const dl_settings *set,
@@ -388,15 +375,13 @@ static dl_status write_explained(const dl_inputs *in, const dl_settings *set,
 dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
                           dl_error *err)
 {
-    dl_explanation explanation = {.study = &in->study, .sweep = sweep};
+    DL_AUTO(dl_explanation_free) dl_explanation explanation = {.study = &in->study, .sweep = sweep};
     if (set->explain || set->html != NULL) {
         const size_t row =
             set->explain && set->point > 0 ? (size_t)set->point - 1 : sweep->row_count;
         dl_explanation_find(&explanation, &in->study, sweep, in->measured, row);
     }
-    const dl_status status = write_explained(in, set, &explanation, err);
-    dl_explanation_free(&explanation);
-    return status;
+    return write_explained(in, set, &explanation, err);
 }
 
 static dl_status save_costs(const dl_inputs *in, const dl_settings *set, dl_error *err)
@@ -406,16 +391,14 @@ static dl_status save_costs(const dl_inputs *in, const dl_settings *set, dl_erro
         return dl_error_set(err, DL_ERR_USAGE, "--save-costs: the scenario has %zu cost files",
                             in->study.variant_count);
     }
-    char *comment = NULL;
+    DL_AUTOFREE char *comment = NULL;
     if (variant->scenario.model != NULL) {
         comment =
             dl_format("Estimated by dlsim %s from the network's operations and the data sheet "
                       "of %s.\nSpread: of predicted over published training rates.",
                       DL_VERSION, variant->costs.device);
     }
-    dl_status status = dl_costs_write(&variant->costs, set->save_costs, comment, err);
-    free(comment);
-    return status;
+    return dl_costs_write(&variant->costs, set->save_costs, comment, err);
 }
 
 static dl_status refuse_cores(const dl_scenario *scenario, const char *option, dl_error *err)
@@ -466,8 +449,8 @@ static dl_status find_journal(char **journal, const dl_settings *set, dl_error *
 static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
-    dl_sweep sweep = {0};
-    char *journal = NULL;
+    DL_AUTO(dl_sweep_free) dl_sweep sweep = {0};
+    DL_AUTOFREE char *journal = NULL;
     dl_status status = find_journal(&journal, set, err);
     dl_sweep_config config = {
         .threads = dl_settings_threads(set),
@@ -491,8 +474,6 @@ static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error 
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
     if (status == DL_OK && set->cluster->rank == 0) status = dl_fits_check(&sweep, err);
     if (status == DL_OK && set->cluster->rank == 0) status = check_run(in, set, &sweep, err);
-    dl_sweep_free(&sweep);
-    free(journal);
     return status;
 }
 
@@ -714,14 +695,13 @@ static dl_status write_machine(const char *path, const dl_settings *set, dl_erro
     const dl_file_role outputs[] = {{"--save-machine", set->save_machine},
                                     {"--draw-machine", set->draw}};
     const dl_file_role read = {"the machine file", path};
-    dl_machine machine = {0};
+    DL_AUTO(dl_machine_free) dl_machine machine = {0};
     dl_status status = dl_outputs_check(outputs, DL_LENGTH(outputs), &read, 1, err);
     if (status == DL_OK) status = dl_machine_open(&machine, path, err);
     if (status == DL_OK && set->save_machine != NULL)
         status = dl_machine_save(&machine, set->save_machine, err);
     if (status == DL_OK && set->draw != NULL)
         status = dl_machine_graph_save(&machine, set->draw, err);
-    dl_machine_free(&machine);
     return status;
 }
 
@@ -778,17 +758,14 @@ static void say_rules(const dl_settings *set)
     const char *keys = NULL;
     if (set->command.rules == NULL || set->quiet || dl_settings_json_to_stdout(set)) return;
     if (dl_generators_preset(set->command.rules, &keys, NULL) != DL_OK) return;
-    char *list = NULL;
+    DL_AUTOFREE char *list = NULL;
     for (const char *key = keys; *key != '\0'; key += strcspn(key, "\n") + 1) {
-        char *one = dl_strndup_trimmed(key, strcspn(key, "\n"));
+        DL_AUTOFREE char *one = dl_strndup_trimmed(key, strcspn(key, "\n"));
         dl_join(&list, ", ", one);
-        free(one);
     }
-    char *line = dl_format("Keys as in %s, except those that the scenario sets: %s.",
-                           set->command.rules, list);
-    free(list);
+    DL_AUTOFREE char *line = dl_format("Keys as in %s, except those that the scenario sets: %s.",
+                                       set->command.rules, list);
     dl_wrap(stdout, line, 0, 2, dl_wrap_columns(stdout));
-    free(line);
 }
 
 /* Checks the scenario `path` (NULL: command line only), then simulates it or searches for its best
@@ -867,7 +844,7 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
         .manual = &manual,
         .complete = complete,
     };
-    dl_text_list positional = {0};
+    DL_AUTO(dl_text_list_free) dl_text_list positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
@@ -878,7 +855,6 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
         }
     }
     if (status == DL_OK) status = dl_stdout_check(err);
-    dl_text_list_free(&positional);
     dl_text_list_free(&set.command.set);
     return status;
 }

@@ -1,8 +1,8 @@
 /* The searches of dlsim: --advise and --solve. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/output.h"
 #include "common/progress.h"
@@ -41,11 +41,10 @@ static int64_t sequence_of(const dl_study *study)
     int64_t each = 0;
     for (size_t v = 0; v < study->variant_count; v++) {
         const char *model = study->variants[v].scenario.model;
-        dl_architecture network = {0};
+        DL_AUTO(dl_architecture_free) dl_architecture network = {0};
         int64_t own = 0;
         if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
             own = network.sequence;
-        dl_architecture_free(&network);
         if (v > 0 && own != each) return 0;
         each = own;
     }
@@ -89,20 +88,19 @@ dl_status dl_settings_samples(const dl_settings *set, const dl_study *study, dou
 static dl_status advise_generators(const dl_inputs *in, const dl_settings *set,
                                    const dl_advice_config *config, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     dl_progress_start(config->user, "dlsim", "of %lld runs");
     dl_status status = dl_generators_advise(&in->study, config, dl_settings_output(set),
                                             set->quiet ? NULL : stdout, &text, err);
     if (status == DL_OK && set->save != NULL)
         status = dl_scenario_save(set->save, text, in->study.path, err);
-    free(text);
     return dl_outputs_end(status, err);
 }
 
 static dl_status advise_layout(const dl_inputs *in, const dl_settings *set,
                                const dl_advice_config *config, dl_error *err)
 {
-    dl_layout_advice advice = {0};
+    DL_AUTO(dl_layout_advice_free) dl_layout_advice advice = {0};
     dl_progress_start(config->user, "dlsim", "of at most %lld runs");
     dl_status status = dl_layouts_advise(&advice, &in->study, config, err);
     dl_progress_end(config->user);
@@ -118,14 +116,13 @@ static dl_status advise_layout(const dl_inputs *in, const dl_settings *set,
     }
     if (status == DL_OK && !set->quiet && !dl_settings_json_to_stdout(set))
         dl_layout_advice_print(stdout, &advice);
-    dl_layout_advice_free(&advice);
     return status;
 }
 
 dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
-    dl_advice advice = {0};
+    DL_AUTO(dl_advice_free) dl_advice advice = {0};
     dl_advice_config config = {
         .goal = (dl_goal)set->goal,
         .max_staleness = set->max_staleness >= 0 ? set->max_staleness : (double)NAN,
@@ -152,7 +149,6 @@ dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error
     if (status == DL_OK) status = dl_advise(&advice, &in->study, &config, err);
     dl_progress_end(&progress);
     if (status == DL_OK) status = write_advice(set, &advice, err);
-    dl_advice_free(&advice);
     return status;
 }
 
@@ -262,7 +258,7 @@ static dl_status write_solution(const dl_settings *set, const dl_solution *solut
 
 dl_status dl_inputs_solve(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
-    dl_solution solution = {0};
+    DL_AUTO(dl_solution_free) dl_solution solution = {0};
     dl_solve_config config = {
         .key = set->solve,
         .targets = set->target,
@@ -275,6 +271,5 @@ dl_status dl_inputs_solve(const dl_inputs *in, const dl_settings *set, dl_error 
     if (status == DL_OK) status = dl_solve(&solution, &in->study, &config, err);
     if (status == DL_OK) status = write_solution(set, &solution, &in->study, err);
     if (status == DL_OK) status = dl_solution_check(&solution, &in->study, err);
-    dl_solution_free(&solution);
     return status;
 }

@@ -90,14 +90,12 @@ static dl_run_share *shares_of(const dl_scenario *scenario, const dl_costs *cost
 {
     const size_t workers = (size_t)point->workers;
     dl_run_share *shares = dl_calloc(workers, sizeof *shares, "shares");
-    int *models = dl_calloc(workers, sizeof *models, "models");
-    int64_t *samples = dl_calloc(workers, sizeof *samples, "shares");
+    DL_AUTOFREE int *models = dl_calloc(workers, sizeof *models, "models");
+    DL_AUTOFREE int64_t *samples = dl_calloc(workers, sizeof *samples, "shares");
     dl_point_models(scenario, point, models);
     dl_point_shares(scenario, costs, point, samples);
     for (size_t w = 0; w < workers; w++)
         shares[w] = (dl_run_share){models[w], samples[w]};
-    free(models);
-    free(samples);
     return shares;
 }
 
@@ -214,18 +212,16 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
-    dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
-    dl_run_share *shares = shares_of(scenario, costs, point);
+    DL_AUTOFREE dl_gpu_content *own =
+        dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
+    DL_AUTOFREE dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++) {
         const bool as_before = w > 0 && are_alike(&shares[w - 1], 2);
         own[w] = as_before ? own[w - 1] : model_content(scenario, costs, &shares[w], point);
     }
     dl_gpu_point gpu_point = {.stride = 1, .workers = point->workers, .own = own};
     dl_run_serve(scenario, costs, point, &gpu_point);
-    const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpu_point);
-    free(shares);
-    free(own);
-    return memory;
+    return dl_gpu_options_memory(&options, &gpu_point);
 }
 
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
@@ -234,14 +230,13 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
     if (dl_scenario_trains_by_keys(scenario) ||
         (scenario->generators != NULL && costs->trainer.token_gpu_ns.known))
         return false;
-    dl_run_share *shares = shares_of(scenario, costs, point);
+    DL_AUTOFREE dl_run_share *shares = shares_of(scenario, costs, point);
     for (int w = 0; w < point->workers; w++) {
         const dl_costs *own = dl_costs_of_model(costs, shares[w].model);
         const int64_t batch = micro_batch(point, shares[w].samples);
         beyond |= own->batch_min > 0 && batch < own->batch_min;
         beyond |= own->batch_max > 0 && batch > own->batch_max;
     }
-    free(shares);
     if (beyond || dl_run_scales_exchange(scenario, costs, point)) return true;
     if (point->cores == DL_CORES_GPU) {
         return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
@@ -720,7 +715,7 @@ static dl_status create_gpus(run_gpus *gpus, const dl_run_config *config, const 
     *gpus = (run_gpus){0};
     if (scenario->gpu == NULL) return DL_OK;
     const double samples = (double)point->batch / point->workers;
-    dl_step_collective *before = NULL;
+    DL_AUTOFREE dl_step_collective *before = NULL;
     const int before_count =
         dl_run_starts_with_collectives(scenario, point)
             ? dl_step_collectives_list(in->costs, point->workers, samples, &before)
@@ -744,12 +739,9 @@ static dl_status create_gpus(run_gpus *gpus, const dl_run_config *config, const 
         .content_bytes =
             in->workload.parameter_bytes + (team->average_state ? in->workload.state_bytes : 0),
     };
-    const dl_status status = runs_programs(scenario, point)
-                                 ? dl_run_create_island(config, in->costs, &gpus_config,
-                                                        &gpus->island, &gpus->islands, err)
-                                 : dl_gpus_create(&gpus->single, &gpus_config, err);
-    free(before);
-    return status;
+    return runs_programs(scenario, point) ? dl_run_create_island(config, in->costs, &gpus_config,
+                                                                 &gpus->island, &gpus->islands, err)
+                                          : dl_gpus_create(&gpus->single, &gpus_config, err);
 }
 
 typedef struct watched_team {
@@ -811,7 +803,7 @@ static dl_status run_whole(const dl_run_config *config, const dl_costs *costs,
 
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err)
 {
-    dl_costs costs;
+    DL_AUTO(dl_costs_draw_free) dl_costs costs;
     dl_random stream;
     dl_random_init(&stream, (uint64_t)config->scenario->seed, config->draw, 0, COST_STREAM);
     dl_costs_draw(config->costs, config->draw > 0 ? &stream : NULL, &costs);
@@ -819,20 +811,15 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
         dl_costs_draw_processes(&costs, config->point->workers);
     if (dl_run_is_of_processes(config->scenario))
         dl_costs_draw_other_ranks(&costs, config->point->workers);
-    const dl_status status = config->scenario->generators != NULL
-                                 ? dl_generate_run(config, &costs, NULL, result, err)
-                                 : run_whole(config, &costs, result, err);
-    dl_costs_draw_free(&costs);
-    return status;
+    return config->scenario->generators != NULL ? dl_generate_run(config, &costs, NULL, result, err)
+                                                : run_whole(config, &costs, result, err);
 }
 
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err)
 {
-    dl_run_result result = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
     const dl_run_config config = {
         .scenario = scenario, .costs = costs, .point = point, .observer = observer};
-    dl_status status = dl_run(&config, &result, err);
-    dl_run_result_free(&result);
-    return status;
+    return dl_run(&config, &result, err);
 }

@@ -2,7 +2,6 @@
 #include "sim/run_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
@@ -94,7 +93,7 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
         count += (size_t)steps;
         workers += steps > 0;
     }
-    double *all = logs ? dl_calloc(count, sizeof *all, "step times") : NULL;
+    DL_AUTOFREE double *all = logs ? dl_calloc(count, sizeof *all, "step times") : NULL;
     size_t used = 0;
     for (int w = 0; w < result->workers; w++) {
         const dl_worker *worker = &team->workers[w];
@@ -116,7 +115,6 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
         result->step_p50_s = dl_ns_to_s(dl_tally_quantile_ns(tally, 0.5));
         result->step_p99_s = dl_ns_to_s(dl_tally_quantile_ns(tally, 0.99));
     }
-    free(all);
 }
 
 /* On cores the compute state is a single piece of work in the simulation; its time is divided among
@@ -316,7 +314,7 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
     const double outside =
         part[DL_PART_COMMUNICATION] + part[DL_PART_AVERAGING] + part[DL_PART_WAITING];
     size_t count = 0;
-    double *outer_s = NULL;
+    DL_AUTOFREE double *outer_s = NULL;
     if (team->syncer != NULL) {
         outer_s = outer_steps_of_merges(team, &count);
     } else if (team->config.keeps_logs) {
@@ -347,7 +345,6 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
         a->exchange_s =
             (part[DL_PART_COMMUNICATION] + part[DL_PART_AVERAGING]) * a->outer_step_mean_s;
     }
-    free(outer_s);
 }
 
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,

@@ -174,7 +174,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool other_costs = a != NULL && a->costs != NULL && !high;
     dl_scenario scenario = variant->scenario;
     dl_gpu_options gpu;
-    dl_costs costs; /* private copy: threads vary different values */
+    DL_AUTO(dl_costs_draw_free) dl_costs costs; /* private copy: threads vary different values */
     dl_run_config config = {.scenario = &scenario,
                             .costs = &costs,
                             .point = is_base ? &base.point : point,
@@ -198,7 +198,6 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool ran = dl_run(&config, &result, &ignored) == DL_OK;
     all->per_s[job] = ran ? result.throughput_per_s : (double)NAN;
     if (ran) dl_run_result_free(&result);
-    dl_costs_draw_free(&costs);
     free(base.gpus);
     return DL_OK;
 }

@@ -1,7 +1,6 @@
 #include "sim/shares.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "sim/run_internal.h"
@@ -96,7 +95,7 @@ static int next_sharer(const sharer *s, int workers, const int64_t *samples)
 static void share_samples(const sharer *s, int workers, int64_t all, int64_t *samples)
 {
     double low_ns = 0, high_ns = 0;
-    double *within = dl_calloc((size_t)workers, sizeof *within, "shares");
+    DL_AUTOFREE double *within = dl_calloc((size_t)workers, sizeof *within, "shares");
     for (int w = 0; w < workers; w++)
         high_ns = fmax(high_ns, time_ns(&s[w], (double)all));
     for (int i = 0; i < 60; i++) {
@@ -114,7 +113,6 @@ static void share_samples(const sharer *s, int workers, int64_t all, int64_t *sa
             (int64_t)fmax(1, floor(within[w] + 1e-6)); /* bisection may give 63.9999999 for 64 */
         left -= samples[w];
     }
-    free(within);
     const int64_t each = left > workers ? left / workers : 0; /* > 0 only if samples take no time */
     for (int w = 0; w < workers; w++)
         samples[w] += each;
@@ -139,8 +137,8 @@ void dl_point_shares(const dl_scenario *scenario, const dl_costs *costs, const d
     const int64_t micro_batches = (int64_t)point->option[DL_SYNC_ACCUMULATE];
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     const int gpus = dl_gpu_options_count(&options);
-    int *models = dl_calloc((size_t)workers, sizeof *models, "models");
-    sharer *sharers = dl_calloc((size_t)workers, sizeof *sharers, "sharers");
+    DL_AUTOFREE int *models = dl_calloc((size_t)workers, sizeof *models, "models");
+    DL_AUTOFREE sharer *sharers = dl_calloc((size_t)workers, sizeof *sharers, "sharers");
     dl_point_models(scenario, point, models);
     for (int w = 0; w < workers; w++) {
         const int others = workers > gpus ? (workers - 1 - w % gpus) / gpus + 1 : 1;
@@ -149,8 +147,6 @@ void dl_point_shares(const dl_scenario *scenario, const dl_costs *costs, const d
     share_samples(sharers, workers, point->batch / micro_batches, samples);
     for (int w = 0; w < workers; w++)
         samples[w] *= micro_batches;
-    free(sharers);
-    free(models);
 }
 
 /* --- speeds ---------------------------------------------------------------------------------- */
@@ -194,7 +190,7 @@ double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const 
     const int gpus = dl_point_gpus(point);
     const bool divided = gpus != point->workers;
     if (scenario->gpu == NULL || costs->model_count == 0) return gpus;
-    int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
+    DL_AUTOFREE int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
     dl_point_shares(scenario, costs, point, samples);
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     const dl_machine *m = &scenario->gpu->machine;
@@ -209,7 +205,6 @@ double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const 
         const double batch = divided ? mean : (double)samples[g];
         worth += model_ns(costs, fastest, batch) / model_ns(costs, model, batch);
     }
-    free(samples);
     return worth;
 }
 
@@ -228,7 +223,8 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
 {
     const int ranks = dl_point_ranks(point), count = point->workers * ranks;
     double *slow = dl_calloc((size_t)count, sizeof *slow, "slow GPUs");
-    double *workers = dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
+    DL_AUTOFREE double *workers =
+        dl_calloc((size_t)point->workers, sizeof *workers, "slow workers");
     dl_scenario_slow(scenario, point->workers, workers);
     for (int d = 0; d < count; d++)
         slow[d] = workers[d / ranks];
@@ -237,6 +233,5 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
         dl_gpus_boards(gpus, costs, count, slow);
         dl_gpus_clocks(gpus, costs, count, slow);
     }
-    free(workers);
     return slow;
 }

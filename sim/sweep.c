@@ -106,14 +106,12 @@ static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
 /* Median over the replicates of the result's member at `offset`, a double. */
 static double median_of(const dl_run_result *runs, int64_t replicates, size_t offset)
 {
-    double *values = dl_calloc((size_t)replicates, sizeof *values, "replicates");
+    DL_AUTOFREE double *values = dl_calloc((size_t)replicates, sizeof *values, "replicates");
     for (int64_t r = 0; r < replicates; r++) {
         values[r] = *(const double *)(const void *)((const char *)&runs[r] + offset);
     }
     dl_sort_doubles(values, (size_t)replicates);
-    double median = dl_quantile(values, (size_t)replicates, 0.5);
-    free(values);
-    return median;
+    return dl_quantile(values, (size_t)replicates, 0.5);
 }
 
 /* Adds all members of *run, which are doubles, with weight `share`. */
@@ -656,13 +654,11 @@ static row_runs runs_of(const part *p, size_t point)
 /* Whether the first workers of both points have the same GPU model. */
 static bool on_one_model(const part *p, const dl_point *point, const dl_point *baseline)
 {
-    int *models =
+    DL_AUTOFREE int *models =
         dl_calloc((size_t)point->workers + (size_t)baseline->workers, sizeof *models, "models");
     dl_point_models(p->scenario, point, models);
     dl_point_models(p->scenario, baseline, models + point->workers);
-    const bool same = models[0] == models[point->workers];
-    free(models);
-    return same;
+    return models[0] == models[point->workers];
 }
 
 static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)

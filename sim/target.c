@@ -36,9 +36,8 @@ dl_status dl_target_read_factor(dl_target_factor *factor, const char *text, dl_e
     const char *colon = strchr(text, ':');
     if (colon == NULL)
         return dl_error_set(err, DL_ERR_PARSE, "'%s' has no factor, as interval 16:1.05", text);
-    char *kind = dl_strndup_trimmed(text, (size_t)(colon - text));
+    DL_AUTOFREE char *kind = dl_strndup_trimmed(text, (size_t)(colon - text));
     dl_status status = read_kind(factor, kind, err);
-    free(kind);
     if (status != DL_OK) return status;
     return dl_parse_double(colon + 1 + strspn(colon + 1, " "), DL_TARGET_FACTOR_MIN,
                            DL_TARGET_FACTOR_MAX, &factor->factor, err);

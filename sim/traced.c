@@ -1,8 +1,8 @@
 #include "sim/traced.h"
 
 #include <math.h>
-#include <stdlib.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
 #include "sim/run.h"
 #include "sim/step_collectives.h"
@@ -107,10 +107,9 @@ static bool can_run(const dl_variant *variant, const dl_point *own)
     const dl_gpu_memory memory = dl_run_memory(s, &variant->costs, own);
     if (s->gpu != NULL && dl_gpu_options_count(s->gpu) < dl_point_gpus(own)) return false;
     if (memory.needs_bytes > memory.has_bytes) return false;
-    char *missing = dl_costs_missing(&variant->costs, dl_run_needs(s, &variant->costs, own));
-    const bool has_all = missing == NULL;
-    free(missing);
-    return has_all;
+    DL_AUTOFREE char *missing =
+        dl_costs_missing(&variant->costs, dl_run_needs(s, &variant->costs, own));
+    return missing == NULL;
 }
 
 bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac)
@@ -129,12 +128,10 @@ double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace)
     few.steps = few.steps < STEPS ? few.steps : STEPS;
     few.warmup = 0;
     const dl_run_config config = {.scenario = &few, .costs = &variant->costs, .point = &own};
-    dl_run_result result = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
     dl_error ignored = {0};
     const dl_status status = dl_run(&config, &result, &ignored);
-    const double step_s = status == DL_OK ? result.step_mean_s : (double)NAN;
-    dl_run_result_free(&result);
-    return step_s;
+    return status == DL_OK ? result.step_mean_s : (double)NAN;
 }
 
 const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_frac)

@@ -23,24 +23,21 @@ static dl_status parse_number(const char *part, dl_dimension dimension, dl_value
 {
     const char *sign = strstr(part, "+-");
     if (sign == NULL) return dl_amount_parse(part, dimension, &value->value, err);
-    char *number = dl_strndup_trimmed(part, (size_t)(sign - part));
-    char *error = dl_strndup_trimmed(sign + 2, strlen(sign + 2));
+    DL_AUTOFREE char *number = dl_strndup_trimmed(part, (size_t)(sign - part));
+    DL_AUTOFREE char *error = dl_strndup_trimmed(sign + 2, strlen(sign + 2));
     const char *unit = dl_amount_unit(error);
     dl_status status = dl_amount_parse(error, dimension, &value->error, err);
     if (status == DL_OK && value->error < 0) {
         status = dl_error_set(err, DL_ERR_RANGE, "the standard error %s is negative", error);
     } else if (status == DL_OK && *dl_amount_unit(number) == '\0') {
-        char *with_unit = dl_format("%s%s", number, unit);
+        DL_AUTOFREE char *with_unit = dl_format("%s%s", number, unit);
         status = dl_amount_parse(with_unit, dimension, &value->value, err);
-        free(with_unit);
     } else if (status == DL_OK && *unit == '\0') {
         status = dl_error_set(err, DL_ERR_PARSE, "the standard error needs a unit too: %s%s", error,
                               dl_amount_unit(number));
     } else if (status == DL_OK) {
         status = dl_amount_parse(number, dimension, &value->value, err);
     }
-    free(error);
-    free(number);
     return status;
 }
 

@@ -561,10 +561,9 @@ bool dl_costs_have_errors(const dl_costs *costs)
 void dl_costs_draw_free(dl_costs *drawn)
 {
     for (int m = 0; m < drawn->model_count; m++) {
-        dl_costs *own = drawn->models[m].own;
+        DL_AUTOFREE dl_costs *own = drawn->models[m].own;
         if (own == NULL) continue;
         dl_costs_draw_free(own);
-        free(own);
     }
     if (drawn->model_count > 0) free(drawn->models);
     free(drawn->ops);

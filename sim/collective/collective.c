@@ -82,9 +82,9 @@ static void keep_config(dl_collective *c, const dl_collective_config *config)
 static double idle_ns(const dl_links *links, const dl_collective_config *config,
                       const dl_collective_algorithm *algorithm, const dl_hop_costs *costs)
 {
-    dl_engine engine;
-    dl_network network;
-    dl_plan plan;
+    DL_AUTO(dl_engine_free) dl_engine engine;
+    DL_AUTO(dl_network_free) dl_network network;
+    DL_AUTO(dl_plan_free) dl_plan plan;
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, links);
     dl_plan_init(&plan, &network, links, costs);
@@ -96,12 +96,8 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
     dl_engine_init(&engine, 2 * plan.transfer_count + 2);
     dl_plan_run(&plan, NULL, NULL, 0);
     dl_engine_run(&engine);
-    double time_ns = engine.too_long ? (double)DL_NS_MAX
-                                     : (double)engine.now_ns + (double)dl_ns_ceil(costs->launch_ns);
-    dl_plan_free(&plan);
-    dl_network_free(&network);
-    dl_engine_free(&engine);
-    return time_ns;
+    return engine.too_long ? (double)DL_NS_MAX
+                           : (double)engine.now_ns + (double)dl_ns_ceil(costs->launch_ns);
 }
 
 typedef struct choice {
@@ -407,7 +403,7 @@ static double network_frac(const dl_links *links, const dl_collective_config *co
     const int step = best->algorithm == &dl_collective_two_level ? config->equal_ranks : 1;
     ring.rank_count = config->rank_count / step;
     ring.bytes = config->bytes / step;
-    dl_place *ranks =
+    DL_AUTOFREE dl_place *ranks =
         dl_calloc((size_t)ring.rank_count, sizeof *ranks, "ranks of a ring between groups");
     for (int r = 0; r < ring.rank_count; r++)
         ranks[r] = config->ranks[r * step];
@@ -421,7 +417,6 @@ static double network_frac(const dl_links *links, const dl_collective_config *co
         const bool slower = idle_ns(links, &ring, &dl_collective_ring, &costs) > wanted_ns;
         *(slower ? &low : &high) = middle;
     }
-    free(ranks);
     return wanted_ns > 0 ? exp(high) : 1;
 }
 
@@ -473,13 +468,12 @@ static const char *fewer_transfers(dl_fidelity fidelity)
 static dl_status check_size(dl_plan *plan, const dl_collective_config *config,
                             const dl_collective_algorithm *algorithm, dl_error *err)
 {
-    dl_plan counted;
+    DL_AUTO(dl_plan_free) dl_plan counted = {0};
     if (config->transfers_max <= 0 || algorithm == NULL) return DL_OK;
     dl_plan_init(&counted, plan->network, plan->links, &plan->costs);
     counted.counts_only = true;
     make_plan(algorithm, &counted, config);
     const int count = counted.transfer_count;
-    dl_plan_free(&counted);
     if (count <= config->transfers_max) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE,
                         "[exchange] fidelity = %s: %s over %d GPUs by %s has %d transfers, and "

@@ -127,7 +127,7 @@ dl_fold *dl_fold_make(const dl_links *links, const dl_route *routes, int kinds, 
                       .like = dl_calloc(per_node, sizeof *fold->like, "classes of links"),
                       .size = dl_calloc(per_node, sizeof *fold->size, "classes of links"),
                       .members = dl_calloc(per_node, sizeof *fold->members, "classes of links")};
-    int *times = dl_calloc((size_t)links->count, sizeof *times, "crossings of links");
+    DL_AUTOFREE int *times = dl_calloc((size_t)links->count, sizeof *times, "crossings of links");
     for (int l = 0; l < links->per_node; l++)
         fold->like[l] = l, fold->members[l] = -1;
     bool exact = true;
@@ -137,7 +137,6 @@ dl_fold *dl_fold_make(const dl_links *links, const dl_route *routes, int kinds, 
     exact = exact && have_equal_capacities(fold, links);
     for (int k = 0; k < kinds && exact; k++)
         exact = are_exact(fold, routes + k * lines, times);
-    free(times);
     if (exact) return fold;
     dl_fold_free(fold);
     return NULL;

@@ -1,7 +1,6 @@
 #include "sim/collective/nccl.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "sim/collective/nccl_internal.h"
@@ -43,9 +42,9 @@ typedef struct crossing {
 /* Total rate of all rings over the ranks while all edges of all rings send. */
 static double rings_rate(const dl_links *links, const dl_place *ranks, int count, int *rings_count)
 {
-    dl_rings rings;
+    DL_AUTO(dl_rings_free) dl_rings rings;
     dl_route route;
-    crossing *all = NULL;
+    DL_AUTOFREE crossing *all = NULL;
     size_t all_count = 0;
     double least = INFINITY;
     dl_rings_init(&rings, links, ranks, count);
@@ -60,7 +59,8 @@ static double rings_rate(const dl_links *links, const dl_place *ranks, int count
         }
     }
     /* Only the elements of crossed links are set: the machine has far more links. */
-    int *times = dl_realloc(NULL, (size_t)links->count, sizeof *times, "crossings of links");
+    DL_AUTOFREE int *times =
+        dl_realloc(NULL, (size_t)links->count, sizeof *times, "crossings of links");
     for (size_t c = 0; c < all_count; c++)
         times[all[c].link] = 0;
     for (size_t c = 0; c < all_count; c++)
@@ -68,9 +68,6 @@ static double rings_rate(const dl_links *links, const dl_place *ranks, int count
     for (size_t c = 0; c < all_count; c++)
         least = fmin(least, dl_links_capacity(links, all[c].link) / times[all[c].link]);
     *rings_count = rings.count;
-    free(times);
-    free(all);
-    dl_rings_free(&rings);
     return least * *rings_count;
 }
 
@@ -215,7 +212,7 @@ static bool all_by_nvlink(const one_node *nodes, int count)
 static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node *nodes, int count,
                            double capability, int *rings)
 {
-    double *in_file = dl_calloc((size_t)count, sizeof *in_file, "rates of nodes");
+    DL_AUTOFREE double *in_file = dl_calloc((size_t)count, sizeof *in_file, "rates of nodes");
     for (int n = 0; n < count; n++)
         if (nodes[n].count > 1)
             in_file[n] = rings_rate(links, nodes[n].ranks, nodes[n].count, rings);
@@ -230,7 +227,6 @@ static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node
         group->inside_bytes_per_s = rate;
         group->inside_frac = rate / in_file[n];
     }
-    free(in_file);
 }
 
 /* Writes the ranks of `nodes`, the first node of each kind (if all nodes are of one kind, the first
@@ -260,7 +256,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
     const dl_machine *m = links->machine;
     dl_links nominal;
     dl_links_in_file(links, &nominal);
-    one_node *nodes = dl_calloc((size_t)m->kind_count, sizeof *nodes, "kinds of nodes");
+    DL_AUTOFREE one_node *nodes = dl_calloc((size_t)m->kind_count, sizeof *nodes, "kinds of nodes");
     const int kinds = find_kinds(m, ranks, count, nodes), minor = dl_machine_nccl(m);
     *group = (dl_nccl_group){.ranks = count,
                              .nodes = 1,
@@ -286,10 +282,9 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
     measure_inside(group, &nominal, nodes, kinds, capability, &rings);
     group->ring_bytes_per_s = group->inside_bytes_per_s;
     if (group->nodes > 1) {
-        dl_place *some = NULL;
+        DL_AUTOFREE dl_place *some = NULL;
         const int some_count = ranks_of(nodes, kinds, ranks, two_nodes, &some);
         group->ring_bytes_per_s = rings_rate(&nominal, some, some_count, &rings);
-        free(some);
     }
     group->tree_bytes_per_s = group->ring_bytes_per_s;
     if (group->nodes == 2) {
@@ -303,7 +298,6 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
         group->simple_tree &= has_simple_tree(group, &nominal, &nodes[n]);
         group->ll128 = group->ll128 && allows_ll128(group, &nominal, &nodes[n], alike);
     }
-    free(nodes);
     dl_links_free_limited(&nominal);
 }
 

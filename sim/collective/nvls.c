@@ -175,14 +175,13 @@ static node_trees make_trees(const dl_collective_config *config)
                       .per_node = per_node,
                       .pieces = wanted > DL_CHUNKS_MAX ? DL_CHUNKS_MAX : (int)wanted};
     all.trees = dl_calloc((size_t)all.count, sizeof *all.trees, "trees between switches");
-    dl_place *column = dl_calloc((size_t)nodes, sizeof *column, "ranks of one number");
+    DL_AUTOFREE dl_place *column = dl_calloc((size_t)nodes, sizeof *column, "ranks of one number");
     for (int t = 0; t < all.count; t++) {
         for (int node = 0; node < nodes; node++)
             column[node] = config->ranks[node * per_node + t / 2];
         all.trees[t] =
             dl_tree_over_nodes(column, nodes, t % 2 == 1, config->bytes / all.count, all.pieces);
     }
-    free(column);
     return all;
 }
 
@@ -218,7 +217,7 @@ static void load_links(const dl_plan *plan, const node_trees *all, int first, in
 /* Time in ns of a piece from the farthest leaf of a tree to its root while all trees send up. */
 static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_ns)
 {
-    double *edge_ns = dl_calloc((size_t)t->size, sizeof *edge_ns, "edges of a tree");
+    DL_AUTOFREE double *edge_ns = dl_calloc((size_t)t->size, sizeof *edge_ns, "edges of a tree");
     double longest_ns = 0;
     for (int i = 1; i < t->size; i++) {
         dl_place from, to;
@@ -235,7 +234,6 @@ static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_
             way_ns += edge_ns[at];
         longest_ns = fmax(longest_ns, way_ns);
     }
-    free(edge_ns);
     return longest_ns;
 }
 
@@ -251,11 +249,11 @@ typedef struct piece_times {
 static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
 {
     const size_t links = (size_t)plan->links->count;
-    double *both_ns = dl_calloc(links, sizeof *both_ns, "times of links");
+    DL_AUTOFREE double *both_ns = dl_calloc(links, sizeof *both_ns, "times of links");
     piece_times times = {
         .hop_ns = dl_plan_hop_ns(plan, all->trees[0].places[0], all->trees[0].places[1])};
     for (int second = 0; second < 2; second++) {
-        double *level_ns = dl_calloc(links, sizeof *level_ns, "times of links");
+        DL_AUTOFREE double *level_ns = dl_calloc(links, sizeof *level_ns, "times of links");
         load_links(plan, all, second, 1, level_ns);
         if (all->nodes == 3) load_links(plan, all, 1 - second, 1, level_ns);
         for (int t = second; t < all->count; t += 2)
@@ -263,11 +261,9 @@ static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
         for (size_t l = 0; l < links; l++)
             times.level_ns = fmax(times.level_ns, level_ns[l]);
         load_links(plan, all, second, 2, both_ns);
-        free(level_ns);
     }
     for (size_t l = 0; l < links; l++)
         times.busiest_ns = fmax(times.busiest_ns, both_ns[l]);
-    free(both_ns);
     return times;
 }
 
@@ -323,7 +319,7 @@ static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, co
 static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start, int end,
                             int *edges)
 {
-    int *before = dl_calloc((size_t)t->size, sizeof *before, "edges of a tree");
+    DL_AUTOFREE int *before = dl_calloc((size_t)t->size, sizeof *before, "edges of a tree");
     for (int i = 1; i < t->size; i++)
         before[i] = edges[i];
     for (int i = 1; i < t->size; i++) {
@@ -338,7 +334,6 @@ static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start,
         if (parent == 0) continue;
         dl_plan_order(plan, edges[up ? i : parent], edges[up ? parent : i] - 1);
     }
-    free(before);
 }
 
 /* A piece moves up when all nodes have summed it, moves down when it is at all roots, and is
@@ -349,7 +344,7 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
     const double piece = config->bytes / all->pieces, part = piece / all->per_node;
     const double hop_ns = dl_plan_hop_ns(plan, config->ranks[0], config->ranks[1]);
     const size_t edge_count = 2 * (size_t)all->count * (size_t)all->nodes;
-    int *edges = dl_calloc(edge_count, sizeof *edges, "edges of trees");
+    DL_AUTOFREE int *edges = dl_calloc(edge_count, sizeof *edges, "edges of trees");
     int summed = dl_plan_wait(plan, hop_ns), handed = -1;
     for (size_t e = 0; e < edge_count; e++)
         edges[e] = -1;
@@ -370,7 +365,6 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
         summed = sums;
         handed = out;
     }
-    free(edges);
 }
 
 /* Folds the ranks of a node into the first one. A rank's routes: to the switch and back, and to the
@@ -382,7 +376,8 @@ static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *conf
     for (int r = 0; r < config->rank_count; r++)
         if (ranks[r].index != ranks[r % per_node].index) return NULL;
     if (plan->is_whole) return NULL;
-    dl_route *routes = dl_calloc((size_t)KINDS * (size_t)per_node, sizeof *routes, "ways of ranks");
+    DL_AUTOFREE dl_route *routes =
+        dl_calloc((size_t)KINDS * (size_t)per_node, sizeof *routes, "ways of ranks");
     for (int r = 0; r < per_node; r++) {
         const dl_edge *edge = &node_of(plan->links, ranks[r])->nvswitch[ranks[r].index];
         const int base = ranks[r].node * plan->links->per_node, count = edge->both >= 0 ? 2 : 1;
@@ -393,9 +388,7 @@ static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *conf
         dl_plan_route(plan, ranks[r], ranks[per_node + r], &routes[2 * per_node + r]);
         dl_plan_route(plan, ranks[per_node + r], ranks[r], &routes[3 * per_node + r]);
     }
-    dl_fold *fold = dl_fold_make(plan->links, routes, KINDS, per_node);
-    free(routes);
-    return fold;
+    return dl_fold_make(plan->links, routes, KINDS, per_node);
 }
 
 static void plan_nvls_tree(dl_plan *plan, const dl_collective_config *config)

@@ -96,7 +96,7 @@ static bool find_cycles(dl_rings *rings, const dl_links *links, const dl_place *
 {
     const dl_node_kind *node = dl_machine_node(links->machine, ranks[0].node);
     if (count < 3 || count > SEARCH_MAX || node->nvlink_count == 0) return false;
-    search *s = dl_calloc(1, sizeof *s, "search of rings");
+    DL_AUTOFREE search *s = dl_calloc(1, sizeof *s, "search of rings");
     count_lanes(s, node, ranks, count);
     if (s->goal > 0) (void)extend(s, 1, 1);
     if (s->best > 0) allocate(rings, 2 * s->best, count);
@@ -106,9 +106,7 @@ static bool find_cycles(dl_rings *rings, const dl_links *links, const dl_place *
             rings->order[(2 * c + 1) * count + i] = ranks[s->best_cycle[c][count - 1 - i]];
         }
     }
-    bool found = s->best > 0;
-    free(s);
-    return found;
+    return s->best > 0;
 }
 
 int dl_ranks_per_node(const dl_place *ranks, int count)
@@ -224,8 +222,9 @@ static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int s
 static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
     const int lines = count_lines(links, ranks, count);
-    const dl_place **orders = dl_calloc((size_t)lines, sizeof *orders, "rings through a node");
-    int *shifts = dl_calloc((size_t)lines, sizeof *shifts, "rings through a node");
+    DL_AUTOFREE const dl_place **orders =
+        dl_calloc((size_t)lines, sizeof *orders, "rings through a node");
+    DL_AUTOFREE int *shifts = dl_calloc((size_t)lines, sizeof *shifts, "rings through a node");
     allocate(rings, lines, count);
     for (int start = 0, size, before = 0; start < count; before = size, start += size) {
         size = ranks_from(ranks, count, start);
@@ -233,7 +232,7 @@ static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *r
             repeat_node(rings, ranks, start, size);
             continue;
         }
-        dl_rings local = {0};
+        DL_AUTO(dl_rings_free) dl_rings local = {0};
         if (size > 1) dl_rings_init(&local, links, ranks + start, size);
         for (int r = 0; r < lines; r++)
             orders[r] = size > 1 ? local.order + r % local.count * size : ranks + start;
@@ -242,10 +241,7 @@ static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *r
             for (int i = 0; i < size; i++)
                 rings->order[r * count + start + i] = orders[r][(shifts[r] + i) % size];
         }
-        dl_rings_free(&local);
     }
-    free(shifts);
-    free(orders);
 }
 
 bool dl_ranks_stand_by_nodes(const dl_place *ranks, int count)
@@ -370,7 +366,7 @@ static double round_ns(const edge *edges, int size, bool together)
 static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds, bool together)
 {
     const double period_ns = round_ns(edges, size, together);
-    double *own_ns = dl_calloc((size_t)size, sizeof *own_ns, "pieces over a ring");
+    DL_AUTOFREE double *own_ns = dl_calloc((size_t)size, sizeof *own_ns, "pieces over a ring");
     double most_bytes_ns = 0, longest_ns = 0;
     for (int i = 0; i < size; i++) {
         most_bytes_ns = fmax(most_bytes_ns, edges[i].bytes_ns);
@@ -394,7 +390,6 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
             if (++i == size) i = 0;
         }
     }
-    free(own_ns);
     return longest_ns - rounds * most_bytes_ns;
 }
 
@@ -414,8 +409,8 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
 {
     const int size = all->rings->size;
     const int per_node = dl_ranks_per_node(all->rings->order, size);
-    int *crossings = plan->counts_only ? NULL : count_crossings(plan, all->rings);
-    edge *edges = dl_calloc((size_t)size, sizeof *edges, "edges of a ring");
+    DL_AUTOFREE int *crossings = plan->counts_only ? NULL : count_crossings(plan, all->rings);
+    DL_AUTOFREE edge *edges = dl_calloc((size_t)size, sizeof *edges, "edges of a ring");
     for (int r = 0; r < all->rings->count; r++) {
         const dl_place *order = all->rings->order + r * size;
         for (int i = 0; i < size && !plan->counts_only; i++) {
@@ -433,8 +428,6 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
             dl_plan_order(plan, t, join);
         }
     }
-    free(edges);
-    free(crossings);
 }
 
 /* Adds each round's pieces. Each edge has two transfers, the hop and then the piece; those of the
@@ -567,7 +560,7 @@ static void plan_chains(dl_plan *plan, const dl_collective_config *config, const
 
 static void plan_ring(dl_plan *plan, const dl_collective_config *config)
 {
-    dl_rings rings;
+    DL_AUTO(dl_rings_free) dl_rings rings;
     int n = config->rank_count;
     dl_rings_init(&rings, plan->links, config->ranks, n);
     if (config->kind == DL_REDUCE || config->kind == DL_BROADCAST) {
@@ -577,7 +570,6 @@ static void plan_ring(dl_plan *plan, const dl_collective_config *config)
         int join = dl_plan_join(plan);
         rings_pass(plan, config->fidelity, &rings, config->bytes / n, rounds, -1, join);
     }
-    dl_rings_free(&rings);
 }
 
 const dl_collective_algorithm dl_collective_ring = {"ring", supports_ring, plan_ring,
@@ -599,11 +591,10 @@ static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int pe
                        int join)
 {
     for (int start = 0; start < config->rank_count; start += per_node) {
-        dl_rings rings;
+        DL_AUTO(dl_rings_free) dl_rings rings;
         dl_rings_init(&rings, plan->links, config->ranks + start, per_node);
         rings_pass(plan, config->fidelity, &rings, config->bytes / per_node, per_node - 1, after,
                    join);
-        dl_rings_free(&rings);
     }
 }
 
@@ -612,14 +603,13 @@ static void plan_between(dl_plan *plan, const dl_collective_config *config, int 
                          int join)
 {
     int nodes = config->rank_count / per_node;
-    dl_rings rings;
+    DL_AUTO(dl_rings_free) dl_rings rings;
     allocate(&rings, per_node, nodes);
     for (int i = 0; i < per_node; i++) {
         for (int node = 0; node < nodes; node++)
             rings.order[i * nodes + node] = config->ranks[node * per_node + i];
     }
     rings_pass(plan, config->fidelity, &rings, config->bytes / nodes, 2 * (nodes - 1), after, join);
-    dl_rings_free(&rings);
 }
 
 static void plan_hierarchical(dl_plan *plan, const dl_collective_config *config)

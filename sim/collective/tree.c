@@ -83,9 +83,9 @@ static int find_nodes(const dl_place *order, int size, int *firsts)
 dl_tree dl_tree_over_nodes(const dl_place *order, int size, bool second, double bytes, int chunks)
 {
     dl_tree t = allocate(size, bytes, chunks);
-    int *firsts = dl_calloc((size_t)size, sizeof *firsts, "nodes of a tree");
-    int *heads = dl_calloc((size_t)size, sizeof *heads, "nodes of a tree"); /* places of the nodes'
-                                                                             * first ranks */
+    DL_AUTOFREE int *firsts = dl_calloc((size_t)size, sizeof *firsts, "nodes of a tree");
+    /* places of the nodes' first ranks */
+    DL_AUTOFREE int *heads = dl_calloc((size_t)size, sizeof *heads, "nodes of a tree");
     const int nodes = find_nodes(order, size, firsts);
     const turn by = second ? second_turn(nodes) : straight;
     int place = 0;
@@ -102,8 +102,6 @@ dl_tree dl_tree_over_nodes(const dl_place *order, int size, bool second, double 
         const int parent = parent_of(at, nodes);
         t.parents[heads[at]] = parent < 0 ? -1 : heads[parent];
     }
-    free(firsts);
-    free(heads);
     return t;
 }
 
@@ -173,7 +171,7 @@ static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, 
 static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns, double *above_ns)
 {
     const int n = t->size;
-    double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
+    DL_AUTOFREE double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
     family f = find_children(t);
     for (int i = 1; i < n; i++) { /* one chunk, concurrent with those of its siblings */
         dl_place from, to;
@@ -192,7 +190,6 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
     }
     free(f.firsts);
     free(f.children);
-    free(edge_ns);
 }
 
 /* Adds one flow of all bytes over each edge, between `after` and `join` as in rounds of a ring. It
@@ -201,8 +198,8 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
 static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     const int n = t->size;
-    double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
-    double *above_ns = dl_calloc((size_t)n, sizeof *above_ns, "ways in a tree");
+    DL_AUTOFREE double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
+    DL_AUTOFREE double *above_ns = dl_calloc((size_t)n, sizeof *above_ns, "ways in a tree");
     if (!plan->counts_only) measure_ways(plan, t, below_ns, above_ns);
     for (int i = 1; i < n; i++) {
         dl_place from, to;
@@ -213,8 +210,6 @@ static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, i
         dl_plan_order(plan, edge, rest);
         dl_plan_order(plan, rest, join);
     }
-    free(below_ns);
-    free(above_ns);
 }
 
 /* Adds all chunks of one direction: the bytes of chunk k over edge i are transfer first + 2 (k
@@ -299,7 +294,8 @@ static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
     for (int i = 0; i < lines * n; i++)
         if (rings->order[i].index != rings->order[i / n * n + i % n % per_node].index) return NULL;
     const int kinds = 2 * per_node;
-    dl_route *routes = dl_calloc((size_t)kinds * (size_t)lines, sizeof *routes, "ways of rings");
+    DL_AUTOFREE dl_route *routes =
+        dl_calloc((size_t)kinds * (size_t)lines, sizeof *routes, "ways of rings");
     for (int r = 0; r < lines; r++) {
         const dl_place *ranks = rings->order + r * n;
         for (int i = 0; i < per_node; i++) {
@@ -308,30 +304,26 @@ static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
             dl_plan_route(plan, to, ranks[i], &routes[(2 * i + 1) * lines + r]);
         }
     }
-    dl_fold *fold = dl_fold_make(plan->links, routes, kinds, lines);
-    free(routes);
-    return fold;
+    return dl_fold_make(plan->links, routes, kinds, lines);
 }
 
 /* Adds two trees for each ring, i.e. for each NIC; if folded, for the first ring only. */
 static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;
-    dl_rings rings;
+    DL_AUTO(dl_rings_free) dl_rings rings;
     dl_rings_init(&rings, plan->links, config->ranks, n);
     const double bytes = config->bytes / (2 * rings.count);
     plan->fold = fold_rings(plan, &rings);
     const int count = plan->fold != NULL ? 2 : 2 * rings.count;
     const int chunks = dl_chunk_count(bytes, config->chunk_bytes);
-    dl_tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
+    DL_AUTOFREE dl_tree *trees = dl_calloc((size_t)count, sizeof *trees, "trees");
     for (int i = 0; i < count; i++) {
         trees[i] = dl_tree_over_nodes(rings.order + i / 2 * n, n, i % 2 == 1, bytes, chunks);
     }
     pass_trees(plan, config, trees, count);
     for (int i = 0; i < count; i++)
         dl_tree_free(&trees[i]);
-    free(trees);
-    dl_rings_free(&rings);
 }
 
 static bool is_automatic(const dl_collective_config *config)

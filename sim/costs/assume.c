@@ -737,9 +737,8 @@ const char *dl_assumption_section(const dl_assumption *assumption)
 void dl_assumptions_free(dl_assumptions *made)
 {
     for (size_t i = 0; i < made->count; i++) {
-        dl_costs *costs = made->items[i].costs;
+        DL_AUTOFREE dl_costs *costs = made->items[i].costs;
         if (costs != NULL) dl_costs_free(costs);
-        free(costs);
     }
     free(made->items);
     *made = (dl_assumptions){0};

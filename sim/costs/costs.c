@@ -92,10 +92,8 @@ static const dl_ini_entry *find_other(const dl_ini *ini)
 
 bool dl_costs_file_is_exchange(const char *path)
 {
-    dl_ini ini = {0};
-    const bool is = dl_ini_read(&ini, path, NULL) == DL_OK && find_other(&ini) == NULL;
-    dl_ini_free(&ini);
-    return is;
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    return dl_ini_read(&ini, path, NULL) == DL_OK && find_other(&ini) == NULL;
 }
 
 static void take_exchange(dl_costs *costs, dl_costs *from)
@@ -121,8 +119,8 @@ static void take_exchange(dl_costs *costs, dl_costs *from)
 
 dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err)
 {
-    dl_ini ini = {0};
-    dl_costs from = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_AUTO(dl_costs_free) dl_costs from = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     const dl_ini_entry *other = find_other(&ini);
     if (status == DL_OK && other != NULL) {
@@ -133,8 +131,6 @@ dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err
     }
     if (status == DL_OK) status = dl_costs_read(&from, path, err);
     if (status == DL_OK) take_exchange(costs, &from);
-    dl_costs_free(&from);
-    dl_ini_free(&ini);
     return status;
 }
 
@@ -166,9 +162,8 @@ dl_value *dl_cost_single(dl_costs *costs, const dl_key *key)
 
 static void list(char **names, const char *format, const char *section, const char *key)
 {
-    char *name = dl_format(format, section, key);
+    DL_AUTOFREE char *name = dl_format(format, section, key);
     dl_join(names, ", ", name);
-    free(name);
 }
 
 bool dl_costs_are_estimated(const dl_costs *costs)
@@ -378,14 +373,13 @@ void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void
 {
     for (size_t i = 0; i < costs->op_count; i++) {
         const dl_op_cost *op = &costs->ops[i];
-        char *section = dl_format("op %s", op->name);
+        DL_AUTOFREE char *section = dl_format("op %s", op->name);
         if (dl_value_is_bounded(&op->fixed_ns)) {
             visit(user, section, "fixed_ns", DL_DIMENSION_NS, &op->fixed_ns);
         }
         if (dl_value_is_bounded(&op->per_sample_ns)) {
             visit(user, section, "per_sample_ns", DL_DIMENSION_NS, &op->per_sample_ns);
         }
-        free(section);
     }
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
         const dl_key *key = &dl_cost_keys.rows[i];
@@ -402,9 +396,8 @@ void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void
     for (size_t i = 0; i < costs->machine_value_count; i++) {
         const dl_machine_value *of = &costs->machine_values[i];
         if (!dl_value_is_bounded(&of->value)) continue;
-        char *section = dl_format("machine %s", of->section);
+        DL_AUTOFREE char *section = dl_format("machine %s", of->section);
         visit(user, section, of->key->name, of->key->dimension, &of->value);
-        free(section);
     }
 }
 
@@ -510,10 +503,9 @@ void dl_costs_set_machine(const dl_costs *costs, dl_machine *machine)
 
 void dl_noise_series_finish(dl_noise_series *series)
 {
-    float *sorted = dl_calloc(series->count, sizeof *sorted, "noise");
+    DL_AUTOFREE float *sorted = dl_calloc(series->count, sizeof *sorted, "noise");
     memcpy(sorted, series->factors, series->count * sizeof *sorted);
     series->middle = dl_median_float(sorted, series->count);
-    free(sorted);
 }
 
 /* Distance of a set from the requested one; the difference in copies dominates. */

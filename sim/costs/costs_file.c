@@ -131,12 +131,12 @@ static dl_status check_operations(const dl_costs *costs, const dl_layer_cost *la
     for (size_t o = 0; o < costs->op_count; o++) {
         if (is_of_layer(&costs->ops[o], layer->name)) return DL_OK;
     }
-    const char **names = dl_calloc(costs->op_count, sizeof *names, "names of operations");
+    DL_AUTOFREE const char **names =
+        dl_calloc(costs->op_count, sizeof *names, "names of operations");
     for (size_t o = 0; o < costs->op_count; o++)
         names[o] = costs->ops[o].name;
     char hint[160];
     dl_names_hint(hint, sizeof hint, layer->name, names, (int)costs->op_count);
-    free(names);
     return dl_error_set_at(err, DL_ERR_NAME, costs->path, 0,
                            "[layer %s]: no operation %s.forward, .backward or .update%s",
                            layer->name, layer->name, hint);
@@ -424,14 +424,13 @@ static dl_status section_kind(const dl_ini *ini, const dl_ini_entry *entry, dl_n
     dl_status status = DL_OK;
     *kind = (dl_noise_set){.copies = 1};
     if (strcmp(entry->section, "noise") == 0) return DL_OK;
-    char *name = dl_strdup(entry->section + strlen("noise "));
+    DL_AUTOFREE char *name = dl_strdup(entry->section + strlen("noise "));
     char *after = strstr(name, word);
     if (after != NULL) {
         status = section_number(ini, entry, after + strlen(word), DL_SHARING_MAX, &copies, err);
         *after = '\0';
     }
     if (status == DL_OK) status = section_number(ini, entry, name, INT32_MAX, &kind->batch, err);
-    free(name);
     kind->copies = (size_t)copies;
     return status;
 }
@@ -768,9 +767,8 @@ static dl_status check_ops(const dl_costs *costs, const dl_ini *ini, dl_error *e
             op->fixed_ns.value + op->per_sample_ns.value * batch >= 0) {
             continue;
         }
-        char *section = dl_format("op %s", op->name);
+        DL_AUTOFREE char *section = dl_format("op %s", op->name);
         const dl_ini_entry *entry = dl_ini_find(ini, section, "fixed_ns");
-        free(section);
         return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
                             "with per_sample_ns = %g the operation takes less than no time at "
                             "batch %.0f",
@@ -808,21 +806,17 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
 
 dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     if (status != DL_OK) return status;
-    status = from_ini(costs, &ini, err);
-    dl_ini_free(&ini);
-    return status;
+    return from_ini(costs, &ini, err);
 }
 
 dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
                              dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
-    status = from_ini(costs, &ini, err);
-    dl_ini_free(&ini);
-    return status;
+    return from_ini(costs, &ini, err);
 }

@@ -45,10 +45,9 @@ static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int 
     inner.point = &point;
     inner.draw = 0; /* the costs are already drawn */
     inner.observer = NULL;
-    dl_run_result result = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
     const dl_status status = dl_run(&inner, &result, err);
     if (status == DL_OK) *seconds = result.step_mean_s;
-    dl_run_result_free(&result);
     return status;
 }
 
@@ -262,10 +261,9 @@ void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_ari
 
 static void take_updates(dl_run_result *result, const dl_rollout_ages *ages, size_t count)
 {
-    double *sorted = dl_calloc(count, sizeof *sorted, "updates");
+    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "updates");
     memcpy(sorted, ages->update_s, count * sizeof *sorted);
     dl_run_spread_of_steps(sorted, count, result);
-    free(sorted);
 }
 
 static void take_ages(dl_run_result *result, dl_rollout_ages *ages)

@@ -709,7 +709,7 @@ static void count_left(rollout *s, double *left_age_sum)
         *left_age_sum += age_of(s, &s->groups[s->tools.items[i].group]);
     }
     /* Tokens of groups in flight: those of all their answers, minus the part not yet generated. */
-    bool *seen = dl_calloc(s->group_count + 1, sizeof *seen, "groups");
+    DL_AUTOFREE bool *seen = dl_calloc(s->group_count + 1, sizeof *seen, "groups");
     for (int i = 0; i < s->config->replicas; i++) {
         const replica *r = &s->replicas[i];
         for (int j = 0; j < in_flight(r); j++) {
@@ -728,7 +728,6 @@ static void count_left(rollout *s, double *left_age_sum)
             *left_age_sum += age_of(s, g);
         }
     }
-    free(seen);
     s->group_counts.left = (double)s->begun_open;
 }
 

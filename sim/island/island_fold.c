@@ -204,7 +204,7 @@ static bool go_alike(const dl_islands_config *config)
                   .users = dl_calloc((size_t)links->count, sizeof *first.users, "links")};
     ways own = {.routes = dl_calloc(most, sizeof *own.routes, "ways"),
                 .users = dl_calloc((size_t)links->count, sizeof *own.users, "links")};
-    int *owner = dl_calloc((size_t)links->count, sizeof *owner, "links");
+    DL_AUTOFREE int *owner = dl_calloc((size_t)links->count, sizeof *owner, "links");
     bool alike = true;
     list_ways(&first, config, 0);
     for (int w = 0; w < config->gpus.workers && alike; w++) {
@@ -223,7 +223,6 @@ static bool go_alike(const dl_islands_config *config)
     free(first.users);
     free(own.routes);
     free(own.users);
-    free(owner);
     return alike;
 }
 

@@ -138,8 +138,8 @@ static dl_status init_part(dl_islands *is, int worker, int index, int part, int 
         &dl_islands_program(is, worker)->collectives[index / dl_islands_groups(is)];
     dl_island_reduction *c = &is->islands[worker].collectives[index];
     const int count = dl_islands_shards(is, of);
-    int *members = dl_calloc((size_t)count, sizeof *members, "shards");
-    dl_place *ranks = dl_calloc((size_t)count, sizeof *ranks, "shards");
+    DL_AUTOFREE int *members = dl_calloc((size_t)count, sizeof *members, "shards");
+    DL_AUTOFREE dl_place *ranks = dl_calloc((size_t)count, sizeof *ranks, "shards");
     for (int f = 0; f < count; f++)
         members[f] = member_of(is, worker, index, part, f);
     /* The GPUs of a node are consecutive. */
@@ -154,8 +154,6 @@ static dl_status init_part(dl_islands *is, int worker, int index, int part, int 
     config.transfers_max = DL_TRANSFERS_HELD_MAX - *held;
     dl_status status =
         dl_collective_init(&c->of[part], &is->network, &options->links, &config, err);
-    free(ranks);
-    free(members);
     if (status != DL_OK) return status;
     *held += c->of[part].plan.transfer_count;
     c->moved_bytes += dl_collective_sent_bytes(&c->of[part]);
@@ -185,7 +183,7 @@ static bool parts_are_apart(const dl_islands *is, int worker, int index)
     const int shards = dl_islands_shards(is, of);
     const size_t links = (size_t)is->config.gpus.options->links.count;
     const dl_place *places = &is->places[worker * is->gpus];
-    int *owner = dl_calloc(links, sizeof *owner, "links");
+    DL_AUTOFREE int *owner = dl_calloc(links, sizeof *owner, "links");
     bool apart = true;
     for (int part = 0; part < dl_islands_parts(is, of) && apart; part++) {
         for (int f = 0; f < shards && apart; f++) {
@@ -196,7 +194,6 @@ static bool parts_are_apart(const dl_islands *is, int worker, int index)
             mark_links(is, b, a, part, owner, &apart);
         }
     }
-    free(owner);
     return apart;
 }
 
@@ -279,13 +276,11 @@ static void init_input(dl_islands *is)
 static double slowdown_of_shards(const dl_islands *is)
 {
     const dl_split *split = &is->config.shape.split;
-    dl_place *shards = dl_calloc((size_t)split->shards, sizeof *shards, "GPUs");
+    DL_AUTOFREE dl_place *shards = dl_calloc((size_t)split->shards, sizeof *shards, "GPUs");
     for (int f = 0; f < split->shards; f++)
         shards[f] = is->places[dl_islands_gpu(is, 0, dl_split_rank(split, 0, f), 0)];
-    const double slowdown =
-        dl_gpus_slowdown(is->config.gpus.options, is->config.gpus.workload, shards, split->shards);
-    free(shards);
-    return slowdown;
+    return dl_gpus_slowdown(is->config.gpus.options, is->config.gpus.workload, shards,
+                            split->shards);
 }
 
 static dl_status init_all(dl_islands *is, dl_error *err)

@@ -338,7 +338,7 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
     const bool alone = in_each_pass(&shape->split);
     const uint32_t before = b->segment[rank];
     const bool tells = shape->tells_ready && shape->exchanges_buckets && is_last;
-    uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
+    DL_AUTOFREE uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
     for (int i = 0; i < count; i++) {
         segment[i] = add_segment(b, rank, false, k, buckets->share[i], work_ns);
         if (tells && shape->split.shards == 1) segment[i] = make_message(b, rank, i, segment[i]);
@@ -349,7 +349,6 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
     if (!has_rest) segment[count - 1] = b->segment[rank];
     communicate_back(b, rank, segment, before, alone && shape->within.gathers > 1, alone || is_last,
                      tells);
-    free(segment);
 }
 
 /* Whether the pass handles buckets one by one: shards gather or reduce in it, or the gradients of

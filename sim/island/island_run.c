@@ -157,7 +157,8 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
 {
     const dl_split *split = &rank->split;
     const dl_gpu_content content = dl_memory_of_rank(rank, NULL);
-    dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
+    DL_AUTOFREE dl_gpu_content *own =
+        dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     for (int w = 0; w < point->workers; w++)
         own[w] = content;
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
@@ -171,7 +172,6 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
         const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpus);
         dl_gpu_memory_most(&most, &memory);
     }
-    free(own);
     return most;
 }
 
@@ -209,12 +209,11 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
     const dl_split whole = dl_point_split(point), split = dl_split_of_pieces(&whole);
     if (split.stages == 1) return NULL;
     if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
-    dl_model_layers model;
+    DL_AUTO(dl_model_layers_free) dl_model_layers model;
     dl_model_layers_init(&model, costs);
     char *text = dl_strdup("");
     for (int s = 0; s < point->stages; s++)
         dl_extend(&text, "%s%s", s > 0 ? ";" : "", model.layers[first[s]].name);
-    dl_model_layers_free(&model);
     return text;
 }
 
@@ -356,7 +355,7 @@ static double experts_behind(const dl_run_island *island, const dl_split *split,
 static void divide_buckets(const dl_run_config *run, dl_run_island *island)
 {
     const dl_split split = dl_point_split(run->point);
-    dl_model_layers model;
+    DL_AUTO(dl_model_layers_free) dl_model_layers model;
     dl_model_layers_init(&model, run->costs);
     for (int s = 0; s < split.stages; s++) {
         dl_buckets *b = &island->buckets[s];
@@ -370,7 +369,6 @@ static void divide_buckets(const dl_run_config *run, dl_run_island *island)
             before = sum;
         }
     }
-    dl_model_layers_free(&model);
 }
 
 /* Creates the buckets of gathered and reduced data; none if each stage exchanges all its gradients

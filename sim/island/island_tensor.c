@@ -60,11 +60,11 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
 {
     const dl_gpu_options *options = p->options;
     dl_engine engine;
-    dl_network network;
+    DL_AUTO(dl_network_free) dl_network network;
     int64_t end_ns = 0;
     int flows = 1;
     dl_status status = DL_OK;
-    dl_collective *all = dl_calloc((size_t)of->count, sizeof *all, "collectives");
+    DL_AUTOFREE dl_collective *all = dl_calloc((size_t)of->count, sizeof *all, "collectives");
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, &options->links);
     for (int g = 0; g < of->count && status == DL_OK; g++) {
@@ -89,8 +89,6 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
     }
     for (int g = 0; g < of->count; g++)
         dl_collective_free(&all[g]);
-    free(all);
-    dl_network_free(&network);
     return status;
 }
 
@@ -332,7 +330,7 @@ static dl_status price_axis(pricing *p, const dl_model_layers *model, const dl_s
     const dl_split *split = p->split;
     const int gpus = dl_split_gpus(split), groups = gpus / p->size, chunks = split->chunks;
     const int slots = dl_split_ranks(split) * chunks;
-    dl_island_tensor *own = dl_calloc(2 * (size_t)slots, sizeof *own, "collectives");
+    DL_AUTOFREE dl_island_tensor *own = dl_calloc(2 * (size_t)slots, sizeof *own, "collectives");
     int part = 0;
     p->groups = workers * groups;
     p->places = dl_calloc((size_t)workers * (size_t)gpus, sizeof *p->places, "GPUs");
@@ -364,7 +362,6 @@ static dl_status price_axis(pricing *p, const dl_model_layers *model, const dl_s
     free(p->next);
     free(p->seen);
     free(p->places);
-    free(own);
     return status;
 }
 
@@ -380,7 +377,7 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
         {DL_AXIS_TP, split->tensor}, {DL_AXIS_CP, split->context}, {DL_AXIS_EP, split->experts}};
     *made = NULL;
     if (split->tensor * split->context * split->experts == 1) return DL_OK;
-    dl_model_layers model;
+    DL_AUTO(dl_model_layers_free) dl_model_layers model;
     dl_model_layers_init(&model, costs);
     *made = dl_calloc(2 * (size_t)(dl_split_ranks(split) * split->chunks), sizeof **made,
                       "collectives");
@@ -394,6 +391,5 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
                      .size = axes[a].size};
         status = price_axis(&p, &model, pieces, workers, *made, err);
     }
-    dl_model_layers_free(&model);
     return status;
 }

@@ -171,8 +171,8 @@ static double span(const double *before, int from, int to)
 static void cut_evenly(const double *before, int layers, int stages, int *first)
 {
     const size_t width = (size_t)layers + 1;
-    double *least = dl_calloc((size_t)stages * width, sizeof *least, "cuts");
-    int *from = dl_calloc((size_t)stages * width, sizeof *from, "cuts");
+    DL_AUTOFREE double *least = dl_calloc((size_t)stages * width, sizeof *least, "cuts");
+    DL_AUTOFREE int *from = dl_calloc((size_t)stages * width, sizeof *from, "cuts");
     bool grows = true;
     for (int i = 1; i <= layers; i++) {
         least[i] = span(before, 0, i);
@@ -201,8 +201,6 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
     for (int s = stages - 1; s > 0; s--)
         first[s] = from[(size_t)s * width + (size_t)first[s + 1]];
     first[0] = 0;
-    free(least);
-    free(from);
 }
 
 static dl_status cut_as_given(const dl_pipeline_options *options, const dl_model_layers *model,
@@ -220,12 +218,12 @@ static dl_status cut_as_given(const dl_pipeline_options *options, const dl_model
                                 "stage before",
                                 name);
         }
-        const char **names = dl_calloc((size_t)model->count, sizeof *names, "names of layers");
+        DL_AUTOFREE const char **names =
+            dl_calloc((size_t)model->count, sizeof *names, "names of layers");
         for (int l = 0; l < model->count; l++)
             names[l] = model->layers[l].name;
         char hint[160];
         dl_names_hint(hint, sizeof hint, name, names, model->count);
-        free(names);
         return dl_error_set(err, DL_ERR_NAME, "[pipeline] split: unknown layer '%s'%s", name, hint);
     }
     return DL_OK;
@@ -248,25 +246,23 @@ static dl_status cut(const dl_pipeline_options *options, const dl_costs *costs,
         }
         return cut_as_given(options, model, split->stages, first, err);
     }
-    double *before = dl_calloc((size_t)model->count + 1, sizeof *before, "times of layers");
+    DL_AUTOFREE double *before =
+        dl_calloc((size_t)model->count + 1, sizeof *before, "times of layers");
     for (int l = 0; l < model->count; l++) {
         const dl_model_layer *layer = &model->layers[l];
         before[l + 1] = before[l] + op_ns(costs, layer->forward, split->samples) +
                         op_ns(costs, layer->backward, split->samples);
     }
     cut_evenly(before, model->count, split->stages, first);
-    free(before);
     return DL_OK;
 }
 
 dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, int *first, dl_error *err)
 {
-    dl_model_layers model;
+    DL_AUTO(dl_model_layers_free) dl_model_layers model;
     dl_model_layers_init(&model, costs);
-    dl_status status = cut(options, costs, &model, split, first, err);
-    dl_model_layers_free(&model);
-    return status;
+    return cut(options, costs, &model, split, first, err);
 }
 
 /* --- stages ---------------------------------------------------------------------------------- */
@@ -353,7 +349,7 @@ static void even_out(dl_stage *stage, int stages)
 void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *costs,
                         const dl_split *split, const int *first, dl_stage *stage)
 {
-    dl_model_layers model;
+    DL_AUTO(dl_model_layers_free) dl_model_layers model;
     dl_model_layers_init(&model, costs);
     const double parts = options->without_micro_batches ? split->micro_batches : 1;
     const double batch = split->samples * parts;
@@ -382,7 +378,6 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
             isnan(given) ? dl_value_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : given;
     }
     if (options->without_imbalance) even_out(stage, split->stages);
-    dl_model_layers_free(&model);
 }
 
 /* --- unknown bytes, and origins -------------------------------------------------------------- */
@@ -396,7 +391,7 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
                           const dl_split *split, const int *first, bool exchanges)
 {
     char *names = NULL;
-    dl_model_layers model;
+    DL_AUTO(dl_model_layers_free) dl_model_layers model;
     dl_model_layers_init(&model, costs);
     for (int s = 0; s < split->stages - 1 && !options->without_activations; s++) {
         const dl_model_layer *last = &model.layers[first[s + 1] - 1];
@@ -408,7 +403,6 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
         if (model.layers[l].parameter_bytes.known) continue;
         list(&names, model.layers[l].name, "parameter_bytes");
     }
-    dl_model_layers_free(&model);
     return names;
 }
 

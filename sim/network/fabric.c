@@ -35,7 +35,8 @@ static int groups_of(const dl_machine *m)
 static void deal_over_switches(const dl_machine *m, int *slots)
 {
     const dl_fabric *f = &m->fabric;
-    int *next = dl_calloc((size_t)f->switch_count, sizeof *next, "next slots of switches");
+    DL_AUTOFREE int *next =
+        dl_calloc((size_t)f->switch_count, sizeof *next, "next slots of switches");
     int dealt = 0;
     while (dealt < m->nodes) {
         for (int i = 0; i < f->switch_count && dealt < m->nodes; i++) {
@@ -44,7 +45,6 @@ static void deal_over_switches(const dl_machine *m, int *slots)
             if (next[i] < f->switch_slots) slots[dealt++] = next[i]++;
         }
     }
-    free(next);
 }
 
 void dl_fabric_slots(const dl_machine *machine, int *slots)

@@ -576,7 +576,7 @@ static int init(dl_team *team)
     const dl_workload *workload = team->config.workload;
     gpus->team = team;
     const int each = options->dispatch == DL_DISPATCH_SINGLE ? team->config.workers : 1;
-    double *input_ns = NULL;
+    DL_AUTOFREE double *input_ns = NULL;
     if (options->in_turn)
         input_ns = dl_calloc((size_t)team->config.workers, sizeof *input_ns, "input");
     for (int w = 0; w < team->config.workers && input_ns != NULL; w++)
@@ -595,7 +595,6 @@ static int init(dl_team *team)
         .user = gpus,
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
-    free(input_ns);
     /* Pending events: one for each agent, launching thread and batch being made, two for each flow,
      * one for the update of rates, and one for the launch of a collective. */
     return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +

@@ -229,14 +229,13 @@ static void run_alone(direct *d, int worker, int64_t *ends, int64_t stop_ns, int
 static void run_uncoupled(direct *d)
 {
     dl_team *team = d->team;
-    int64_t *ends = dl_calloc((size_t)d->slots, sizeof *ends, "ends of steps");
+    DL_AUTOFREE int64_t *ends = dl_calloc((size_t)d->slots, sizeof *ends, "ends of steps");
     int64_t stop_ns, warm_ns;
     find_bounds(d, ends, &stop_ns, &warm_ns);
     team->is_undecided |= stop_ns >= DL_NS_MAX;
     for (int w = 0; w < team->config.workers && !team->is_undecided; w++)
         run_alone(d, w, ends, stop_ns, warm_ns);
     team->warm_ns = warm_ns;
-    free(ends);
 }
 
 /* --- workers that wait for all --------------------------------------------------------------- */
@@ -341,8 +340,8 @@ static void run_coupled(direct *d)
 {
     dl_team *team = d->team;
     const size_t workers = (size_t)team->config.workers, slots = (size_t)d->slots;
-    launcher *launchers = NULL;
-    int64_t *ends = NULL;
+    DL_AUTOFREE launcher *launchers = NULL;
+    DL_AUTOFREE int64_t *ends = NULL;
     if (d->launches) {
         launchers = dl_calloc(workers, sizeof *launchers, "host threads");
         ends = dl_calloc(workers * slots, sizeof *ends, "ends of steps");
@@ -356,8 +355,6 @@ static void run_coupled(direct *d)
     const int64_t events = team->config.exchanges == DL_EXCHANGES_GRADIENTS ? 4 : 3;
     team->engine.handled += events * d->steps * team->config.workers;
     count_drift(d);
-    free(launchers);
-    free(ends);
 }
 
 /* --- the run --------------------------------------------------------------------------------- */

@@ -546,7 +546,7 @@ static void make_collectives_again(dl_gpus *gpus)
     dl_reduction *r = &gpus->reduction;
     const int different = r->collective_count, flows = r->flows;
     DL_ASSERT(gpus->config.plan.sharers == 1, "workers come and go that divide the state");
-    one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
+    DL_AUTOFREE one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
     for (int i = 0; i < different; i++)
         dl_collective_free(&r->collectives[i]);
     r->collective_count = r->held = 0;
@@ -557,7 +557,6 @@ static void make_collectives_again(dl_gpus *gpus)
         const dl_status status = add_bucket(gpus, b, r->parts.bytes[b], kinds, &err);
         DL_ASSERT(status == DL_OK, "%s", err.text);
     }
-    free(kinds);
     r->stale = false;
     dl_network_reserve(gpus->network, gpus->network->flow_room + 4 * (r->flows - flows));
     dl_engine_make_room(gpus->config.engine, 8 * (r->flows - flows));
@@ -594,12 +593,11 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     r->collectives = dl_calloc(different, sizeof *r->collectives, "buckets");
     r->collective = dl_calloc(count, sizeof *r->collective, "buckets");
     r->ready = dl_calloc(count, sizeof *r->ready, "buckets");
-    one_kind *kinds = dl_calloc(different, sizeof *kinds, "buckets");
+    DL_AUTOFREE one_kind *kinds = dl_calloc(different, sizeof *kinds, "buckets");
     for (int b = 0; b < r->buckets && status == DL_OK && gpus->config.plan.is_collective; b++)
         status = add_bucket(gpus, b, r->parts.bytes[b], kinds, err);
     if (status == DL_OK && gpus->config.plan.gathers_after)
         status = add_collective(gpus, r->buckets, (one_kind){all, false}, kinds, err);
-    free(kinds);
     if (status != DL_OK) return status;
     return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
                                    dl_team_exchanges(gpus->config.team) * gpus->config.plan.passes,

@@ -643,7 +643,7 @@ DL_ORDER_OF_POINTERS(by_size, message, DL_BY_DESCENDING(bytes), DL_COMPARE(a, b)
 static void place_messages(const dl_gpus *gpus, dl_server *s, double *load)
 {
     const bool in_turn = gpus->config.options->tensors != DL_TENSORS_LEAST_LOADED;
-    message **order = dl_calloc((size_t)s->count, sizeof *order, "messages");
+    DL_AUTOFREE message **order = dl_calloc((size_t)s->count, sizeof *order, "messages");
     int whole = 0;
     for (int b = s->buckets - 1; b >= 0; b--) { /* starting with the first layer */
         for (int m = s->first[b]; m < s->first[b + 1]; m++) {
@@ -659,7 +659,6 @@ static void place_messages(const dl_gpus *gpus, dl_server *s, double *load)
         order[i]->shard = in_turn ? i % s->shards : least_loaded(load, s->shards);
         load[order[i]->shard] += order[i]->bytes;
     }
-    free(order);
 }
 
 static dl_status check_messages(const dl_gpus *gpus, double *count, dl_error *err)
@@ -736,8 +735,8 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
     const bool by_gpu = gpus->config.options->copies == DL_COPIES_GPU;
     const int most = lane_copies(gpus);
     s->lane_count = by_gpu ? dl_machine_gpus(m) : 2 * (s->group_count * s->shards + s->workers);
-    int *rooms = dl_calloc((size_t)s->lane_count, sizeof *rooms, "connections");
-    int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
+    DL_AUTOFREE int *rooms = dl_calloc((size_t)s->lane_count, sizeof *rooms, "connections");
+    DL_AUTOFREE int *of_shard = dl_calloc((size_t)s->shards, sizeof *of_shard, "messages");
     for (int i = 0; i < s->count; i++)
         of_shard[s->messages[i].shard]++;
     count_lanes(gpus, rooms);
@@ -749,8 +748,6 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
     const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1 : 1;
     for (int i = 0; i < s->shards; i++)
         queue_init(&s->serving[i], of_shard[i] * each + 1, 1);
-    free(of_shard);
-    free(rooms);
 }
 
 static void free_server(dl_server *s)
@@ -791,11 +788,10 @@ dl_status dl_server_create(dl_gpus *gpus, dl_error *err)
     s->messages = dl_calloc((size_t)count, sizeof *s->messages, "messages");
     s->first = dl_calloc((size_t)s->buckets + 1, sizeof *s->first, "messages");
     cut_buckets(gpus, s);
-    double *load = dl_calloc((size_t)shards, sizeof *load, "shards");
+    DL_AUTOFREE double *load = dl_calloc((size_t)shards, sizeof *load, "shards");
     place_messages(gpus, s, load);
     for (int i = 0; i < shards && all > 0; i++)
         gpus->shard_share[i] = load[i] / all;
-    free(load);
     if (!is_wanted) {
         dl_server_free(gpus);
         return DL_OK;

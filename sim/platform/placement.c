@@ -11,9 +11,8 @@ static dl_status next_node(const char **text, bool in_digits, int64_t most, int6
                            dl_error *err)
 {
     const size_t length = in_digits ? 1 : strcspn(*text, "+");
-    char *number = dl_strndup(*text, length);
+    DL_AUTOFREE char *number = dl_strndup(*text, length);
     dl_status status = dl_parse_int(number, 1, most, workers, err);
-    free(number);
     *text += length;
     if (**text == '+') ++*text;
     return status;

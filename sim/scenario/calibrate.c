@@ -30,10 +30,8 @@ static dl_status check_factor(double factor, dl_error *err)
 /* Parses "600/s" or "600 samples/s". */
 static dl_status parse_rate(const char *text, double *per_s, dl_error *err)
 {
-    char *number = dl_strndup_trimmed(text, strspn(text, "0123456789.eE+-"));
-    const dl_status status = dl_parse_double(number, 1e-6, 1e12, per_s, err);
-    free(number);
-    return status;
+    DL_AUTOFREE char *number = dl_strndup_trimmed(text, strspn(text, "0123456789.eE+-"));
+    return dl_parse_double(number, 1e-6, 1e12, per_s, err);
 }
 
 /* Whether the text is a number of samples per second. */
@@ -64,9 +62,8 @@ static dl_status parse_calibrated_point(const char *text, dl_calibrate *calibrat
 {
     const size_t bytes = strcspn(text, "x");
     int64_t workers = 0;
-    char *number = dl_strndup_trimmed(text, bytes);
+    DL_AUTOFREE char *number = dl_strndup_trimmed(text, bytes);
     dl_status status = dl_parse_int(number, 1, DL_WORKERS_MAX, &workers, err);
-    free(number);
     calibrate->workers = (int)workers;
     if (status == DL_OK && text[bytes] == 'x')
         status = dl_parse_int(text + bytes + 1, 1, INT32_MAX, &calibrate->samples, err);
@@ -83,10 +80,9 @@ static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_e
         return check_factor(factor, err);
     }
     const size_t bytes = strcspn(text, "@");
-    char *step = dl_strndup_trimmed(text, bytes);
+    DL_AUTOFREE char *step = dl_strndup_trimmed(text, bytes);
     dl_status status = is_rate(step) ? parse_rate(step, &calibrate->per_s, err)
                                      : parse_step(step, &calibrate->step_ns, err);
-    free(step);
     if (status == DL_OK && text[bytes] == '@')
         status = parse_calibrated_point(text + bytes + 1, calibrate, err);
     return status;
@@ -182,13 +178,14 @@ typedef struct search {
  * follow from such costs. */
 static double predict_ns(search *s, double factor)
 {
-    dl_costs costs;
-    dl_assumptions made = {0};
-    dl_run_result result = {0};
+    DL_AUTO(dl_costs_draw_free) dl_costs costs;
+    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
     dl_costs_draw(s->costs, NULL, &costs);
     dl_calibrate_apply(&costs, factor);
     dl_run_assume(s->scenario, &costs, s->point, &made);
-    char *missing = dl_costs_missing(&costs, dl_run_needs(s->scenario, &costs, s->point));
+    DL_AUTOFREE char *missing =
+        dl_costs_missing(&costs, dl_run_needs(s->scenario, &costs, s->point));
     const dl_run_config config = {.scenario = s->scenario, .costs = &costs, .point = s->point};
     if (missing != NULL) {
         s->status = dl_error_set_at(s->err, DL_ERR_DATA, s->costs->path, 0, "costs are missing: %s",
@@ -196,12 +193,7 @@ static double predict_ns(search *s, double factor)
     } else {
         s->status = dl_run(&config, &result, s->err);
     }
-    const double ns = dl_s_to_ns(result.step_mean_s);
-    free(missing);
-    dl_assumptions_free(&made);
-    dl_run_result_free(&result);
-    dl_costs_draw_free(&costs);
-    return ns;
+    return dl_s_to_ns(result.step_mean_s);
 }
 
 /* Predicted over measured step, minus 1; negative if the factor is too small. */
@@ -220,20 +212,18 @@ static dl_status refuse(search *s, double limit, double limit_ns)
     char point[DL_POINT_TEXT_BYTES];
     const double alone_ns = limit < 1 ? predict_ns(s, NO_COMPUTE) : 0;
     if (s->status != DL_OK) return s->status;
-    char *why =
+    DL_AUTOFREE char *why =
         alone_ns >= s->step_ns
             ? dl_format("without any computing the step takes %s, for exchange, launches "
                         "and input",
                         DL_NS_TEXT(alone_ns))
             : dl_format("with compute %g times the estimate, the %s that is accepted, it is %s",
                         limit, limit < 1 ? "least" : "most", DL_NS_TEXT(limit_ns));
-    const dl_status status = dl_error_set_at(
+    return dl_error_set_at(
         s->err, DL_ERR_RANGE, s->scenario->path, 0,
         "[workload] calibrate = %s: not a step of %s: %s. Was it measured with other workers or "
         "another batch (STEP@8x32: 8 workers, 32 samples each), or on another machine?",
         DL_NS_TEXT(s->step_ns), dl_point_text(point, sizeof point, s->point), why);
-    free(why);
-    return status;
 }
 
 dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,

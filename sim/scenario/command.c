@@ -193,12 +193,11 @@ dl_status dl_scenario_option_word(const char *given, const char **option, dl_err
     const size_t shortest = 3; /* of key names: --k may stand for --keys */
     const dl_word *word = dl_word_find(dl_scenario_words, given);
     const dl_key *key = NULL;
-    char *name = dl_strdup(given);
+    DL_AUTOFREE char *name = dl_strdup(given);
     for (char *c = name; *c != '\0'; c++)
         if (*c == '-') *c = '_';
     const bool is_key =
         strlen(given) >= shortest && dl_keys_named(&dl_scenario_keys, name, &key, NULL) == DL_OK;
-    free(name);
     if (!is_key && word == NULL) return DL_OK;
     if (!is_key && word->here == NULL)
         return dl_error_set(err, DL_ERR_USAGE, "--%s: %s", given, word->says);
@@ -215,12 +214,11 @@ dl_status dl_scenario_option_word(const char *given, const char **option, dl_err
 static const char *set_value(const dl_scenario_command *command, const char *section,
                              const char *key)
 {
-    char *name = dl_format("%s.%s=", section, key);
+    DL_AUTOFREE char *name = dl_format("%s.%s=", section, key);
     const char *value = NULL;
     for (size_t i = 0; i < command->set.count; i++)
         if (strncmp(command->set.items[i], name, strlen(name)) == 0)
             value = command->set.items[i] + strlen(name);
-    free(name);
     return value;
 }
 
@@ -262,15 +260,14 @@ static dl_status find_machine(const char *text, char **path, dl_error *err)
 
 static dl_status make_absolute(char **path, const char *folder, dl_error *err)
 {
-    char *joined = (*path)[0] == '/' ? dl_strdup(*path) : dl_format("%s/%s", folder, *path);
+    DL_AUTOFREE char *joined =
+        (*path)[0] == '/' ? dl_strdup(*path) : dl_format("%s/%s", folder, *path);
     if (dl_machine_is_known(joined)) { /* known by name, independently of the folder */
-        free(joined);
         return DL_OK;
     }
     char *real = realpath(joined, NULL);
     dl_status status = DL_OK;
     if (real == NULL) status = dl_error_set(err, DL_ERR_IO, "%s: %s", *path, strerror(errno));
-    free(joined);
     if (status != DL_OK) return status;
     free(*path);
     *path = real;
@@ -290,7 +287,7 @@ static dl_status list_files(const file_rule *rule, const char *text, char **list
     *list = NULL;
     while (status == DL_OK && text != NULL) {
         const size_t bytes = strcspn(text, ",");
-        char *path = NULL, *item = dl_strndup_trimmed(text, bytes);
+        DL_AUTOFREE char *path = NULL, *item = dl_strndup_trimmed(text, bytes);
         if (rule->machines) {
             status = find_machine(item, &path, err);
         } else {
@@ -300,8 +297,6 @@ static dl_status list_files(const file_rule *rule, const char *text, char **list
             status = make_absolute(&path, rule->folder, err);
         }
         if (status == DL_OK) dl_join(list, ", ", path);
-        free(path);
-        free(item);
         text = text[bytes] != '\0' ? text + bytes + 1 : NULL;
     }
     if (status != DL_OK) {
@@ -340,10 +335,9 @@ static dl_status put_option(char **text, const char *option, const char *section
     }
     const file_rule rule = {.machines = strcmp(section, "machine") == 0,
                             .folder = folder != NULL ? "." : NULL};
-    char *files = NULL;
+    DL_AUTOFREE char *files = NULL;
     status = list_files(&rule, value, &files, err);
     if (status == DL_OK) dl_ini_text_set(text, section, key, files);
-    free(files);
     return status;
 }
 
@@ -390,7 +384,7 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
     if (status != DL_OK) return status;
     for (char *file = strtok_r(files, ",", &rest); file != NULL && status == DL_OK;
          file = strtok_r(NULL, ",", &rest)) {
-        dl_machine machine = {0};
+        DL_AUTO(dl_machine_free) dl_machine machine = {0};
         status = dl_machine_open(&machine, file + strspn(file, " "), err);
         if (status != DL_OK) break;
         const int64_t gpus = dl_machine_gpus(&machine);
@@ -400,7 +394,6 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
         if (nodes > room->nodes) room->nodes = nodes;
         room->grows = room->grows && dl_machine_fewest_nics(&machine) > 0 &&
                       !dl_machine_counts_nodes(file + strspn(file, " "));
-        dl_machine_free(&machine);
     }
     free(files);
     return status;
@@ -438,9 +431,9 @@ static dl_status default_workers(const char *machines, const char *gpus, char **
     *list = dl_strdup(differ && most == 1 ? "all" : "1");
     for (int64_t n = 1; n < most;) {
         n = 2 * n < most ? 2 * n : most;
-        char *more = differ && n == most ? dl_strdup("all") : dl_format("%lld", (long long)n);
+        DL_AUTOFREE char *more =
+            differ && n == most ? dl_strdup("all") : dl_format("%lld", (long long)n);
         dl_join(list, ", ", more);
-        free(more);
     }
     return DL_OK;
 }
@@ -451,10 +444,9 @@ static int64_t largest_of(const char *list)
     int64_t largest = 0;
     for (const char *item = list; item != NULL && *item != '\0';) {
         const size_t bytes = strcspn(item, ",");
-        char *text = dl_strndup_trimmed(item, bytes);
+        DL_AUTOFREE char *text = dl_strndup_trimmed(item, bytes);
         int64_t number = 0;
         const dl_status status = dl_parse_int(text, 1, INT32_MAX, &number, NULL);
-        free(text);
         if (status != DL_OK) return 0;
         if (number > largest) largest = number;
         item = item[bytes] != '\0' ? item + bytes + 1 : NULL;
@@ -472,9 +464,8 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     const int64_t wanted = workers != NULL ? largest_of(workers) * each : all;
     dl_status status = wanted > 0 ? find_room(machines, wanted, &room, err) : DL_OK;
     if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.grows) return status;
-    char *nodes = dl_format("%lld", (long long)room.nodes);
+    DL_AUTOFREE char *nodes = dl_format("%lld", (long long)room.nodes);
     dl_ini_text_set(text, "machine", "nodes", nodes);
-    free(nodes);
     return DL_OK;
 }
 
@@ -482,17 +473,14 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
  * micro-batches; *has: whether the file has one. */
 static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
 {
-    dl_costs costs = {0};
-    char *path = dl_strndup_trimmed(files, strcspn(files, ","));
+    DL_AUTO(dl_costs_free) dl_costs costs = {0};
+    DL_AUTOFREE char *path = dl_strndup_trimmed(files, strcspn(files, ","));
     dl_status status = dl_costs_read(&costs, path, err);
-    free(path);
     if (status != DL_OK) return status;
     *has = costs.batch_max > 0;
-    char *batch = dl_format("%lld", (long long)costs.batch_max *
-                                        (costs.accumulate > 1 ? costs.accumulate : 1));
+    DL_AUTOFREE char *batch = dl_format("%lld", (long long)costs.batch_max *
+                                                    (costs.accumulate > 1 ? costs.accumulate : 1));
     if (*has) dl_ini_text_set(text, "workload", "batch_per_worker", batch);
-    free(batch);
-    dl_costs_free(&costs);
     return DL_OK;
 }
 
@@ -552,7 +540,7 @@ static bool names_workers(const char *layouts)
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
     const char *machines = dl_scenario_command_value(command, "machine");
-    char *workers = NULL;
+    DL_AUTOFREE char *workers = NULL;
     dl_status status = DL_OK;
     if (has_generators(command)) return DL_OK;
     if (dl_scenario_command_value(command, "costs") == NULL &&
@@ -596,7 +584,6 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
                                               : "1, 2, 4, 8");
         dl_ini_text_set(text, "sync", "mode", "allreduce");
     }
-    free(workers);
     return status;
 }
 
@@ -620,9 +607,9 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     if (dl_parse_count(command->parameters, &count, &inner) != DL_OK) {
         return dl_error_set(err, DL_ERR_USAGE, "--parameters: %s", inner.text);
     }
-    char *bytes = dl_format("%.0f", count * parameter_type_bytes[command->parameter_type]);
+    DL_AUTOFREE char *bytes =
+        dl_format("%.0f", count * parameter_type_bytes[command->parameter_type]);
     dl_ini_text_set(text, "workload", "parameter_bytes", bytes);
-    free(bytes);
     return DL_OK;
 }
 
@@ -657,9 +644,8 @@ static void remove_other_sources(char **text, const dl_scenario_command *command
     const char *costs = dl_scenario_command_value(command, "costs");
     const bool others = dl_scenario_command_value(command, "workload") != NULL ||
                         dl_scenario_command_value(command, "samples-per-s") != NULL;
-    char *own = dl_ini_text_value(*text, "workload", "costs");
+    DL_AUTOFREE char *own = dl_ini_text_value(*text, "workload", "costs");
     const bool kept = others && are_exchange(own, folder);
-    free(own);
     if (!others && (costs == NULL || !has_estimate(*text) || are_exchange(costs, NULL))) return;
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         if (dl_names_find(rows[i].option, sources, DL_LENGTH(sources)) >= 0 &&
@@ -697,12 +683,10 @@ static dl_status put_rules(char **text, const char *rules, dl_error *err)
     for (const char *line = keys; status == DL_OK && line != NULL && *line != '\0';
          line = strchr(line, '\n') + 1) {
         const char *equals = strchr(line, '='), *end = strchr(line, '\n');
-        char *key = dl_strndup_trimmed(line, (size_t)(equals - line));
-        char *value = dl_strndup_trimmed(equals + 1, (size_t)(end - equals - 1));
+        DL_AUTOFREE char *key = dl_strndup_trimmed(line, (size_t)(equals - line));
+        DL_AUTOFREE char *value = dl_strndup_trimmed(equals + 1, (size_t)(end - equals - 1));
         if (dl_ini_text_line(*text, "generators", key) == NULL)
             dl_ini_text_set(text, "generators", key, value);
-        free(key);
-        free(value);
     }
     return status;
 }
@@ -738,17 +722,16 @@ static void put_name(char **text, const dl_scenario_command *command)
         free(what);
         what = dl_format("%.*s", (int)(dl_ends_with(file, ".ini") ? bytes - 4 : bytes), file);
     }
-    char *where = machine != NULL ? dl_strdup(machine)
-                  : cores != NULL ? dl_format("%s cores", cores)
-                                  : dl_strdup("cores");
+    DL_AUTOFREE char *where = machine != NULL ? dl_strdup(machine)
+                              : cores != NULL ? dl_format("%s cores", cores)
+                                              : dl_strdup("cores");
     const char *line = dl_ini_text_line(*text, "machine", "nodes");
     const char *nodes = line != NULL ? strchr(line, '=') : NULL;
     const int64_t count = nodes != NULL ? strtoll(nodes + 1, NULL, 10) : 0;
-    char *name = count > 0 ? dl_format("%s on %s, %lld nodes", what, where, (long long)count)
-                           : dl_format("%s on %s", what, where);
+    DL_AUTOFREE char *name = count > 0
+                                 ? dl_format("%s on %s, %lld nodes", what, where, (long long)count)
+                                 : dl_format("%s on %s", what, where);
     dl_ini_text_set(text, "scenario", "name", name);
-    free(name);
-    free(where);
     free(what);
 }
 
@@ -774,12 +757,12 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
         status = put_defaults(text, command, err);
         put_name(text, command);
     }
-    char *folder = path != NULL && strchr(path, '/') != NULL ? dl_folder_name(path) : NULL;
+    DL_AUTOFREE char *folder =
+        path != NULL && strchr(path, '/') != NULL ? dl_folder_name(path) : NULL;
     const char *mode = path != NULL ? dl_scenario_command_value(command, "mode") : NULL;
     if (status == DL_OK && mode != NULL) dl_scenario_leave_exchange(text, path, mode);
     if (status == DL_OK) status = put_all(text, command, folder, err);
     if (status == DL_OK) status = put_rules(text, command->rules, err);
-    free(folder);
     if (status == DL_OK && path == NULL) comment_keys(text);
     if (status == DL_OK) {
         *name = dl_strdup(path != NULL ? path : DL_SCENARIO_FROM_COMMAND);
@@ -806,18 +789,13 @@ dl_status dl_scenario_save(const char *file, const char *text, const char *name,
     bool same = false;
     dl_status status = same_folder(file, name, &same, err);
     if (status != DL_OK) return status;
-    char *folder = dl_folder_name(name), *saved = dl_strdup(text);
+    DL_AUTOFREE char *folder = dl_folder_name(name), *saved = dl_strdup(text);
     for (size_t i = 0; i < dl_scenario_keys.count && status == DL_OK && !same; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
-        char *value = dl_ini_text_value(saved, key->section, key->name), *files = NULL;
-        if (!names_file(key->section, key->name) || value == NULL) {
-            free(value);
-            continue;
-        }
+        DL_AUTOFREE char *value = dl_ini_text_value(saved, key->section, key->name), *files = NULL;
+        if (!names_file(key->section, key->name) || value == NULL) continue;
         status = list_files(&(file_rule){.folder = folder}, value, &files, err);
         if (status == DL_OK) dl_ini_text_set(&saved, key->section, key->name, files);
-        free(files);
-        free(value);
     }
     dl_output output = {0};
     if (status == DL_OK) status = dl_output_open(&output, file, err);
@@ -825,7 +803,5 @@ dl_status dl_scenario_save(const char *file, const char *text, const char *name,
         fputs(saved, output.out);
         status = dl_output_end(&output, DL_OK, err);
     }
-    free(saved);
-    free(folder);
     return status;
 }

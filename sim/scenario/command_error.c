@@ -1,7 +1,6 @@
 /* Improves errors of scenarios that involve the command line: names the option instead of the key
  * and, for a file that is not a scenario, its kind. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -22,10 +21,10 @@ static void name_option(dl_error *err)
     }
     if (end == NULL) return;
     const char *option = dl_scenario_option_of(section, key);
-    char *text = option != NULL ? dl_format("--%s %s", option, err->text + value)
-                                : dl_format("--set %s.%s=%s", section, key, err->text + value);
+    DL_AUTOFREE char *text = option != NULL
+                                 ? dl_format("--%s %s", option, err->text + value)
+                                 : dl_format("--set %s.%s=%s", section, key, err->text + value);
     snprintf(err->text, sizeof err->text, "%s", text);
-    free(text);
 }
 
 /* Returns the kind of a file wrongly given as an INI file, from its first bytes; NULL: it may be an

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/ini.h"
 #include "common/names.h"
 #include "sim/scenario/keys.h"
@@ -45,11 +46,10 @@ static unsigned options_of_modes(const char *list)
  * the former, and in a list of both they would apply to the former alone. */
 static void remove_keys_of_other_modes(char **text, const char *list)
 {
-    char *own = dl_ini_text_value(*text, "sync", "mode");
+    DL_AUTOFREE char *own = dl_ini_text_value(*text, "sync", "mode");
     const unsigned idle = options_of_modes(own) & ~options_of_modes(list);
     for (int o = 0; o < DL_SYNC_OPTIONS; o++)
         if (idle & 1u << o) dl_ini_text_remove(text, "sync", dl_option_key(o)->name);
-    free(own);
 }
 
 void dl_scenario_leave_modes(char **text, const char *list)
@@ -71,7 +71,7 @@ static bool modes_take(const dl_scenario *scenario, const dl_key *key, const cha
 
 void dl_scenario_leave_exchange(char **text, const char *path, const char *list)
 {
-    dl_study study = {0};
+    DL_AUTO(dl_study_free) dl_study study = {0};
     if (dl_study_read_text(&study, path, *text, strlen(*text), NULL) == DL_OK) {
         const dl_scenario *scenario = &study.variants[0].scenario;
         for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {
@@ -80,12 +80,11 @@ void dl_scenario_leave_exchange(char **text, const char *path, const char *list)
                 dl_ini_text_remove(text, key->section, key->name);
         }
     }
-    dl_study_free(&study);
 }
 
 dl_status dl_scenario_plain_mode(char **text, dl_error *err)
 {
-    char *list = dl_ini_text_value(*text, "sync", "mode");
+    DL_AUTOFREE char *list = dl_ini_text_value(*text, "sync", "mode");
     const dl_mode_shorthand *both = list != NULL ? dl_mode_shorthand_find(list) : NULL;
     dl_status status = DL_OK;
     if (both != NULL && dl_ini_text_line(*text, both->section, both->key) == NULL) {
@@ -100,6 +99,5 @@ dl_status dl_scenario_plain_mode(char **text, dl_error *err)
                                   "--advise: %s in a list of modes: write %s, and --set %s.%s=%s",
                                   word, one->mode, one->section, one->key, one->value);
     }
-    free(list);
     return status;
 }

@@ -1,5 +1,4 @@
 /* Completion of the options that set keys of a scenario. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -45,14 +44,13 @@ static void complete_set(FILE *out, const char *typed)
 {
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
-        char *name = dl_format("%s.%s=", key->section, key->name);
+        DL_AUTOFREE char *name = dl_format("%s.%s=", key->section, key->name);
         const size_t bytes = strlen(name);
         if (strncmp(typed, name, bytes) == 0) {
             complete_value(out, key, typed, bytes);
         } else {
             dl_complete_word(out, typed, 0, name);
         }
-        free(name);
     }
 }
 

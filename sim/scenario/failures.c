@@ -1,7 +1,6 @@
 /* Workers of a scenario that are slow or absent, and failures of the whole job ([noise] slow,
  * [failures]). */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -18,9 +17,8 @@ static dl_status parse_worker(const reader *r, const char *text, size_t bytes, i
                               dl_error *err)
 {
     int64_t given = 0;
-    char *number = dl_strndup(text, bytes);
+    DL_AUTOFREE char *number = dl_strndup(text, bytes);
     const dl_status status = dl_parse_int(number, 0, DL_WORKERS_MAX - 1, &given, err);
-    free(number);
     *worker = (int)given;
     if (status != DL_OK) return status;
     for (size_t i = 0; i < r->workers->count; i++)
@@ -59,9 +57,8 @@ static dl_status take_absence(void *user, char *item, dl_error *err)
                             "expected WORKER:FROM-TO in seconds, as 1:40-60, not '%s'", item);
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "failures", "away");
     dl_status status = parse_worker(r, item, (size_t)(colon - item), &away.worker, err);
-    char *from = dl_strndup(colon + 1, (size_t)(dash - colon - 1));
+    DL_AUTOFREE char *from = dl_strndup(colon + 1, (size_t)(dash - colon - 1));
     if (status == DL_OK) status = dl_parse_double(from, key->low, key->high, &away.from_s, err);
-    free(from);
     if (status == DL_OK && dash[1] != '\0')
         status = dl_parse_double(dash + 1, key->low, key->high, &away.to_s, err);
     if (status != DL_OK) return status;

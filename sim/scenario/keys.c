@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
@@ -605,7 +604,7 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
             out);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
-        char *text = NULL;
+        DL_AUTOFREE char *text = NULL;
         size_t bytes = 0;
         FILE *of_file = dl_text_stream(&text, &bytes);
         const bool has = dl_keys_print(of_file, files[f].keys, section,
@@ -613,7 +612,6 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
                                        files[f].takes, f > 0 ? files[0].keys : NULL);
         fclose(of_file);
         if (has) fprintf(out, markdown ? "\n## %s\n%s" : "--- %s\n%s\n", files[f].title, text);
-        free(text);
         found |= has;
     }
     if (found) return DL_OK;

@@ -61,11 +61,10 @@ static bool starts_with(char *const *words, int count, const char *name)
 /* Whether some consecutive words of words[count] form this part of a name. */
 static bool has_part(char *const *words, int count, const char *part, size_t bytes)
 {
-    char *name = plain(part, bytes);
+    DL_AUTOFREE char *name = plain(part, bytes);
     bool found = false;
     for (int w = 0; w < count; w++)
         found |= name[0] != '\0' && starts_with(words + w, count - w, name);
-    free(name);
     return found;
 }
 
@@ -93,7 +92,7 @@ static int is_machine(const struct dirent *entry)
  * *length. */
 static void look_into(const char *path, const char *device, dl_gpu_model *model, size_t *length)
 {
-    dl_machine machine = {0};
+    DL_AUTO(dl_machine_free) dl_machine machine = {0};
     dl_error ignored = {0};
     if (dl_machine_read(&machine, path, &ignored) != DL_OK) return;
     for (int m = 0; m < machine.model_count; m++) {
@@ -104,14 +103,13 @@ static void look_into(const char *path, const char *device, dl_gpu_model *model,
         *model = *found;
         model->name = dl_strdup(found->name);
     }
-    dl_machine_free(&machine);
 }
 
 /* Searches a table of data sheets like look_into. */
 static void look_into_table(const char *path, const char *device, dl_gpu_model *model,
                             size_t *length)
 {
-    dl_csv table = {0};
+    DL_AUTO(dl_csv_free) dl_csv table = {0};
     dl_error ignored = {0};
     if (dl_csv_read(&table, path, &ignored) != DL_OK) return;
     const int name = dl_csv_column(&table, "name"), flop = dl_csv_column(&table, "fp32");
@@ -131,26 +129,21 @@ static void look_into_table(const char *path, const char *device, dl_gpu_model *
         *model = found;
         model->name = dl_strdup(gpu);
     }
-    dl_csv_free(&table);
 }
 
 bool dl_known_gpu(const char *device, dl_gpu_model *model)
 {
     size_t length = 0;
     *model = (dl_gpu_model){0};
-    char *folder = dl_share_path("scenarios/machines");
-    char *sheets = dl_format("%s/gpus.csv", folder);
+    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines");
+    DL_AUTOFREE char *sheets = dl_format("%s/gpus.csv", folder);
     look_into_table(sheets, device, model, &length);
-    free(sheets);
-    struct dirent **entries = NULL;
+    DL_AUTOFREE struct dirent **entries = NULL;
     const int count = scandir(folder, &entries, is_machine, alphasort);
     for (int i = 0; i < count; i++) {
-        char *path = dl_format("%s/%s", folder, entries[i]->d_name);
+        DL_AUTOFREE char *path = dl_format("%s/%s", folder, entries[i]->d_name);
         look_into(path, device, model, &length);
-        free(path);
         free(entries[i]);
     }
-    free(entries);
-    free(folder);
     return length > 0;
 }

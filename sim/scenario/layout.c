@@ -30,9 +30,8 @@ void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept)
     const char *last = strrchr(typed + kept, ',');
     if (last != NULL) kept = (size_t)(last + 1 - typed);
     for (int a = 0; a < AXES; a++) {
-        char *word = dl_format("%s=", axes[a]);
+        DL_AUTOFREE char *word = dl_format("%s=", axes[a]);
         dl_complete_word(out, typed, kept, word);
-        free(word);
     }
 }
 
@@ -155,9 +154,8 @@ static layout axes_of(const char *text, size_t bytes)
     layout of = {.count = 0};
     for (const char *at = text; at < text + bytes;) {
         const size_t left = (size_t)(text + bytes - at), comma = strcspn(at, ",");
-        char *item = dl_strndup_trimmed(at, comma < left ? comma : left);
+        DL_AUTOFREE char *item = dl_strndup_trimmed(at, comma < left ? comma : left);
         (void)(take_axis(&of, item, NULL) == DL_OK);
-        free(item);
         at += (comma < left ? comma : left) + 1;
     }
     return of;

@@ -16,13 +16,12 @@
 
 char *dl_machine_usual(const char *gpu, int count)
 {
-    dl_machine_tables t;
+    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
     char *name = NULL;
     if (dl_machine_tables_read(&t, NULL) == DL_OK) {
         const int row = dl_machine_row(&t.gpus, gpu);
         const char *board = row >= 0 ? dl_machine_cell(&t.gpus, (size_t)row, "board") : "";
         if (board[0] != '\0') name = dl_strdup(board);
-        dl_machine_tables_free(&t);
     }
     return name != NULL ? name : dl_format("%dx%s", count, gpu);
 }
@@ -31,12 +30,9 @@ char *dl_machine_own_name(const char *path)
 {
     const char *base = dl_base_name(path);
     char *name = dl_strndup(base, strlen(base) - (dl_ends_with(base, ".ini") ? 4 : 0));
-    char *file = dl_machine_file(name), *real = realpath(path, NULL);
-    char *real_file = file != NULL ? realpath(file, NULL) : NULL;
+    DL_AUTOFREE char *file = dl_machine_file(name), *real = realpath(path, NULL);
+    DL_AUTOFREE char *real_file = file != NULL ? realpath(file, NULL) : NULL;
     const bool own = real != NULL && real_file != NULL && strcmp(real, real_file) == 0;
-    free(real_file);
-    free(real);
-    free(file);
     if (own) return name;
     free(name);
     return NULL;
@@ -44,7 +40,7 @@ char *dl_machine_own_name(const char *path)
 
 bool dl_machine_is_known(const char *path)
 {
-    dl_machine_tables t;
+    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
     dl_wanted_machine w;
     const char *name = dl_base_name(path);
     if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) return false;
@@ -54,18 +50,16 @@ bool dl_machine_is_known(const char *path)
     if (dl_machine_tables_read(&t, NULL) != DL_OK) return false;
     const dl_status status = dl_machine_understand(&t, name, &w, NULL);
     free(w.file);
-    dl_machine_tables_free(&t);
     return status == DL_OK;
 }
 
 bool dl_machine_counts_nodes(const char *path)
 {
-    dl_machine_tables t;
+    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
     dl_wanted_machine w;
     if (!dl_machine_is_known(path) || dl_machine_tables_read(&t, NULL) != DL_OK) return false;
     const dl_status status = dl_machine_understand(&t, dl_base_name(path), &w, NULL);
     free(w.file);
-    dl_machine_tables_free(&t);
     return status == DL_OK && w.counted;
 }
 
@@ -87,19 +81,18 @@ static dl_status read_machine_text(const char *path, char **name, char **text, s
 
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 {
-    char *name, *text;
+    DL_AUTOFREE char *name = NULL, *text = NULL;
     size_t bytes = 0;
     dl_status status = read_machine_text(path, &name, &text, &bytes, err);
     if (status == DL_OK) status = dl_machine_read_text(machine, name, text, bytes, err);
-    free(name);
-    free(text);
     return status;
 }
 
 dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error *err)
 {
-    dl_machine before = {0};
-    char *name, *text, nodes[24];
+    DL_AUTO(dl_machine_free) dl_machine before = {0};
+    char nodes[24];
+    DL_AUTOFREE char *name = NULL, *text = NULL;
     size_t bytes = 0;
     dl_status status = read_machine_text(machine->path, &name, &text, &bytes, err);
     if (status == DL_OK) status = dl_machine_read_text(&before, name, text, bytes, err);
@@ -113,9 +106,6 @@ dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error 
         fputs(text, output.out);
         status = dl_output_end(&output, DL_OK, err);
     }
-    dl_machine_free(&before);
-    free(name);
-    free(text);
     return status;
 }
 
@@ -138,8 +128,8 @@ static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const 
     const int link = n->nvlink_count > 0 ? n->nvlinks[0].link : n->gpus[0].link;
     const char *links = n->nvswitch_link >= 0 ? "NVSwitch" : m->classes[link].name;
     const dl_quantity *each = &n->gpu_price_usd_per_hour, *all = &n->price_usd_per_hour;
-    char *gpus = models_text(m);
-    char *cloud = dl_strndup(m->name, titles == NULL ? strcspn(m->name, " ") : 0);
+    DL_AUTOFREE char *gpus = models_text(m);
+    DL_AUTOFREE char *cloud = dl_strndup(m->name, titles == NULL ? strcspn(m->name, " ") : 0);
     dl_rows_add(list,
                 "|name=%-s |nodes=%d |GPUs=%d |GPU=%-s |links=%-s |USD/h=%.3g |priced=%-s "
                 "|from=%-s",
@@ -149,21 +139,16 @@ static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const 
                              : (double)NAN,
                 date, cloud);
     if (titles != NULL) dl_rows_add(titles, "|name=%-s |machine=%-s", name, m->name);
-    free(cloud);
-    free(gpus);
 }
 
 static dl_status add_one(dl_rows *list, dl_rows *titles, const char *folder, const char *name,
                          const char *date, dl_error *err)
 {
-    dl_machine machine = {0};
-    char *path = folder != NULL ? dl_format("%s/%s.ini", folder, name) : dl_strdup(name);
+    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    DL_AUTOFREE char *path =
+        folder != NULL ? dl_format("%s/%s.ini", folder, name) : dl_strdup(name);
     dl_status status = dl_machine_open(&machine, path, err);
-    if (status == DL_OK) {
-        add_machine(list, titles, name, &machine, date);
-        dl_machine_free(&machine);
-    }
-    free(path);
+    if (status == DL_OK) add_machine(list, titles, name, &machine, date);
     return status;
 }
 
@@ -212,11 +197,11 @@ static const char syntax[] =
 
 dl_status dl_machines_print(FILE *out, dl_error *err)
 {
-    dl_machine_tables t;
-    char **names = NULL;
+    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_AUTOFREE char **names = NULL;
     dl_status status = dl_machine_tables_read(&t, err);
     if (status != DL_OK) return status;
-    char *folder = dl_share_path("scenarios/machines");
+    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines");
     const size_t count = dl_machine_files(&names);
     dl_rows list = {.out = out}, titles = {.out = out};
     dl_rows_begin(&list, NULL, NULL);
@@ -234,8 +219,5 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
     fputs("GPUs and USD/h are those of a node.\n", out);
     dl_rows_end(&titles, 0);
     if (status == DL_OK) print_gpus(out, &t.gpus);
-    free(names);
-    free(folder);
-    dl_machine_tables_free(&t);
     return status;
 }

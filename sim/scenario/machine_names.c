@@ -63,14 +63,13 @@ void dl_machine_tables_free(dl_machine_tables *t)
 static dl_status read_table(dl_csv *csv, const char *file, const char *const *columns,
                             dl_error *err)
 {
-    char *folder = dl_share_path("scenarios/machines"), *path = dl_format("%s/%s", folder, file);
+    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines"),
+                     *path = dl_format("%s/%s", folder, file);
     dl_status status = dl_csv_read(csv, path, err);
     for (size_t c = 0; columns[c] != NULL && status == DL_OK; c++) {
         if (dl_csv_column(csv, columns[c]) >= 0) continue;
         status = dl_error_set_at(err, DL_ERR_DATA, path, 0, "no column %s", columns[c]);
     }
-    free(path);
-    free(folder);
     return status;
 }
 
@@ -204,11 +203,10 @@ dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err)
 
 size_t dl_machine_files(char ***names)
 {
-    struct dirent **entries = NULL;
-    char *folder = dl_share_path("scenarios/machines");
+    DL_AUTOFREE struct dirent **entries = NULL;
+    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines");
     const int found = scandir(folder, &entries, NULL, alphasort);
     size_t count = 0;
-    free(folder);
     *names = dl_calloc(found > 0 ? (size_t)found : 0, sizeof **names, "names of machines");
     for (int i = 0; i < found; i++) {
         const char *name = entries[i]->d_name;
@@ -217,7 +215,6 @@ size_t dl_machine_files(char ***names)
         }
         free(entries[i]);
     }
-    free(entries);
     return count;
 }
 
@@ -301,7 +298,7 @@ static bool same_numbers(const char *typed, const char *known)
 static int nearest_gpu(const dl_csv *gpus, const char *typed)
 {
     const product like = product_of(without_brands(typed));
-    const char **names = dl_calloc(gpus->rows, sizeof *names, "names of GPUs");
+    DL_AUTOFREE const char **names = dl_calloc(gpus->rows, sizeof *names, "names of GPUs");
     size_t count = 0, shortest = 0;
     int begun = -1; /* the shortest name that starts with `typed`; -1: none */
     bool one_series = true;
@@ -320,7 +317,6 @@ static int nearest_gpu(const dl_csv *gpus, const char *typed)
     }
     const int nearest = begun >= 0 ? begun : dl_names_nearest(typed, names, count);
     const char *found = count == 0 ? NULL : names[nearest >= 0 ? (size_t)nearest : shortest];
-    free(names);
     return found != NULL && one_series ? dl_machine_row(gpus, found) : -1;
 }
 
@@ -334,7 +330,7 @@ static void machines_hint(char *text, size_t bytes, const char *name)
 {
     dl_machine_tables t;
     char **files = NULL;
-    char *machine = dl_strndup(name, strcspn(name, "@"));
+    DL_AUTOFREE char *machine = dl_strndup(name, strcspn(name, "@"));
     const char *rest = NULL;
     const long boxes = count_before(machine, &rest);
     size_t count = dl_machine_files(&files), near = 0;
@@ -351,7 +347,7 @@ static void machines_hint(char *text, size_t bytes, const char *name)
         }
         dl_machine_tables_free(&t);
     }
-    const char **names = dl_calloc(count, sizeof *names, "names of machines");
+    DL_AUTOFREE const char **names = dl_calloc(count, sizeof *names, "names of machines");
     for (size_t i = 0; i < count; i++)
         if (same_numbers(rest, files[i])) names[near++] = files[i];
     const int nearest = gpu < 0 ? dl_names_nearest(rest, names, near) : -1;
@@ -359,9 +355,7 @@ static void machines_hint(char *text, size_t bytes, const char *name)
         snprintf(text, bytes, "; did you mean '%.*s%s'?", (int)(rest - machine), machine,
                  names[nearest]);
     }
-    free(names);
     dl_ini_free_list(files, count);
-    free(machine);
 }
 
 static dl_status refuse_name(const char *name, dl_error *err)
@@ -476,7 +470,8 @@ static dl_status understand_boxes(const dl_machine_tables *t, const char *name, 
                                   const char *text, dl_wanted_nodes *w, dl_error *err)
 {
     const char *network = strchr(text, '@'), *box = NULL, *gpus = NULL;
-    char *boxes = dl_strndup(text, network != NULL ? (size_t)(network - text) : strlen(text));
+    DL_AUTOFREE char *boxes =
+        dl_strndup(text, network != NULL ? (size_t)(network - text) : strlen(text));
     const long count = count_before(boxes, &box);
     if (count_before(box, &gpus) == 0) box = boxes; /* a single count is that of GPUs */
     const bool several = box != boxes;
@@ -492,7 +487,6 @@ static dl_status understand_boxes(const dl_machine_tables *t, const char *name, 
         status =
             dl_error_set(err, DL_ERR_NAME, "'%s': nodes need a network, as %s@10gbe", name, name);
     }
-    free(boxes);
     return status;
 }
 
@@ -509,11 +503,10 @@ static dl_status understand_kinds(const dl_machine_tables *t, const char *name,
             return dl_error_set(err, DL_ERR_RANGE, "'%s': at most %d kinds of nodes", name,
                                 DL_BOX_KINDS_MAX);
         }
-        char *text = dl_strndup(at, end != NULL ? (size_t)(end - at) : strlen(at));
+        DL_AUTOFREE char *text = dl_strndup(at, end != NULL ? (size_t)(end - at) : strlen(at));
         status =
             understand_boxes(t, name, (size_t)(at - name), text, &w->kinds[w->kind_count], err);
         if (status == DL_OK) nodes += w->kinds[w->kind_count++].nodes;
-        free(text);
         if (end != NULL) end++;
     }
     if (status != DL_OK || nodes <= NODES_MAX) return status;
@@ -525,9 +518,8 @@ static dl_status refuse_network(const dl_machine_tables *t, const char *name, co
                                 dl_error *err)
 {
     const size_t bytes = strcspn(instance, "@");
-    char *alone = dl_strndup(instance, bytes);
+    DL_AUTOFREE char *alone = dl_strndup(instance, bytes);
     const bool known = instance[bytes] == '@' && dl_machine_row(&t->instances, alone) >= 0;
-    free(alone);
     if (!known) return DL_OK;
     return dl_error_set(err, DL_ERR_NAME,
                         "'%s': an instance has a network of its own, only boxes take one after "
@@ -555,9 +547,8 @@ dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl
     const long count = count_before(name, &rest), nodes = rest != name ? count : 1;
     const char *box = NULL;
     *w = (dl_wanted_machine){.instance = dl_machine_row(&t->instances, rest)};
-    char *alone = dl_strndup(rest, strcspn(rest, "@"));
+    DL_AUTOFREE char *alone = dl_strndup(rest, strcspn(rest, "@"));
     if (w->instance < 0) w->file = dl_machine_file(alone);
-    free(alone);
     w->counted = rest != name && strchr(name, '+') == NULL &&
                  (w->instance >= 0 || w->file != NULL || count_before(rest, &box) > 0);
     if (w->file != NULL) return understand_file(name, rest, nodes, w, err);
@@ -584,7 +575,7 @@ static void complete_rows(FILE *out, const char *typed, size_t kept, const dl_cs
 
 void dl_machines_complete(FILE *out, const char *typed, size_t kept)
 {
-    dl_machine_tables t;
+    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
     char **files = NULL;
     const char *last = strrchr(typed + kept, '+'), *rest = NULL;
     const char *name = last != NULL ? last + 1 : typed + kept;
@@ -601,5 +592,4 @@ void dl_machines_complete(FILE *out, const char *typed, size_t kept)
         complete_rows(out, typed, kept, &t.instances);
     }
     if (counts > 0) complete_rows(out, typed, kept, &t.gpus);
-    dl_machine_tables_free(&t);
 }

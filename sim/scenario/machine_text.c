@@ -172,15 +172,14 @@ static void write_fabric(writer *to)
     const fabric_rates *known = reached;
     while (known->gb_per_s != 0 && known->gb_per_s * 1e9 != rate)
         known++;
-    char *rates = known->gb_per_s != 0
-                      ? dl_strdup(known->rates)
-                      : dl_format("bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
+    DL_AUTOFREE char *rates = known->gb_per_s != 0
+                                  ? dl_strdup(known->rates)
+                                  : dl_format("bytes_per_s = %gGB/s, assumed\n", 0.84 * rate / 1e9);
     const char *link = write_link(
         to, mesh ? "xgmi" : "nvlink",
         "\n; As all-reduces have it of their generations (A100 and H100: machines/dgx_a100.ini, "
         "dgx_h100.ini);\n; of others 0.84 of the data sheet's rate.\n",
         dl_format("%slatency_ns = 0.35us, assumed\n", rates));
-    free(rates);
     fprintf(to->out, mesh ? "[nvlinks mesh%s]\nlink = %s\n" : "[nvswitch%s]\nlink = %s\n", to->of,
             link);
     if (!mesh) fputs(known->sums, to->out);
@@ -203,14 +202,13 @@ static void write_bridges(writer *to)
         const char *name = dl_machine_cell(&to->t->gpus, (size_t)part->gpu, "name");
         for (long g = first; rate > 0 && g + 1 < first + part->count; g += 2) {
             if (g == first) {
-                char *class = dl_format("bridge_%s", name);
+                DL_AUTOFREE char *class = dl_format("bridge_%s", name);
                 const char *link = write_link(
                     to, class, "\n",
                     dl_format("bytes_per_s = %gGB/s (%gGB/s to %gGB/s), assumed\n"
                               "latency_ns = 0.7us, assumed\nsource = " BRIDGE_SOURCE "\n",
                               BRIDGE_FRAC * rate / 1e9, BRIDGE_LOW * rate / 1e9,
                               BRIDGE_HIGH * rate / 1e9));
-                free(class);
                 fprintf(to->out, "[nvlinks %s%s]\nlink = %s\npairs = ", name, to->of, link);
             }
             fprintf(to->out, "%s%ld-%ld", g > first ? ", " : "", g, g + 1);
@@ -287,13 +285,14 @@ static const char *write_port(writer *to, const char *name)
     const double rate =
         made ? kind->network_gbit_per_s * 1e9 / 8 : dl_machine_rate(instances, row, "nic_rate");
     if (!(rate > 0)) return NULL;
-    char *note = made ? dl_format("\n; %g Gb/s, of which nine tenths are assumed.\n",
-                                  kind->network_gbit_per_s)
-                      : dl_format("\n; %s a port by the provider, of which nine tenths are "
-                                  "assumed.\n",
-                                  dl_machine_cell(instances, row, "nic_rate"));
-    char *rates = port_rates(rate * 8 / 1e9, made && !kind->infiniband);
-    const char *link = write_link(
+    DL_AUTOFREE char *note =
+        made ? dl_format("\n; %g Gb/s, of which nine tenths are assumed.\n",
+                         kind->network_gbit_per_s)
+             : dl_format("\n; %s a port by the provider, of which nine tenths are "
+                         "assumed.\n",
+                         dl_machine_cell(instances, row, "nic_rate"));
+    DL_AUTOFREE char *rates = port_rates(rate * 8 / 1e9, made && !kind->infiniband);
+    return write_link(
         to, name, note,
         dl_format("%slatency_ns = %s, assumed\nsource = nine tenths of the port's rate; "
                   "one socket of TCP carries 5 to 10 Gb/s between instances of a cloud\n",
@@ -301,9 +300,6 @@ static const char *write_port(writer *to, const char *name)
                   !made              ? dl_machine_cell(instances, row, "nic_latency")
                   : kind->infiniband ? "1.3us"
                                      : "25us"));
-    free(rates);
-    free(note);
-    return link;
 }
 
 static long port_count(const writer *to)
@@ -404,7 +400,7 @@ static void write_gpus(const writer *to, int sockets)
 static void write_models(const writer *to)
 {
     bool has_bus[DL_MACHINE_BUSES] = {false}, c2c = false;
-    bool *has_gpu = dl_calloc(to->t->gpus.rows, sizeof *has_gpu, "models");
+    DL_AUTOFREE bool *has_gpu = dl_calloc(to->t->gpus.rows, sizeof *has_gpu, "models");
     for (int k = 0; k < to->w->kind_count; k++) {
         const dl_wanted_nodes *kind = &to->w->kinds[k];
         for (int p = 0; p < kind->part_count; p++) {
@@ -414,7 +410,6 @@ static void write_models(const writer *to)
             c2c |= has_c2c(to->t, &kind->parts[p]);
         }
     }
-    free(has_gpu);
     for (size_t b = 0; b < DL_MACHINE_BUSES; b++)
         if (has_bus[b]) fprintf(to->out, "\n%s", dl_machine_buses[b].links);
     if (c2c) fprintf(to->out, "\n%s", dl_machine_c2c_link);
@@ -571,7 +566,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     snprintf(number, sizeof number, "%ld", kind->nodes);
     dl_ini_text_set(text, "machine", "nodes", number);
     if (kind->ports == 0) return DL_OK;
-    char *title = NULL, *added = NULL, *kept = without_sections(*text, "nics ");
+    DL_AUTOFREE char *title = NULL, *added = NULL, *kept = without_sections(*text, "nics ");
     size_t bytes = 0;
     FILE *out = dl_text_stream(&title, &bytes);
     fprintf(out, "%s", m->name);
@@ -579,17 +574,14 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     fclose(out);
     free(*text);
     *text = kind->infiniband ? without_sections(kept, "tcp]") : dl_strdup(kept);
-    free(kept);
     if (!kind->infiniband) dl_ini_text_set(text, "host", "server_bytes_per_s", SERVER_RATE);
     dl_ini_text_set(text, "machine", "name", title);
-    free(title);
     out = dl_text_stream(&added, &bytes);
     writer to = {.out = out, .t = t, .w = w, .kind = kind};
     write_file_ports(&to, m);
     fclose(out);
     free_links(&to);
     dl_join(text, "\n", added);
-    free(added);
     return DL_OK;
 }
 
@@ -597,7 +589,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
 static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machine *w,
                               const char *name, char **text, dl_error *err)
 {
-    dl_machine machine = {0};
+    DL_AUTO(dl_machine_free) dl_machine machine = {0};
     size_t bytes = 0;
     dl_status status = dl_machine_read(&machine, w->file, err);
     if (status != DL_OK) return status;
@@ -607,13 +599,12 @@ static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machin
         free(*text);
         *text = NULL;
     }
-    dl_machine_free(&machine);
     return status;
 }
 
 dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
 {
-    dl_machine_tables t;
+    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
     dl_wanted_machine w;
     *text = NULL;
     dl_status status = dl_machine_tables_read(&t, err);
@@ -628,6 +619,5 @@ dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
         fclose(out);
     }
     free(w.file);
-    dl_machine_tables_free(&t);
     return status;
 }

@@ -44,10 +44,9 @@ dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini, dl_er
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "scale_compute is given too: give only one");
     }
-    dl_architecture architecture = {0};
+    DL_AUTO(dl_architecture_free) dl_architecture architecture = {0};
     dl_error inner = {0};
     dl_status status = dl_architecture_make(&architecture, scenario->model, &inner);
-    dl_architecture_free(&architecture);
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
@@ -117,10 +116,9 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
 {
     const dl_machine *m = &scenario->gpu->machine;
     dl_architecture architecture = {0};
-    char *model = divided(scenario);
+    DL_AUTOFREE char *model = divided(scenario);
     dl_status status = check_transformer(scenario, err);
     if (status == DL_OK) status = dl_architecture_make(&architecture, model, err);
-    free(model);
     if (status != DL_OK) return status;
     const dl_optimizer_kind usual =
         architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;

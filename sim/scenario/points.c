@@ -364,16 +364,14 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
     const int64_t divisor = by_speed ? (int64_t)point->option[DL_SYNC_ACCUMULATE] : micro_batches;
     if (point->batch >= micro_batches && point->batch % divisor == 0) return DL_OK;
     const int ranks = dl_point_ranks(point);
-    char *gpus = ranks > 1
-                     ? dl_format("; %d replica%s of %d GPUs, %d in all", point->workers,
-                                 point->workers == 1 ? "" : "s", ranks, point->workers * ranks)
-                     : dl_strdup("");
-    const dl_status status = dl_ini_error(
-        ini, lists->batch.entry, DL_ERR_RANGE, err,
-        "%lld %s cannot share the batch evenly (point: %s%s)", (long long)micro_batches,
-        micro_batches > point->workers ? "micro-batches" : "workers", text, gpus);
-    free(gpus);
-    return status;
+    DL_AUTOFREE char *gpus =
+        ranks > 1 ? dl_format("; %d replica%s of %d GPUs, %d in all", point->workers,
+                              point->workers == 1 ? "" : "s", ranks, point->workers * ranks)
+                  : dl_strdup("");
+    return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
+                        "%lld %s cannot share the batch evenly (point: %s%s)",
+                        (long long)micro_batches,
+                        micro_batches > point->workers ? "micro-batches" : "workers", text, gpus);
 }
 
 /* Whether two workers with `ranks` GPUs each are on the same node. */

@@ -282,11 +282,10 @@ static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_er
                                  "the machine; [workload] costs does",
                                  own->machine_values[0].section);
     }
-    char *missing = status == DL_OK ? dl_costs_missing(own, DL_NEED_OPS) : NULL;
+    DL_AUTOFREE char *missing = status == DL_OK ? dl_costs_missing(own, DL_NEED_OPS) : NULL;
     if (missing != NULL) {
         status = dl_error_set_at(err, DL_ERR_DATA, own->path, 0, "costs are missing: %s", missing);
     }
-    free(missing);
     if (status != DL_OK) {
         dl_costs_free(own);
         free(own);
@@ -374,7 +373,7 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
                       NULL,
                       by_file ? (dl_arithmetic)scenario->scale_arithmetic : DL_FP32,
                       NULL};
-    dl_machine file = {0};
+    DL_AUTO(dl_machine_free) dl_machine file = {0};
     dl_gpu_model known = {0};
     dl_status status = DL_OK;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
@@ -393,6 +392,5 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
         status = set_models(&job, err);
     }
     free(known.name);
-    dl_machine_free(&file);
     return status;
 }

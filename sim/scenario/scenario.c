@@ -84,18 +84,17 @@ static dl_status take_gpu_costs(void *user, char *item, dl_error *err)
     const char *colon = strchr(item, ':');
     if (colon == NULL || colon[1] == '\0')
         return dl_error_set(err, DL_ERR_PARSE, "expected GPU:FILE, not '%s'", item);
-    const char **names = dl_calloc((size_t)m->model_count, sizeof *names, "names of GPUs");
+    DL_AUTOFREE const char **names =
+        dl_calloc((size_t)m->model_count, sizeof *names, "names of GPUs");
     for (int i = 0; i < m->model_count; i++)
         names[i] = m->models[i].name;
-    char *name = dl_strndup(item, (size_t)(colon - item));
+    DL_AUTOFREE char *name = dl_strndup(item, (size_t)(colon - item));
     char hint[256] = "";
     const int model = dl_names_find(name, names, (size_t)m->model_count);
     if (model < 0) dl_names_hint(hint, sizeof hint, name, names, (size_t)m->model_count);
-    free(names);
     dl_status status = DL_OK;
     if (model < 0)
         status = dl_error_set(err, DL_ERR_NAME, "%s has no GPU model '%s'%s", m->path, name, hint);
-    free(name);
     for (size_t i = 0; i < s->gpu_costs_count && status == DL_OK; i++)
         if (s->gpu_costs[i].model == model)
             status = dl_error_set(err, DL_ERR_RANGE, "'%s': that GPU is given twice", item);
@@ -273,7 +272,7 @@ static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
 static dl_status read_plain(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
-    dl_sweep_lists all = {0};
+    DL_AUTO(dl_sweep_lists_free) dl_sweep_lists all = {0};
     dl_status status;
     if ((status = check_keys(&parsed, ini, err)) || (status = read_texts(&parsed, ini, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_SCENARIO, ini, NULL, &parsed, err)) ||
@@ -291,7 +290,6 @@ static dl_status read_plain(dl_scenario *scenario, const dl_ini *ini, dl_error *
         dl_scenario_set_updates(&parsed, ini);
         *scenario = parsed;
     }
-    dl_sweep_lists_free(&all);
     return status;
 }
 
@@ -322,23 +320,19 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
 
 dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     if (status != DL_OK) return status;
-    status = dl_scenario_read_ini(scenario, &ini, err);
-    dl_ini_free(&ini);
-    return status;
+    return dl_scenario_read_ini(scenario, &ini, err);
 }
 
 dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const char *text,
                                 size_t bytes, dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
-    status = dl_scenario_read_ini(scenario, &ini, err);
-    dl_ini_free(&ini);
-    return status;
+    return dl_scenario_read_ini(scenario, &ini, err);
 }
 
 void dl_scenario_free(dl_scenario *scenario)

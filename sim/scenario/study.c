@@ -403,7 +403,7 @@ static bool is_taken(const dl_key *key, const char *mode)
 static dl_status read_one(dl_study *study, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
-    char *mode = modes != NULL ? middle_of(modes) : dl_strdup("");
+    DL_AUTOFREE char *mode = modes != NULL ? middle_of(modes) : dl_strdup("");
     dl_ini plain = *ini;
     plain.entries = dl_calloc(ini->count, sizeof *plain.entries, "INI entries");
     plain.count = 0;
@@ -417,7 +417,6 @@ static dl_status read_one(dl_study *study, const dl_ini *ini, dl_error *err)
     for (size_t i = 0; i < plain.count; i++)
         free(plain.entries[i].value);
     free(plain.entries);
-    free(mode);
     return status;
 }
 
@@ -462,24 +461,21 @@ static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
 
 dl_status dl_study_read(dl_study *study, const char *path, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
-    status = dl_study_read_text(study, path, text, bytes, err);
-    free(text);
-    return status;
+    return dl_study_read_text(study, path, text, bytes, err);
 }
 
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
                              dl_error *err)
 {
-    dl_ini ini = {0};
+    DL_AUTO(dl_ini_free) dl_ini ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     status = from_ini(study, &ini, err);
     if (status == DL_OK) study->text = dl_strndup(text, bytes);
-    dl_ini_free(&ini);
     return status;
 }
 

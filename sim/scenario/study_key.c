@@ -10,11 +10,10 @@
 /* Adds the contents of a machine file, or the text of a machine of the catalogue, to the hash. */
 static dl_status add_machine(uint64_t *hash, const dl_machine *machine, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     if (access(machine->path, F_OK) == 0) return dl_file_hash(hash, machine->path, err);
     const dl_status status = dl_machine_make_text(machine->path, &text, err);
     if (status == DL_OK) *hash = dl_hash_add_text(*hash, text);
-    free(text);
     return status;
 }
 

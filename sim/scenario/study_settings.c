@@ -348,7 +348,7 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
     const dl_scenario *scenario = &variant->scenario;
     dl_scenario other = *scenario;
     dl_costs *costs = dl_calloc(1, sizeof *costs, "costs in another arithmetic");
-    dl_assumptions same = {0};
+    DL_AUTO(dl_assumptions_free) dl_assumptions same = {0};
     dl_error ignored = {0};
     other.arithmetic = 1 + (int)arithmetic;
     dl_status status =
@@ -363,7 +363,6 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
     dl_generate_estimate(&other, dl_scenario_first_gpu(scenario), arithmetic, costs, &same);
     if (scenario->generators != NULL) dl_generate_assume(scenario->generators, costs, &same);
     dl_run_assume(scenario, costs, NULL, &same);
-    dl_assumptions_free(&same);
     return costs;
 }
 

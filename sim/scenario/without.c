@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -65,9 +64,8 @@ dl_status dl_without_parse(const char *list, unsigned *set, dl_error *err)
             rest++;
         while (bytes > 0 && isspace((unsigned char)rest[bytes - 1]))
             bytes--;
-        char *name = dl_strndup(rest, bytes);
+        DL_AUTOFREE char *name = dl_strndup(rest, bytes);
         status = parse_name(name, &parsed, err);
-        free(name);
         rest = end != NULL ? end + 1 : NULL;
     }
     if (status == DL_OK) *set = parsed;

@@ -1,5 +1,4 @@
 /* The workers of a scenario: cores, or the GPUs of a machine file. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -162,18 +161,15 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
         const double wanted = workers->values[i];
         if (wanted <= count || gpu->gpus != NULL) continue;
         const long long nodes = dl_machine_nodes_for(&gpu->machine, (int64_t)wanted);
-        char *more =
+        DL_AUTOFREE char *more =
             is_connected ? dl_format("[machine] nodes = %lld adds nodes; ", nodes) : dl_strdup("");
-        dl_status status =
-            dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
-                         "%.0f workers, but %s has %d GPUs: %sgpus lists those that "
-                         "workers share%s",
-                         wanted, dl_base_name(gpu->machine.path), count, more,
-                         is_connected ? ""
-                                      : "; for more nodes give the box a network, as in "
-                                        "2xrtx3090@10gbe");
-        free(more);
-        return status;
+        return dl_ini_error(ini, workers->entry, DL_ERR_RANGE, err,
+                            "%.0f workers, but %s has %d GPUs: %sgpus lists those that "
+                            "workers share%s",
+                            wanted, dl_base_name(gpu->machine.path), count, more,
+                            is_connected ? ""
+                                         : "; for more nodes give the box a network, as in "
+                                           "2xrtx3090@10gbe");
     }
     return DL_OK;
 }
@@ -241,10 +237,9 @@ static dl_status take_network(dl_gpu_options *gpu, const dl_ini *ini, dl_error *
 static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
                                   const dl_ini_entry *file, dl_sweep_lists *lists, dl_error *err)
 {
-    char *path = dl_ini_beside(ini, file->value);
+    DL_AUTOFREE char *path = dl_ini_beside(ini, file->value);
     dl_gpu_options *gpu = scenario->gpu = dl_calloc(1, sizeof *gpu, "machine");
     dl_status status = dl_machine_open(&gpu->machine, path, err);
-    free(path);
     if (status == DL_OK) status = read_nodes(&gpu->machine, ini, err);
     if (status != DL_OK) return status;
     if ((status = read_gpus(gpu, ini, err)) ||

@@ -172,7 +172,7 @@ DL_ORDER(compare_edges, edge_of_work, DL_BY(ns), DL_BY_DESCENDING(is_start));
 static double busy_ns(const dl_recorded *recorded, const dl_program_run *run)
 {
     const dl_program *p = &recorded->program;
-    edge_of_work *edges = dl_calloc(2 * p->task_count, sizeof *edges, "tasks");
+    DL_AUTOFREE edge_of_work *edges = dl_calloc(2 * p->task_count, sizeof *edges, "tasks");
     size_t count = 0;
     for (size_t t = 0; t < p->task_count; t++) {
         if (!recorded->is_stream[p->tasks[t].lane]) continue;
@@ -186,7 +186,6 @@ static double busy_ns(const dl_recorded *recorded, const dl_program_run *run)
         if (running > 0) sum_ns += (double)(edges[i].ns - edges[i - 1].ns);
         running += edges[i].is_start ? 1 : -1;
     }
-    free(edges);
     return sum_ns;
 }
 
@@ -194,8 +193,8 @@ static double busy_ns(const dl_recorded *recorded, const dl_program_run *run)
 static dl_status try_step(dl_recorded *recorded, const char *path, dl_error *err)
 {
     const dl_program *p = &recorded->program;
-    dl_engine engine;
-    dl_program_run run;
+    DL_AUTO(dl_engine_free) dl_engine engine;
+    DL_AUTO(dl_program_run_free) dl_program_run run;
     dl_engine_init(&engine, (int)p->lane_count + 1);
     dl_program_run_init(&run, p, &engine, NULL, NULL, 0);
     dl_program_start(&run);
@@ -206,8 +205,6 @@ static dl_status try_step(dl_recorded *recorded, const char *path, dl_error *err
     for (size_t t = 0; t < p->task_count; t++)
         recorded->done_ns = fmax(recorded->done_ns, (double)run.tasks[t].end_ns);
     if (left == 0) recorded->busy_ns = busy_ns(recorded, &run);
-    dl_program_run_free(&run);
-    dl_engine_free(&engine);
     if (left == 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, path, 0, "%zu of %zu tasks wait for one another", left,
                            p->task_count);

@@ -81,11 +81,10 @@ static void init(dl_team *team)
 
 static void free_all(dl_team *team)
 {
-    dl_syncer *syncer = team->syncer;
+    DL_AUTOFREE dl_syncer *syncer = team->syncer;
     free(syncer->learners);
     free(syncer->chosen);
     free(syncer->merge_ns);
-    free(syncer);
 }
 
 dl_upload_counts dl_syncer_counts(const dl_team *team)

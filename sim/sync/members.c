@@ -35,13 +35,12 @@ static void init(dl_team *team)
 
 static void free_all(dl_team *team)
 {
-    dl_members *members = team->members;
+    DL_AUTOFREE dl_members *members = team->members;
     free(members->takes_part);
     free(members->holds);
     free(members->reduces);
     free(members->joined);
     free(members->ahead);
-    free(members);
 }
 
 const dl_team_companion dl_members_companion = {.init = init, .free = free_all};

@@ -59,12 +59,10 @@ static bool each_member(const char *text, member_fn visit, void *user)
         value = skip_space(value + 1);
         const char *end = skip_value(value);
         if (end == NULL || end == value) return false;
-        char *called = dl_strndup(name, (size_t)(name_end - 1 - name));
-        char *says = *value == '"' ? dl_strndup(value + 1, (size_t)(end - value) - 2)
-                                   : dl_strndup_trimmed(value, (size_t)(end - value));
+        DL_AUTOFREE char *called = dl_strndup(name, (size_t)(name_end - 1 - name));
+        DL_AUTOFREE char *says = *value == '"' ? dl_strndup(value + 1, (size_t)(end - value) - 2)
+                                               : dl_strndup_trimmed(value, (size_t)(end - value));
         visit(user, called, says);
-        free(called);
-        free(says);
         at = skip_space(end);
         if (*at != ',') break;
         at = skip_space(at + 1);
@@ -264,7 +262,7 @@ dl_status dl_config_read(const dl_network_kind *transformers, const char *path, 
                          dl_error *err)
 {
     config c = {.kind = transformers};
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
@@ -280,6 +278,5 @@ dl_status dl_config_read(const dl_network_kind *transformers, const char *path, 
         break;
     }
     free(c.type);
-    free(text);
     return status;
 }

@@ -1,6 +1,5 @@
 /* Networks of convolutions and dense layers. */
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "sim/workloads/workloads_internal.h"
@@ -243,10 +242,9 @@ static void build_resnet(flow *f, int shape, double classes)
     for (int stage = 0; stage < 4; stage++) {
         const int count = blocks[shape - RESNET18][stage];
         for (int b = 0; b < count; b++) {
-            char *name = b < 26 ? dl_format("%d%c", stage + 2, 'a' + b)
-                                : dl_format("%da%c", stage + 2, 'a' + b - 26);
+            DL_AUTOFREE char *name = b < 26 ? dl_format("%d%c", stage + 2, 'a' + b)
+                                            : dl_format("%da%c", stage + 2, 'a' + b - 26);
             add_residual(f, name, 64 << stage, stage > 0 && b == 0 ? 2 : 1, shape >= RESNET50);
-            free(name);
         }
     }
     dl_architecture_layer *pool = dl_architecture_add(f->architecture, dl_strdup("pool5"));

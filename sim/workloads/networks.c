@@ -80,7 +80,7 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     const bool joined = key->high == 1;
     *value = 0;
     for (const char *at = text; at != NULL; at = *at == '+' ? at + 1 : NULL) {
-        char *one = dl_strndup(at, joined ? strcspn(at, "+") : strlen(at));
+        DL_AUTOFREE char *one = dl_strndup(at, joined ? strcspn(at, "+") : strlen(at));
         const int found = dl_names_find(one, key->choices, count);
         if (found >= 0) {
             *value |= joined ? (int64_t)1 << found : found;
@@ -90,7 +90,6 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
             dl_error_set(err, DL_ERR_NAME, "%s = %s: no such choice%s", key->name, one, hint);
         }
         at += strlen(one);
-        free(one);
         if (found < 0) return DL_ERR_NAME;
     }
     return DL_OK;
@@ -104,7 +103,7 @@ static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t
     if (equals == NULL) {
         return dl_error_set(err, DL_ERR_PARSE, "'%s': expected key=value", text);
     }
-    char *name = dl_strndup(text, (size_t)(equals - text));
+    DL_AUTOFREE char *name = dl_strndup(text, (size_t)(equals - text));
     const char *names[DL_NETWORK_KEYS_MAX];
     for (size_t k = 0; k < kind->key_count; k++)
         names[k] = kind->keys[k].name;
@@ -123,7 +122,6 @@ static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t
         status = read_value(&kind->keys[found], equals + 1, &values[found], err);
     }
     *index = found;
-    free(name);
     return status;
 }
 
@@ -162,12 +160,11 @@ dl_model_class dl_architecture_class(const char *text)
 {
     const dl_network_kind *kind = NULL;
     const dl_named_network *network = NULL;
-    char *name = dl_strndup(text, strcspn(text, ":"));
+    DL_AUTOFREE char *name = dl_strndup(text, strcspn(text, ":"));
     dl_error error = {0};
     int64_t values[DL_NETWORK_KEYS_MAX];
     const dl_status status = find_values(name, &kind, &network, values, &error);
     DL_ASSERT(status == DL_OK, "%s: no network", text);
-    free(name);
     return kind->class;
 }
 
@@ -200,7 +197,7 @@ dl_status dl_architecture_make(dl_architecture *architecture, const char *text, 
 
 static void print_network(FILE *out, const dl_named_network *network)
 {
-    dl_architecture made = {0};
+    DL_AUTO(dl_architecture_free) dl_architecture made = {0};
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&made, network->name, &error);
     DL_ASSERT(status == DL_OK, "%s: %s", network->name, error.text);
@@ -209,7 +206,6 @@ static void print_network(FILE *out, const dl_named_network *network)
         flop += dl_pass_flop(&made.layers[l].forward);
     fprintf(out, "%-18s %14lld %12.4g  %s\n", network->name,
             (long long)dl_architecture_parameters(&made), flop / 1e9, network->help);
-    dl_architecture_free(&made);
 }
 
 static void print_key(FILE *out, const dl_network_key *key)
