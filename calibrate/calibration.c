@@ -74,17 +74,14 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path, dl_error *err)
 {
     char date[DL_DATE_BYTES];
-    dl_notes from = {0};
+    DL_AUTO(dl_notes_free) dl_notes from = {0};
     dl_notes_add(&from, "dlcal %s, %s, from", dl_version(), dl_date_text(date));
     const dl_dataset *dataset = &calibration->dataset;
     for (size_t r = 0; r < dataset->run_count; r++)
         dl_notes_add(&from, "  %s", dl_base_name(dataset->runs[r].path));
     for (size_t b = 0; b < dataset->bench_count; b++)
         dl_notes_add(&from, "  %s", dl_base_name(dataset->benches[b].path));
-    const dl_status status =
-        dl_cost_file_write(&calibration->costs, path, &from, &calibration->notes, err);
-    dl_notes_free(&from);
-    return status;
+    return dl_cost_file_write(&calibration->costs, path, &from, &calibration->notes, err);
 }
 
 void dl_calibration_free(dl_calibration *calibration)

@@ -125,8 +125,8 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
     const int64_t passes = (int64_t)costs->passes;
     const int64_t second = dl_trace_meta_int(trace, DL_META_SAMPLES_OR, 1, INT32_MAX, 0);
-    char *of = second > 0
-                   ? dl_format("%s show (%lld if sequences come first)",
+    DL_AUTOFREE char *of =
+        second > 0 ? dl_format("%s show (%lld if sequences come first)",
                                dl_trace_meta_text(trace, DL_META_SAMPLES_OF), (long long)second)
                    : dl_format("%s show", dl_trace_meta_text(trace, DL_META_SAMPLES_OF));
     if (given == 0 && passes > 1) {
@@ -157,7 +157,6 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
                      "--batch %lld right for the whole step?",
                      (long long)passes, (long long)shown, (long long)given);
     }
-    free(of);
 }
 
 /* Maximum fraction of a plausible step spent in one pass or in the update. */
@@ -211,9 +210,9 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
     }
     if (lacks == NULL && ns[longest] <= PASS_FRAC_MAX * all_ns) return DL_OK;
     const bool inference = !(ns[1] > 0) && !(ns[2] > 0);
-    char *what = lacks != NULL ? dl_format("no %s is found in it", lacks)
-                               : dl_format("%.1f %% of it is the %s", 100 * ns[longest] / all_ns,
-                                           names[longest]);
+    DL_AUTOFREE char *what = lacks != NULL ? dl_format("no %s is found in it", lacks)
+                                           : dl_format("%.1f %% of it is the %s",
+                                                       100 * ns[longest] / all_ns, names[longest]);
     const dl_status status = dl_error_set_at(
         err, DL_ERR_DATA, path, 0,
         "is a step of %s a training step? %s (forward %.1f %%, backward %.1f %%, update %.1f %%): "
@@ -226,7 +225,6 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
                     "them"
                   : "it may be part of a step, such as a layer or a micro-batch, or the update may "
                     "run elsewhere (on a server)");
-    free(what);
     free(lacks);
     return status;
 }
@@ -265,21 +263,19 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
     }
     if (in->count == 1) return DL_OK;
     const char *by = tells_apart(in, "rank") ? "rank" : tells_apart(in, "pid") ? "pid" : NULL;
-    char *list = NULL;
+    DL_AUTOFREE char *list = NULL;
     for (size_t i = 0; i < in->count; i++) {
         const dl_trace *trace = in->traces[i];
-        char *one = by != NULL ? dl_format("%s %s", by[0] == 'r' ? "--rank" : "--process",
-                                           dl_trace_meta(trace, by))
-                               : dl_strdup(trace->path);
+        DL_AUTOFREE char *one = by != NULL
+                                    ? dl_format("%s %s", by[0] == 'r' ? "--rank" : "--process",
+                                                dl_trace_meta(trace, by))
+                                    : dl_strdup(trace->path);
         dl_join(&list, ", ", one);
-        free(one);
     }
-    const dl_status status =
-        dl_error_set_at(err, DL_ERR_DATA, path, 0,
-                        "it holds %zu training processes, but costs are taken from one: %s %.300s",
-                        in->count, by != NULL ? "choose" : "give one of", list);
-    free(list);
-    return status;
+    return dl_error_set_at(
+        err, DL_ERR_DATA, path, 0,
+        "it holds %zu training processes, but costs are taken from one: %s %.300s", in->count,
+        by != NULL ? "choose" : "give one of", list);
 }
 
 static void note_cut(const dl_trace *trace, const char *path, dl_notes *notes)
@@ -293,7 +289,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
                            const settings *set, const dl_overlap_slowdown *slowdown,
                            dl_external external, dl_notes *notes, dl_error *err)
 {
-    dl_trace_inputs in = {.cores = true};
+    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {.cores = true};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     if (status == DL_OK) status = check_process(&in, path, err);
     if (status == DL_OK) note_cut(in.traces[0], path, notes);
@@ -308,7 +304,6 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     if (status == DL_OK) costs->file = dl_strdup(dl_base_name(path));
     if (status == DL_OK) status = check_batch(costs, in.traces[0], path, batch, notes, err);
     if (status == DL_OK) take_batch(costs, in.traces[0], batch, notes);
-    dl_trace_inputs_free(&in);
     return status;
 }
 
@@ -317,7 +312,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
 static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
-    dl_step_costs other = {0};
+    DL_AUTO(dl_step_costs_free) dl_step_costs other = {0};
     dl_notes ignored = {0};
     dl_status status =
         take_file(&other, set->overlap_trace, 1, set, NULL, DL_EXTERNAL_REMOVE, &ignored, err);
@@ -332,7 +327,6 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
                      dl_base_name(set->overlap_trace),
                      other.device != NULL ? other.device : "device unknown");
     }
-    dl_step_costs_free(&other);
     return status;
 }
 
@@ -421,12 +415,11 @@ static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t cou
 static dl_status write(dl_costs *costs, const dl_text_list *paths, const settings *set,
                        const dl_notes *notes, dl_error *err)
 {
-    dl_notes from = {0};
-    char *line = dl_format("dlcal costs %s of", dl_version());
+    DL_AUTO(dl_notes_free) dl_notes from = {0};
+    DL_AUTOFREE char *line = dl_format("dlcal costs %s of", dl_version());
     for (size_t i = 0; i < paths->count; i++)
         dl_join(&line, " ", dl_base_name(paths->items[i]));
     dl_notes_add(&from, "%s", line);
-    free(line);
     if (set->workload != NULL) costs->workload = dl_strdup(set->workload);
     costs->state_bytes = set->state_bytes;
     if (set->cores > 0) costs->cores = set->cores;
@@ -437,9 +430,7 @@ static dl_status write(dl_costs *costs, const dl_text_list *paths, const setting
     for (size_t i = 0; i < notes->count; i++)
         DL_APPEND(costs->notes, costs->note_count, "notes") = dl_strdup(notes->lines[i]);
     const dl_notes none = {0};
-    const dl_status status = dl_cost_file_write(costs, set->output, &from, &none, err);
-    dl_notes_free(&from);
-    return status;
+    return dl_cost_file_write(costs, set->output, &from, &none, err);
 }
 
 static dl_status check_output(const dl_text_list *paths, const settings *set, dl_error *err)
@@ -462,7 +453,7 @@ static void scale_value(dl_value *value, double factor)
 static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_notes *notes,
                                 dl_error *err)
 {
-    double *values = NULL;
+    DL_AUTOFREE double *values = NULL;
     size_t count = 0;
     int64_t batch = 0;
     for (size_t b = 0; b < data->bench_count; b++) {
@@ -477,7 +468,6 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
     dl_estimate alone = {0};
     const double traced_ns = dl_costs_step_ns(costs, (double)batch, NULL);
     dl_status status = count > 0 ? dl_fit_location(values, count, &alone, err) : DL_OK;
-    free(values);
     if (status != DL_OK || count == 0 || traced_ns <= 0) return status;
     const double factor = alone.value / traced_ns;
     for (size_t i = 0; i < costs->op_count; i++) {
@@ -496,8 +486,8 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
 static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
                              dl_error *err)
 {
-    dl_dataset data = {0};
-    dl_contention_fit fit = {0};
+    DL_AUTO(dl_dataset_free) dl_dataset data = {0};
+    DL_AUTO(dl_contention_fit_free) dl_contention_fit fit = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_dataset_add(&data, paths->items[i], notes, err);
@@ -509,8 +499,6 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
         printf("  %d concurrent copies: a step takes %.3f +- %.3f times as long\n", k,
                costs->sharing[k].value, costs->sharing[k].error);
     }
-    dl_contention_fit_free(&fit);
-    dl_dataset_free(&data);
     return status;
 }
 
@@ -522,9 +510,8 @@ static char *workers_to_try(int64_t ranks)
 {
     char *list = ranks > 1 ? dl_format("%lld", (long long)ranks) : NULL;
     for (int64_t n = 1; n <= USUAL_BOX; n *= 2) {
-        char *more = dl_format("%lld", (long long)n);
+        DL_AUTOFREE char *more = dl_format("%lld", (long long)n);
         if (n != ranks || ranks <= 1) dl_join(&list, ",", more);
-        free(more);
     }
     return list;
 }
@@ -542,20 +529,18 @@ static char *layout_of(const dl_step_costs *step)
     int64_t gpus = 1;
     for (size_t i = 0; i < DL_LENGTH(parts); i++) {
         if (parts[i].size < 2) continue;
-        char *one = dl_format("%s=%u", parts[i].name, parts[i].size);
+        DL_AUTOFREE char *one = dl_format("%s=%u", parts[i].name, parts[i].size);
         dl_join(&layout, ",", one);
         gpus *= parts[i].size;
-        free(one);
     }
     if (layout == NULL) return NULL;
     const int64_t workers = step->ranks > gpus ? step->ranks / gpus : 1;
     const int64_t batch = step->batch * (axes->shards > 1 ? axes->shards : 1);
-    char *micro =
+    DL_AUTOFREE char *micro =
         axes->stages > 1 ? dl_format(" --micro-batches %zu", step->passes) : dl_strdup("");
     all = dl_format("--layout %s --workers %lld --batch-per-worker %lld%s%s", layout,
                     (long long)workers, (long long)batch, micro,
                     axes->gpipe ? " --set pipeline.schedule=gpipe" : "");
-    free(micro);
     free(layout);
     return all;
 }
@@ -567,11 +552,11 @@ static void print_next(const dl_costs *costs, const dl_step_costs *step, const c
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
     /* More GPUs than fit in one box require several boxes, whose network is unknown. */
     const char *network = ranks > USUAL_BOX ? "@NETWORK" : "";
-    char *usual = known.name != NULL ? dl_machine_usual(known.name, USUAL_BOX) : NULL;
-    char *machine = costs->cores > 0 ? dl_strdup("")
-                    : usual != NULL  ? dl_format("--machine %s%s ", usual, network)
-                                     : dl_strdup("--machine NAME ");
-    char *workers = workers_to_try(ranks), *layout = layout_of(step);
+    DL_AUTOFREE char *usual = known.name != NULL ? dl_machine_usual(known.name, USUAL_BOX) : NULL;
+    DL_AUTOFREE char *machine = costs->cores > 0 ? dl_strdup("")
+                                : usual != NULL  ? dl_format("--machine %s%s ", usual, network)
+                                                 : dl_strdup("--machine NAME ");
+    DL_AUTOFREE char *workers = workers_to_try(ranks), *layout = layout_of(step);
     if (layout != NULL) {
         printf("next: dlsim --costs %s %s%s (the traced job; other numbers of workers are other "
                "dp)\n",
@@ -584,10 +569,6 @@ static void print_next(const dl_costs *costs, const dl_step_costs *step, const c
                : ranks > 1      ? " (the trace's own number first; dlsim --machines lists others)"
                                 : " (dlsim --machines lists others)");
     }
-    free(layout);
-    free(workers);
-    free(machine);
-    free(usual);
     free(known.name);
 }
 
@@ -610,10 +591,10 @@ static dl_status take_count(settings *set, dl_error *err)
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 {
     settings *set = user;
-    int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
-    dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
-    dl_notes notes = {0};
-    dl_costs costs = {0};
+    DL_AUTOFREE int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
+    DL_AUTOFREE dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
+    DL_AUTO(dl_notes_free) dl_notes notes = {0};
+    DL_AUTO(dl_costs_free) dl_costs costs = {0};
     size_t taken = 0;
     dl_overlap_slowdown slowdown = {.factor = 1};
     const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;
@@ -655,10 +636,6 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     }
     for (size_t i = 0; i < taken; i++)
         dl_step_costs_free(&steps[i]);
-    dl_costs_free(&costs);
-    dl_notes_free(&notes);
-    free(steps);
-    free(batches);
     return status;
 }
 

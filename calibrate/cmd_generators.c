@@ -73,16 +73,14 @@ static dl_status fit_part(line *part, const char *path, dl_error *err)
                                part->x, part->per != NULL ? " / " : "",
                                part->per != NULL ? part->per : "");
     }
-    double *none = dl_calloc(part->count, sizeof *none, "errors");
+    DL_AUTOFREE double *none = dl_calloc(part->count, sizeof *none, "errors");
     const dl_fit_problem problem = {.n = part->count,
                                     .p = 2,
                                     .terms = part->terms,
                                     .y = part->values,
                                     .error = none,
                                     .scale = part->values};
-    const dl_status status = dl_fit_solve(&problem, &part->fit, err);
-    free(none);
-    return status;
+    return dl_fit_solve(&problem, &part->fit, err);
 }
 
 static dl_value value_of(const line *part, int term)
@@ -119,7 +117,7 @@ static dl_status run(const dl_text_list *paths, void *user, dl_error *err)
     const char *path = paths->items[0];
     line generator = {.x = "requests", .y = "tokens_per_s", .is_rate = true},
          trainer = {.x = "tokens", .per = "gpus", .y = "update_s"};
-    dl_csv csv = {0};
+    DL_AUTO(dl_csv_free) dl_csv csv = {0};
     dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
     const dl_file_role output = {"--output", set->output};
     dl_status status = dl_outputs_check_paths(&output, 1, "the table", paths->items, 1, err);
@@ -138,9 +136,9 @@ static dl_status run(const dl_text_list *paths, void *user, dl_error *err)
         costs.trainer.token_gpu_ns = value_of(&trainer, 1);
     }
     if (status == DL_OK) {
-        char *comment = dl_format("Fitted by dlcal %s generators to %s.", DL_VERSION, path);
+        DL_AUTOFREE char *comment =
+            dl_format("Fitted by dlcal %s generators to %s.", DL_VERSION, path);
         status = dl_costs_write(&costs, set->output, comment, err);
-        free(comment);
     }
     status = dl_outputs_end(status, err);
     if (status == DL_OK) {
@@ -149,7 +147,6 @@ static dl_status run(const dl_text_list *paths, void *user, dl_error *err)
         if (trainer.count > 0) print_part("an update", &trainer, "for each token of a GPU");
         printf("costs written to %s\n", set->output);
     }
-    dl_csv_free(&csv);
     free(generator.terms);
     free(generator.values);
     free(trainer.terms);

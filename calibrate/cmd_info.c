@@ -91,8 +91,8 @@ static dl_status show_clocks(const info *all, dl_error *err)
 {
     if (all->summary_count < 2)
         return dl_error_set(err, DL_ERR_USAGE, "--clocks needs at least two ranks");
-    const dl_trace **traces = dl_calloc(all->summary_count, sizeof *traces, "traces");
-    dl_rank_clock *clocks = dl_calloc(all->summary_count, sizeof *clocks, "clocks");
+    DL_AUTOFREE const dl_trace **traces = dl_calloc(all->summary_count, sizeof *traces, "traces");
+    DL_AUTOFREE dl_rank_clock *clocks = dl_calloc(all->summary_count, sizeof *clocks, "clocks");
     for (size_t i = 0; i < all->summary_count; i++)
         traces[i] = all->summaries[i].trace;
     dl_status status = dl_rank_clocks_find(clocks, traces, all->summary_count, err);
@@ -108,8 +108,6 @@ static dl_status show_clocks(const info *all, dl_error *err)
                     (double)c->high_ns, (double)c->spread_ns, c->matched);
     }
     dl_rows_end(&to, 0);
-    free(traces);
-    free(clocks);
     return status;
 }
 

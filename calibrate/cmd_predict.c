@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "calibrate/replay/collectives.h"
 #include "calibrate/trace_inputs.h"
@@ -52,10 +51,10 @@ typedef struct tally {
 static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_rows *to,
                                tally *errors, dl_error *err)
 {
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_transfer transfer = {0};
-    dl_activity_steps steps = {0};
+    DL_AUTO(dl_replay_run_free) dl_replay_run run = {0};
+    DL_AUTO(dl_instances_free) dl_instances instances = {0};
+    DL_AUTO(dl_transfer_free) dl_transfer transfer = {0};
+    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
     dl_status status =
         dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
                                trace->string_count, &set->hints, err);
@@ -81,10 +80,6 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_ro
         errors->largest = fmax(errors->largest, error);
         errors->lines++;
     }
-    dl_transfer_free(&transfer);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
-    dl_activity_steps_free(&steps);
     return status;
 }
 
@@ -151,7 +146,7 @@ static void write_ranks(const dl_multi_rank *multi, size_t ranks)
  * joined. */
 static void warn_of_clocks(const dl_trace_inputs *in)
 {
-    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
+    DL_AUTOFREE dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
     dl_error ignored = {0};
     const dl_status status =
         dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, &ignored);
@@ -161,7 +156,6 @@ static void warn_of_clocks(const dl_trace_inputs *in)
         fprintf(stderr, PROGRAM ": %s: its clock is off by about %s: try --align\n",
                 in->traces[i]->path, DL_SIGNED_NS_TEXT(-c->offset_ns));
     }
-    free(clocks);
 }
 
 static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_error *err)
@@ -169,9 +163,9 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
     if (in->count < 2) {
         return dl_error_set(err, DL_ERR_USAGE, "--together needs the traces of two or more ranks");
     }
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_multi_rank multi = {0};
+    DL_AUTO(dl_replay_run_free) dl_replay_run run = {0};
+    DL_AUTO(dl_instances_free) dl_instances instances = {0};
+    DL_AUTO(dl_multi_rank_free) dl_multi_rank multi = {0};
     dl_status status = set->align ? dl_trace_inputs_align(in, err) : DL_OK;
     if (!set->align) warn_of_clocks(in);
     if (status == DL_OK) {
@@ -188,9 +182,6 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
                "between ranks\n",
                instances.left_alone);
     }
-    dl_multi_rank_free(&multi);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
     return status;
 }
 
@@ -200,7 +191,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     if (set->align && !set->together) {
         return dl_error_set(err, DL_ERR_USAGE, "--align needs --together");
     }
-    dl_trace_inputs in = {0};
+    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
@@ -210,7 +201,6 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) {
         status = set->together ? predict_together(&in, set, err) : predict_each(&in, set, err);
     }
-    dl_trace_inputs_free(&in);
     return status;
 }
 

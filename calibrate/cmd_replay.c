@@ -62,11 +62,10 @@ static dl_status scale_all(dl_replay_run *run, const settings *set, dl_error *er
     for (size_t i = 0; i < set->without.count && status == DL_OK; i++)
         status = scale(run, set->without.items[i], 0, err);
     for (size_t i = 0; i < set->scale.count && status == DL_OK; i++) {
-        char *what = NULL;
+        DL_AUTOFREE char *what = NULL;
         double factor;
         status = dl_replay_parse_scale(set->scale.items[i], &what, &factor, err);
         if (status == DL_OK) status = scale(run, what, factor, err);
-        free(what);
     }
     return status;
 }
@@ -101,14 +100,13 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
  * last rank's start to the end of the collective. */
 static void join_collectives(dl_replay_run *run)
 {
-    dl_instances instances = {0};
+    DL_AUTO(dl_instances_free) dl_instances instances = {0};
     dl_instances_find(&instances, run);
     for (size_t i = 0; i < instances.count; i++) {
         const dl_instance *m = &instances.instances[i];
         int64_t ns = m->end_ns > m->last_ns ? m->end_ns - m->last_ns : 0;
         dl_replay_graph_add_group(&run->graph, m->nodes, run->rank_count, ns);
     }
-    dl_instances_free(&instances);
 }
 
 /* Prints, for each device, that steps accumulate the gradients of several passes. */
@@ -116,14 +114,13 @@ static void print_passes(const dl_trace *trace, const dl_activity_steps *steps)
 {
     for (size_t i = 0; i < steps->count; i++) {
         const dl_step_line *line = &steps->lines[i];
-        dl_step_phases phases = {0};
+        DL_AUTO(dl_step_phases_free) dl_step_phases phases = {0};
         if (line->regular_count == 0 || line->device == DL_NO_DEVICE) continue;
         dl_step_phases_find(&phases, trace, line);
         if (phases.passes > 1) {
             printf("device %u: a step accumulates the gradients of %zu passes (micro-batches)\n",
                    line->device, phases.passes);
         }
-        dl_step_phases_free(&phases);
     }
 }
 
@@ -151,7 +148,7 @@ static dl_status write_step(replay *r, const settings *set, dl_error *err)
     const dl_trace *trace = r->run.ranks[0].trace;
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
     const int64_t batch = set->batch > 0 ? set->batch : shown;
-    dl_replay_report replayed = {0};
+    DL_AUTO(dl_replay_report_free) dl_replay_report replayed = {0};
     double step_ns;
     if (batch == 0)
         return dl_error_set_at(
@@ -163,7 +160,6 @@ static dl_status write_step(replay *r, const settings *set, dl_error *err)
     dl_replay_report_init(&replayed, &r->run, r->steps, r->times);
     status = dl_recorded_step_write(set->step, &r->run, &r->steps[0], &replayed.steps, r->times,
                                     batch, &step_ns, err);
-    dl_replay_report_free(&replayed);
     if (status == DL_OK && !set->json)
         printf("%s: a step of %s without collectives\n", set->step, DL_NS_TEXT(step_ns));
     return status;
@@ -190,7 +186,7 @@ static dl_status replay_traces(const dl_trace *const *traces, size_t count, cons
 static dl_status replay_together(const dl_text_list *paths, const settings *set, bool *follows,
                                  dl_error *err)
 {
-    dl_trace_inputs in = {0};
+    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
@@ -201,14 +197,13 @@ static dl_status replay_together(const dl_text_list *paths, const settings *set,
     if (status == DL_OK) status = dl_trace_inputs_align(&in, err);
     if (status == DL_OK)
         status = replay_traces((const dl_trace *const *)in.traces, in.count, set, follows, err);
-    dl_trace_inputs_free(&in);
     return status;
 }
 
 static dl_status replay_one_by_one(const char *path, const settings *set, bool *follows,
                                    dl_error *err)
 {
-    dl_trace_inputs in = {0};
+    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {0};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     dl_notes_print(&in.notes, "", PROGRAM ": ", stderr);
     if (status == DL_OK && (set->timeline != NULL || set->step != NULL) && in.count > 1)
@@ -219,7 +214,6 @@ static dl_status replay_one_by_one(const char *path, const settings *set, bool *
         const dl_trace *trace = in.traces[i];
         status = replay_traces(&trace, 1, set, follows, err);
     }
-    dl_trace_inputs_free(&in);
     return status;
 }
 

@@ -1,5 +1,4 @@
 /* dlcal shapes: fits the kernels of a device to a trace of dlprof bench shapes. */
-#include <stdlib.h>
 
 #include "calibrate/commands.h"
 #include "calibrate/shapes.h"
@@ -19,11 +18,9 @@ static dl_status read_base(const char *machine, char **text, dl_error *err)
     size_t bytes = 0;
     if (machine == NULL) return DL_OK;
     if (!dl_machine_is_known(machine)) return dl_file_read(machine, text, &bytes, err);
-    char *own = dl_machine_file(machine);
-    const dl_status status = own != NULL ? dl_file_read(own, text, &bytes, err)
-                                         : dl_machine_make_text(machine, text, err);
-    free(own);
-    return status;
+    DL_AUTOFREE char *own = dl_machine_file(machine);
+    return own != NULL ? dl_file_read(own, text, &bytes, err)
+                       : dl_machine_make_text(machine, text, err);
 }
 
 static dl_status write_text(const char *path, const char *text, dl_error *err)
@@ -40,9 +37,9 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     const dl_file_role output = {"--output", set->output};
     const dl_file_role inputs[] = {{"the trace", paths->items[0]},
                                    {"the machine file", set->machine}};
-    dl_trace trace = {0};
-    dl_shapes shapes = {0};
-    char *base = NULL, *text = NULL;
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_AUTO(dl_shapes_free) dl_shapes shapes = {0};
+    DL_AUTOFREE char *base = NULL, *text = NULL;
     dl_status status = dl_outputs_check(&output, 1, inputs, 2, err);
     if (status == DL_OK) status = read_base(set->machine, &base, err);
     if (status == DL_OK) status = dl_trace_read(&trace, paths->items[0], err);
@@ -55,10 +52,6 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     if (status == DL_OK) status = write_text(set->output, text, err);
     status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\nmachine written to %s\n", set->output);
-    dl_shapes_free(&shapes);
-    dl_trace_free(&trace);
-    free(base);
-    free(text);
     return status;
 }
 

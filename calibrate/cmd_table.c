@@ -148,10 +148,9 @@ static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *c
     }
     for (size_t p = 0; p < fit->part_count && status == DL_OK; p++) {
         if (pairs[p].predict == NULL) continue;
-        dl_table_evaluation evaluation = {0};
+        DL_AUTO(dl_table_evaluation_free) dl_table_evaluation evaluation = {0};
         status = dl_table_evaluate(&evaluation, fit, config, p, pairs[p].predict, err);
         if (status == DL_OK) dl_table_evaluation_print(&evaluation, stdout);
-        dl_table_evaluation_free(&evaluation);
     }
     status = dl_outputs_end(status, err);
     for (size_t p = 0; p < fit->part_count && status == DL_OK; p++)
@@ -163,7 +162,7 @@ static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *c
 static dl_status fit_pairs(const settings *set, const pair *pairs, dl_table_fit_config *config,
                            dl_error *err)
 {
-    dl_table_fit fit = {0};
+    DL_AUTO(dl_table_fit_free) dl_table_fit fit = {0};
     shown progress = {.fit = &fit};
     config->progress = show;
     config->user = &progress;
@@ -176,7 +175,6 @@ static dl_status fit_pairs(const settings *set, const pair *pairs, dl_table_fit_
         status = write_all(&fit, config, set, pairs, err);
     }
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_table_fit_end_journal(&fit);
-    dl_table_fit_free(&fit);
     return status;
 }
 
@@ -191,9 +189,9 @@ static dl_status fit_table(const dl_text_list *tables, void *user, dl_error *err
     if (count > DL_TABLE_PARTS_MAX) {
         return dl_error_set(err, DL_ERR_USAGE, "more than %d scenarios", DL_TABLE_PARTS_MAX);
     }
-    pair *pairs = dl_calloc(count, sizeof *pairs, "scenarios");
+    DL_AUTOFREE pair *pairs = dl_calloc(count, sizeof *pairs, "scenarios");
     dl_table_part_config parts[DL_TABLE_PARTS_MAX] = {0};
-    char *journal = NULL;
+    DL_AUTOFREE char *journal = NULL;
     dl_status status = DL_OK;
     for (size_t p = 0; p < count && status == DL_OK; p++) {
         status = take_pair(set, tables, p, count, &pairs[p], &parts[p], err);
@@ -224,8 +222,6 @@ static dl_status fit_table(const dl_text_list *tables, void *user, dl_error *err
         free(pairs[p].text);
         dl_scenario_free(&pairs[p].read);
     }
-    free(pairs);
-    free(journal);
     return status;
 }
 

@@ -70,12 +70,11 @@ static case_sample *list_samples(const dl_dataset *dataset, dl_sample_kind kind,
 
 static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_t n, dl_error *err)
 {
-    double *values = dl_calloc(n, sizeof *values, "bench samples");
+    DL_AUTOFREE double *values = dl_calloc(n, sizeof *values, "bench samples");
     for (size_t i = 0; i < n; i++)
         values[i] = samples[i].duration_ns;
     dl_estimate time;
     const dl_status status = dl_fit_location(values, n, &time, err);
-    free(values);
     if (status != DL_OK) return status;
     DL_APPEND(line->points, line->count, "bench points") =
         (dl_comm_point){.bytes = samples->bytes,
@@ -99,7 +98,7 @@ typedef struct shared_times {
 static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint32_t vectors,
                             size_t from, size_t to)
 {
-    double *times = NULL;
+    DL_AUTOFREE double *times = NULL;
     size_t count = 0;
     for (size_t b = from; b < to; b++) {
         const dl_bench_trace *bench = &dataset->benches[b];
@@ -114,10 +113,7 @@ static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint
         }
     }
     gsl_sort(times, 1, count);
-    const double mean =
-        count > 0 ? gsl_stats_trmean_from_sorted_data(TRIM_FRAC, times, 1, count) : 0;
-    free(times);
-    return mean;
+    return count > 0 ? gsl_stats_trmean_from_sorted_data(TRIM_FRAC, times, 1, count) : 0;
 }
 
 /* Finds the times of every bench trace, [bench_count]; NULL if none has all three kinds of samples,
@@ -154,14 +150,13 @@ static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *cost
 /* Mean over the traces of the member of shared_times at `offset`, converted to bytes/s. */
 static dl_value shared_rate(const dl_dataset *dataset, const shared_times *all, size_t offset)
 {
-    double *times = dl_calloc(dataset->bench_count, sizeof *times, "shared vectors");
+    DL_AUTOFREE double *times = dl_calloc(dataset->bench_count, sizeof *times, "shared vectors");
     size_t count = 0;
     for (size_t b = 0; b < dataset->bench_count; b++) {
         if (!all[b].known) continue;
         memcpy(&times[count++], (const char *)&all[b] + offset, sizeof *times);
     }
     const dl_estimate mean = dl_fit_mean(times, count);
-    free(times);
     const double bytes = (double)dataset->parameter_bytes, ns = mean.value;
     const double rate = fmin(1e9 * bytes / ns, SHARED_RATE_MAX);
     return (dl_value){.known = true,
@@ -198,13 +193,12 @@ static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind,
                              const shared_times *shared, dl_comm_line *line, dl_error *err)
 {
     size_t count;
-    case_sample *samples = list_samples(dataset, kind, &count);
+    DL_AUTOFREE case_sample *samples = list_samples(dataset, kind, &count);
     if (shared != NULL && kind == DL_SAMPLE_AVERAGE)
         take_off_shared(dataset, shared, samples, count);
     dl_status status = DL_OK;
     DL_GROUPS (first, end, count, by_case(&samples[first], &samples[end]) == 0)
         if (status == DL_OK) status = add_point(line, samples + first, end - first, err);
-    free(samples);
     return status;
 }
 
@@ -258,7 +252,7 @@ static dl_status solve(const dl_comm_line *line, const line_data *data, int64_t 
                        int which, bool merged, line_fit *fit, dl_fit_line *found, dl_error *err)
 {
     const size_t n = data->n, p = (size_t)data->sizes_vary + (merged ? 1 : 2);
-    double *block = dl_calloc(n * (p + 3), sizeof *block, "line fit");
+    DL_AUTOFREE double *block = dl_calloc(n * (p + 3), sizeof *block, "line fit");
     double *terms = block, *y = block + n * p, *error = y + n, *scale = error + n;
     for (size_t i = 0; i < n; i++) {
         const dl_comm_point *point = &line->points[i];
@@ -277,7 +271,6 @@ static dl_status solve(const dl_comm_line *line, const line_data *data, int64_t 
     }
     const dl_fit_problem problem = {n, p, terms, y, error, scale};
     const dl_status status = dl_fit_solve(&problem, found, err);
-    free(block);
     if (status != DL_OK) return status;
     *fit = (line_fit){.latency_assumed = !data->sizes_vary, .merged = merged};
     size_t term = 0;
@@ -354,7 +347,7 @@ static dl_value latency_value(const line_fit *fit, int64_t samples)
 static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs *costs,
                            dl_notes *notes, dl_error *err)
 {
-    shared_times *shared = NULL;
+    DL_AUTOFREE shared_times *shared = NULL;
     dl_status status = DL_OK;
     for (int which = 0; which < DL_COMM_LINES && status == DL_OK; which++) {
         dl_comm_line *line = &all->lines[which];
@@ -376,7 +369,6 @@ static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs
             (struct dl_average_cost){latency, read, rate_value(&fit, WRITE, n)};
     }
     set_shared(dataset, shared, costs);
-    free(shared);
     return status;
 }
 
@@ -397,8 +389,8 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
                              uint32_t high)
 {
     size_t count, chosen = 0;
-    case_sample *samples = list_samples(dataset, kind, &count);
-    double *values = dl_calloc(count, sizeof *values, "bench samples");
+    DL_AUTOFREE case_sample *samples = list_samples(dataset, kind, &count);
+    DL_AUTOFREE double *values = dl_calloc(count, sizeof *values, "bench samples");
     for (size_t i = 0; i < count; i++) {
         if (samples[i].threads >= low && samples[i].threads <= high)
             values[chosen++] = samples[i].duration_ns;
@@ -407,26 +399,20 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
         for (size_t i = 0; i < count; i++)
             values[chosen++] = samples[i].duration_ns;
     }
-    const dl_value value = measured_median(values, chosen);
-    free(values);
-    free(samples);
-    return value;
+    return measured_median(values, chosen);
 }
 
 /* Median of bytes / time of one kind of sample; unknown without samples. */
 static dl_value message_rate(const dl_dataset *dataset, int kind)
 {
     size_t count, chosen = 0;
-    case_sample *samples = list_samples(dataset, (dl_sample_kind)kind, &count);
-    double *rates = dl_calloc(count, sizeof *rates, "rates");
+    DL_AUTOFREE case_sample *samples = list_samples(dataset, (dl_sample_kind)kind, &count);
+    DL_AUTOFREE double *rates = dl_calloc(count, sizeof *rates, "rates");
     for (size_t i = 0; i < count; i++) {
         if (samples[i].bytes == 0 || !(samples[i].duration_ns > 0)) continue;
         rates[chosen++] = (double)samples[i].bytes / dl_ns_to_s(samples[i].duration_ns);
     }
-    const dl_value value = measured_median(rates, chosen);
-    free(rates);
-    free(samples);
-    return value;
+    return measured_median(rates, chosen);
 }
 
 static void fit_messages(const dl_dataset *dataset, dl_costs *costs)
@@ -452,13 +438,13 @@ static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes
 {
     static const dl_sample_kind kinds[] = {DL_SAMPLE_H2D_PAGEABLE, DL_SAMPLE_D2H_PAGEABLE};
     uint64_t nearest = 0;
-    double *rates = NULL;
+    DL_AUTOFREE double *rates = NULL;
     size_t chosen = 0;
     for (int pass = 0; pass < 2; pass++) { /* first pass: find the size; second: collect its
                                             * samples */
         for (int k = 0; k < 2; k++) {
             size_t count;
-            case_sample *samples = list_samples(dataset, kinds[k], &count);
+            DL_AUTOFREE case_sample *samples = list_samples(dataset, kinds[k], &count);
             for (size_t i = 0; i < count; i++) {
                 const case_sample *at = &samples[i];
                 if (at->threads != 1 || at->bytes == 0 || !(at->duration_ns > 0)) continue;
@@ -470,12 +456,9 @@ static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes
                     nearest = at->bytes;
                 }
             }
-            free(samples);
         }
     }
-    const dl_value value = measured_median(rates, chosen);
-    free(rates);
-    return value;
+    return measured_median(rates, chosen);
 }
 
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
@@ -539,16 +522,14 @@ static bool is_of(const dl_record *sample, dl_sample_kind kind, const dl_comm_po
 static double case_time_ns(const dl_bench_trace *bench, dl_sample_kind kind,
                            const dl_comm_point *point)
 {
-    double *times = dl_calloc(bench->count, sizeof *times, "bench samples");
+    DL_AUTOFREE double *times = dl_calloc(bench->count, sizeof *times, "bench samples");
     size_t count = 0;
     for (size_t i = 0; i < bench->count; i++) {
         if (is_of(&bench->samples[i], kind, point))
             times[count++] = (double)bench->samples[i].duration_ns;
     }
     gsl_sort(times, 1, count);
-    double mean = count > 0 ? gsl_stats_trmean_from_sorted_data(TRIM_FRAC, times, 1, count) : 0;
-    free(times);
-    return mean;
+    return count > 0 ? gsl_stats_trmean_from_sorted_data(TRIM_FRAC, times, 1, count) : 0;
 }
 
 static float run_factor(const dl_bench_trace *bench, dl_sample_kind kind, const dl_comm_line *line,
@@ -590,7 +571,7 @@ static float shared_factor(const shared_times *all, size_t bench, double all_ns)
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs)
 {
     if (dataset->bench_count < 2) return;
-    shared_times *shared =
+    DL_AUTOFREE shared_times *shared =
         costs->shared.push_bytes_per_s.known ? find_shared(dataset, costs) : NULL;
     const double all_ns = shared != NULL ? shared_ns(dataset, costs) : 0;
     costs->exchange_runs =
@@ -609,7 +590,6 @@ void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl
         };
         if (shared != NULL) costs->exchange_runs[b].average = 1; /* included in `shared` */
     }
-    free(shared);
 }
 
 /* Size nearest to the parameters that has samples of several threads; 0: none. */

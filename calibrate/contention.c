@@ -46,7 +46,7 @@ dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count)
 /* A run's step time: the robust location estimate, or the mean. */
 static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, dl_error *err)
 {
-    double *values = dl_calloc(run->count, sizeof *values, "step times");
+    DL_AUTOFREE double *values = dl_calloc(run->count, sizeof *values, "step times");
     for (size_t i = 0; i < run->count; i++)
         values[i] = (double)run->samples[i].duration_ns;
     dl_estimate time;
@@ -56,7 +56,6 @@ static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, 
     } else {
         status = dl_fit_location(values, run->count, &time, err);
     }
-    free(values);
     if (status == DL_OK) *time_ns = time.value;
     return status;
 }
@@ -121,11 +120,10 @@ static dl_status fit_point(const dl_dataset *dataset, const dl_costs *costs,
     dl_status status = DL_OK;
     for (size_t b = 0; b < dataset->bench_count && status == DL_OK; b++) {
         size_t count;
-        dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
+        DL_AUTOFREE dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
         const bool gpu = dataset->benches[b].gpu;
         const double trained_ns = gpu ? trained_on_gpu_ns(dataset, costs, point->batch) : 0;
         status = add_rounds(runs, count, !gpu, trained_ns, point, &all, err);
-        free(runs);
     }
     if (status == DL_OK && all.count == 0) {
         status = dl_error_set(err, DL_ERR_DATA,
@@ -145,7 +143,7 @@ static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
 {
     for (size_t b = 0; b < dataset->bench_count; b++) {
         size_t count;
-        dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
+        DL_AUTOFREE dl_copies_run *runs = dl_contention_runs(&dataset->benches[b], &count);
         for (size_t r = 0; r < count; r++) {
             const dl_contention_point point = {.copies = runs[r].copies, .batch = runs[r].batch};
             bool known = point.copies < 2 || point.copies > DL_SHARING_MAX;
@@ -155,7 +153,6 @@ static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
             if (known) continue;
             DL_APPEND(fit->points, fit->count, "sharing points") = point;
         }
-        free(runs);
     }
     dl_sort(fit->points, fit->count, sizeof *fit->points, by_copies_and_batch);
 }

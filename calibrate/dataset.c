@@ -53,7 +53,7 @@ static double batch_of(const dl_trace *trace)
  * none. */
 static double median_copy_ns(const dl_trace *trace)
 {
-    double *times = NULL;
+    DL_AUTOFREE double *times = NULL;
     size_t count = 0;
     int64_t step = -1;
     for (size_t i = 0; i < trace->record_count; i++) {
@@ -64,9 +64,7 @@ static double median_copy_ns(const dl_trace *trace)
         step = (int64_t)record->step;
     }
     dl_sort(times, count, sizeof *times, dl_compare_doubles);
-    const double median = count > 0 ? times[count / 2] : 0;
-    free(times);
-    return median;
+    return count > 0 ? times[count / 2] : 0;
 }
 
 /* Least squares with one point per trace; the result is never negative. Sums are divided once, so
@@ -203,9 +201,8 @@ static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *tr
     }
     size_t *index = &table[record->name * PHASES + (unsigned)record->phase];
     if (*index == dataset->op_count + 1) {
-        char *name = op_name(trace, record);
+        DL_AUTOFREE char *name = op_name(trace, record);
         *index = find_op(dataset, name);
-        free(name);
     }
     return *index;
 }
@@ -245,20 +242,19 @@ static bool sum_ops(const dl_dataset *dataset, size_t *table, const dl_trace *tr
 static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
                            const dl_record *record, dl_error *err)
 {
-    char *name = op_name(trace, record);
-    const dl_status status = dl_error_set_at(
+    DL_AUTOFREE char *name = op_name(trace, record);
+    return dl_error_set_at(
         err, DL_ERR_DATA, trace->path, 0,
         "has the operation '%s', which the first step of %s does not have: not the same model",
         name, dataset->run_count > 0 ? dataset->runs[0].path : trace->path);
-    free(name);
-    return status;
 }
 
 /* Takes the steps after the warm-up that have the run's batch size and every operation. */
 static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                             dl_step_run *run, size_t *dropped, dl_error *err)
 {
-    size_t *table = dl_calloc(trace->string_count * PHASES, sizeof *table, "operations");
+    DL_AUTOFREE size_t *table =
+        dl_calloc(trace->string_count * PHASES, sizeof *table, "operations");
     for (size_t i = 0; i < trace->string_count * PHASES; i++)
         table[i] = dataset->op_count + 1;
     dl_status status = DL_OK;
@@ -276,7 +272,6 @@ static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, co
             (*dropped)++;
         }
     }
-    free(table);
     return status;
 }
 
@@ -353,12 +348,10 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
                                "give traces of one worker (dlprof train --workers 1)",
                                (long long)workers);
     }
-    dl_steps steps = {0};
+    DL_AUTO(dl_steps_free) dl_steps steps = {0};
     dl_steps_init(&steps, trace);
-    status = dl_trace_meta(trace, "work") != NULL ? add_drawn(dataset, trace, &steps, err)
-                                                  : add_steps(dataset, trace, &steps, notes, err);
-    dl_steps_free(&steps);
-    return status;
+    return dl_trace_meta(trace, "work") != NULL ? add_drawn(dataset, trace, &steps, err)
+                                                : add_steps(dataset, trace, &steps, notes, err);
 }
 
 #define QUANTISE(kind, name)                                                                \
@@ -567,12 +560,10 @@ static dl_status add_trace(dl_dataset *dataset, const dl_trace *trace, dl_notes 
 
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
-    status = add_trace(dataset, &trace, notes, err);
-    dl_trace_free(&trace);
-    return status;
+    return add_trace(dataset, &trace, notes, err);
 }
 
 static void free_run(dl_step_run *run)
@@ -672,10 +663,9 @@ static void leave_out_benches(dl_dataset *dataset, bool snapshots, dl_notes *not
 void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes)
 {
     size_t count;
-    int64_t *batches = dl_dataset_batches(dataset, &count);
+    DL_AUTOFREE int64_t *batches = dl_dataset_batches(dataset, &count);
     for (size_t i = 0; i < count; i++)
         leave_out_runs(dataset, batches[i], notes);
-    free(batches);
     leave_out_benches(dataset, false, notes);
     leave_out_benches(dataset, true, notes);
 }

@@ -5,7 +5,6 @@
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -26,10 +25,8 @@ static double *sorted_copy(const double *values, size_t n)
 
 static double midmean(const double *values, size_t n)
 {
-    double *sorted = sorted_copy(values, n);
-    const double mean = gsl_stats_trmean_from_sorted_data(0.25, sorted, 1, n);
-    free(sorted);
-    return mean;
+    DL_AUTOFREE double *sorted = sorted_copy(values, n);
+    return gsl_stats_trmean_from_sorted_data(0.25, sorted, 1, n);
 }
 
 static size_t block_count(size_t n)
@@ -76,9 +73,8 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
  * on a clock of whole ns: the robust scale is then 0, and the weights would be 0/0. */
 static bool most_are_equal(const double *values, size_t n)
 {
-    double *sorted = sorted_copy(values, n);
+    DL_AUTOFREE double *sorted = sorted_copy(values, n);
     const double median = gsl_stats_median_from_sorted_data(sorted, 1, n);
-    free(sorted);
     size_t equal = 0;
     for (size_t i = 0; i < n; i++) {
         if (fabs(values[i] - median) <= 1e-12 * fabs(median)) equal++;
@@ -90,7 +86,7 @@ dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
 {
     DL_ASSERT(n >= 1, "n = %zu", n);
     const size_t blocks = block_count(n);
-    double *centers = dl_calloc(blocks, sizeof *centers, "block centres");
+    DL_AUTOFREE double *centers = dl_calloc(blocks, sizeof *centers, "block centres");
     for (size_t b = 0; b < blocks; b++) {
         const size_t first = b * n / blocks, end = (b + 1) * n / blocks;
         centers[b] = midmean(values + first, end - first);
@@ -100,7 +96,6 @@ dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
     if (blocks >= BISQUARE_MIN && found.error > 0 && !most_are_equal(centers, blocks)) {
         code = bisquare(centers, blocks, &found);
     }
-    free(centers);
     found.count = (int64_t)n;
     if (code != GSL_SUCCESS || !isfinite(found.value) || !isfinite(found.error)) {
         return dl_error_set(err, DL_ERR_DATA, "no centre of %zu values: %s", n,
@@ -113,7 +108,7 @@ dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
 dl_estimate dl_fit_median(const double *values, size_t n)
 {
     DL_ASSERT(n >= 1, "n = %zu", n);
-    double *sorted = sorted_copy(values, n);
+    DL_AUTOFREE double *sorted = sorted_copy(values, n);
     dl_estimate median = {gsl_stats_median_from_sorted_data(sorted, 1, n), 0, (int64_t)n};
     /* The number of values below the true median has the standard deviation sqrt(n) / 2, so the
      * order statistics at this distance on either side lie one standard error away. */
@@ -122,17 +117,15 @@ dl_estimate dl_fit_median(const double *values, size_t n)
     const size_t low = (size_t)fmax(0, floor(middle - half));
     const size_t high = (size_t)fmin((double)n - 1, ceil(middle + half));
     median.error = (sorted[high] - sorted[low]) / 2;
-    free(sorted);
     return median;
 }
 
 dl_fit_shape dl_fit_shape_of(const double *values, size_t n)
 {
     DL_ASSERT(n >= 1, "n = %zu", n);
-    double *sorted = sorted_copy(values, n);
+    DL_AUTOFREE double *sorted = sorted_copy(values, n);
     dl_fit_shape shape = {.mean = gsl_stats_mean(values, 1, n),
                           .p99 = gsl_stats_quantile_from_sorted_data(sorted, 1, n, 0.99)};
-    free(sorted);
     if (n > 1) shape.sd = gsl_stats_sd(values, 1, n);
     if (shape.sd > 0) shape.lag1 = gsl_stats_lag1_autocorrelation(values, 1, n);
     return shape;
@@ -301,13 +294,12 @@ dl_status dl_fit_solve(const dl_fit_problem *problem, dl_fit_line *line, dl_erro
 dl_status dl_fit_constant(const double *y, const double *error, const double *scale, size_t n,
                           dl_estimate *constant, dl_error *err)
 {
-    double *ones = dl_calloc(n, sizeof *ones, "fit points");
+    DL_AUTOFREE double *ones = dl_calloc(n, sizeof *ones, "fit points");
     for (size_t i = 0; i < n; i++)
         ones[i] = 1;
     dl_fit_line line;
     const dl_status status =
         dl_fit_solve(&(dl_fit_problem){n, 1, ones, y, error, scale}, &line, err);
-    free(ones);
     if (status == DL_OK) *constant = (dl_estimate){line.coefficient[0], line.error[0], (int64_t)n};
     return status;
 }

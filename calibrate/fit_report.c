@@ -1,7 +1,6 @@
 #include "calibrate/calibration.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "calibrate/notes.h"
 #include "common/alloc.h"
@@ -220,7 +219,7 @@ static void print_shared(const dl_costs *costs, FILE *out)
 static void print_messages(const dl_costs *costs, FILE *out)
 {
     dl_rows to = {.out = out, .indent = 2};
-    char *title =
+    DL_AUTOFREE char *title =
         dl_format("messages: rates of the vector, to one and back; learned %.3f +- %.3f GB/s",
                   1e-9 * costs->learned_bytes_per_s.value, 1e-9 * costs->learned_bytes_per_s.error);
     dl_rows_begin(&to, NULL, title);
@@ -233,7 +232,6 @@ static void print_messages(const dl_costs *costs, FILE *out)
                     decode->error, (long long)encode->count);
     }
     dl_rows_end(&to, 0);
-    free(title);
 }
 
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out)

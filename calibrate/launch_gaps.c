@@ -3,7 +3,6 @@
 #include "calibrate/calibration.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 
@@ -27,7 +26,7 @@ static double pass_ns(const dl_costs *costs, double batch)
 
 static dl_status find_pass(const dl_dataset *dataset, const dl_costs *costs, pass *p, dl_error *err)
 {
-    double *values = NULL;
+    DL_AUTOFREE double *values = NULL;
     size_t count = 0;
     for (size_t b = 0; b < dataset->bench_count; b++) {
         const dl_bench_trace *bench = &dataset->benches[b];
@@ -39,7 +38,6 @@ static dl_status find_pass(const dl_dataset *dataset, const dl_costs *costs, pas
     }
     dl_estimate own = {0};
     const dl_status status = dl_fit_location(values, count, &own, err);
-    free(values);
     p->own_ns = own.value;
     p->error_ns = own.error;
     p->count = own.count;
@@ -74,11 +72,10 @@ static dl_status find_passes(const dl_dataset *dataset, const dl_costs *costs, p
 static double shortest_pass_ns(const dl_dataset *dataset, const dl_costs *costs)
 {
     size_t count;
-    int64_t *batches = dl_dataset_batches(dataset, &count);
+    DL_AUTOFREE int64_t *batches = dl_dataset_batches(dataset, &count);
     double least_ns = INFINITY;
     for (size_t b = 0; b < count; b++)
         least_ns = fmin(least_ns, pass_ns(costs, (double)batches[b]));
-    free(batches);
     return least_ns;
 }
 

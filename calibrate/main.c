@@ -3,6 +3,7 @@
 
 #include "calibrate/calibration.h"
 #include "calibrate/commands.h"
+#include "common/alloc.h"
 #include "common/cluster.h"
 #include "common/options.h"
 #include "common/output.h"
@@ -14,7 +15,7 @@ typedef struct fit_settings {
 static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
     const fit_settings *set = user;
-    dl_calibration calibration = {0};
+    DL_AUTO(dl_calibration_free) dl_calibration calibration = {0};
     const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
     dl_status status =
         dl_outputs_check_paths(outputs, 2, "a trace", paths->items, paths->count, err);
@@ -28,7 +29,6 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     }
     status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\ncosts written to %s\n", set->output);
-    dl_calibration_free(&calibration);
     return status;
 }
 

@@ -1,6 +1,5 @@
 #include "calibrate/notes.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,7 +19,7 @@ const char *dl_date_text(char text[DL_DATE_BYTES])
 dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_notes *from,
                              const dl_notes *notes, dl_error *err)
 {
-    char *comment = NULL;
+    DL_AUTOFREE char *comment = NULL;
     size_t bytes = 0;
     FILE *lines = dl_text_stream(&comment, &bytes);
     for (size_t i = 0; i < from->count; i++)
@@ -28,9 +27,7 @@ dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_n
     for (size_t i = 0; i < notes->count; i++)
         fprintf(lines, "%s\n", notes->lines[i]);
     fclose(lines);
-    const dl_status status = dl_costs_write(costs, path, comment, err);
-    free(comment);
-    return status;
+    return dl_costs_write(costs, path, comment, err);
 }
 
 #define SCHEMA 1

@@ -30,12 +30,11 @@ static void centers_init(centers *c, size_t runs)
 static dl_status add_center(centers *c, const dl_step_run *run, size_t r, const double *times,
                             size_t stride, dl_error *err)
 {
-    double *column = dl_calloc(run->steps, sizeof *column, "step times");
+    DL_AUTOFREE double *column = dl_calloc(run->steps, sizeof *column, "step times");
     for (size_t i = 0; i < run->steps; i++)
         column[i] = times[i * stride];
     dl_estimate center;
     const dl_status status = dl_fit_location(column, run->steps, &center, err);
-    free(column);
     if (status != DL_OK) return status;
     c->terms[2 * r] = 1;
     c->terms[2 * r + 1] = (double)run->batch;
@@ -109,7 +108,7 @@ static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl
 /* Notes all operations with a number constrained to 0. */
 static void note_held(const dl_costs *costs, bool fixed, dl_notes *notes)
 {
-    char *names = NULL;
+    DL_AUTOFREE char *names = NULL;
     for (size_t op = 0; op < costs->op_count; op++) {
         const dl_op_cost *cost = &costs->ops[op];
         if ((fixed ? cost->fixed_ns : cost->per_sample_ns).value > 0) continue;
@@ -118,7 +117,6 @@ static void note_held(const dl_costs *costs, bool fixed, dl_notes *notes)
     if (names == NULL) return;
     dl_notes_add(notes, "%s came out below 0 and is held at 0: %s",
                  fixed ? "fixed time" : "time per sample", names);
-    free(names);
 }
 
 /* Merges runs at equal batch sizes into one point. */
@@ -176,7 +174,7 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
     centers c;
     centers_init(&c, dataset->run_count);
     const dl_status status = find_centers(dataset, dataset->op_count, &c, err);
-    dl_op_point *whole = make_points(dataset, &c, batches, all->batch_count);
+    DL_AUTOFREE dl_op_point *whole = make_points(dataset, &c, batches, all->batch_count);
     free(c.terms);
     all->steps = dl_calloc(all->batch_count, sizeof *all->steps, "steps");
     for (size_t b = 0; b < all->batch_count; b++) {
@@ -195,7 +193,6 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
             step->sum.fitted_ns += point->fitted_ns;
         }
     }
-    free(whole);
     return status;
 }
 
@@ -249,7 +246,7 @@ dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations
                             dl_notes *notes, dl_error *err)
 {
     DL_ASSERT(dataset->run_count >= 1, "no runs");
-    int64_t *batches = dl_dataset_batches(dataset, &operations->batch_count);
+    DL_AUTOFREE int64_t *batches = dl_dataset_batches(dataset, &operations->batch_count);
     costs->batch_min = batches[0];
     costs->batch_max = batches[operations->batch_count - 1];
     operations->op_count = costs->op_count = dataset->op_count;
@@ -272,7 +269,6 @@ dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations
         note_deviations(operations, notes);
         set_linearity(operations, costs, notes);
     }
-    free(batches);
     return status;
 }
 

@@ -104,7 +104,7 @@ static dl_status estimate(dl_captured_process *made, const dl_capture_figures *f
                           const dl_trace *trace, dl_error *err)
 {
     const dl_step_hints none = {0};
-    dl_activity_steps steps = {0};
+    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
     const dl_status status =
         dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
                                trace->string_count, &none, err);
@@ -117,7 +117,6 @@ static dl_status estimate(dl_captured_process *made, const dl_capture_figures *f
         for (int item = 0; item < DL_CAPTURE_PER_RECORD; item++)
             made->launches += e.per_step[item];
     }
-    dl_activity_steps_free(&steps);
     if (made->launches == 0) made->unknown = dl_strdup("no steps were found in its recording");
     return DL_OK;
 }

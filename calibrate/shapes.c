@@ -53,7 +53,7 @@ static double drift_of(const sample *of)
 
 static void take_times(dl_shapes *shapes, const dl_trace *trace)
 {
-    sample *samples = NULL;
+    DL_AUTOFREE sample *samples = NULL;
     size_t count = 0;
     for (size_t i = 0; i < trace->record_count; i++) {
         const dl_record *record = &trace->records[i];
@@ -75,7 +75,6 @@ static void take_times(dl_shapes *shapes, const dl_trace *trace)
         free(samples[i].values);
         free(samples[i].rounds);
     }
-    free(samples);
 }
 
 /* --- products -------------------------------------------------------------------------------- */
@@ -257,8 +256,8 @@ static dl_shape_errors judge(const dl_shapes *shapes, int pass)
 
 static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err)
 {
-    const dl_shape_time **times = dl_calloc(shapes->count + 1, sizeof *times, "shapes");
-    size_t *places = dl_calloc(shapes->count + 1, sizeof *places, "shapes");
+    DL_AUTOFREE const dl_shape_time **times = dl_calloc(shapes->count + 1, sizeof *times, "shapes");
+    DL_AUTOFREE size_t *places = dl_calloc(shapes->count + 1, sizeof *places, "shapes");
     problem p = {.times = times};
     for (size_t i = 0; i < shapes->count; i++) {
         if (shapes->times[i].step_count > 0 || shapes->times[i].product.pass != pass) continue;
@@ -292,8 +291,6 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
         set_number(&fit->fixed_ns, (const double(*)[NUMBERS])logs, p.count, FIXED);
         free(logs);
     }
-    free(times);
-    free(places);
     return status;
 }
 
@@ -317,11 +314,10 @@ static void add_point(points *to, double x, double ns)
 static dl_status fit_line(const points *of, dl_shape_line *to, dl_error *err)
 {
     dl_fit_line line = {0};
-    double *none = dl_calloc(of->count + 1, sizeof *none, "errors");
+    DL_AUTOFREE double *none = dl_calloc(of->count + 1, sizeof *none, "errors");
     const dl_fit_problem two_terms = {
         .n = of->count, .p = 2, .terms = of->terms, .y = of->ns, .error = none, .scale = of->ns};
     const dl_status status = of->count >= 2 ? dl_fit_solve(&two_terms, &line, err) : DL_OK;
-    free(none);
     if (status != DL_OK || !(line.coefficient[1] > 0)) return status;
     const double per_s = DL_NS_PER_S / line.coefficient[1];
     to->per_s = (dl_shape_number){.value = fmin(per_s, highest[BYTES]),
@@ -429,8 +425,8 @@ typedef struct layer_round {
  * kernels' times one by one). A round that was stopped early does not count. */
 static void take_layer(dl_shapes *shapes, const dl_trace *trace)
 {
-    layer_round *rounds = NULL;
-    double *ratios = NULL, *launches = NULL;
+    DL_AUTOFREE layer_round *rounds = NULL;
+    DL_AUTOFREE double *ratios = NULL, *launches = NULL;
     size_t count = 0, ratio_count = 0, launch_count = 0;
     int most = 0;
     for (size_t i = 0; i < trace->record_count; i++) {
@@ -457,21 +453,16 @@ static void take_layer(dl_shapes *shapes, const dl_trace *trace)
     if (ratio_count > 0) shapes->sustained = dl_fit_median(ratios, ratio_count);
     if (launch_count > 0) shapes->launch_ns = dl_fit_median(launches, launch_count);
     shapes->layer_kernels = most;
-    free(rounds);
-    free(ratios);
-    free(launches);
 }
 
 static double median_drift(const dl_shapes *shapes)
 {
-    double *drifts = NULL;
+    DL_AUTOFREE double *drifts = NULL;
     size_t count = 0;
     for (size_t i = 0; i < shapes->count; i++)
         if (shapes->times[i].step_count == 0)
             DL_APPEND(drifts, count, "drifts") = shapes->times[i].drift;
-    const double median = count > 0 ? dl_fit_median(drifts, count).value : 1;
-    free(drifts);
-    return median;
+    return count > 0 ? dl_fit_median(drifts, count).value : 1;
 }
 
 /* Returns the value of a key of the trace; "" if it has none. */

@@ -62,7 +62,7 @@ static void add_bench(gathered *all, const dl_bench_trace *bench, double expecte
 {
     size_t count;
     dl_noise_series *series = NULL;
-    dl_copies_run *runs = dl_contention_runs(bench, &count);
+    DL_AUTOFREE dl_copies_run *runs = dl_contention_runs(bench, &count);
     for (size_t r = 0; r < count; r++) {
         const dl_copies_run *run = &runs[r];
         if ((size_t)run->copies != all->set.copies || run->batch != all->set.batch ||
@@ -75,7 +75,6 @@ static void add_bench(gathered *all, const dl_bench_trace *bench, double expecte
                        (double)run->samples[i].duration_ns / expected_ns);
         }
     }
-    free(runs);
 }
 
 static double mean_of(const dl_noise_series *series, size_t count)
@@ -125,8 +124,8 @@ static size_t share_of_each(const dl_noise_set *set)
 static void keep(dl_noise_set *set, dl_step_noise_set *fit)
 {
     const size_t share = share_of_each(set), count = set->run_count * set->copies;
-    double *kept = dl_calloc(count * share, sizeof *kept, "noise factors");
-    double *means = dl_calloc(count, sizeof *means, "noise means");
+    DL_AUTOFREE double *kept = dl_calloc(count * share, sizeof *kept, "noise factors");
+    DL_AUTOFREE double *means = dl_calloc(count, sizeof *means, "noise means");
     double lag1_sum = 0;
     *fit = (dl_step_noise_set){.batch = set->batch, .copies = set->copies, .runs = set->run_count};
     for (size_t s = 0; s < count; s++) {
@@ -146,8 +145,6 @@ static void keep(dl_noise_set *set, dl_step_noise_set *fit)
     fit->shape = dl_fit_shape_of(kept, fit->kept);
     fit->shape.lag1 = lag1_sum / (double)fit->kept;
     fit->run_sd = dl_fit_shape_of(means, count).sd;
-    free(means);
-    free(kept);
 }
 
 static double gpu_step_ns(const dl_costs *costs, double batch)
@@ -185,7 +182,7 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes)
 {
     size_t count;
-    int64_t *batches = dl_dataset_batches(dataset, &count);
+    DL_AUTOFREE int64_t *batches = dl_dataset_batches(dataset, &count);
     *fit = (dl_step_noise){0};
     for (size_t copies = 1; copies <= DL_SHARING_MAX; copies++) {
         const bool fits = dataset->gpu.gpu || (int64_t)copies <= costs->cores;
@@ -193,7 +190,6 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
         for (size_t b = 0; b < count; b++)
             add_set(dataset, copies, batches[b], costs, fit, notes);
     }
-    free(batches);
 }
 
 /* Maximum number of values in [work]; each is the mean of a group of drawn steps. Groups have

@@ -21,12 +21,10 @@ static bool has_work(const dl_trace *trace)
 /* Returns whether a framework's operators ran only on cores. */
 static bool has_operators(const dl_trace *trace)
 {
-    dl_cpu_operators operators = {0};
+    DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
     dl_cpu_operators_find(&operators, trace->activities, trace->activity_count, trace->strings,
                           trace->string_count);
-    const bool has = operators.count > 0;
-    dl_cpu_operators_free(&operators);
-    return has;
+    return operators.count > 0;
 }
 
 static void take_process(dl_trace_inputs *in, dl_read_trace *item, const char *path)
@@ -58,7 +56,7 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
     in->traces = dl_realloc(in->traces, in->count + file->count, sizeof(dl_trace *), "traces");
     for (size_t i = 0; i < file->count && status == DL_OK; i++) {
         dl_trace *trace = &file->items[i].trace;
-        char *lost = dl_cpu_lost_device(trace);
+        DL_AUTOFREE char *lost = dl_cpu_lost_device(trace);
         const bool cores = !has_work(trace) && has_operators(trace);
         if (lost != NULL) {
             status = pass_over(in, program, trace, lost, err);
@@ -75,7 +73,6 @@ dl_status dl_trace_inputs_read(dl_trace_inputs *in, const char *path, const dl_r
             fprintf(stderr, "%s: %s: it holds no work of a device: see dlcal info\n", program,
                     trace->path);
         }
-        free(lost);
     }
     return status;
 }
@@ -92,7 +89,7 @@ void dl_trace_inputs_free(dl_trace_inputs *in)
 
 dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err)
 {
-    dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
+    DL_AUTOFREE dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
     dl_status status =
         dl_rank_clocks_find(clocks, (const dl_trace *const *)in->traces, in->count, err);
     int64_t least_ns = 0;
@@ -101,7 +98,6 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err)
     }
     for (size_t i = 0; i < in->count && status == DL_OK; i++)
         status = dl_rank_clock_apply(in->traces[i], clocks[i].offset_ns - least_ns, err);
-    free(clocks);
     return status;
 }
 
@@ -160,7 +156,7 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
     };
     const size_t own = command->option_count, of_steps = hints != NULL ? DL_STEP_OPTION_COUNT : 0;
     const size_t more = of_steps + DL_LENGTH(patterns);
-    dl_option *options = dl_calloc(own + more, sizeof *options, "options");
+    DL_AUTOFREE dl_option *options = dl_calloc(own + more, sizeof *options, "options");
     memcpy(options, command->options, own * sizeof *options);
     if (hints != NULL) dl_step_options(hints, options + own);
     memcpy(options + own + of_steps, patterns, sizeof patterns);
@@ -169,6 +165,5 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
     whole.option_count = own + more;
     const int exit_status = dl_command_main(&whole, argc, argv, run_with_patterns, &given);
     dl_text_list_free(&given.collectives);
-    free(options);
     return exit_status;
 }

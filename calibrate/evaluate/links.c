@@ -43,11 +43,11 @@ dl_status dl_link_evaluate(dl_link_evaluation *evaluation, const dl_link_point *
     if (n < DL_LINK_EVALUATE_MIN) {
         return dl_error_set(err, DL_ERR_DATA, "%zu sizes: half of them are too few", n);
     }
-    dl_link_point *seen = dl_calloc(n, sizeof *seen, "sizes to fit");
+    DL_AUTOFREE dl_link_point *seen = dl_calloc(n, sizeof *seen, "sizes to fit");
     size_t seen_count = 0;
     for (size_t i = begin; i < n; i += 2)
         seen[seen_count++] = points[i];
-    dl_link_fit fit = {0};
+    DL_AUTO(dl_link_fit_free) dl_link_fit fit = {0};
     const dl_status status = dl_link_fit_run(&fit, seen, seen_count, err);
     if (status == DL_OK) {
         double latency, slope;
@@ -73,8 +73,6 @@ dl_status dl_link_evaluate(dl_link_evaluation *evaluation, const dl_link_point *
             add(&evaluation->usual_rest, bytes, usual);
         }
     }
-    dl_link_fit_free(&fit);
-    free(seen);
     return status;
 }
 

@@ -199,8 +199,8 @@ static dl_status simulate(dl_table_evaluation *j, const dl_table_part *fit, int 
                           dl_error *err)
 {
     const size_t points = j->scenario.point_count;
-    double *per_s = dl_calloc(points, sizeof *per_s, "throughputs");
-    bool *wanted = dl_calloc(points, sizeof *wanted, "points to simulate");
+    DL_AUTOFREE double *per_s = dl_calloc(points, sizeof *per_s, "throughputs");
+    DL_AUTOFREE bool *wanted = dl_calloc(points, sizeof *wanted, "points to simulate");
     for (size_t p = 0; p < points; p++)
         wanted[p] = true;
     const dl_table_simulation simulation = {.scenario = &j->scenario,
@@ -215,14 +215,12 @@ static dl_status simulate(dl_table_evaluation *j, const dl_table_part *fit, int 
         const double own_per_s = per_s[row->at] * (double)row->batch / (double)row->point.batch;
         j->off[DL_TABLE_SIMULATOR][i] = row->throughput_per_s / own_per_s - 1;
     }
-    free(wanted);
-    free(per_s);
     return status;
 }
 
 static void predict_simply(dl_table_evaluation *j, const dl_table_part *fit)
 {
-    dl_table_shape *fitted =
+    DL_AUTOFREE dl_table_shape *fitted =
         dl_calloc(fit->rows.used > 0 ? fit->rows.used : 1, sizeof *fitted, "fitted rows");
     for (size_t i = 0; i < fit->rows.count; i++) {
         if (fit->rows.rows[i].failed) continue;
@@ -242,13 +240,12 @@ static void predict_simply(dl_table_evaluation *j, const dl_table_part *fit)
         j->off[DL_TABLE_POLLUX_FORM][i] =
             dl_table_pollux_step_s(&j->form, &shape) / shape.step_s - 1;
     }
-    free(fitted);
 }
 
 static void summarise(dl_table_evaluation *j, dl_table_method method)
 {
     dl_table_errors *e = &j->errors[method];
-    double *size = dl_calloc(j->rows.count, sizeof *size, "errors of predictions");
+    DL_AUTOFREE double *size = dl_calloc(j->rows.count, sizeof *size, "errors of predictions");
     *e = (dl_table_errors){0};
     double sum = 0, most = -1;
     for (size_t i = 0; i < j->rows.count; i++) {
@@ -265,7 +262,6 @@ static void summarise(dl_table_evaluation *j, dl_table_method method)
     e->median_frac = any ? gsl_stats_median_from_sorted_data(size, 1, e->rows) : (double)NAN;
     e->mean_frac = any ? sum / (double)e->rows : (double)NAN;
     e->max_frac = any ? most : (double)NAN;
-    free(size);
 }
 
 dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit *fit,

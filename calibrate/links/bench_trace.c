@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "calibrate/links/links_internal.h"
+#include "common/alloc.h"
 #include "trace/dlt/dlt.h"
 
 /* Sample names in the trace and the corresponding series; other samples are ignored. */
@@ -48,7 +49,7 @@ static bool take(dl_link_data *data, const dl_trace *trace, const dl_record *rec
 
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_AUTO(dl_trace_free) dl_trace trace = {0};
     size_t taken = 0;
     dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
@@ -56,7 +57,6 @@ dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err
         const dl_record *record = &trace.records[i];
         if (record->kind == DL_RECORD_BENCH) taken += take(data, &trace, record);
     }
-    dl_trace_free(&trace);
     if (taken > 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, path, 0,
                            "it holds no copies and no collectives of dlprof bench");

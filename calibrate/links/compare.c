@@ -142,11 +142,10 @@ static void try_change(const state *s, const dl_link_change *what, const judged 
                       fabs(log(ratio)) + log1p(part->bound) < fabs(log(part->ratio.median));
     bool all = false;
     if (fits && !(fabs(ratio / *before - 1) < SAME_FRAC) && !is_refuted(s, what, of, &all)) {
-        char *text = isnan(what->rate)
-                         ? dl_strdup(what->text)
-                         : dl_format("%s %s/s", what->text, DL_BYTES_TEXT(what->rate));
+        DL_AUTOFREE char *text = isnan(what->rate)
+                                     ? dl_strdup(what->text)
+                                     : dl_format("%s %s/s", what->text, DL_BYTES_TEXT(what->rate));
         reasons[(*count)++] = (reason){dl_format("%s (then %.2f)", text, ratio), all};
-        free(text);
     }
     if (!isnan(ratio)) *before = ratio;
 }
@@ -241,13 +240,11 @@ double dl_link_ratio(const dl_link_compared *size)
 
 dl_link_range dl_link_ratios(const dl_link_compared *sizes, size_t n)
 {
-    double *ratios = dl_calloc(n, sizeof *ratios, "ratios");
+    DL_AUTOFREE double *ratios = dl_calloc(n, sizeof *ratios, "ratios");
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
         if (!sizes[i].outlier) ratios[count++] = dl_link_ratio(&sizes[i]);
-    const dl_link_range range = dl_link_range_of(ratios, count);
-    free(ratios);
-    return range;
+    return dl_link_range_of(ratios, count);
 }
 
 /* Returns whether the machine has a GPU that matches the log's device name, or the log names
@@ -385,7 +382,7 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
     char name[128];
     const int nodes = find_nodes(s, series, dl_link_series_text(name, sizeof name, series));
     if (nodes == 0) return DL_OK;
-    dl_place *ranks = place_ranks(&s->machine, series->ranks, nodes);
+    DL_AUTOFREE dl_place *ranks = place_ranks(&s->machine, series->ranks, nodes);
     dl_collective_config config = {.kind = (dl_collective_kind)kind,
                                    .algorithm = "auto",
                                    .ranks = ranks,
@@ -407,7 +404,6 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
         part->ratio = dl_link_ratios(&c->sizes[part->first], part->count);
         judge(s, k, known_error(config.kind, nodes, k), result, &p, nodes > 1);
     }
-    free(ranks);
     return status;
 }
 
@@ -541,7 +537,7 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
     const dl_link_rate *of = &data->rates[first];
     const struct rate_test *test = find_test(s, of);
     const int gpus = dl_machine_node(&s->machine, 0)->gpu_count;
-    double *rates = dl_calloc(3 * data->rate_count, sizeof *rates, "rates");
+    DL_AUTOFREE double *rates = dl_calloc(3 * data->rate_count, sizeof *rates, "rates");
     double *machine = rates + data->rate_count, *ratios = machine + data->rate_count;
     size_t n = 0, missing = 0;
     int gpu, other, numas = 0;
@@ -578,7 +574,6 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
         part->ratio = dl_link_range_of(ratios, n);
         judge(s, DL_LINK_LARGE, KNOWN_COPY, NULL, &p, false);
     }
-    free(rates);
 }
 
 static void compare_rates(state *s, const dl_link_data *data)

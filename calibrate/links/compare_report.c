@@ -85,10 +85,9 @@ static const char *verdict_of(const dl_link_comparison *c, const dl_link_part *p
 {
     int verdict = side_of(part, part->ratio.median);
     if (c->result != NULL && verdict != NOT_JUDGED) {
-        int *side = dl_calloc(part->count, sizeof *side, "verdicts");
+        DL_AUTOFREE int *side = dl_calloc(part->count, sizeof *side, "verdicts");
         find_sides(c, part, side);
         verdict = side[index - part->first];
-        free(side);
     }
     return verdicts[verdict + 1];
 }
@@ -110,10 +109,9 @@ static void print_range(const dl_link_compared *sizes, size_t n, const dl_link_p
 {
     const dl_link_range ratio = dl_link_ratios(sizes, n);
     if (isnan(ratio.median)) return; /* all sizes are outliers */
-    char *of = dl_format("%s to %s", DL_BYTES_TEXT(sizes[0].point->bytes),
-                         DL_BYTES_TEXT(sizes[n - 1].point->bytes));
+    DL_AUTOFREE char *of = dl_format("%s to %s", DL_BYTES_TEXT(sizes[0].point->bytes),
+                                     DL_BYTES_TEXT(sizes[n - 1].point->bytes));
     print_ratio(of, ratio, part, 4, out);
-    free(of);
 }
 
 /* Prints the ranges of the part's sizes with one verdict each, or nothing if all sizes have the
@@ -122,14 +120,13 @@ static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part
                            FILE *out)
 {
     size_t ranges = 0;
-    int *side = dl_calloc(part->count, sizeof *side, "verdicts");
+    DL_AUTOFREE int *side = dl_calloc(part->count, sizeof *side, "verdicts");
     find_sides(c, part, side);
     DL_GROUPS (first, end, part->count, side[end] == side[first]) {
         if (end - first == part->count) break;
         if (ranges++ == 0) fprintf(out, "  %s, by range:\n", of);
         print_range(&c->sizes[part->first + first], end - first, part, out);
     }
-    free(side);
     return ranges;
 }
 
@@ -204,20 +201,20 @@ static void print_series(const dl_link_comparison *c, FILE *out)
         if (part->count == 0) continue;
         const bool small = k == DL_LINK_SMALL;
         const dl_link_compared *end = &c->sizes[small ? part->count - 1 : part->first];
-        char *of = dl_format("%s %s", small ? "small sizes, up to" : "large sizes, from",
-                             DL_BYTES_TEXT(end->point->bytes));
+        DL_AUTOFREE char *of =
+            dl_format("%s %s", small ? "small sizes, up to" : "large sizes, from",
+                      DL_BYTES_TEXT(end->point->bytes));
         print_part(c, part, of, out);
-        free(of);
     }
 }
 
 static void print_test(const dl_link_comparison *c, FILE *out)
 {
-    char *of = dl_format("%zu measured, %s/s; machine %s/s (medians)", c->rate_count,
-                         DL_BYTES_TEXT(c->rate_bytes_per_s), DL_BYTES_TEXT(c->machine_rate));
+    DL_AUTOFREE char *of =
+        dl_format("%zu measured, %s/s; machine %s/s (medians)", c->rate_count,
+                  DL_BYTES_TEXT(c->rate_bytes_per_s), DL_BYTES_TEXT(c->machine_rate));
     fprintf(out, "\n%s\n", c->test);
     print_part(c, &c->parts[DL_LINK_LARGE], of, out);
-    free(of);
 }
 
 void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out)

@@ -288,7 +288,7 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
 {
     size_t count = 0;
     dl_status status = DL_OK;
-    const dl_link_series **taken = dl_calloc(links->count, sizeof *taken, "series");
+    DL_AUTOFREE const dl_link_series **taken = dl_calloc(links->count, sizeof *taken, "series");
     costs->copy.pageable_bytes_per_s.origin = DL_ORIGIN_ASSUMED;
     for (size_t i = 0; i < links->count && status == DL_OK; i++) {
         count += take_pageable(costs, &links->results[i]);
@@ -297,7 +297,6 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
         status = take_collective(costs, links, i, place, taken, err);
         count += taken[i] != NULL;
     }
-    free(taken);
     if (status != DL_OK || count > 0) return status;
     return refuse_all(links, err);
 }
@@ -305,7 +304,7 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
                               size_t node_count, const char *base, const char *path, dl_error *err)
 {
-    dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
+    DL_AUTO(dl_costs_free) dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
     dl_status status = base != NULL ? dl_costs_read(&costs, base, err) : DL_OK;
     if (status == DL_OK) status = take_all(&costs, links, place, err);
     if (status == DL_OK) status = take_scalings(&costs, links, place, nodes, node_count, err);
@@ -313,6 +312,5 @@ dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const
         status =
             dl_costs_write(&costs, path, "Collectives as a whole, by size: dlcal links. ns", err);
     }
-    dl_costs_free(&costs);
     return status;
 }

@@ -169,7 +169,7 @@ static void fit_line(problem *p, size_t first, size_t count, line *l)
 static void cut(const problem *p, size_t *before)
 {
     const double border = 3 * log((double)p->n);
-    double *best = dl_calloc(p->n + 1, sizeof *best, "best cuts");
+    DL_AUTOFREE double *best = dl_calloc(p->n + 1, sizeof *best, "best cuts");
     for (size_t end = 1; end <= p->n; end++) {
         best[end] = INFINITY;
         for (size_t i = 0; i + REGIME_POINTS <= end; i++) {
@@ -179,7 +179,6 @@ static void cut(const problem *p, size_t *before)
             before[end] = i;
         }
     }
-    free(best);
 }
 
 static void take_regime(dl_link_regime *r, const problem *p, size_t first, size_t last)
@@ -336,7 +335,7 @@ static void problem_init(problem *p, const dl_link_point *points, size_t n, doub
  * the standard deviation of a normal distribution, corrected for the lines' parameters. */
 static double scatter(const problem *p, const size_t *before, size_t regimes)
 {
-    double *off = dl_calloc(p->n, sizeof *off, "residuals");
+    DL_AUTOFREE double *off = dl_calloc(p->n, sizeof *off, "residuals");
     for (size_t end = p->n; end > 0; end = before[end]) {
         const line *l = &p->lines[before[end] * p->n + end - 1];
         for (size_t i = before[end]; i < end; i++)
@@ -344,7 +343,6 @@ static double scatter(const problem *p, const size_t *before, size_t regimes)
     }
     const double free_points = (double)p->n - 2 * (double)regimes;
     const double median = gsl_stats_median(off, 1, p->n);
-    free(off);
     if (!(free_points > 0)) return p->noise_frac;
     return fmax(DL_LINK_REPEAT_FRAC, 1.4826 * median * sqrt((double)p->n / free_points));
 }
@@ -355,7 +353,7 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
 {
     problem p;
     problem_init(&p, points, n, noise_frac);
-    size_t *before = dl_calloc(n + 1, sizeof *before, "borders");
+    DL_AUTOFREE size_t *before = dl_calloc(n + 1, sizeof *before, "borders");
     cut(&p, before);
     *fit = (dl_link_fit){.count = n};
     for (size_t end = n; end > 0; end = before[end])
@@ -371,7 +369,6 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
     size_t k = fit->regime_count;
     for (size_t end = n; end > 0; end = before[end])
         take_regime(&fit->regimes[--k], &p, before[end], end - 1);
-    free(before);
     find_changes(fit, &p);
     add_curve(fit, &p);
     find_outliers(fit, &p);
@@ -390,12 +387,12 @@ typedef struct left_out {
 static left_out left_out_at(const dl_link_point *points, size_t n, double noise_frac)
 {
     const size_t folds = n > MANY_SIZES ? 2 : n - 2 < FOLDS ? n - 2 : FOLDS;
-    dl_link_point *seen = dl_calloc(n, sizeof *seen, "sizes to fit");
-    double *errors = dl_calloc(n, sizeof *errors, "errors");
+    DL_AUTOFREE dl_link_point *seen = dl_calloc(n, sizeof *seen, "sizes to fit");
+    DL_AUTOFREE double *errors = dl_calloc(n, sizeof *errors, "errors");
     size_t count = 0;
     for (size_t fold = 0; fold < folds; fold++) {
         size_t seen_count = 0;
-        dl_link_fit fit;
+        DL_AUTO(dl_link_fit_free) dl_link_fit fit;
         for (size_t i = 0; i < n; i++) {
             if (i == 0 || i + 1 == n || i % folds != fold) seen[seen_count++] = points[i];
         }
@@ -405,12 +402,9 @@ static left_out left_out_at(const dl_link_point *points, size_t n, double noise_
             const double fitted_ns = dl_link_fit_time_ns(&fit, points[i].bytes);
             errors[count++] = fmin(1, fabs(fitted_ns / points[i].time_ns - 1));
         }
-        dl_link_fit_free(&fit);
     }
     const left_out result = {gsl_stats_mean(errors, 1, count),
                              gsl_stats_sd(errors, 1, count) / sqrt((double)count)};
-    free(errors);
-    free(seen);
     return result;
 }
 

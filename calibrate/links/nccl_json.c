@@ -11,7 +11,6 @@
  * `devices` lists the first GPU of each process only. With option -C, "cpu_time" replaces
  * "time". */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "calibrate/links/links_internal.h"
@@ -39,7 +38,7 @@ static bool is_key(dl_json_text key, const char *name)
  * for null and nan. */
 static void copy_word(char word[WORD_BYTES], dl_json_text value)
 {
-    char *text = dl_calloc(value.bytes + 1, 1, "a value");
+    DL_AUTOFREE char *text = dl_calloc(value.bytes + 1, 1, "a value");
     if (value.bytes > 0 && value.at[0] == '"') {
         dl_json_unescape(value, text);
     } else if (value.bytes > 0) {
@@ -47,7 +46,6 @@ static void copy_word(char word[WORD_BYTES], dl_json_text value)
     }
     snprintf(word, WORD_BYTES, "%s", text + strspn(text, " "));
     if (strcmp(word, "nan") == 0 || strcmp(word, "null") == 0) word[0] = '\0';
-    free(text);
 }
 
 /* --- a row ----------------------------------------------------------------------------------- */

@@ -22,8 +22,8 @@ static double copy_ns(const dl_links *links, const dl_link_copy *c, double bytes
     if (!c->both_ways) {
         return route.latency_ns + bytes / dl_links_route_rate(links, &route) * DL_NS_PER_S;
     }
-    dl_engine engine;
-    dl_network network;
+    DL_AUTO(dl_engine_free) dl_engine engine;
+    DL_AUTO(dl_network_free) dl_network network;
     dl_links_route(links, c->to, c->from, &back);
     dl_engine_init(&engine, 8);
     dl_network_init(&network, &engine, 2);
@@ -31,10 +31,7 @@ static double copy_ns(const dl_links *links, const dl_link_copy *c, double bytes
     dl_network_start(&network, dl_network_route_class(&network, &route), bytes, 0, ended, NULL, 0);
     dl_network_start(&network, dl_network_route_class(&network, &back), bytes, 0, ended, NULL, 0);
     dl_engine_run(&engine);
-    const double time_ns = (double)engine.now_ns + route.latency_ns;
-    dl_network_free(&network);
-    dl_engine_free(&engine);
-    return time_ns;
+    return (double)engine.now_ns + route.latency_ns;
 }
 
 double dl_link_probe_ns(const dl_links *links, const dl_link_probe *p)
@@ -49,11 +46,9 @@ double dl_link_probe_ns(const dl_links *links, const dl_link_probe *p)
 /* dl_link_probe_ns on idle links of a machine. */
 static double machine_ns(const dl_machine *machine, const dl_link_probe *p)
 {
-    dl_links links;
+    DL_AUTO(dl_links_free) dl_links links;
     dl_links_init(&links, machine);
-    const double time_ns = dl_link_probe_ns(&links, p);
-    dl_links_free(&links);
-    return time_ns;
+    return dl_link_probe_ns(&links, p);
 }
 
 /* --- assumed values --------------------------------------------------------------------------- */
@@ -78,9 +73,8 @@ static void try_value(void *user, const char *section, const dl_key *key, dl_qua
     const double time_ns = machine_ns(a->machine, a->probe);
     quantity->value = value;
     if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
-    char *name = dl_format("[%s] %s", section, key->name);
+    DL_AUTOFREE char *name = dl_format("[%s] %s", section, key->name);
     dl_join(&a->names, ", ", name);
-    free(name);
 }
 
 char *dl_link_find_assumed(dl_machine *machine, const dl_link_probe *p, double time_ns)
@@ -187,11 +181,10 @@ dl_link_change dl_link_shared_memory(double rate)
 double dl_link_changed_ns(const char *name, int nodes, const dl_link_change *what,
                           const dl_link_probe *p)
 {
-    dl_machine machine = {0};
+    DL_AUTO(dl_machine_free) dl_machine machine = {0};
     double time_ns = (double)NAN;
     if (dl_machine_open(&machine, name, NULL) != DL_OK) return time_ns;
     machine.nodes = nodes;
     if (apply_change(what, &machine)) time_ns = machine_ns(&machine, p);
-    dl_machine_free(&machine);
     return time_ns;
 }

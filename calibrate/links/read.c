@@ -1,6 +1,5 @@
 /* Passes a log to every reader; each processes only the lines of its own program. */
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "calibrate/links/links_internal.h"
@@ -16,10 +15,10 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
 {
     size_t tables = 0;
     dl_status status = DL_OK;
-    char *names = NULL;
+    DL_AUTOFREE char *names = NULL;
     if (dl_link_table_recognized(text, bytes))
         return dl_link_table_read(data, name, text, bytes, err);
-    char *made = dl_nccl_json_table(text, bytes);
+    DL_AUTOFREE char *made = dl_nccl_json_table(text, bytes);
     if (made != NULL) {
         text = made;
         bytes = strlen(made);
@@ -35,19 +34,16 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
                                  "collective,ranks,bytes,time_us",
                                  names);
     }
-    free(names);
-    free(made);
     return status;
 }
 
 dl_status dl_link_data_read(dl_link_data *data, const char *path, dl_error *err)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
     const bool is_trace = bytes >= 8 && memcmp(text, "DLTRACE\n", 8) == 0;
     if (!is_trace) status = dl_link_data_read_text(data, path, text, bytes, err);
-    free(text);
     return is_trace ? dl_link_bench_read(data, path, err) : status;
 }

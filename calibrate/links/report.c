@@ -112,7 +112,7 @@ static dl_status fit_series(dl_link_results *links, const dl_link_series *series
 static void note_peers(dl_link_results *links)
 {
     const dl_link_data *data = links->data;
-    double *rates = dl_calloc(data->rate_count, sizeof *rates, "rates");
+    DL_AUTOFREE double *rates = dl_calloc(data->rate_count, sizeof *rates, "rates");
     size_t n = 0;
     for (size_t i = 0; i < data->rate_count; i++)
         if (strcmp(data->rates[i].name, "GPU and GPU, P2P=Disabled") == 0)
@@ -130,7 +130,6 @@ static void note_peers(dl_link_results *links)
                      "bytes_per_s of a machine file, if NCCL copies like the driver",
                      DL_BYTES_TEXT(dl_fit_median(rates, n).value));
     }
-    free(rates);
 }
 
 dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data, dl_error *err)
@@ -184,7 +183,8 @@ static void print_regimes(const dl_link_result *result, FILE *out)
         const dl_link_regime *r = &result->fit.regimes[k];
         const bool latency = r->latency_determined && !(r->changes && k > 0);
         const bool rate = r->bandwidth_determined && !r->changes;
-        char *text = dl_format("%s/s", DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value));
+        DL_AUTOFREE char *text =
+            dl_format("%s/s", DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value));
         dl_rows_add(&to,
                     "|from=%gB |to=%gB |latency=%s |error %%=%.1f%% |bandwidth=%s |error %%=%.1f%% "
                     "|n=%lld",
@@ -198,7 +198,6 @@ static void print_regimes(const dl_link_result *result, FILE *out)
                                  : "not determined",
                     rate ? r->ns_per_byte.error / r->ns_per_byte.value : (double)NAN,
                     (long long)r->latency_ns.count);
-        free(text);
     }
     dl_rows_end(&to, 0);
 }
@@ -312,19 +311,15 @@ static void put_rates(dl_rows *to, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *rates = data->rates;
     size_t n = 0;
-    double *values = dl_calloc(data->rate_count, sizeof *values, "rates");
+    DL_AUTOFREE double *values = dl_calloc(data->rate_count, sizeof *values, "rates");
     for (size_t i = first; i < data->rate_count; i++)
         if (dl_link_same_test(&rates[i], &rates[first])) values[n++] = rates[i].value;
     const dl_link_range range = dl_link_range_of(values, n);
-    char *low = rate_text(range.least, rates[first].is_latency);
-    char *median = rate_text(range.median, rates[first].is_latency);
-    char *high = rate_text(range.most, rates[first].is_latency);
+    DL_AUTOFREE char *low = rate_text(range.least, rates[first].is_latency);
+    DL_AUTOFREE char *median = rate_text(range.median, rates[first].is_latency);
+    DL_AUTOFREE char *high = rate_text(range.most, rates[first].is_latency);
     dl_rows_add(to, "|test=%-s |lowest=%s |median=%s |highest=%s |n=%zu", rates[first].name, low,
                 median, high, n);
-    free(low);
-    free(median);
-    free(high);
-    free(values);
 }
 
 void dl_link_results_print(const dl_link_results *links, FILE *out)

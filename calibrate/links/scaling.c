@@ -194,7 +194,7 @@ static void add_scaling(dl_link_results *links, member *members, size_t count)
 
 void dl_link_scalings_fit(dl_link_results *links)
 {
-    bool *taken = dl_calloc(links->count, sizeof *taken, "series");
+    DL_AUTOFREE bool *taken = dl_calloc(links->count, sizeof *taken, "series");
     for (size_t i = 0; i < links->count; i++) {
         member members[DL_LINK_COUNTS_MAX];
         size_t count = 0;
@@ -213,7 +213,6 @@ void dl_link_scalings_fit(dl_link_results *links)
         }
         if (count >= DL_LINK_COUNTS_MIN) add_scaling(links, members, count);
     }
-    free(taken);
 }
 
 dl_link_vertex dl_link_scaling_at(const dl_link_scaling *s, size_t size, int count)

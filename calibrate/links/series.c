@@ -79,7 +79,7 @@ DL_ORDER(by_size, dl_link_point, DL_BY(bytes), DL_BY(line));
 static dl_link_point merged(const dl_link_point *points, size_t n)
 {
     if (n == 1) return points[0];
-    double *times = dl_calloc(n, sizeof *times, "times of a size");
+    DL_AUTOFREE double *times = dl_calloc(n, sizeof *times, "times of a size");
     dl_link_point all = points[0];
     for (size_t i = 0; i < n; i++) {
         times[i] = points[i].time_ns;
@@ -89,7 +89,6 @@ static dl_link_point merged(const dl_link_point *points, size_t n)
     all.time_ns = median.value;
     all.count = (int64_t)n;
     if (n >= 3) all.error_frac = fmax(all.error_frac, median.error / median.value);
-    free(times);
     return all;
 }
 
@@ -113,12 +112,11 @@ static double median_error(int64_t n)
 /* Finds the standard error of the median over starts. */
 static void find_start_error(dl_link_series *series)
 {
-    double *logs = dl_calloc(series->start_count, sizeof *logs, "starts");
+    DL_AUTOFREE double *logs = dl_calloc(series->start_count, sizeof *logs, "starts");
     for (size_t k = 0; k < series->start_count; k++)
         logs[k] = log(series->starts[k]);
     series->start_error_frac =
         gsl_stats_sd(logs, 1, series->start_count) * median_error((int64_t)series->start_count);
-    free(logs);
 }
 
 /* Finds the residual scatter, in ns, after the factors of the starts; all[n] are in the order of
@@ -189,7 +187,7 @@ static void finish_series(dl_link_series *series)
     size_t kept = 0;
     const size_t n = series->count;
     dl_sort(series->points, n, sizeof *series->points, by_size);
-    dl_link_point *all = dl_calloc(n, sizeof *all, "points");
+    DL_AUTOFREE dl_link_point *all = dl_calloc(n, sizeof *all, "points");
     for (size_t i = 0; i < n; i++)
         all[i] = series->points[i];
     DL_GROUPS (i, end, n, all[end].bytes <= all[i].bytes)
@@ -200,7 +198,6 @@ static void finish_series(dl_link_series *series)
         series->one_start &= all[i].start == all[0].start;
     find_starts(series, all, n);
     join_neighbours(series);
-    free(all);
 }
 
 static void free_series(dl_link_series *series)

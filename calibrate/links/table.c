@@ -1,6 +1,5 @@
 /* CSV tables of calls timed by a script: see links.h. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -153,7 +152,7 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
 dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *text, size_t bytes,
                              dl_error *err)
 {
-    dl_csv csv = {0};
+    DL_AUTO(dl_csv_free) dl_csv csv = {0};
     int columns[COLUMNS];
     dl_status status = dl_csv_read_text(&csv, name, text, bytes, err);
     double unit_ns = 1;
@@ -175,6 +174,5 @@ dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *t
     }
     for (size_t row = 0; row < csv.rows && status == DL_OK; row++)
         status = take_row(data, &csv, row, columns, unit_ns, err);
-    dl_csv_free(&csv);
     return status;
 }

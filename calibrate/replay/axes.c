@@ -140,8 +140,8 @@ static activations sum_activations(const use *u, uint64_t object, uint32_t ranks
 static double hidden_frac(const use *u, uint64_t object)
 {
     const dl_trace *trace = u->source->trace;
-    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                         trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
+                                                     trace->strings, trace->string_count);
     dl_groups groups = dl_groups_find(trace->activities, trace->activity_count, trace->strings,
                                       classes, u->source->launches, NULL);
     double total_ns = 0, exposed_ns = 0;
@@ -151,7 +151,6 @@ static double hidden_frac(const use *u, uint64_t object)
         exposed_ns += groups.items[i].exposed_ns;
     }
     free(groups.items);
-    free(classes);
     return total_ns > 0 ? 1 - exposed_ns / total_ns : 0;
 }
 
@@ -194,7 +193,7 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
     axes->tensor_bytes = most.bytes / (most.count[0] + most.count[1]);
     for (int forward = 0; forward < 2; forward++)
         axes->tensor_calls[forward] = most.count[forward];
-    char *members =
+    DL_AUTOFREE char *members =
         dl_group_members(u->source->trace->strings[comm_of(u, object)->detail], axes->tensor);
     dl_notes_add(notes,
                  "ranks %s divide the layers (%s): in a step they sum %s %.4g times in forward and "
@@ -203,7 +202,6 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
                  members, u->source->trace->strings[comm_of(u, object)->name],
                  DL_BYTES_TEXT(axes->tensor_bytes), axes->tensor_calls[1], axes->tensor_calls[0],
                  axes->tensor, axes->tensor);
-    free(members);
     const double hidden = hidden_frac(u, object);
     if (hidden > HIDDEN_FRAC) {
         dl_notes_add(notes,
@@ -221,15 +219,14 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
 static dl_status refuse_stages(const use *u, const dl_activity *comm, const char *why,
                                dl_error *err)
 {
-    char *members = dl_group_members(u->source->trace->strings[comm->detail], comm->count);
-    const dl_status status = dl_error_set_at(
+    DL_AUTOFREE char *members =
+        dl_group_members(u->source->trace->strings[comm->detail], comm->count);
+    return dl_error_set_at(
         err, DL_ERR_DATA, u->source->trace->path, 0,
         "the sends of ranks %s (%s) are not those of pipeline stages in schedule 1f1b or gpipe: "
         "%s. Interleaved schedules, and sequences divided in a ring (context parallelism), are "
         "not taken from traces",
         members, u->source->trace->strings[comm->name], why);
-    free(members);
-    return status;
 }
 
 /* Takes the stages: ranks that send activations to the next and gradients to the previous one, once
@@ -287,12 +284,11 @@ static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes
     const double turns = costs->mean_passes;
     const bool alternates = fabs(turns - fmax(1, whole - ahead)) < 0.5, all = turns < 1.5;
     if (!alternates && !all) {
-        char *why = dl_format("stage %u of %u sends %.0f times to a neighbour, but %.3g forward "
-                              "passes are followed by a backward pass, not %.0f",
-                              axes->stage, axes->stages, whole, turns, fmax(1, whole - ahead));
-        const dl_status status = refuse_stages(u, comm, why, err);
-        free(why);
-        return status;
+        DL_AUTOFREE char *why =
+            dl_format("stage %u of %u sends %.0f times to a neighbour, but %.3g forward "
+                      "passes are followed by a backward pass, not %.0f",
+                      axes->stage, axes->stages, whole, turns, fmax(1, whole - ahead));
+        return refuse_stages(u, comm, why, err);
     }
     axes->gpipe = !alternates;
     axes->crossing_bytes = bytes / sends;

@@ -42,7 +42,7 @@ static void share_out(device_work *works, size_t count)
     size_t leaves = 1;
     while (leaves < count)
         leaves *= 2;
-    int64_t *least_ns = dl_calloc(2 * leaves, sizeof *least_ns, "replay lanes");
+    DL_AUTOFREE int64_t *least_ns = dl_calloc(2 * leaves, sizeof *least_ns, "replay lanes");
     for (size_t node = 1; node < 2 * leaves; node++)
         least_ns[node] = INT64_MIN;
     for (size_t i = 0; i < count; i++) {
@@ -56,7 +56,6 @@ static void share_out(device_work *works, size_t count)
             least_ns[node] = least_ns[2 * node] < least_ns[2 * node + 1] ? least_ns[2 * node]
                                                                          : least_ns[2 * node + 1];
     }
-    free(least_ns);
 }
 
 static dl_replay_kind kind_of(const dl_activity *a, dl_kernel_class class)
@@ -133,7 +132,7 @@ static void free_begins(replay_builder *b)
 void replay_build_streams(replay_builder *b)
 {
     size_t count;
-    device_work *works = list_works(b->trace, &count);
+    DL_AUTOFREE device_work *works = list_works(b->trace, &count);
     b->rank->work_count = count;
     b->first_node = (uint32_t)b->graph->node_count;
     b->launcher = dl_calloc(count, sizeof *b->launcher, "replay launches");
@@ -148,7 +147,6 @@ void replay_build_streams(replay_builder *b)
                works[end].stream == works[first].stream && works[end].slot == works[first].slot)
         add_lane(b, &works[first], end - first, first);
     free_begins(b);
-    free(works);
 }
 
 size_t replay_launched_before(const stream_works *works, int64_t time_ns)
@@ -426,7 +424,7 @@ static bool just_ended(const replay_builder *b, const stream_works *works, size_
 /* Returns the limit of the stream's queue; 0: unknown. */
 static size_t find_depth(const replay_builder *b, const stream_works *works)
 {
-    size_t *depths = dl_calloc(works->count, sizeof *depths, "replay queue");
+    DL_AUTOFREE size_t *depths = dl_calloc(works->count, sizeof *depths, "replay queue");
     size_t slow = 0, best = 0, depth = 0;
     for (size_t i = 0; i < works->count; i++) {
         const dl_activity *call = launch_of(b, works->nodes[i]);
@@ -443,7 +441,6 @@ static size_t find_depth(const replay_builder *b, const stream_works *works)
         best = end - first;
         depth = depths[first + best / 2];
     }
-    free(depths);
     return best >= FEWEST_BLOCKED && 2 * best >= slow ? depth : 0;
 }
 

@@ -334,7 +334,7 @@ static uint32_t *find_syncs(const replay_builder *b)
 
 void replay_build_waits(replay_builder *b, const replay_events *events)
 {
-    uint32_t *syncs = find_syncs(b);
+    DL_AUTOFREE uint32_t *syncs = find_syncs(b);
     wait_walk walk = {.b = b,
                       .events = events,
                       .own = dl_calloc(b->thread_count, sizeof *walk.own, "replay waits")};
@@ -346,7 +346,6 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
             walk.own[call->thread] = &b->streams[b->stream_of[work - b->first_node]];
     }
     free(walk.own);
-    free(syncs);
 }
 
 /* Edges between streams inferred from the recorded times only.
@@ -418,7 +417,8 @@ static void hold_back(replay_builder *b, uint32_t holder, uint32_t work)
 void replay_build_timed(replay_builder *b)
 {
     if (b->stream_count < 2) return;
-    int64_t *earliest_ns = dl_calloc(b->graph->node_count, sizeof *earliest_ns, "replay gaps");
+    DL_AUTOFREE int64_t *earliest_ns =
+        dl_calloc(b->graph->node_count, sizeof *earliest_ns, "replay gaps");
     dl_replay_earliest_starts(b->graph, earliest_ns);
     for (size_t s = 0; s < b->stream_count; s++) {
         for (size_t i = 0; i < b->streams[s].count; i++) {
@@ -429,5 +429,4 @@ void replay_build_timed(replay_builder *b)
             if (holder != DL_REPLAY_NONE) hold_back(b, holder, work);
         }
     }
-    free(earliest_ns);
 }

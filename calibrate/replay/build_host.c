@@ -185,7 +185,7 @@ void replay_build_host(replay_builder *b)
 {
     size_t count;
     find_roles(b);
-    moment *moments = list_moments(b, &count);
+    DL_AUTOFREE moment *moments = list_moments(b, &count);
     b->calls = dl_calloc(count, sizeof *b->calls, "replay calls");
     for (size_t first = 0, end; first < count; first = end) {
         bool calls = false;
@@ -193,7 +193,6 @@ void replay_build_host(replay_builder *b)
             calls |= moments[end].activity != DL_REPLAY_NONE;
         if (calls) add_thread(b, &moments[first], end - first);
     }
-    free(moments);
     qsort(b->calls, b->call_count, sizeof *b->calls, by_start);
 }
 
@@ -260,7 +259,7 @@ DL_ORDER(by_start_of_work, work_time, DL_BY(start_ns), DL_BY(end_ns));
 static device_times device_times_of(const replay_builder *b)
 {
     const size_t count = b->rank->work_count;
-    work_time *works = dl_calloc(count, sizeof *works, "replay threads");
+    DL_AUTOFREE work_time *works = dl_calloc(count, sizeof *works, "replay threads");
     device_times times = {dl_calloc(count, sizeof(int64_t), "replay threads"),
                           dl_calloc(count, sizeof(int64_t), "replay threads"), count};
     for (size_t i = 0; i < count; i++) {
@@ -274,7 +273,6 @@ static device_times device_times_of(const replay_builder *b)
         if (i > 0 && times.ends_ns[i - 1] > times.ends_ns[i])
             times.ends_ns[i] = times.ends_ns[i - 1];
     }
-    free(works);
     return times;
 }
 
@@ -349,8 +347,10 @@ static void resolve(replay_builder *b, const device_times *device, const thread_
 
 void replay_build_threads(replay_builder *b)
 {
-    thread_untraced *threads = dl_calloc(b->graph->lane_count, sizeof *threads, "replay threads");
-    bool *launches = dl_calloc(b->graph->lane_count, sizeof *launches, "replay threads");
+    DL_AUTOFREE thread_untraced *threads =
+        dl_calloc(b->graph->lane_count, sizeof *threads, "replay threads");
+    DL_AUTOFREE bool *launches =
+        dl_calloc(b->graph->lane_count, sizeof *launches, "replay threads");
     size_t count = 0;
     for (size_t i = 0; i < b->call_count; i++) {
         const uint32_t node = b->calls[i].node;
@@ -366,6 +366,4 @@ void replay_build_threads(replay_builder *b)
     }
     free(device.starts_ns);
     free(device.ends_ns);
-    free(launches);
-    free(threads);
 }

@@ -14,15 +14,13 @@
 
 static dl_collective_kernels kernels_of(const dl_trace *trace)
 {
-    dl_launches launches = {0};
+    DL_AUTO(dl_launches_free) dl_launches launches = {0};
     dl_collective_kernels list = {0};
-    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                         trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
+                                                     trace->strings, trace->string_count);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     dl_collective_kernels_find(&list, trace->activities, trace->activity_count, trace->strings,
                                classes, &launches);
-    dl_launches_free(&launches);
-    free(classes);
     return list;
 }
 
@@ -72,8 +70,8 @@ static void add_name(dl_instances *instances, const dl_replay_run *run,
                      const dl_collective_kernels *ranks, size_t first, size_t count)
 {
     const char *name = ranks[0].kernels[first].name;
-    size_t *starts = dl_calloc(run->rank_count, sizeof *starts, "collectives");
-    const dl_collective_kernel **kernels =
+    DL_AUTOFREE size_t *starts = dl_calloc(run->rank_count, sizeof *starts, "collectives");
+    DL_AUTOFREE const dl_collective_kernel **kernels =
         dl_calloc(run->rank_count, sizeof *kernels, "collectives");
     bool all_have_it = true;
     for (size_t r = 0; r < run->rank_count; r++) {
@@ -86,13 +84,12 @@ static void add_name(dl_instances *instances, const dl_replay_run *run,
             kernels[r] = &ranks[r].kernels[starts[r] + k];
         add(instances, run, kernels);
     }
-    free(starts);
-    free(kernels);
 }
 
 void dl_instances_find(dl_instances *instances, const dl_replay_run *run)
 {
-    dl_collective_kernels *ranks = dl_calloc(run->rank_count, sizeof *ranks, "collectives");
+    DL_AUTOFREE dl_collective_kernels *ranks =
+        dl_calloc(run->rank_count, sizeof *ranks, "collectives");
     size_t kernels = 0, count;
     for (size_t r = 0; r < run->rank_count; r++) {
         ranks[r] = kernels_of(run->ranks[r].trace);
@@ -109,7 +106,6 @@ void dl_instances_find(dl_instances *instances, const dl_replay_run *run)
     for (size_t r = 0; r < run->rank_count; r++) {
         dl_collective_kernels_free(&ranks[r]);
     }
-    free(ranks);
 }
 
 void dl_instances_free(dl_instances *instances)
@@ -201,7 +197,7 @@ static bool make_line(dl_transfer_line *line, dl_instance *const *instances, siz
 
 void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances, const dl_replay_run *run)
 {
-    dl_instance **order = dl_calloc(instances->count, sizeof *order, "collectives");
+    DL_AUTOFREE dl_instance **order = dl_calloc(instances->count, sizeof *order, "collectives");
     for (size_t i = 0; i < instances->count; i++)
         order[i] = &instances->instances[i];
     dl_sort(order, instances->count, sizeof(dl_instance *), by_kind_name);
@@ -211,7 +207,6 @@ void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances, const
         dl_transfer_line *line = &transfer->lines[transfer->count];
         transfer->count += make_line(line, &order[first], end - first, run);
     }
-    free(order);
 }
 
 static const dl_transfer_line *find_line(const dl_transfer *transfer, const char *name)
@@ -302,7 +297,7 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
     parts p = {.steps = line->regular_count,
                .first = dl_calloc(line->regular_count + 2, sizeof *p.first, "collectives"),
                .parts = dl_calloc(instances->count, sizeof *p.parts, "collectives")};
-    uint32_t *step_of = number_steps(run->ranks[0].trace, line);
+    DL_AUTOFREE uint32_t *step_of = number_steps(run->ranks[0].trace, line);
     const dl_replay_node *nodes = run->graph.nodes;
     /* While the instances are inserted in order, first[s + 1] grows from the start of step s to its
      * end. */
@@ -324,7 +319,6 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
                                           .recorded_ns = node->duration_ns,
                                           .transfer_ns = isnan(ns) ? 0 : llround(ns)};
     }
-    free(step_of);
     return p;
 }
 
@@ -402,7 +396,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
     *prediction =
         (dl_prediction){.steps = line->regular_count, .recorded_ns = recorded_step_ns(line)};
     parts p = take_parts(run, instances, transfer, line, prediction);
-    dl_replay_time *times = dl_calloc(run->graph.node_count, sizeof *times, "replay");
+    DL_AUTOFREE dl_replay_time *times = dl_calloc(run->graph.node_count, sizeof *times, "replay");
     dl_status status = time_steps(run, line, times, &prediction->replayed_ns, err);
     if (status == DL_OK) {
         put_in(&run->graph, &p, 0);
@@ -410,7 +404,6 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
     }
     if (status == DL_OK) status = take_turns(prediction, run, &p, line, times, err);
     sum_up(prediction, &p, run->graph.nodes);
-    free(times);
     free(p.parts);
     free(p.first);
     return status;
@@ -419,7 +412,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
 /* Makes each instance a group with its modelled time, or its recorded time if that is unknown. */
 static void add_groups(dl_multi_rank *multi, dl_replay_run *run, const dl_instances *instances)
 {
-    dl_transfer transfer = {0};
+    DL_AUTO(dl_transfer_free) dl_transfer transfer = {0};
     dl_transfer_fit(&transfer, instances, run);
     for (size_t i = 0; i < instances->count; i++) {
         const dl_instance *m = &instances->instances[i];
@@ -431,7 +424,6 @@ static void add_groups(dl_multi_rank *multi, dl_replay_run *run, const dl_instan
         const int64_t ns = isnan(j->transfer_ns) ? j->recorded_ns : llround(j->transfer_ns);
         dl_replay_graph_add_group(&run->graph, m->nodes, run->rank_count, ns);
     }
-    dl_transfer_free(&transfer);
 }
 
 static void compare(dl_multi_rank *multi, const dl_replay_run *run, const dl_replay_time *times)
@@ -463,10 +455,9 @@ dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
     multi->instances = dl_calloc(instances->count, sizeof *multi->instances, "collectives");
     multi->count = instances->count;
     add_groups(multi, run, instances);
-    dl_replay_time *times = dl_calloc(run->graph.node_count, sizeof *times, "replay");
+    DL_AUTOFREE dl_replay_time *times = dl_calloc(run->graph.node_count, sizeof *times, "replay");
     const dl_status status = dl_replay_simulate(&run->graph, times, err);
     if (status == DL_OK) compare(multi, run, times);
-    free(times);
     return status;
 }
 

@@ -22,7 +22,7 @@ static dl_step_costs *list_stage(const dl_step_costs *steps, size_t count, uint3
 static dl_status check_stages(const dl_step_costs *steps, size_t count, bool alike, dl_error *err)
 {
     const dl_step_axes *axes = &steps[0].axes;
-    char *lacks = NULL;
+    DL_AUTOFREE char *lacks = NULL;
     for (size_t i = 1; i < count; i++) {
         const dl_step_axes *own = &steps[i].axes;
         if (own->stages != axes->stages || own->tensor != axes->tensor ||
@@ -46,19 +46,16 @@ static dl_status check_stages(const dl_step_costs *steps, size_t count, bool ali
         size_t found = 0;
         for (size_t i = 0; i < count; i++)
             found += steps[i].axes.stage == stage;
-        char *one = dl_format("%u", stage);
+        DL_AUTOFREE char *one = dl_format("%u", stage);
         if (found == 0) dl_join(&lacks, ", ", one);
-        free(one);
     }
     if (lacks == NULL) return DL_OK;
-    const dl_status status =
-        dl_error_set(err, DL_ERR_DATA,
-                     "the trace is of stage %u of %u, and the times of stage %s are unknown: give "
-                     "a trace of each stage (of ranks that differ in their stage only), or "
-                     "--stages alike if all take as long as this one",
-                     axes->stage, axes->stages, lacks);
-    free(lacks);
-    return status;
+    return dl_error_set(
+        err, DL_ERR_DATA,
+        "the trace is of stage %u of %u, and the times of stage %s are unknown: give "
+        "a trace of each stage (of ranks that differ in their stage only), or "
+        "--stages alike if all take as long as this one",
+        axes->stage, axes->stages, lacks);
 }
 
 /* Sets the origin of what another stage's trace gives to assumed. */
@@ -109,11 +106,10 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
     dl_status status = check_stages(steps, count, alike, err);
     for (uint32_t stage = 0; stage < stages && status == DL_OK; stage++) {
         size_t found = 0;
-        dl_step_costs *own = list_stage(steps, count, stage, alike, &found);
+        DL_AUTOFREE dl_step_costs *own = list_stage(steps, count, stage, alike, &found);
         dl_costs one = {0};
         dl_notes more = {0};
         status = dl_step_costs_combine(&one, own, found, stage == 0 ? notes : &more, err);
-        free(own);
         dl_notes_free(&more);
         if (status != DL_OK) {
             dl_costs_free(&one);

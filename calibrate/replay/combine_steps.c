@@ -72,8 +72,8 @@ static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t 
 
 static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
 {
-    double *x = dl_calloc(count, sizeof *x, "batch sizes"),
-           *y = dl_calloc(count, sizeof *y, "times");
+    DL_AUTOFREE double *x = dl_calloc(count, sizeof *x, "batch sizes"),
+                       *y = dl_calloc(count, sizeof *y, "times");
     double fixed, slope, cov00, cov01, cov11, squares;
     for (size_t i = 0; i < count; i++) {
         x[i] = (double)steps[i].batch;
@@ -88,8 +88,6 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     }
     op->fixed_ns = value_of(fixed, count > 2 ? sqrt(cov00) : 0, n, DL_ORIGIN_FITTED);
     op->per_sample_ns = value_of(slope, count > 2 ? sqrt(cov11) : 0, n, DL_ORIGIN_FITTED);
-    free(x);
-    free(y);
 }
 
 /* Sets the share of an update's fixed time in starts of kernels, from all traces. */
@@ -427,14 +425,13 @@ static dl_status combine(dl_costs *costs, const dl_step_costs *steps, size_t cou
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err)
 {
-    dl_step_costs *passes = dl_calloc(count, sizeof *passes, "costs");
+    DL_AUTOFREE dl_step_costs *passes = dl_calloc(count, sizeof *passes, "costs");
     for (size_t i = 0; i < count; i++)
         passes[i] = of_one_pass(&steps[i]);
     const dl_status status = combine(costs, passes, count, notes, err);
     if (status == DL_OK) add_traces(costs, steps, count);
     for (size_t i = 0; i < count; i++)
         free(passes[i].ops);
-    free(passes);
     if (steps[0].passes > 1) costs->accumulate = (int64_t)steps[0].passes;
     for (size_t i = 1; i < count && status == DL_OK; i++) {
         if (steps[i].passes == steps[0].passes) continue;

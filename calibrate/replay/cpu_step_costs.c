@@ -2,7 +2,6 @@
  * (trace/activity/cpu_steps.h). */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,8 +53,8 @@ static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, 
                                        dl_notes *notes)
 {
     const dl_cpu_step **kept = dl_calloc(cpu->regular_count, sizeof *kept, "steps");
-    double *ns = dl_calloc(cpu->regular_count, sizeof *ns, "steps");
-    double *works = dl_calloc(cpu->regular_count, sizeof *works, "steps");
+    DL_AUTOFREE double *ns = dl_calloc(cpu->regular_count, sizeof *ns, "steps");
+    DL_AUTOFREE double *works = dl_calloc(cpu->regular_count, sizeof *works, "steps");
     size_t all = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
         if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
@@ -63,13 +62,10 @@ static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, 
         works[all] = varies ? (double)NAN : (double)operators_of(&cpu->steps[s]);
         kept[all++] = &cpu->steps[s];
     }
-    uint8_t *interrupted = dl_steps_interrupted(ns, works, all, notes);
+    DL_AUTOFREE uint8_t *interrupted = dl_steps_interrupted(ns, works, all, notes);
     *count = 0;
     for (size_t i = 0; i < all; i++)
         if (!interrupted[i]) kept[(*count)++] = kept[i];
-    free(interrupted);
-    free(ns);
-    free(works);
     return kept;
 }
 
@@ -93,11 +89,10 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
 
 static dl_step_mean part_mean(const dl_cpu_step *const *steps, size_t count, int part)
 {
-    double *values = dl_calloc(count, sizeof *values, "steps");
+    DL_AUTOFREE double *values = dl_calloc(count, sizeof *values, "steps");
     for (size_t i = 0; i < count; i++)
         values[i] = (double)steps[i]->part_ns[part];
     const dl_distribution d = dl_distribution_of(values, count);
-    free(values);
     return (dl_step_mean){d.mean, d.sd / sqrt((double)count)};
 }
 
@@ -106,7 +101,7 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool va
                        dl_notes *notes)
 {
     size_t count;
-    const dl_cpu_step **steps = usual_steps(cpu, varies, &count, notes);
+    DL_AUTOFREE const dl_cpu_step **steps = usual_steps(cpu, varies, &count, notes);
     costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
     costs->steps = count;
     costs->host_ns = (double)NAN;
@@ -124,7 +119,6 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool va
         op->ns = mean;
         snprintf(op->name, sizeof op->name, "%s", op_names[p]);
     }
-    free(steps);
 }
 
 /* Returns the bytes of gradients over all ranks' parts that an all-reduce or a reduce-scatter
@@ -219,8 +213,8 @@ static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
 {
     uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
     const bool after = reduces_after(cpu);
-    dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
-    dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
+    DL_AUTOFREE dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
+    DL_AUTOFREE dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
     size_t count = 0, step_count = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
         const dl_cpu_step *step = &cpu->steps[s];
@@ -241,8 +235,6 @@ static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
         }
     }
     costs->gradients = dl_gradients_usual(steps, step_count, reduces, &costs->gradient_count);
-    free(reduces);
-    free(steps);
     note_compressed(costs, cpu, notes);
     if (after)
         dl_notes_add(notes,
@@ -343,7 +335,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool g
 {
     size_t count;
     uint32_t ranks = 0;
-    dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
         if (strcmp(g->name, DL_REDUCES) == 0) note_outside(costs, cpu, g, notes);
@@ -365,7 +357,6 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool g
                      g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
     }
     take_sharded_update(costs, cpu, ranks, notes);
-    free(groups);
 }
 
 /* Maximum fraction of a part's time that is subtracted as profiler overhead: at least half of the
@@ -645,7 +636,7 @@ static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes, dl_error *err)
 {
-    dl_cpu_training cpu = {0};
+    DL_AUTO(dl_cpu_training_free) dl_cpu_training cpu = {0};
     const int64_t children_ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
     dl_cpu_training_find(&cpu, trace, line);
     dl_status status = DL_OK;
@@ -694,6 +685,5 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                 "are not costs of training");
         }
     }
-    dl_cpu_training_free(&cpu);
     return status;
 }

@@ -1,7 +1,5 @@
 #include "calibrate/replay/external.h"
 
-#include <stdlib.h>
-
 #include "calibrate/replay/graph.h"
 #include "common/alloc.h"
 #include "trace/activity/activity.h"
@@ -68,14 +66,13 @@ static const char *range_around(const dl_replay_run *run, const dl_replay_node *
 void dl_external_find(dl_replay_run *run)
 {
     const dl_replay_graph *graph = &run->graph;
-    int64_t *waits_ns = find_gaps(graph);
+    DL_AUTOFREE int64_t *waits_ns = find_gaps(graph);
     dl_external_waits *threads = &run->waits_of_threads, *devices = &run->waits_of_devices;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         if (waits_ns[i] > 0) add(devices, waits_ns[i], i);
         if (graph->nodes[i].kind == DL_REPLAY_EXTERNAL)
             add(threads, graph->nodes[i].duration_ns, i);
     }
-    free(waits_ns);
     devices->share = share_of_streams(graph, devices->total_ns);
     if (threads->count > 0) threads->where = range_around(run, &graph->nodes[threads->longest]);
     if (devices->count == 0) return;
@@ -89,8 +86,8 @@ void dl_external_find(dl_replay_run *run)
 static void keep_gaps(dl_replay_graph *graph)
 {
     const size_t count = graph->node_count;
-    int64_t *waits_ns = find_gaps(graph);
-    uint32_t *wait_of = dl_calloc(count, sizeof *wait_of, "replay gaps");
+    DL_AUTOFREE int64_t *waits_ns = find_gaps(graph);
+    DL_AUTOFREE uint32_t *wait_of = dl_calloc(count, sizeof *wait_of, "replay gaps");
     for (uint32_t i = 0; i < count; i++) {
         wait_of[i] = i;
         if (waits_ns[i] == 0) continue;
@@ -107,8 +104,6 @@ static void keep_gaps(dl_replay_graph *graph)
     }
     for (size_t e = 0; e < graph->edge_count; e++)
         graph->edges[e].to = wait_of[graph->edges[e].to];
-    free(wait_of);
-    free(waits_ns);
 }
 
 void dl_external_use(dl_replay_run *run, dl_external kind)

@@ -209,9 +209,9 @@ dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times
 {
     if (!times_fit(graph))
         return dl_error_set(err, DL_ERR_RANGE, "times add up to more than 104 days");
-    dl_program program;
-    dl_program_run run;
-    dl_engine engine;
+    DL_AUTO(dl_program_free) dl_program program;
+    DL_AUTO(dl_program_run_free) dl_program_run run;
+    DL_AUTO(dl_engine_free) dl_engine engine;
     make_program(graph, &program);
     /* A lane has at most one event: the start or the end of its current task. */
     dl_engine_init(&engine, (int)graph->lane_count + 1);
@@ -222,9 +222,6 @@ dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times
     dl_engine_run(&engine);
     take_times(graph, &run, times);
     const size_t left = graph->node_count - run.ended;
-    dl_program_run_free(&run);
-    dl_engine_free(&engine);
-    dl_program_free(&program);
     if (left == 0) return DL_OK;
     return dl_error_set(err, DL_ERR_DATA, "%zu of %zu parts of the trace wait for one another",
                         left, graph->node_count);

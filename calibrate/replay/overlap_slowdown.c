@@ -17,14 +17,13 @@
 dl_spans dl_collective_spans(const dl_trace *trace)
 {
     dl_spans spans = {0};
-    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                         trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
+                                                     trace->strings, trace->string_count);
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
         dl_spans_add(&spans, a->device, a->start_ns, a->start_ns + a->duration_ns);
     }
-    free(classes);
     dl_spans_join(&spans);
     return spans;
 }
@@ -76,8 +75,8 @@ static work *take_works(const dl_trace *trace, const dl_step_line *line,
                         const dl_spans *collectives, size_t *count)
 {
     work *works = dl_calloc(line->work_count, sizeof *works, "works");
-    uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                         trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
+                                                     trace->strings, trace->string_count);
     uint32_t number = 0;
     *count = 0;
     for (size_t s = 0; s < line->count; s++) {
@@ -92,7 +91,6 @@ static work *take_works(const dl_trace *trace, const dl_step_line *line,
         number_step(&works[before], *count - before);
         number++;
     }
-    free(classes);
     dl_sort(works, *count, sizeof *works, by_kernel_and_order);
     return works;
 }
@@ -151,8 +149,8 @@ DL_ORDER(by_step, ratio, DL_BY(step));
  * alone, of an operation's time over its mean. */
 static void take_pace_out(work *works, size_t count, size_t steps)
 {
-    ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");
-    double *paces = dl_calloc(steps, sizeof *paces, "paces");
+    DL_AUTOFREE ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");
+    DL_AUTOFREE double *paces = dl_calloc(steps, sizeof *paces, "paces");
     const size_t found = list_paces(works, count, ratios);
     dl_sort(ratios, found, sizeof *ratios, by_step);
     DL_GROUPS (first, end, found, ratios[end].step == ratios[first].step)
@@ -160,8 +158,6 @@ static void take_pace_out(work *works, size_t count, size_t steps)
     for (size_t i = 0; i < count; i++) {
         if (paces[works[i].step] > 0) works[i].ns /= paces[works[i].step];
     }
-    free(ratios);
-    free(paces);
 }
 
 /* Absolute relative deviations of equal operations in one situation from their mean; `means` is the
@@ -198,7 +194,7 @@ static bool compare(const work *works, size_t count, ratio *found, scatter *with
 static double resampled_error(const ratio *ratios, size_t count)
 {
     double medians[RESAMPLINGS];
-    ratio *drawn = dl_calloc(count, sizeof *drawn, "ratios");
+    DL_AUTOFREE ratio *drawn = dl_calloc(count, sizeof *drawn, "ratios");
     dl_random stream;
     dl_random_init(&stream, 1, 0, 0, 0);
     for (size_t r = 0; r < RESAMPLINGS; r++) {
@@ -206,7 +202,6 @@ static double resampled_error(const ratio *ratios, size_t count)
             drawn[i] = ratios[dl_random_below(&stream, count)];
         medians[r] = weighted_median(drawn, count);
     }
-    free(drawn);
     return gsl_stats_sd(medians, 1, RESAMPLINGS);
 }
 
@@ -232,8 +227,8 @@ dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_ste
 {
     dl_overlap_slowdown slowdown = {.factor = 1};
     size_t count;
-    work *works = take_works(trace, line, collectives, &count);
-    ratio *ratios = dl_calloc(count, sizeof *ratios, "ratios");
+    DL_AUTOFREE work *works = take_works(trace, line, collectives, &count);
+    DL_AUTOFREE ratio *ratios = dl_calloc(count, sizeof *ratios, "ratios");
     scatter within = {.deviations = dl_calloc(count, sizeof *within.deviations, "works")};
     take_pace_out(works, count, line->count);
     DL_GROUPS (first, end, count, by_kernel_and_order(&works[first], &works[end]) == 0) {
@@ -246,7 +241,5 @@ dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_ste
         slowdown.known = slowdown.error <= DL_OVERLAP_ERROR_MAX;
     }
     free(within.deviations);
-    free(works);
-    free(ratios);
     return slowdown;
 }

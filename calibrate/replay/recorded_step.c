@@ -206,7 +206,7 @@ static bool sums(const cut *c, const dl_instance *one)
  * nor shards. */
 static dl_status check_groups(const cut *c, const char *path, dl_error *err)
 {
-    dl_instances found = {0};
+    DL_AUTO(dl_instances_free) dl_instances found = {0};
     dl_instances_find(&found, c->run);
     double all = 0, most = 0;
     for (size_t i = 0; i < found.count; i++) {
@@ -219,7 +219,6 @@ static dl_status check_groups(const cut *c, const char *path, dl_error *err)
         }
         if (own > most) most = own;
     }
-    dl_instances_free(&found);
     if (all - most <= OTHERS_FRAC * all) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, path, 0,
                            "--step: several process groups reduce in a step (dlcal info lists "
@@ -230,7 +229,7 @@ static dl_status check_groups(const cut *c, const char *path, dl_error *err)
 static void write_ready(writer *w)
 {
     const cut *c = w->cut;
-    dl_instances found = {0};
+    DL_AUTO(dl_instances_free) dl_instances found = {0};
     dl_instances_find(&found, c->run);
     for (size_t i = 0; i < found.count; i++) {
         const dl_instance *one = &found.instances[i];
@@ -238,7 +237,6 @@ static void write_ready(writer *w)
         row(w, "ready",
             (int64_t[8]){-1, -1, -1, -1, c->number[one->nodes[0]], -1, -1, (int64_t)one->bytes});
     }
-    dl_instances_free(&found);
 }
 
 static dl_status write_step(const char *path, const cut *c, int64_t batch, dl_error *err)
@@ -269,7 +267,7 @@ DL_ORDER(by_duration, dl_replay_step, DL_BY(replayed_ns), DL_BY(number));
 static bool find_median(const dl_step_line *line, const dl_replay_steps *replayed,
                         dl_replay_step *found)
 {
-    dl_replay_step *some = dl_calloc(replayed->count, sizeof *some, "steps");
+    DL_AUTOFREE dl_replay_step *some = dl_calloc(replayed->count, sizeof *some, "steps");
     size_t count = 0;
     for (size_t i = 0; i + 1 < replayed->count; i++) {
         const dl_replay_step *step = &replayed->items[i], *next = step + 1;
@@ -279,7 +277,6 @@ static bool find_median(const dl_step_line *line, const dl_replay_steps *replaye
     }
     dl_sort(some, count, sizeof *some, by_duration);
     if (count > 0) *found = some[(count - 1) / 2];
-    free(some);
     return count > 0;
 }
 
@@ -306,7 +303,7 @@ dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
              .stack = dl_calloc(nodes, sizeof *c.stack, "step"),
              .first = dl_calloc(nodes + 2, sizeof *c.first, "step"),
              .order = dl_calloc(edges, sizeof *c.order, "step")};
-    dl_step_phases phases = {0};
+    DL_AUTO(dl_step_phases_free) dl_step_phases phases = {0};
     dl_step_phases_find(&phases, run->ranks[0].trace, line);
     sort_edges(&c);
     take_step(&c, line, &line->steps[step.number], &phases);
@@ -314,7 +311,6 @@ dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
     *step_ns = (double)step.replayed_ns;
     dl_status status = check_groups(&c, run->ranks[0].trace->path, err);
     if (status == DL_OK) status = write_step(path, &c, batch, err);
-    dl_step_phases_free(&phases);
     free(c.taken);
     free(c.issue_ns);
     free(c.number);

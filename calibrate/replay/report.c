@@ -354,7 +354,8 @@ static void print_path(const dl_replay_report *report, FILE *out)
 static void note_waits(dl_notes *notes, const dl_replay_run *run)
 {
     const dl_external_waits *threads = &run->waits_of_threads, *devices = &run->waits_of_devices;
-    char *in = threads->where != NULL ? dl_format(", in '%.60s'", threads->where) : dl_strdup("");
+    DL_AUTOFREE char *in =
+        threads->where != NULL ? dl_format(", in '%.60s'", threads->where) : dl_strdup("");
     if (threads->count > 0) {
         dl_notes_add(notes,
                      "external waits of threads: %zu, %s in all (longest %s%s), in which nothing "
@@ -363,7 +364,6 @@ static void note_waits(dl_notes *notes, const dl_replay_run *run)
                      in,
                      threads->removed ? "left out" : "kept (--external remove leaves them out)");
     }
-    free(in);
     if (devices->count == 0) {
         dl_notes_add(notes,
                      "unexplained: no operation starts more than %s after its last dependency",
@@ -383,7 +383,7 @@ static void note_waits(dl_notes *notes, const dl_replay_run *run)
 
 static void print_notes(const dl_replay_run *run, FILE *out)
 {
-    dl_notes notes = {0};
+    DL_AUTO(dl_notes_free) dl_notes notes = {0};
     for (size_t r = 0; r < run->rank_count; r++) {
         const dl_replay_rank *rank = &run->ranks[r];
         if (rank->unlaunched > 0)
@@ -401,7 +401,6 @@ static void print_notes(const dl_replay_run *run, FILE *out)
     }
     note_waits(&notes, run);
     dl_notes_print(&notes, "\n", "", out);
-    dl_notes_free(&notes);
 }
 
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out)

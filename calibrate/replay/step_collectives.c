@@ -143,7 +143,7 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
  * first reduce-scatter. */
 static double gathered_before(const marked *m, const dl_instances *found, uint64_t object)
 {
-    int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
+    DL_AUTOFREE int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
     size_t before = 0, count = 0;
     for (size_t s = 0; s < m->line->count; s++)
         scatters_ns[s] = INT64_MAX;
@@ -161,7 +161,6 @@ static double gathered_before(const marked *m, const dl_instances *found, uint64
             count += (size_t)gathers;
         }
     }
-    free(scatters_ns);
     return count > 0 ? (double)before / (double)count : 0;
 }
 
@@ -284,14 +283,13 @@ static void keep_others(const list *all, dl_step_costs *costs, dl_notes *notes)
 
 static void note_others(const dl_step_costs *costs, dl_notes *notes)
 {
-    char *names = NULL;
+    DL_AUTOFREE char *names = NULL;
     for (size_t i = 0; i < costs->other_count; i++) {
         const dl_traced_collective *c = &costs->others[i];
-        char *one =
+        DL_AUTOFREE char *one =
             dl_format("%.3g %s (%s, %s of the device)", c->calls, c->name,
                       c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
         dl_join(&names, ", ", one);
-        free(one);
     }
     if (names != NULL) {
         dl_notes_add(notes,
@@ -300,7 +298,6 @@ static void note_others(const dl_step_costs *costs, dl_notes *notes)
                      "allreduce, and marks rows that leave some out",
                      names);
     }
-    free(names);
 }
 
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
@@ -308,7 +305,7 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_gradient_exchange *gradients, dl_notes *notes)
 {
     marked m = {run, line, timed, 0};
-    dl_instances found = {0};
+    DL_AUTO(dl_instances_free) dl_instances found = {0};
     for (size_t s = 0; s < line->count; s++)
         m.count += timed[s];
     const list all = list_all(&m, &found);
@@ -330,5 +327,4 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
     keep_others(&all, costs, notes);
     note_others(costs, notes);
     free(all.items);
-    dl_instances_free(&found);
 }

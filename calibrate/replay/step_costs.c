@@ -40,14 +40,13 @@
 uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes)
 {
     uint8_t *flags = dl_calloc(count, 1, "steps");
-    double *sorted = dl_calloc(count, sizeof *sorted, "steps");
+    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "steps");
     size_t flagged = 0;
     double longest_ns = 0;
     if (count > 0) memcpy(sorted, ns, count * sizeof *sorted);
     const double usual_ns = dl_distribution_of(sorted, count).p50;
     if (count > 0) memcpy(sorted, works, count * sizeof *sorted);
     const double usual_work = dl_distribution_of(sorted, count).p50;
-    free(sorted);
     for (size_t i = 0; i < count; i++) {
         flags[i] = ns[i] > INTERRUPTED * usual_ns && works[i] <= MORE_WORK * usual_work;
         flagged += flags[i];
@@ -211,7 +210,7 @@ static unsigned kind_bit(const dl_replay_graph *graph, size_t node)
 static dl_status replay_without(taking *t, unsigned kinds, dl_replay_time *times, dl_error *err)
 {
     dl_replay_graph *g = &t->run.graph;
-    int64_t *kept = dl_calloc(g->node_count, sizeof *kept, "replay");
+    DL_AUTOFREE int64_t *kept = dl_calloc(g->node_count, sizeof *kept, "replay");
     for (size_t n = 0; n < g->node_count; n++) {
         kept[n] = g->nodes[n].duration_ns;
         if (kinds & kind_bit(g, n)) g->nodes[n].duration_ns = 0;
@@ -219,16 +218,14 @@ static dl_status replay_without(taking *t, unsigned kinds, dl_replay_time *times
     const dl_status status = dl_replay_simulate(g, times, err);
     for (size_t n = 0; n < g->node_count; n++)
         g->nodes[n].duration_ns = kept[n];
-    free(kept);
     return status;
 }
 
 static dl_status device_step_without(taking *t, unsigned kinds, double *step_ns, dl_error *err)
 {
-    dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
+    DL_AUTOFREE dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
     const dl_status status = replay_without(t, kinds, times, err);
     if (status == DL_OK) *step_ns = device_step_ns(t, times);
-    free(times);
     return status;
 }
 
@@ -241,24 +238,20 @@ typedef struct host_step {
 static dl_status host_step_without(taking *t, unsigned kinds, host_step *step, dl_notes *notes,
                                    dl_error *err)
 {
-    dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
-    double *steps_ns = dl_calloc(t->line->count, sizeof *steps_ns, "steps");
-    double *works = dl_calloc(t->line->count, sizeof *works, "steps");
+    DL_AUTOFREE dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
+    DL_AUTOFREE double *steps_ns = dl_calloc(t->line->count, sizeof *steps_ns, "steps");
+    DL_AUTOFREE double *works = dl_calloc(t->line->count, sizeof *works, "steps");
     const dl_status status = replay_without(t, kinds, times, err);
     const size_t count = status == DL_OK ? host_steps_ns(t, times, steps_ns, works) : 0;
     *step = (host_step){(double)NAN, (double)NAN};
     if (count > 0) {
-        uint8_t *interrupted = dl_steps_interrupted(steps_ns, works, count, notes);
+        DL_AUTOFREE uint8_t *interrupted = dl_steps_interrupted(steps_ns, works, count, notes);
         step->mean_ns = gsl_stats_mean(steps_ns, 1, count);
         size_t kept = 0;
         for (size_t i = 0; i < count; i++)
             if (!interrupted[i]) steps_ns[kept++] = steps_ns[i];
         step->usual_ns = gsl_stats_mean(steps_ns, 1, kept);
-        free(interrupted);
     }
-    free(works);
-    free(steps_ns);
-    free(times);
     return status;
 }
 
@@ -367,9 +360,9 @@ static void sum_works(const taking *t, const dl_activity_step *step, work_sums *
 static void take_means(const taking *t, dl_step_costs *costs)
 {
     const size_t steps = t->line->regular_count;
-    work_sums *sums = dl_calloc(steps, sizeof *sums, "operations");
+    DL_AUTOFREE work_sums *sums = dl_calloc(steps, sizeof *sums, "operations");
     double *values = dl_calloc(steps, sizeof *values, "steps"), all = 0;
-    double *inputs = dl_calloc(steps, sizeof *inputs, "steps");
+    DL_AUTOFREE double *inputs = dl_calloc(steps, sizeof *inputs, "steps");
     costs->factors = dl_calloc(costs->steps, sizeof *costs->factors, "steps");
     costs->ops = dl_calloc((size_t)PHASES * SORTS, sizeof *costs->ops, "operations");
     size_t k = 0, timed = 0;
@@ -412,9 +405,7 @@ static void take_means(const taking *t, dl_step_costs *costs)
                                "kernel is named as a backward pass; if there is none (inference), "
                                "these are not costs of training");
     }
-    free(sums);
     free(values);
-    free(inputs);
 }
 
 /* Sets the rate of all larger copies from and to pageable memory: their bytes over their time. */
@@ -482,7 +473,7 @@ static double far_from(size_t period, size_t count, double runs)
  * (Knuth, Morris and Pratt 1977). */
 static size_t period_of(const addition *all, size_t count, double runs)
 {
-    size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
+    DL_AUTOFREE size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
     for (size_t i = 1, same = 0; i < count; i++) {
         while (same > 0 && all[i].bytes != all[same].bytes)
             same = border[same];
@@ -494,7 +485,6 @@ static size_t period_of(const addition *all, size_t count, double runs)
         if (far_from(count - same, count, runs) < far_from(period, count, runs))
             period = count - same;
     }
-    free(border);
     return period;
 }
 
@@ -503,7 +493,7 @@ static size_t period_of(const addition *all, size_t count, double runs)
  * sequence of additions repeats with every pass. */
 static double bytes_added_in_a_pass(const taking *t, size_t passes)
 {
-    addition *all = NULL;
+    DL_AUTOFREE addition *all = NULL;
     size_t count = 0;
     double bytes = 0;
     for (size_t i = 0; i < t->trace->activity_count; i++) {
@@ -518,7 +508,6 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
         for (size_t i = 0; i < period; i++)
             bytes += all[i].bytes;
     }
-    free(all);
     return bytes;
 }
 
@@ -538,7 +527,7 @@ static void take_parameters(const taking *t, dl_step_costs *costs)
     }
     double bytes = 0;
     size_t first = 0, size_count = 0;
-    uint64_t *sizes = sizes_of_inputs(t, &size_count);
+    DL_AUTOFREE uint64_t *sizes = sizes_of_inputs(t, &size_count);
     while (!t->timed[first])
         first++;
     const int64_t first_ns = t->line->steps[first].start_ns;
@@ -549,7 +538,6 @@ static void take_parameters(const taking *t, dl_step_costs *costs)
         DL_BISECT(at, size_count, sizes[at] < a->bytes);
         if (at == size_count || sizes[at] != a->bytes) bytes += (double)a->bytes;
     }
-    free(sizes);
     double starts_ns = 0; /* part of the update's time that is independent of the bytes */
     for (size_t i = 0; i < costs->op_count; i++)
         if (dl_ends_with(costs->ops[i].name, ".update")) starts_ns += costs->ops[i].starts_ns;
@@ -594,12 +582,11 @@ static double mean_recorded_ns(const taking *t)
 static dl_status use_external(taking *t, dl_external external, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_devices;
-    dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
+    DL_AUTOFREE dl_replay_time *times = dl_calloc(t->run.graph.node_count, sizeof *times, "replay");
     const dl_status status = dl_replay_simulate(&t->run.graph, times, err);
     double recorded_ns = 0, replayed_ns = 0;
     if (status == DL_OK)
         replayed_ns = dl_replay_mean_step_ns(&t->run, t->line, times, &recorded_ns);
-    free(times);
     if (status != DL_OK) return status;
     const double short_frac = recorded_ns > 0 ? 1 - replayed_ns / recorded_ns : 0;
     if (external == DL_EXTERNAL_THREADS && short_frac > DL_STEP_SHORT_FRAC) {
@@ -644,7 +631,8 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     if (!waits->removed && waits_ns < WAITS_NAMED_FRAC * costs->step_ns) return DL_OK;
     costs->waits_ns = waits_ns;
     costs->host_ns = busy.usual_ns + waits_ns;
-    char *where = waits->where != NULL ? dl_format(", in '%.60s'", waits->where) : dl_strdup("");
+    DL_AUTOFREE char *where =
+        waits->where != NULL ? dl_format(", in '%.60s'", waits->where) : dl_strdup("");
     if (waits->removed) {
         dl_notes_add(
             t->notes,
@@ -660,7 +648,6 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
             DL_NS_TEXT(costs->host_ns), DL_NS_TEXT(costs->waits_ns), DL_NS_TEXT(waits->longest_ns),
             where);
     }
-    free(where);
     return DL_OK;
 }
 
@@ -690,16 +677,15 @@ static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_
     costs->host_ns -= off_ns;
     costs->recording_ns = off_ns;
     costs->host_error_ns = DL_PROFILED_ERROR * off_ns;
-    char *also = operators > 0
-                     ? dl_format(" and each of %.0f operators %.1f us", operators, each_ns / 1e3)
-                     : dl_strdup("");
+    DL_AUTOFREE char *also =
+        operators > 0 ? dl_format(" and each of %.0f operators %.1f us", operators, each_ns / 1e3)
+                      : dl_strdup("");
     dl_notes_add(
         t->notes,
         "assumed: recording makes each of the %.0f launches of a step %.1f us longer%s (half to "
         "twice that): %s are taken off the host's %s",
         e.per_step[DL_CAPTURE_PER_KERNEL] + e.per_step[DL_CAPTURE_PER_COPY],
         RECORDED_LAUNCH_NS / 1e3, also, DL_NS_TEXT(off_ns), DL_NS_TEXT(busy_ns));
-    free(also);
 }
 
 /* Subtracts the recording overhead measured by dlprof bench overhead, from a trace of dlprof
@@ -830,7 +816,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_external external, dl_notes *notes, dl_error *err)
 {
-    dl_activity_steps steps = {0};
+    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
     *costs = (dl_step_costs){.batch = batch,
                              .axes = {.tensor = 1, .stages = 1, .copies = 1, .shards = 1}};
     const char *ungrouped = dl_trace_meta(trace, DL_META_UNGROUPED);
@@ -848,7 +834,6 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     if (status == DL_OK && t.line == NULL && steps.count > 0) {
         status = dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err);
         if (status == DL_OK) take_last_pass(costs, notes);
-        dl_activity_steps_free(&steps);
         return status;
     }
     if (status == DL_OK && (t.line == NULL || t.line->regular_count == 0)) {
@@ -867,7 +852,6 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     free(t.work_ns);
     free(t.timed);
     dl_replay_run_free(&t.run);
-    dl_activity_steps_free(&steps);
     return status;
 }
 

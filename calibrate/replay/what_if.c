@@ -85,25 +85,23 @@ static size_t scale_nodes(dl_replay_run *run, uint32_t what, const char *text, d
 /* Scales each group with at least one selected node, once. */
 static void scale_groups(dl_replay_graph *graph, double factor, const uint8_t *hit)
 {
-    uint8_t *group_hit = dl_calloc(graph->group_count, 1, "replay groups");
+    DL_AUTOFREE uint8_t *group_hit = dl_calloc(graph->group_count, 1, "replay groups");
     for (size_t i = 0; i < graph->node_count; i++) {
         uint32_t group = graph->nodes[i].group;
         if (group == DL_REPLAY_NONE || !hit[i] || group_hit[group]) continue;
         group_hit[group] = 1;
         graph->groups[group].duration_ns = scaled(graph->groups[group].duration_ns, factor);
     }
-    free(group_hit);
 }
 
 dl_status dl_replay_scale(dl_replay_run *run, const char *text, double factor, size_t *changed,
                           dl_error *err)
 {
     const uint32_t what = find_target(text);
-    uint8_t *hit = dl_calloc(run->graph.node_count, 1, "replay what-if");
+    DL_AUTOFREE uint8_t *hit = dl_calloc(run->graph.node_count, 1, "replay what-if");
     size_t count = scale_nodes(run, what, text, factor, hit);
     count += scale_edges(&run->graph, what, factor, hit);
     scale_groups(&run->graph, factor, hit);
-    free(hit);
     if (changed != NULL) *changed = count;
     if (count > 0 || what != BY_NAME) return DL_OK;
     const char *names[NAME_COUNT];

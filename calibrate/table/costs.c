@@ -46,10 +46,9 @@ static void add_of_machine(void *user, const char *section, const dl_key *key,
     for (size_t i = 0; i < to->costs->machine_value_count; i++) {
         dl_machine_value *of = &to->costs->machine_values[i];
         if (of->key != key || strcmp(of->section, section) != 0) continue;
-        char *full = dl_format(MACHINE "%s", section);
+        DL_AUTOFREE char *full = dl_format(MACHINE "%s", section);
         candidate *added = add_candidate(to->all, full, key->name, key, &of->value);
         if (!of->value.known && quantity->known) added->machine_value = quantity->value;
-        free(full);
     }
 }
 
@@ -59,11 +58,10 @@ static candidates list_candidates(dl_costs *costs, const dl_scenario *scenario)
     const dl_key *fixed = dl_keys_find(&dl_cost_keys, "op a.forward", "fixed_ns");
     const dl_key *per_sample = dl_keys_find(&dl_cost_keys, "op a.forward", "per_sample_ns");
     for (size_t i = 0; i < costs->op_count; i++) {
-        char *section = dl_format("op %s", costs->ops[i].name);
+        DL_AUTOFREE char *section = dl_format("op %s", costs->ops[i].name);
         (void)add_candidate(&all, section, fixed->name, fixed, &costs->ops[i].fixed_ns);
         (void)add_candidate(&all, section, per_sample->name, per_sample,
                             &costs->ops[i].per_sample_ns);
-        free(section);
     }
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
         const dl_key *key = &dl_cost_keys.rows[i];
@@ -211,7 +209,7 @@ static dl_status add_named(listing *to, const char *name, bool shared, dl_error 
         return dl_error_set(err, DL_ERR_USAGE, "%s: several sections have '%s': say section.%s",
                             option, name, name);
     }
-    char **names = dl_calloc(all->count, sizeof *names, "names of costs");
+    DL_AUTOFREE char **names = dl_calloc(all->count, sizeof *names, "names of costs");
     for (size_t i = 0; i < all->count; i++) {
         const char *full = all->items[i].name;
         const bool of_machine = strncmp(full, MACHINE, strlen(MACHINE)) == 0;
@@ -225,7 +223,6 @@ static dl_status add_named(listing *to, const char *name, bool shared, dl_error 
                      nearest >= 0 ? "'?" : "");
     for (size_t i = 0; i < all->count; i++)
         free(names[i]);
-    free(names);
     return status;
 }
 
@@ -233,9 +230,8 @@ static dl_status add_list(listing *to, const char *names, bool shared, dl_error 
 {
     dl_status status = DL_OK;
     for (const char *rest = names; rest != NULL && status == DL_OK;) {
-        char *name = next_name(&rest);
+        DL_AUTOFREE char *name = next_name(&rest);
         status = add_named(to, name, shared, err);
-        free(name);
     }
     return status;
 }
@@ -267,9 +263,8 @@ static void add_named_operations(dl_costs *costs, const char *names)
 static bool listed(const dl_table_costs *list, const char *name)
 {
     for (size_t i = 0; i < list->count; i++) {
-        char *full = full_name(name);
+        DL_AUTOFREE char *full = full_name(name);
         const bool same = strcmp(list->items[i].name, full) == 0;
-        free(full);
         if (same) return true;
     }
     return false;
@@ -288,7 +283,7 @@ static dl_status add_missing(listing *to, const char *missing, bool complete, dl
     const dl_costs *costs = &to->part->costs;
     dl_status status = DL_OK;
     for (const char *rest = missing; rest != NULL && status == DL_OK;) {
-        char *name = next_name(&rest);
+        DL_AUTOFREE char *name = next_name(&rest);
         int matches = 0;
         const size_t index = find(&to->all, name, &matches);
         if (matches != 1) {
@@ -297,7 +292,6 @@ static dl_status add_missing(listing *to, const char *missing, bool complete, dl
             status = complete ? lacks(costs, name, "is not to be fitted", err)
                               : add(to, index, false, err);
         }
-        free(name);
     }
     return status;
 }
@@ -348,7 +342,7 @@ void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
 static void assume(listing *to)
 {
     dl_value own[DL_TABLE_COSTS_MAX];
-    dl_assumptions made = {0};
+    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
     const dl_table_costs *list = &to->costs;
     for (size_t i = 0; i < list->count; i++)
         own[i] = *list->items[i].value[to->number];
@@ -364,24 +358,20 @@ static void assume(listing *to)
                          dl_amount_text(text, sizeof text, a->value, a->key->dimension), a->source);
         free(name);
     }
-    dl_assumptions_free(&made);
 }
 
 /* Returns an error that no cost is missing; it suggests fitting an assumed number of the machine,
  * if there is one. */
 static dl_status nothing_missing(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {
-    dl_assumptions made = {0};
-    char *name = NULL;
+    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
+    DL_AUTOFREE char *name = NULL;
     if (scenario->gpu != NULL) dl_machine_assume(costs, &scenario->gpu->machine, &made);
     if (made.count > 0) name = dl_format("%s.%s", made.items[0].section, made.items[0].key->name);
-    const dl_status status = dl_error_set_at(
-        err, DL_ERR_DATA, costs->path != NULL ? costs->path : scenario->path, 0,
-        "has all costs: --fit must name those to fit%s%s%s", name != NULL ? ", as --fit '" : "",
-        name != NULL ? name : "", name != NULL ? "'" : "");
-    free(name);
-    dl_assumptions_free(&made);
-    return status;
+    return dl_error_set_at(err, DL_ERR_DATA, costs->path != NULL ? costs->path : scenario->path, 0,
+                           "has all costs: --fit must name those to fit%s%s%s",
+                           name != NULL ? ", as --fit '" : "", name != NULL ? name : "",
+                           name != NULL ? "'" : "");
 }
 
 /* Lists the costs that the part's points need and its cost file lacks. */
@@ -414,9 +404,8 @@ static dl_status list_named(listing *to, const char *share, const char *names, d
     dl_status status = add_list(to, share, true, err);
     if (status == DL_OK) status = add_list(to, names, false, err);
     if (status == DL_OK) assume(to);
-    char *missing = dl_sweep_missing(&to->part->scenario, costs);
+    DL_AUTOFREE char *missing = dl_sweep_missing(&to->part->scenario, costs);
     if (status == DL_OK) status = add_missing(to, missing, true, err);
-    free(missing);
     return status;
 }
 

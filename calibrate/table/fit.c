@@ -38,7 +38,7 @@ static size_t costs_of(const dl_table_model *model, size_t part)
 
 double dl_table_sigma(const dl_table_model *model, size_t part)
 {
-    double *size = dl_calloc(model->row_count, sizeof *size, "absolute residuals");
+    DL_AUTOFREE double *size = dl_calloc(model->row_count, sizeof *size, "absolute residuals");
     size_t n = 0;
     const size_t p = costs_of(model, part);
     for (size_t i = 0; i < model->row_count; i++) {
@@ -49,7 +49,6 @@ double dl_table_sigma(const dl_table_model *model, size_t part)
     /* A fit of p costs can make several residuals almost 0, so the p - 1 smallest are skipped. */
     const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
     const double median = gsl_stats_median_from_sorted_data(size + skipped, 1, n - skipped);
-    free(size);
     return fmax(MAD_TO_SD * median, DL_TABLE_SIGMA_MIN);
 }
 
@@ -383,7 +382,7 @@ static void bound_undetermined(dl_table_fit *fit, dl_table_model *model, double 
 /* Sets the values and errors of the costs at x, the end of the search. */
 static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
-    dl_collinearity a = {0};
+    DL_AUTO(dl_collinearity_free) dl_collinearity a = {0};
     size_t index[DL_TABLE_COSTS_MAX];
     list_active(model, index);
     const dl_status status = dl_table_model_differentiate(model, x, true);
@@ -409,7 +408,6 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
             fit->estimates[index[j]].confused = group[j];
         forget_errors(fit);
     }
-    dl_collinearity_free(&a);
     return status != DL_OK ? status : model->status;
 }
 
@@ -449,14 +447,13 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
  * according to the Jacobian at the end of a descent, and every active cost affects them. */
 static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
-    dl_collinearity a;
+    DL_AUTO(dl_collinearity_free) dl_collinearity a;
     size_t index[DL_TABLE_COSTS_MAX];
     list_active(model, index);
     analyse(model, &a);
     bool determined = dl_collinearity_rank(&a) >= fit->rank;
     for (size_t j = 0; j < a.p; j++)
         determined &= effect_of(model, index[j], a.length[j]) >= DL_TABLE_NO_EFFECT;
-    dl_collinearity_free(&a);
     return determined;
 }
 

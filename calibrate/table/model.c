@@ -69,7 +69,7 @@ static dl_status simulate_point(const dl_table_simulation *simulation, size_t po
     /* Prefetched batches can last for many steps of equal duration. */
     const bool from_stock = dl_costs_have_input(simulation->costs);
     const int64_t steady_after = 1 + (from_stock ? steps : filling_steps(simulation));
-    dl_run_result half = {0}, whole = {0};
+    DL_AUTO(dl_run_result_free) dl_run_result half = {0}, whole = {0};
     dl_status status = run(simulation, point, 2 * steps, steady_after, &whole, err);
     if (status == DL_OK && whole.steady_per_s > 0) {
         *per_s = whole.steady_per_s;
@@ -77,8 +77,6 @@ static dl_status simulate_point(const dl_table_simulation *simulation, size_t po
         status = run(simulation, point, steps, 0, &half, err);
         *per_s = (whole.samples - half.samples) / (whole.span_s - half.span_s);
     }
-    dl_run_result_free(&half);
-    dl_run_result_free(&whole);
     return status;
 }
 
@@ -156,7 +154,7 @@ bool dl_table_is_rate(const dl_table_cost *cost)
  * requested. */
 static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool per_worker)
 {
-    double *steps = dl_calloc(rows->used, sizeof *steps, "steps of rows");
+    DL_AUTOFREE double *steps = dl_calloc(rows->used, sizeof *steps, "steps of rows");
     size_t count = 0;
     for (size_t i = 0; i < rows->count; i++) {
         const dl_table_row *row = &rows->rows[i];
@@ -167,9 +165,7 @@ static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool pe
         steps[count++] = step_ns;
     }
     gsl_sort(steps, 1, count);
-    const double median = gsl_stats_median_from_sorted_data(steps, 1, count);
-    free(steps);
-    return median;
+    return gsl_stats_median_from_sorted_data(steps, 1, count);
 }
 
 /* Start of the search for an unknown cost, mostly a fraction of the step. */
@@ -494,8 +490,8 @@ static dl_status residuals_beside(dl_table_model *model, const double *x, size_t
 dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, bool both_sides)
 {
     const size_t rows = model->row_count;
-    double *up = dl_calloc(rows, sizeof *up, "residuals");
-    double *down = dl_calloc(rows, sizeof *down, "residuals");
+    DL_AUTOFREE double *up = dl_calloc(rows, sizeof *up, "residuals");
+    DL_AUTOFREE double *down = dl_calloc(rows, sizeof *down, "residuals");
     for (size_t j = 0; j < model->unknown->count && model->status == DL_OK; j++) {
         if (!model->active[j]) continue;
         const double low = dl_table_model_low(model, j), high = dl_table_model_high(model, j);
@@ -511,8 +507,6 @@ dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, b
             gsl_matrix_set(model->jacobian, i, j, (up[i] - down[i]) / (above - below));
         }
     }
-    free(up);
-    free(down);
     model->jacobian_known = model->status == DL_OK;
     memcpy(model->jacobian_x, x, model->unknown->count * sizeof *x);
     return model->status;

@@ -1,7 +1,6 @@
 /* Fits on several ranks (common/cluster.h). Rank 0 searches; for each simulation it sends the
  * current costs to the others, and all share the points. The search thus equals that of one process
  * bit for bit, and every simulation, including those for left-out rows, uses all ranks. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "calibrate/table/table_internal.h"
@@ -36,7 +35,7 @@ dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *er
     if (!has_ranks(simulation->cluster) || simulation->cluster->rank > 0) return DL_OK;
     const dl_table_costs *sought = simulation->sought;
     const size_t part = simulation->part, bytes = message_bytes(simulation->points_most);
-    unsigned char *message = dl_calloc(bytes, 1, "message");
+    DL_AUTOFREE unsigned char *message = dl_calloc(bytes, 1, "message");
     request asked = {
         .part = (int64_t)part, .steps = simulation->steps, .key = simulation->key, .extra = -1};
     for (size_t j = 0; j < sought->count; j++) {
@@ -53,20 +52,17 @@ dl_status dl_table_ranks_ask(const dl_table_simulation *simulation, dl_error *er
     memcpy(message, &asked, sizeof asked);
     memcpy(message + sizeof asked, simulation->wanted,
            simulation->scenario->point_count * sizeof *simulation->wanted);
-    const dl_status status = simulation->cluster->calls->broadcast(message, bytes, err);
-    free(message);
-    return status;
+    return simulation->cluster->calls->broadcast(message, bytes, err);
 }
 
 void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster)
 {
     if (!has_ranks(cluster)) return;
     const size_t bytes = message_bytes(dl_table_points_most(fit->parts, fit->part_count));
-    unsigned char *message = dl_calloc(bytes, 1, "message");
+    DL_AUTOFREE unsigned char *message = dl_calloc(bytes, 1, "message");
     const request asked = {.ends = 1};
     memcpy(message, &asked, sizeof asked);
     if (cluster->calls->broadcast(message, bytes, NULL) != DL_OK) cluster->failed = true;
-    free(message);
 }
 
 /* Simulates the points at rank 0's costs. Ignores failures, since they occur on rank 0 too. */
@@ -98,9 +94,9 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
     dl_cluster *cluster = config->cluster;
     const size_t points = dl_table_points_most(fit->parts, fit->part_count);
     const size_t bytes = message_bytes(points);
-    unsigned char *message = dl_calloc(bytes, 1, "message");
-    bool *wanted = dl_calloc(points, sizeof *wanted, "points to simulate");
-    double *per_s = dl_calloc(points, sizeof *per_s, "throughputs");
+    DL_AUTOFREE unsigned char *message = dl_calloc(bytes, 1, "message");
+    DL_AUTOFREE bool *wanted = dl_calloc(points, sizeof *wanted, "points to simulate");
+    DL_AUTOFREE double *per_s = dl_calloc(points, sizeof *per_s, "throughputs");
     dl_table_simulation simulation = {
         .wanted = wanted, .threads = config->threads, .cluster = cluster};
     request asked = {.ends = 0};
@@ -116,9 +112,6 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
         if (asked.ends) break;
         simulate(fit, &asked, &simulation, per_s);
     }
-    free(message);
-    free(wanted);
-    free(per_s);
     return status;
 }
 

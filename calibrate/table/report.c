@@ -52,11 +52,10 @@ static void DL_PRINTF(3, 4) add_note(dl_table_fit *fit, size_t part, const char 
 {
     va_list args;
     va_start(args, format);
-    char *text = dl_vformat(format, args);
+    DL_AUTOFREE char *text = dl_vformat(format, args);
     va_end(args);
     dl_notes_add(&fit->parts[part].notes, "%s", text);
     name_note(fit, part, text);
-    free(text);
 }
 
 /* Adds a note to all parts and to the fit. */
@@ -79,24 +78,21 @@ static const char *rows_for(const dl_table_cost *cost)
 static char *undetermined_text(const dl_table_cost *cost, const dl_table_estimate *e)
 {
     char bound[DL_TABLE_VALUE_BYTES], was[DL_TABLE_VALUE_BYTES];
-    char *say = isnan(e->bound)
-                    ? dl_format("no row depends on it")
-                    : dl_format("they only say %s %s", e->at_most ? "at most" : "at least",
-                                table_value_text(bound, cost->name, e->bound));
+    DL_AUTOFREE char *say =
+        isnan(e->bound) ? dl_format("no row depends on it")
+                        : dl_format("they only say %s %s", e->at_most ? "at most" : "at least",
+                                    table_value_text(bound, cost->name, e->bound));
     const char *of = cost->before.known ? "cost" : "machine";
     table_value_text(was, cost->name, cost->was);
-    char *held = e->kept            ? dl_format("%s of the %s file stays", was, of)
-                 : isnan(e->bound)  ? dl_format("left out of the cost file")
-                 : !cost->was_known ? dl_format("the cost file has these bounds")
-                                    : dl_format("the cost file has these bounds, as the %s of the "
-                                                "%s file contradicts them",
-                                                was, of);
-    char *text =
-        dl_format("%s: not determined by these rows, %s; %s; rows with %s might determine it",
-                  cost->name, say, held, rows_for(cost));
-    free(say);
-    free(held);
-    return text;
+    DL_AUTOFREE char *held = e->kept           ? dl_format("%s of the %s file stays", was, of)
+                             : isnan(e->bound) ? dl_format("left out of the cost file")
+                             : !cost->was_known
+                                 ? dl_format("the cost file has these bounds")
+                                 : dl_format("the cost file has these bounds, as the %s of the "
+                                             "%s file contradicts them",
+                                             was, of);
+    return dl_format("%s: not determined by these rows, %s; %s; rows with %s might determine it",
+                     cost->name, say, held, rows_for(cost));
 }
 
 static void note_cost(dl_table_fit *fit, size_t j)
@@ -137,7 +133,7 @@ static void note_passes(dl_table_fit *fit)
 static void note_groups(dl_table_fit *fit)
 {
     for (int group = 1;; group++) {
-        char *members = NULL;
+        DL_AUTOFREE char *members = NULL;
         bool further = false;
         for (size_t j = 0; j < fit->unknown.count; j++) {
             const int own = fit->estimates[j].confused;
@@ -145,16 +141,14 @@ static void note_groups(dl_table_fit *fit)
             further |= own > group;
             if (own != group) continue;
             const char *of = cost->shared ? "" : label(fit, cost->part);
-            char *name = dl_format("%s%s%s", of, of[0] != '\0' ? " " : "", cost->name);
+            DL_AUTOFREE char *name = dl_format("%s%s%s", of, of[0] != '\0' ? " " : "", cost->name);
             dl_join(&members, ", ", name);
-            free(name);
         }
         if (members != NULL) {
             note_all(fit, dl_format("%s: the rows do not distinguish them (condition number %.0f); "
                                     "only their combination is meaningful",
                                     members, fit->condition));
         }
-        free(members);
         if (!further) return;
     }
 }
@@ -172,15 +166,15 @@ static void note_row(dl_table_fit *fit, size_t p, size_t i)
     const dl_table_residual *residual = &part->residuals[i];
     const double sigma = part->quality.sigma_frac;
     if (!(fabs(log1p(residual->error_frac)) > DL_TABLE_OUTLIER * sigma)) return;
-    char *why = residual->unexplained
-                    ? dl_format("more than %.2g robust sigmas (%.1f %% each)",
-                                part->quality.outlier_sigmas, 100 * sigma)
-                    : dl_format("%.2g robust sigmas (%.1f %% each), which so few rows do not "
-                                "distinguish from chance",
-                                fabs(log1p(residual->error_frac)) / sigma, 100 * sigma);
+    DL_AUTOFREE char *why =
+        residual->unexplained
+            ? dl_format("more than %.2g robust sigmas (%.1f %% each)", part->quality.outlier_sigmas,
+                        100 * sigma)
+            : dl_format("%.2g robust sigmas (%.1f %% each), which so few rows do not "
+                        "distinguish from chance",
+                        fabs(log1p(residual->error_frac)) / sigma, 100 * sigma);
     add_note(fit, p, "line %d (%s): %+.1f %% off, %s; its weight is %.2f", row->line, point,
              100 * residual->error_frac, why, residual->weight);
-    free(why);
 }
 
 /* Notes rows whose batch the workers cannot share evenly. */
@@ -251,7 +245,7 @@ static void add_sources(dl_notes *from, const dl_table_rows *rows)
 /* Adds "  and, with it and b.csv, c.csv together, [network] bytes_per_s, ...". */
 static void add_shared(dl_notes *from, const dl_table_fit *fit, size_t part)
 {
-    char *tables = NULL, *costs = NULL;
+    DL_AUTOFREE char *tables = NULL, *costs = NULL;
     for (size_t p = 0; p < fit->part_count; p++) {
         if (p != part) dl_join(&tables, ", ", dl_base_name(fit->parts[p].rows.path));
     }
@@ -261,14 +255,12 @@ static void add_shared(dl_notes *from, const dl_table_fit *fit, size_t part)
     if (tables != NULL && costs != NULL) {
         dl_notes_add(from, "  and, with it and %s together, %s", tables, costs);
     }
-    free(tables);
-    free(costs);
 }
 
 dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *path, dl_error *err)
 {
     char date[DL_DATE_BYTES];
-    dl_notes from = {0};
+    DL_AUTO(dl_notes_free) dl_notes from = {0};
     const dl_table_part *of = &fit->parts[part];
     const dl_table_rows *rows = &of->rows;
     dl_notes_add(&from, "dlcal %s, %s: fitted through the simulator to", dl_version(),
@@ -282,9 +274,7 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *p
                  "Residuals: root mean square %.1f %%; left out: mean %.1f %%, largest %.1f %%",
                  100 * of->quality.rms_frac, 100 * of->quality.left_out_mean_frac,
                  100 * of->quality.left_out_max_frac);
-    const dl_status status = dl_cost_file_write(&of->costs, path, &from, &of->notes, err);
-    dl_notes_free(&from);
-    return status;
+    return dl_cost_file_write(&of->costs, path, &from, &of->notes, err);
 }
 
 #define COST(bound)                                                                        \
@@ -323,9 +313,8 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
         put_costs(fit, fit->part_count, "shared " COSTS_LEGEND, &to);
     }
     for (size_t p = 0; p < fit->part_count && fit->part_count > 1; p++) {
-        char *title = dl_format("costs of %s", label(fit, p));
+        DL_AUTOFREE char *title = dl_format("costs of %s", label(fit, p));
         put_costs(fit, p, title, &(dl_rows){.out = out, .indent = 2});
-        free(title);
     }
     for (size_t j = 0; j < fit->unknown.count && fit->part_count == 1; j++) {
         const dl_table_cost *cost = &fit->unknown.items[j];
@@ -379,11 +368,11 @@ static void print_rows(const dl_table_fit *fit, size_t part, FILE *out)
 {
     const dl_table_quality *quality = &fit->parts[part].quality;
     const char *name = label(fit, part);
-    char *title = dl_format("rows%s%s; off: fitted over measured - 1; out: the same without the "
-                            "row's point",
-                            name[0] != '\0' ? " of " : "", name);
+    DL_AUTOFREE char *title =
+        dl_format("rows%s%s; off: fitted over measured - 1; out: the same without the "
+                  "row's point",
+                  name[0] != '\0' ? " of " : "", name);
     put_rows(&fit->parts[part], title, &(dl_rows){.out = out});
-    free(title);
     fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; ", 100 * quality->rms_frac,
             100 * quality->sigma_frac);
     if (isinf(quality->outlier_sigmas)) {

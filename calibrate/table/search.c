@@ -295,7 +295,7 @@ double dl_table_model_search(dl_table_model *model, bool near, double *x)
     static const char searches[] = "of %lld searches";
     static const double jolts[] = {4, 0.25}; /* large enough to leave a flat part or a kink */
     const size_t count = near ? 1 : DL_TABLE_STARTS, descents = near ? 1 : DL_TABLE_DESCENTS;
-    start *starts = dl_calloc(count, sizeof *starts, "starts");
+    DL_AUTOFREE start *starts = dl_calloc(count, sizeof *starts, "starts");
     ends known = {0};
     model->steps = near ? NEAR_STEPS / 2 : SEARCH_STEPS;
     list_starts(model, starts, count);
@@ -305,7 +305,6 @@ double dl_table_model_search(dl_table_model *model, bool near, double *x)
         dl_table_show(model, searches, s, all);
         try_from(model, &starts[s], &known, &best);
     }
-    free(starts);
     for (size_t j = 0; j < model->unknown->count && !near; j++) {
         for (size_t k = 0; k < 2 && model->status == DL_OK; k++) {
             dl_table_show(model, searches, descents + 2 * j + k, all);
