@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/bytes.h"
 #include "common/file.h"
 #include "sim/scenario/machine_catalogue.h"
