@@ -127,7 +127,8 @@ dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err
         status =
             dl_ini_error(&ini, other, DL_ERR_DATA, err,
                          "with --workload or --samples-per-s, which set all other costs, a cost "
-                         "file may have costs of exchange only, as dlcal links writes them");
+                         "file may have costs of exchange only, as dlcal links writes them; this "
+                         "file has all costs: omit these options");
     }
     if (status == DL_OK) status = dl_costs_read(&from, path, err);
     if (status == DL_OK) take_exchange(costs, &from);

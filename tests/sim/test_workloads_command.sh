@@ -273,7 +273,7 @@ expect 0 "fused=yes if compiled" --workload $small --machine 1xh200 --workers 1 
 "$tested" --workload $small,fused=yes --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2 2>&1 |
     grep -q 'operation by operation' && fail "a fused network is called plain"
 expect 2 "--workload needs --machine" --workload lenet --batch 64
-expect 1 "a cost file may have costs of exchange only" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
+expect 1 "this file has all costs: omit these options" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
 expect 1 "tf32_flop_per_s of v100 is not known" "${run[@]:0:2}" --machine dgx1_v100 \
     --batch-per-worker 64 --set workload.arithmetic=tf32
 exit $((failures > 0))
