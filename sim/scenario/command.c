@@ -502,6 +502,14 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
     const char *costs = dl_scenario_command_value(command, "costs");
     dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
     if (status != DL_OK || has) return status;
+    const char *step = dl_scenario_command_value(command, "calibrate");
+    const char *at = step != NULL ? strchr(step, '@') : NULL;
+    if (command->needs_no_batch && step != NULL && (at == NULL || strchr(at, 'x') == NULL)) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--calibrate %s: give the batch of this step too, as "
+                            "--batch-per-worker 32, or %.*s@1x32",
+                            step, (int)strcspn(step, "@"), step);
+    }
     if (searches_batch(command) ||
         (command->needs_no_batch && dl_scenario_command_value(command, "samples-per-s") == NULL)) {
         dl_ini_text_set(text, "workload", "batch_per_worker", "1");

@@ -91,6 +91,9 @@ expect 2 "--machine: 'nowhere' is neither" table table.csv "${options[@]}" --mac
 printf 'workers,batch,throughput_per_s\n1,4,11.9\n2,8,14.6\n4,16,24.5\n' >steps.csv
 named=(--workload gpt2_medium --machine 4xrtx3090)
 expect 0 "costs written to named.ini" table steps.csv "${named[@]}" --fit shm.bytes_per_s -o named.ini --rows named.csv
+# A measured step needs its batch, as the table's rows have several.
+expect 2 "--calibrate 90samples/s@1: give the batch of this step too, as --batch-per-worker 32, or 90samples/s@1x32" \
+    table "${named[@]}" table.csv --calibrate 90samples/s@1 -o c.ini
 "$dlsim" "${named[@]}" --batch-per-worker 4 --check --save-costs saved.ini >/dev/null || fail "no costs of the network"
 expect 1 "saved.ini: has all costs: --fit must name those to fit, as --fit 'shm.bytes_per_s'" \
     table steps.csv --costs saved.ini --machine 4xrtx3090 -o x.ini
