@@ -27,7 +27,7 @@ typedef struct dl_csv {
 /* Reads `path`; `csv` must be zeroed. Returns DL_ERR_PARSE with the line for: no column names, an
  * empty or repeated name, names separated by ';' or tabs, a row whose number of cells differs from
  * the number of names, an unclosed quote or one inside an unquoted cell, text after a closing
- * quote, a NUL byte. */
+ * quote, a NUL byte; and the errors of dl_file_read. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
@@ -50,8 +50,8 @@ const char *dl_csv_text_in(const dl_csv *csv, size_t row, const char *column);
 dl_status dl_csv_number_in(const dl_csv *csv, size_t row, const char *column, double *value,
                            dl_error *err) DL_MUST_CHECK;
 
-/* Writer to an open stream, cell by cell. Allocates no memory; write errors stay in the stream
- * (ferror) for the function that closes it. */
+/* Writer to an open stream, cell by cell. Write errors stay in the stream (ferror) for the function
+ * that closes it. */
 typedef struct dl_csv_writer {
     FILE *out;            /* borrowed; NULL if `table` is used */
     dl_cell_table *table; /* borrowed: receives comments, names and cells instead of `out` */

@@ -241,9 +241,6 @@ void dl_machine_free(dl_machine *machine)
     *machine = (dl_machine){0};
 }
 
-/* The reader of machine files counts and names the parts, then reads their keys (which may refer to
- * a later part), then checks the machine as a whole. */
-
 /* Plausible ranges, wider than those of existing hardware: rates from a modem to a rack's crossbar,
  * arithmetic from a microcontroller to an exascale machine. */
 #define RATES DL_DIMENSION_BYTES_PER_S, 1e3, 1e15

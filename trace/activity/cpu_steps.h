@@ -97,8 +97,8 @@ dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_par
 /* Returns the statistics of the durations of the regular steps, in ns. */
 dl_distribution dl_cpu_training_steps(const dl_cpu_training *training);
 
-/* Collectives of regular steps with equal name, bytes, ranks and kind of numbers that are all called during backward
- * passes, or all outside of them. */
+/* Collectives of regular steps with equal name, bytes, ranks and `integers` that are all called
+ * during backward passes, or all outside of them. */
 typedef struct dl_cpu_collectives {
     const char *name;
     uint64_t bytes;

@@ -20,8 +20,8 @@
  * the operations whose names occur in the first pass number at least 0.8 of the shorter of the two,
  * at the step's end of the run. A stage of a pipeline may begin with several forward passes, with
  * sends and receives between them; the first pass is then the longest run without these. Calls of
- * collectives belong to the run around them. In a step
- * without backward operations, phases are not distinguished. */
+ * collectives belong to the run around them. In a step without backward operations, phases are not
+ * distinguished. */
 #ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
 #define DL_TRACE_ACTIVITY_STEP_PHASES_H
 
@@ -41,7 +41,8 @@ typedef struct dl_step_phases {
     size_t updated_steps; /* those of known_steps that contain work of an optimizer's update */
     double mean_passes;   /* mean number of forward passes of these */
     size_t passes;        /* forward passes in most of these: micro-batches whose gradients are
-                         * accumulated; without such a majority the rounded mean; 1 if an update lies between two passes, or unknown */
+                           * accumulated; without a majority the rounded mean; 1 if an update lies
+                           * between two passes, or unknown */
     bool alternates;      /* an update lies between two passes of most of these steps: several
                            * optimizers, as in a GAN */
 } dl_step_phases;
