@@ -15,8 +15,8 @@ enum {
     PART_MIN = 4096               /* minimum numbers of a part, as in backend_cpu.c */
 };
 
-/* e^x. In float by Cephes' expf, which vectorises: x = n ln 2 + r, and a polynomial in r; x is taken
- * to lie within -87 to 88. */
+/* e^x. In float by Cephes' expf, which vectorises: x = n ln 2 + r, and a polynomial in r; x is
+ * clamped to -87 to 88. */
 static inline __attribute__((always_inline)) dl_real exponential(dl_real x)
 {
     if (sizeof x == sizeof(double)) return exp(x);

@@ -202,8 +202,8 @@ static bool sums(const cut *c, const dl_instance *one)
 /* Fraction of the bytes summed that other groups than the first may sum: norms, statistics. */
 #define OTHERS_FRAC 1e-3
 
-/* Checks that one process group sums: a recorded step has gradients, but neither sums of activations
- * nor shards. */
+/* Checks that one process group sums: a recorded step has gradients, but neither sums of
+ * activations nor shards. */
 static dl_status check_groups(const cut *c, const char *path, dl_error *err)
 {
     DL_AUTO(dl_instances_free) dl_instances found = {0};

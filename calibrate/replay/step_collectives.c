@@ -139,8 +139,8 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 /* Gathers of parameters in 16 bits carry this fraction of the bytes of gradients in 32. */
 #define HALF 0.5
 
-/* Returns the fraction of the gathers in communicator `object` in marked steps that precede their step's
- * first reduce-scatter. */
+/* Returns the fraction of the gathers in communicator `object` in marked steps that precede their
+ * step's first reduce-scatter. */
 static double gathered_before(const marked *m, const dl_instances *found, uint64_t object)
 {
     DL_AUTOFREE int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");

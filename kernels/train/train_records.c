@@ -110,8 +110,8 @@ void dl_train_synchronize(dl_train_worker *worker)
     }
 }
 
-/* Host time of a mark, at most the end of the time that the host measured for all launched
- * operations, since the device's clock may run at another rate. */
+/* Host time of a mark, ns: at most the end that the host measured for all launched operations,
+ * since the device's clock may run at another rate. */
 static int64_t mark_ns(const dl_train_worker *worker, const dl_train_pending *pending, size_t mark)
 {
     const double since_ns = worker->shared->config->device->between_ns(pending->first, mark);

@@ -44,7 +44,7 @@ static void take_gradients(dl_train_worker *worker)
     dl_train_update_replica(worker);
 }
 
-/* All-reduce between devices: of gradients, or after the update of parameters and state. */
+/* All-reduce between devices: of the gradients, or of parameters and state after the update. */
 static void reduce_gradients(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;

@@ -94,7 +94,7 @@ static bool has_ended(const dl_train_shared *shared)
     return atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
-/* Waits, holding the mutex, until something has changed or until until_ns. */
+/* Waits for a change, or until until_ns (INT64_MAX: no limit). The caller holds the mutex. */
 static void wait_until(dl_train_shared *shared, int64_t until_ns)
 {
     if (until_ns == INT64_MAX) {
@@ -126,7 +126,8 @@ static void merge(const dl_train_shared *shared, int count)
                        shared->count);
 }
 
-/* With the mutex: reserves the merge's uploads, so that learners do not write into them. */
+/* Reserves the merge's uploads, so that learners do not write into them. The caller holds the
+ * mutex. */
 static void begin_merge(dl_train_syncer *s, int count)
 {
     for (int i = 0; i < count; i++) {

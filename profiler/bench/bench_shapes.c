@@ -17,8 +17,8 @@
 #define NORMAL_NUMBERS ((size_t)1 << 18) /* random numbers, repeated to fill the operands */
 #define GPU_LAUNCHES 4                   /* launches between two marks */
 
-/* Numbers of a vector of each "move", on cores; 8 times as many on GPUs. The other kinds have all but
- * the last. */
+/* Numbers of a vector of each "move", on cores; 8 times as many on GPUs. The other kinds have all
+ * but the last. */
 static const size_t move_numbers[] = {(size_t)1 << 16, (size_t)1 << 18, (size_t)1 << 20,
                                       (size_t)1 << 22, (size_t)1 << 24};
 enum { MOVES = sizeof move_numbers / sizeof *move_numbers, GPU_MOVE = 8 };

@@ -66,8 +66,8 @@ void dl_capture_at_end(void (*function)(void));
  * can be written, only the process's first such line, on its standard error. */
 void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Starts a thread called `name` with all signals blocked: they are for the program's own threads. If
- * it cannot, logs why with the consequence `lost`, and returns false. */
+/* Starts a thread called `name` with all signals blocked: they are for the program's own threads.
+ * If it cannot, logs why with the consequence `lost`, and returns false. */
 bool dl_capture_start_thread(pthread_t *thread, void *(*run)(void *), const char *name,
                              const char *lost);
 

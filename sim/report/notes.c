@@ -218,8 +218,8 @@ static void add_throughput(dl_note_list *list, const dl_scenario *scenario)
                           scenario->samples_per_s));
 }
 
-/* Returns "; 95 % interval: up to 2.8 times faster or slower" (2.5 to 2.8 for two factors), or "" if
- * a measured step replaces the interval; the caller frees it. */
+/* Returns "; 95 % interval: up to 2.8 times faster or slower" (2.5 to 2.8 for two factors), or ""
+ * if a measured step replaces the interval; the caller frees it. */
 static char *interval_of(const dl_variant *variant, double least, double most)
 {
     char range[32] = "", upper[16];

@@ -128,7 +128,7 @@ static char *strip_brackets(const char *text, const char **inner)
     return name;
 }
 
-/* Returns the position after the last "::". */
+/* Returns the last component: the text after the last "::", or all of it. */
 static const char *last_component(const char *name)
 {
     const char *last = name;

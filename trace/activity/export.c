@@ -446,8 +446,8 @@ static const char *kernel_title(process *from, uint32_t name)
 }
 
 /* Writes an arrow from the call's start to the work's start. Clocks of host and device differ by
- * microseconds, so work may appear to start before its call; the arrow then ends within the
- * work. */
+ * microseconds, so work may appear to start before its call: the arrow then ends within the work,
+ * and is omitted if the work also ends before the call. */
 static void write_arrow(exporter *to, const process *from, const dl_activity *work, int work_tid)
 {
     const dl_activity *call = dl_launches_find(&from->launches, work->correlation);

@@ -15,7 +15,7 @@
  * many operations, and if enough of them have names that occur in the first pass: FORWARD_ALIKE
  * times the length of the run or, unless the run ends the step, of the shorter of the run and the
  * first pass. A run of fewer than FORWARD_FEWEST operations counts only if most of them are named
- * as forward. After an input or an update, names are not compared. */
+ * as forward. After an input or an update, names are not compared; with ranges, nor are lengths. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8

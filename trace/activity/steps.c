@@ -468,10 +468,10 @@ static void take_host_steps(dl_step_line *line, const step_search *search, dl_st
     step_line_measure(line, NULL);
 }
 
-/* Returns whether most marks that follow one of the updates' ends cuts_ns[count] lie between forward
- * and backward pass, as those of profiler.step() in Lightning's training_step: at least four times
- * as many operators without a role between update and mark as between mark and backward pass, and
- * there fewer than an eighth of those from there to the next update's end. */
+/* Returns whether most marks that follow one of the updates' ends cuts_ns[count] lie between
+ * forward and backward pass, as those of profiler.step() in Lightning's training_step: at least
+ * four times as many operators without a role between update and mark as between mark and backward
+ * pass, and there fewer than an eighth of those from there to the next update's end. */
 static bool marks_cut_passes(const step_search *search, const int64_t *cuts_ns, size_t count)
 {
     const dl_cpu_operators *o = &search->operators;
@@ -501,7 +501,8 @@ static bool marks_cut_passes(const step_search *search, const int64_t *cuts_ns, 
     return 2 * inside > marks;
 }
 
-/* Finds the steps of a process without a device: from its marks, else from its operators. */
+/* Finds the steps of a process without a device: from its marks if they delimit steps, else from
+ * its operators. */
 static void find_host_line(dl_step_line *line, const step_search *search)
 {
     const dl_cpu_operators *operators = &search->operators;

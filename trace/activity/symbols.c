@@ -40,7 +40,8 @@ DL_ORDER(compare_start, work_key, DL_BY(device), DL_BY(start_ns), DL_BY(index));
 
 DL_ORDER(compare_launch, work_key, DL_BY(launch), compare_start(a, b));
 
-/* Sorts one device's keys, given in order of start, by launch order. */
+/* Sorts one device's keys, given in order of start, by launch order, unless most have no
+ * correlation. */
 static void order_by_launch(work_key *keys, size_t count, const dl_activity *activities)
 {
     size_t unknown = 0;
@@ -147,8 +148,9 @@ static copy_counts count_copies(const work_key *keys, size_t count, const dl_act
     return copies;
 }
 
-/* Returns whether a copy from the host brings a batch. If at least half as many copies of its size
- * go to the host, they exchange parameters instead. */
+/* Returns whether a copy brings a batch from the host: one of at least DL_INPUT_BYTES or of unknown
+ * size. If at least half as many copies of its size go to the host, they exchange parameters
+ * instead. */
 static bool brings_batch(const dl_activity *activity, const copy_counts *copies)
 {
     if (activity->kind != DL_ACTIVITY_MEMCPY || activity->copy != DL_COPY_H2D) return false;
