@@ -389,9 +389,9 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
                  when);
 }
 
-/* Sets parameter_bytes, if given, and `overlap`; if no trace shows when gradients are exchanged,
- * assumes the times unless --gradients is none or parameter_bytes is unknown. Notes an unknown
- * GPU. */
+/* Sets parameter_bytes, if given. Unless the traces are of pipeline stages, also sets `overlap`,
+ * notes an unknown GPU and, if no trace shows when gradients are exchanged, assumes the times (not
+ * with --gradients none, nor if parameter_bytes is unknown). */
 static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
                          const settings *set, dl_notes *notes)
 {
@@ -448,8 +448,8 @@ static void scale_value(dl_value *value, double factor)
     value->error *= factor;
 }
 
-/* Scales the operations so that a step at the benchmark's batch size takes as long as one copy
- * alone took in the benchmark. */
+/* Scales the operations so that a step at the benchmark's first batch size takes as long as one
+ * copy alone took in the benchmark; no effect if it did not measure one copy. */
 static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_notes *notes,
                                 dl_error *err)
 {

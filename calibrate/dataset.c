@@ -172,7 +172,8 @@ static size_t find_op(const dl_dataset *dataset, const char *name)
     return found >= 0 ? (size_t)found : dataset->op_count;
 }
 
-/* Lists the operations of the first step after the warm-up of the first train trace, in order. */
+/* Lists the operations of the first step after the warm-up of the first train trace, in order, and
+ * last "dispatch". */
 static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                      const dl_step *step)
 {

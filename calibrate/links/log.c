@@ -58,7 +58,7 @@ static size_t tag_length(const char *text)
     }
     const char *rest = start + word + strspn(start + word, " \t");
     if (rest[0] == '|' && word > 0 && start[0] != '|') return (size_t)(rest - text) + 1;
-    /* A label "NAME:" is a number, or contains a digit and precedes a comment or a row. */
+    /* A label "NAME:" is a number, or contains a digit and precedes a comment, a row or nothing. */
     if (word > 1 && start[word - 1] == ':' && strcspn(start, "0123456789") < word) {
         const bool number = strspn(start, "0123456789") == word - 1;
         return number || rest[0] == '#' || isdigit((unsigned char)rest[0]) || rest[0] == '\0'

@@ -12,13 +12,13 @@
 #include "trace/activity/collectives.h"
 #include "trace/activity/groups.h"
 
-/* Kinds of calls; sums and gathers of activations. */
+/* Kinds of calls; CALL_KINDS: another. */
 typedef enum call_kind { REDUCE, GATHER, SCATTER, SEND, RECV, CALL_KINDS } call_kind;
 
 static const char *const kind_names[CALL_KINDS] = {DL_REDUCES, DL_GATHERS, DL_SCATTERS, "Send",
                                                    "Recv"};
 
-/* Calls of one kind in one communicator, of point-to-point calls with one peer. */
+/* Calls of one kind in one communicator and, if point-to-point, with one peer. */
 typedef struct calls {
     uint64_t object;
     call_kind kind;
@@ -136,7 +136,7 @@ static activations sum_activations(const use *u, uint64_t object, uint32_t ranks
     return sum;
 }
 
-/* Time of the communicator's kernels, and the part of it with computing beside it. */
+/* Fraction of the time of the communicator's kernels that computing hides; 0 without kernels. */
 static double hidden_frac(const use *u, uint64_t object)
 {
     const dl_trace *trace = u->source->trace;

@@ -178,8 +178,8 @@ static void scale_update(dl_step_costs *costs, uint32_t ranks)
     update->ns.error *= ranks;
 }
 
-/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are
- * those of parameters. */
+/* Takes the state that `ranks` ranks divide, as FSDP does, and scales the update to all parts.
+ * Returns whether the all-gathers are those of parameters. */
 static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
                          dl_notes *notes)
 {
@@ -616,8 +616,8 @@ static void note_threads(const dl_trace *trace, dl_notes *notes)
                  threads);
 }
 
-/* Takes this host's processor name if the trace was recorded on this host; otherwise it is
- * unknown. */
+/* Takes this host's processor name and number of cores if the trace was recorded on this host;
+ * otherwise they are unknown. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
     char host[256] = "", name[256];

@@ -45,7 +45,7 @@ uint64_t dl_json_count(dl_json_text value)
 }
 
 /* Reads the exponent after 'e', which starts at text.at[i]. Ignores further digits once it is 99 or
- * more, as the value is then larger than any time. Returns false if there is no number. */
+ * more: any time is then too large, or 0. Returns false if there is no number. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';

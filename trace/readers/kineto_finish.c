@@ -226,8 +226,8 @@ static void complete_group(const dl_kineto *kineto, dl_kineto_call *call)
     if (call->ranks == 0) call->ranks = of->ranks;
 }
 
-/* Returns the place of the process in the call's group, or -1. In a group whose list of ranks is
- * not given, the process is taken to have its global rank; so it is in a group of all ranks. */
+/* Returns the process's place in the call's group, or -1. The place is its global rank if the
+ * group's ranks are not listed, or if the group is of all ranks and the list lacks it. */
 static int64_t place_in(const dl_kineto *kineto, const dl_kineto_call *call)
 {
     if (call->group_ranks == 0 || kineto->rank < 0) return kineto->rank;
