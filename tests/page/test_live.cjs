@@ -38,7 +38,7 @@ class Worker {
 
 // Runs a page's scripts and returns {root, data}; calls change(data) first.
 function run(html, change) {
-    const { byId } = runPage(html, { change, globals: { Worker, performance, setTimeout, clearTimeout } });
+    const { byId } = runPage(html, { change, globals: { Worker, performance, setTimeout, clearTimeout, setInterval, clearInterval } });
     return { root: byId.live, data: JSON.parse(byId["live-data"].textContent) };
 }
 
@@ -127,6 +127,7 @@ async function main() {
     set(page.root, "interval", "500", "input");
     await until(() => status(page.root), () => /^Simulating/.test(status(page.root)));
     assert.ok(!control(page.root, "stop").hidden);
+    await until(() => status(page.root), () => status(page.root) === "Simulating for 1 s ...");
     control(page.root, "stop").dispatchEvent({ type: "click" });
     await until(() => status(page.root), () => /^Stopped/.test(status(page.root)));
     assert.ok(control(page.root, "stop").hidden);

@@ -369,13 +369,14 @@ async function update() {
         return;
     }
     running = true;
-    const start = performance.now();
+    const start = performance.now(), passed = () => (performance.now() - start) / 1000;
+    const ticking = setInterval(() => say(`Simulating for ${Math.round(passed())} s ...`), 1000);
     say("Simulating ...");
     try {
-        const results = rowsOf(await simulate(commandOf(settings(counts))));
+        const results = rowsOf(await simulate(commandOf(settings(counts))).finally(() => clearInterval(ticking)));
         const most = results.rows.filter(row => row.workers === counts.at(-1) && row.throughput_per_s > 0);
         show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null));
-        say(`Simulated in ${seconds((performance.now() - start) / 1000)}.`);
+        say(`Simulated in ${seconds(passed())}.`);
     } catch (error) {
         if (error === stopped) {
             if (!form.disabled) say("Stopped: the answer is that of earlier settings.");
