@@ -200,7 +200,7 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
     return gathered >= GATHERED_MIN;
 }
 
-/* Takes sharded states. Their collectives are then not listed in costs->others. */
+/* Takes sharded states. The parameters' gathers, if taken, are not listed in costs->others. */
 static void take_sharded(const marked *m, const dl_instances *found, const list *all,
                          dl_step_costs *costs, const dl_gradient_exchange *gradients,
                          dl_notes *notes)

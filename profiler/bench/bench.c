@@ -184,7 +184,7 @@ static dl_status make_cases(dl_bench *bench, const dl_bench_config *config, cons
     return DL_OK;
 }
 
-/* Keeps all cores busy with copies until the host runs them all (SPREAD_NS). */
+/* Keeps the cores busy with copies, so that the host runs them all at once (SPREAD_NS). */
 static dl_status spread(const dl_bench_config *config, int64_t budget_ns, const step_case *first,
                         dl_error *err)
 {

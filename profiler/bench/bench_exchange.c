@@ -696,7 +696,8 @@ static void collect(exchange *all)
                &served);
 }
 
-/* Whether the remaining time is too short for another repetition of average length. */
+/* Whether to end: if stopped, at REPETITIONS_MAX, or, from REPETITIONS_MIN on, if the time left is
+ * too short for another repetition of average length. */
 static bool enough(const exchange *all, int repetitions)
 {
     if (dl_train_stopped(&all->config->train)) return true;

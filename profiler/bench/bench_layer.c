@@ -28,7 +28,8 @@ static void add(dl_bench_layer *layer, dl_kernel kernel, size_t weights_of)
     DL_APPEND(layer->weights_of, layer->weights_count, "kernels of a layer") = weights_of;
 }
 
-/* Returns the forward product with these weights that was added last and has no gradients yet. */
+/* Returns the last forward product with weights of this size that has no gradient of this pass yet;
+ * SIZE_MAX if there is none. */
 static size_t owner_of(const dl_bench_layer *layer, const dl_shape_product *p, dl_product_pass pass)
 {
     size_t owner = SIZE_MAX;
@@ -65,7 +66,8 @@ static void add_product(dl_bench_layer *layer, const dl_layer_part *part, int64_
     }
 }
 
-/* Adds a part that moves data as its kernels, whose vectors move as many numbers together. */
+/* Adds a part that moves data, as kernels that together move as many numbers; plain additions
+ * replace kernels that the backend lacks. Returns false if the vectors are too large. */
 static bool add_moves(dl_bench_layer *layer, const dl_layer_part *part, int64_t batch, bool back,
                       size_t width)
 {

@@ -274,7 +274,8 @@ static dl_status was_silent(const copy *copies, int count, const dl_program_conf
                         copies[0].last[0] != '\0' ? ", whose last line is " : "", copies[0].last);
 }
 
-/* Waits until all copies have printed their lines, or one ended, or none printed for limit_s. */
+/* Waits until all copies have printed their lines or the bench is stopped; fails if a copy ends
+ * before, or if none prints a new step for limit_s. */
 static dl_status watch(copy *copies, int count, const dl_program_config *config, dl_error *err)
 {
     int64_t heard_ns = dl_clock_ns();
