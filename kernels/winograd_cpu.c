@@ -390,7 +390,7 @@ typedef struct block {
     const parts *parts;
     side from, to;       /* for dW: `from` is x, `to` is dy */
     const dl_real *bias; /* or NULL */
-    bool accumulate;     /* dW: add to the products of earlier blocks */
+    bool accumulate;     /* dx: add to it; dW: add to the products of earlier blocks */
     int first, count;
 } block;
 

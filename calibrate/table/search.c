@@ -20,7 +20,7 @@
 #define NEAR_STEPS 6   /* steps per run with `near`, meant for many rows; half as many at first */
 
 /* A descent ends if the predicted reduction of the sum of squares is below this fraction; COARSE
- * applies to all descents but the last. */
+ * applies to all descents of a search but the last. */
 #define COARSE 1e-3
 #define FINE 1e-7
 /* A descent ends at this root mean square of r. */
