@@ -128,8 +128,13 @@ static void open_rank(ranks *r, const char *text)
     r->rank = (dl_memory_rank){
         .costs = &r->costs,
         .options = &r->options,
-        .split =
-            {.stages = 1, .shards = 1, .context = 1, .experts = 1, .chunks = 1, .micro_batches = 2, .samples = 2},
+        .split = {.stages = 1,
+                  .shards = 1,
+                  .context = 1,
+                  .experts = 1,
+                  .chunks = 1,
+                  .micro_batches = 2,
+                  .samples = 2},
         .plan = dl_exchange_plan_among(&r->options, false, 1),
         .parameter_bytes = 6000,
         .state_bytes = 12000,
