@@ -76,6 +76,26 @@ double dl_advice_score(const dl_advice *advice, const dl_advised *point, double 
     return per_s;
 }
 
+/* Why the point, whose row and prices are known, is not advised. */
+static dl_out excluded(const dl_advice *advice, const dl_advised *point)
+{
+    const dl_advice_config *config = &advice->config;
+    const dl_row *row = &point->row;
+    if (row->error != NULL) return DL_OUT_MEMORY;
+    if (!advice->is_uncached && dl_memory_fit(&row->memory) == DL_FIT_UNCACHED)
+        return DL_OUT_RESERVE;
+    if (row->point.batch > config->max_batch) return DL_OUT_BATCH;
+    if (row->staleness_mean > config->max_staleness + 1e-9) return DL_OUT_STALENESS;
+    if (dl_mode_takes(row->point.mode, DL_SYNC_INTERVAL) &&
+        row->point.option[DL_SYNC_INTERVAL] > (double)config->max_interval)
+        return DL_OUT_INTERVAL;
+    if (config->min_efficiency > 0 && !(row->efficiency >= config->min_efficiency))
+        return DL_OUT_EFFICIENCY;
+    if (!isnan(config->deadline_h) && !(point->hours <= config->deadline_h)) return DL_OUT_DEADLINE;
+    if (!isnan(config->budget_usd) && !(point->usd <= config->budget_usd)) return DL_OUT_BUDGET;
+    return DL_OUT_NOT;
+}
+
 /* Scores the point by the goal and checks the limits, from its row. */
 static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *variant)
 {
@@ -102,23 +122,7 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
             met += config->samples * point->factor / row->rates[r] / 3600 <= config->deadline_h;
         point->deadline_frac = (double)met / (double)row->rate_count;
     }
-    point->out = DL_OUT_NOT;
-    if (row->error != NULL) {
-        point->out = DL_OUT_MEMORY;
-    } else if (row->point.batch > config->max_batch) {
-        point->out = DL_OUT_BATCH;
-    } else if (row->staleness_mean > config->max_staleness + 1e-9) {
-        point->out = DL_OUT_STALENESS;
-    } else if (dl_mode_takes(row->point.mode, DL_SYNC_INTERVAL) &&
-               row->point.option[DL_SYNC_INTERVAL] > (double)config->max_interval) {
-        point->out = DL_OUT_INTERVAL;
-    } else if (config->min_efficiency > 0 && !(row->efficiency >= config->min_efficiency)) {
-        point->out = DL_OUT_EFFICIENCY;
-    } else if (!isnan(config->deadline_h) && !(point->hours <= config->deadline_h)) {
-        point->out = DL_OUT_DEADLINE;
-    } else if (!isnan(config->budget_usd) && !(point->usd <= config->budget_usd)) {
-        point->out = DL_OUT_BUDGET;
-    }
+    point->out = excluded(advice, point);
 }
 
 /* Copies the row and takes ownership of its rates and error. Its other arrays stay with *row; the
@@ -285,17 +289,46 @@ static dl_status search_coarsely(dl_advice_search *s, dl_error *err)
     return run_batch(s, &b, err);
 }
 
+static bool lacks_memory(const dl_advised *point)
+{
+    return point->out == DL_OUT_MEMORY || point->out == DL_OUT_RESERVE;
+}
+
 /* Sort key of a point: the score; for a point beyond a limit, the throughput or the fraction of the
- * needed memory that the GPU has. */
+ * needed memory, with the allocator's reserve, that the GPU has. */
 static double worth(const dl_advised *point)
 {
+    const dl_gpu_memory *memory = &point->row.memory;
     switch (point->out) {
     case DL_OUT_EFFICIENCY:
     case DL_OUT_DEADLINE:
     case DL_OUT_BUDGET: return point->row.mean.throughput_per_s;
-    case DL_OUT_MEMORY: return point->row.memory.has_bytes / point->row.memory.needs_bytes;
+    case DL_OUT_MEMORY:
+    case DL_OUT_RESERVE:
+        return memory->has_bytes / (memory->needs_bytes + dl_memory_reserve_bytes(memory));
     default: return point->score;
     }
+}
+
+/* Simulates the points that lack memory again with full recomputation, if that saves memory and the
+ * scenario does not choose it. The climb then tries the kinds that recompute less. */
+static dl_status search_recomputed(dl_advice_search *s, dl_error *err)
+{
+    dl_advice *advice = s->advice;
+    const size_t count = advice->point_count;
+    batch b = {0};
+    bool lacks = false;
+    for (size_t p = 0; p < count; p++)
+        lacks |= lacks_memory(&advice->points[p]);
+    if (!lacks || !dl_advice_add_recomputed(s)) return DL_OK;
+    for (size_t p = 0; p < count; p++) {
+        if (!lacks_memory(&advice->points[p])) continue;
+        size_t *at = copy_of(advice, advice->points[p].at);
+        at[RECOMPUTE] = advice->axes[RECOMPUTE].count - 1;
+        want(s, &b, at);
+        free(at);
+    }
+    return run_batch(s, &b, err);
 }
 
 /* Whether the point is within the limits or, if `relaxed`, exceeds only a limit that other settings
@@ -303,7 +336,7 @@ static double worth(const dl_advised *point)
 static bool counts(const dl_advised *point, bool relaxed)
 {
     const bool near = point->out == DL_OUT_EFFICIENCY || point->out == DL_OUT_DEADLINE ||
-                      point->out == DL_OUT_BUDGET || point->out == DL_OUT_MEMORY;
+                      point->out == DL_OUT_BUDGET || lacks_memory(point);
     return relaxed ? near && isfinite(worth(point))
                    : point->out == DL_OUT_NOT && isfinite(point->score);
 }
@@ -459,8 +492,8 @@ static dl_status climb(dl_advice_search *s, dl_error *err)
  * resets workers and mode too unless keep_choice. */
 static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice, dl_error *err)
 {
-    static const int order[] = {SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP, ACCUMULATE,
-                                INTERVAL, SHARDS,   WHERE, MODE,   WORKERS};
+    static const int order[] = {RECOMPUTE,  SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP,
+                                ACCUMULATE, INTERVAL, SHARDS,   WHERE, MODE,   WORKERS};
     const size_t changed = (sizeof order / sizeof *order) - (keep_choice ? 2 : 0);
     dl_advice *advice = s->advice;
     const double least = (1 - DL_ADVICE_SIMPLER_FRAC) * advice->points[*number].score;
@@ -544,8 +577,8 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
  * simplest value, the next smaller number of workers, and the largest number. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
-    static const int simplest[] = {MODE,   WHERE,    INTERVAL,   LAG,     OVERLAP,
-                                   BUCKET, COMPRESS, ACCUMULATE, SHARDED, WORKERS};
+    static const int simplest[] = {MODE,     WHERE,      INTERVAL, LAG,       OVERLAP, BUCKET,
+                                   COMPRESS, ACCUMULATE, SHARDED,  RECOMPUTE, WORKERS};
     dl_advice *advice = s->advice;
     const size_t *at = advice->points[advice->best[0]].at;
     batch simpler = {0}, others = {0};
@@ -680,11 +713,30 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     return DL_OK;
 }
 
+/* If no point fits with the allocator's reserve, admits those that fit without it; false: there are
+ * none. */
+static bool take_uncached(dl_advice *advice)
+{
+    for (size_t p = 0; p < advice->point_count; p++)
+        if (advice->points[p].out == DL_OUT_NOT) return false;
+    advice->is_uncached = true;
+    bool any = false;
+    for (size_t p = 0; p < advice->point_count; p++) {
+        dl_advised *point = &advice->points[p];
+        if (point->out != DL_OUT_RESERVE) continue;
+        point->out = excluded(advice, point);
+        any = true;
+    }
+    return any;
+}
+
 static dl_status search_all(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
     dl_status status = search_coarsely(s, err);
+    if (status == DL_OK) status = search_recomputed(s, err);
     if (status == DL_OK) status = climb(s, err);
+    if (status == DL_OK && take_uncached(advice)) status = climb(s, err);
     if (status != DL_OK) return status;
     size_t last[DL_ADVICE_BEST + 1], count = 0;
     list_best(advice, FIND_ANY);
@@ -763,7 +815,7 @@ static dl_status refuse_all(const dl_advice_search *s, dl_error *err)
     dl_advised *nearest = NULL;
     for (size_t p = 0; p < advice->point_count; p++) {
         dl_advised *point = &advice->points[p];
-        if (point->out == DL_OUT_MEMORY && (nearest == NULL || worth(point) > worth(nearest)))
+        if (lacks_memory(point) && (nearest == NULL || worth(point) > worth(nearest)))
             nearest = point;
     }
     if (nearest != NULL) return refuse_unfit(s, nearest, err);

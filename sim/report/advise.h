@@ -1,13 +1,15 @@
 /* Advice: the number of workers, mode, batch, averaging interval and exchange to train with, within
  * given limits. The points are simulated; nothing is interpolated.
  *
- * The search starts with every number of workers in every mode at the scenario's other settings. In
- * each round it changes one setting (overlap and buckets together) of the best points, and of the
- * fastest points beyond a limit of time, price, efficiency or memory, until no change gains. Then
- * it resets each setting of the best points to its simplest value if that costs less than
- * DL_ADVICE_SIMPLER_FRAC, and simulates these points again with more steps, noise and costs drawn
- * from their standard errors. All points get the same draws, so two points are compared draw by
- * draw. The same seed gives the same advice.
+ * The search starts with every number of workers in every mode at the scenario's other settings.
+ * Points that do not fit into memory with the allocator's reserve are repeated with recomputation.
+ * In each round it changes one setting (overlap and buckets together) of the best points, and of
+ * the fastest points beyond a limit of time, price, efficiency or memory, until no change gains. If
+ * no point fits with the reserve, this is repeated without it. Then the search resets each setting
+ * of the best points to its simplest value if that costs less than DL_ADVICE_SIMPLER_FRAC, and
+ * simulates these points again with more steps, noise and costs drawn from their standard errors.
+ * All points get the same draws, so two points are compared draw by draw. The same seed gives the
+ * same advice.
  *
  * The usual choice, all-reduce or one GPU alone, comes first unless another point leads with
  * certainty: by at least DL_ADVICE_SIMPLER_FRAC, without draws and in 97.5 % of the draws, and if
@@ -68,6 +70,7 @@ typedef enum dl_out {
     DL_OUT_REFUSED,   /* no such scenario exists, or its run fails */
     DL_OUT_COSTS,     /* the cost file lacks a cost that the point needs */
     DL_OUT_MEMORY,    /* does not fit into GPU memory */
+    DL_OUT_RESERVE,   /* fits only without the allocator's reserve */
     DL_OUT_STALENESS, /* mean staleness beyond its limit; the following values name other limits
                        * exceeded */
     DL_OUT_BATCH,
@@ -127,7 +130,8 @@ typedef struct dl_advice {
     bool by_target; /* rates and times are divided by the [target] factor */
     bool by_shm;    /* collectives go through host memory at the rate of [shm] */
     dl_stopped stopped;
-    bool varies; /* some cost or noise is drawn at random */
+    bool is_uncached; /* no point fits with the allocator's reserve: the advised one fits without */
+    bool varies;      /* some cost or noise is drawn at random */
     int64_t steps, draws;
     dl_advice_axis *axes;
     size_t axis_count;

@@ -25,6 +25,7 @@ enum {
     BUCKET,
     COMPRESS,
     SHARDED,
+    RECOMPUTE,
     FIXED
 };
 
@@ -46,6 +47,10 @@ void dl_advice_make_space(dl_advice_search *search);
 /* Returns the index of the value on the axis; adds the value if it is absent. */
 size_t dl_advice_add_value(dl_advice_axis *axis, const char *value);
 size_t dl_advice_add_number(dl_advice_axis *axis, int64_t value);
+
+/* Adds the kinds of recomputation that save memory to their axis, the cheapest first. Returns false
+ * if none does, or if the scenario chooses one. */
+bool dl_advice_add_recomputed(const dl_advice_search *search);
 
 /* Mode of the point with the value indices `at` (dl_advised.at). Returns dl_mode_none if no mode
  * applies. */

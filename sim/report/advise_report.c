@@ -23,6 +23,7 @@ static const char *const out_words[DL_OUTS] = {
     [DL_OUT_REFUSED] = "not possible",
     [DL_OUT_COSTS] = "costs missing",
     [DL_OUT_MEMORY] = "memory",
+    [DL_OUT_RESERVE] = "reserve",
     [DL_OUT_STALENESS] = "staleness",
     [DL_OUT_BATCH] = "batch",
     [DL_OUT_INTERVAL] = "interval",
@@ -37,6 +38,7 @@ static const char *const left_out_words[DL_OUTS] = {
     [DL_OUT_REFUSED] = "as they cannot be simulated",
     [DL_OUT_COSTS] = "as costs are missing",
     [DL_OUT_MEMORY] = "as they do not fit into memory",
+    [DL_OUT_RESERVE] = "as they fit only without the allocator's reserve",
     [DL_OUT_STALENESS] = "beyond the limit of staleness",
     [DL_OUT_BATCH] = "beyond the limit of the batch",
     [DL_OUT_INTERVAL] = "beyond the limit of local steps",
@@ -279,6 +281,21 @@ static const char *mode_of(const dl_advice *advice, size_t number)
     return "none";
 }
 
+/* Prints the reason why the first point that is out for this cause was not simulated. */
+static void print_reason(FILE *out, const dl_advice *advice, dl_out cause, const char *words)
+{
+    size_t p = 0;
+    line l;
+    while (p < advice->point_count && advice->points[p].out != cause)
+        p++;
+    if (p == advice->point_count) return;
+    const dl_advised *point = &advice->points[p];
+    line_begin(&l);
+    fprintf(l.out, "Not simulated %s, as %s%s%s: %s.", words, mode_of(advice, p),
+            point->settings[0] != '\0' ? ", " : "", point->settings, point->why);
+    line_end(&l, out, 2);
+}
+
 static void print_searched(FILE *out, const dl_advice *advice)
 {
     size_t counts[DL_OUTS] = {0}, tried = 0;
@@ -315,15 +332,15 @@ static void print_searched(FILE *out, const dl_advice *advice)
         fputs(".", text);
     }
     line_end(&l, out, 2);
-    for (size_t p = 0; p < advice->point_count; p++) {
-        if (advice->points[p].out != DL_OUT_COSTS) continue;
+    if (advice->is_uncached) {
         line_begin(&l);
-        fprintf(l.out, "Not simulated for lack of costs, as %s%s%s: %s.", mode_of(advice, p),
-                advice->points[p].settings[0] != '\0' ? ", " : "", advice->points[p].settings,
-                advice->points[p].why);
+        fputs("No point fits with the allocator's reserve (--fits): these fit only if its cache is "
+              "small.",
+              l.out);
         line_end(&l, out, 2);
-        break;
     }
+    print_reason(out, advice, DL_OUT_COSTS, "for lack of costs");
+    print_reason(out, advice, DL_OUT_REFUSED, "for other reasons");
 }
 
 /* Hides the column in the terminal table. */

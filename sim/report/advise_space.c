@@ -6,6 +6,7 @@
 #include "common/names.h"
 #include "common/sort.h"
 #include "common/units.h"
+#include "sim/fits.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
@@ -263,6 +264,20 @@ static void add_shares(const dl_advice_search *s)
     dl_advice_add_value(axis, "speed");
 }
 
+bool dl_advice_add_recomputed(const dl_advice_search *s)
+{
+    static const dl_recompute ways[] = {DL_RECOMPUTE_SELECTIVE, DL_RECOMPUTE_PRODUCTS,
+                                        DL_RECOMPUTE_FULL};
+    dl_advice_axis *axis = &s->advice->axes[RECOMPUTE];
+    if (axis->count > 1 || axis->values[0][0] != '\0' ||
+        !dl_recompute_saves(s->scenario, DL_RECOMPUTE_FULL))
+        return false;
+    for (size_t i = 0; i < DL_LENGTH(ways); i++)
+        if (dl_recompute_saves(s->scenario, ways[i]))
+            dl_advice_add_value(axis, dl_recompute_names[ways[i]]);
+    return true;
+}
+
 void dl_advice_make_space(dl_advice_search *s)
 {
     static const struct {
@@ -283,6 +298,7 @@ void dl_advice_make_space(dl_advice_search *s)
         [BUCKET] = {"exchange", "bucket_bytes"},
         [COMPRESS] = {"exchange", "compress"},
         [SHARDED] = {"exchange", "sharded"},
+        [RECOMPUTE] = {"workload", "recompute"},
     };
     dl_advice *advice = s->advice;
     set_limits(s);
@@ -305,6 +321,7 @@ void dl_advice_make_space(dl_advice_search *s)
     dl_advice_add_value(&advice->axes[LAG], "0");
     if (stale >= 1) dl_advice_add_value(&advice->axes[LAG], "1");
     if (advice->on_gpus) add_exchange(s);
+    add_given(s, &advice->axes[RECOMPUTE], "");
     for (size_t k = 0; k < s->study->key_count; k++) {
         const dl_swept_key *key = &s->study->keys[k];
         if (!is_fixed(advice, key)) add_given(s, add_axis(advice, key->section, key->key), NULL);
@@ -353,6 +370,7 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     switch (axis) {
     case WORKERS:
     case BATCH:
+    case RECOMPUTE:
     case ACCUMULATE: return true;
     case MODE: return !alone;
     case INTERVAL: return dl_mode_takes(mode, DL_SYNC_INTERVAL);

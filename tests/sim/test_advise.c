@@ -164,14 +164,32 @@ static const made large_of_two = {
     "0", 0, 1, 2,
     "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\nparameter_bytes = 100MB"};
 
-/* 16 samples fit into one GPU only in two micro-batches of 8. */
+/* Two micro-batches of 8 samples take 0.8 GB of 1 GB, and the allocator's reserve 30 % of it in
+ * addition: 16 samples fit only in four micro-batches. */
 static void what_does_not_fit_is_out(void **state)
 {
     (void)state;
     const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 16"};
     dl_advice advice = advise(&m, NULL);
     assert_true(left_out(&advice, DL_OUT_MEMORY) >= 1);
-    assert_true(best_of(&advice)->row.point.option[DL_SYNC_ACCUMULATE] == 2);
+    assert_true(left_out(&advice, DL_OUT_RESERVE) >= 1);
+    assert_true(best_of(&advice)->row.point.option[DL_SYNC_ACCUMULATE] == 4);
+    assert_false(advice.is_uncached);
+    dl_advice_free(&advice);
+}
+
+/* One sample beside 400 MB of parameters and as many of gradients takes 0.9 GB, with the reserve
+ * 1.17 GB of 1 GB: the point is advised with a warning, as no other fits. */
+static void without_reserve_if_nothing_else_fits(void **state)
+{
+    (void)state;
+    const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 1\nparameter_bytes = 400MB"};
+    dl_advice advice = advise(&m, NULL);
+    assert_int_equal(best_of(&advice)->row.point.batch, 1);
+    assert_true(advice.is_uncached);
+    char *text = printed(&advice);
+    assert_contains(text, "No point fits with the allocator's reserve");
+    free(text);
     dl_advice_free(&advice);
 }
 
@@ -606,3 +624,4 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        cmocka_unit_test(without_reserve_if_nothing_else_fits),

@@ -205,6 +205,11 @@ expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2
 slow=(--workload llama3_8b:sequence=2048 --machine 2xh100 --batch 2 --lora 16 --mode ddp --recompute full --steps 4)
 "$tested" "${slow[@]}" --advise --max-points 4 -o advice.csv | grep -qE '^   1 .* [0-9]\.[0-9]{3} to [0-9]\.[0-9]{3} ' || fail "digits of an interval"
 grep -q '^calibrate = 1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
+# What lacks memory is tried with recomputation, unless it is given: of 25.8 GB one sample takes 22.9 GB, with
+# recomputed products 18.0 GB, and the allocator's reserve 30 % of it.
+tight=(--workload "llama:layers=12,width=1536,sequence=4096" --machine 1xrtx3090 --batch-per-worker 1 --workers 1)
+expect 0 "Advised: 1 GPU, batch 1, none, recompute products" "${tight[@]}" --advise -o advice.csv
+expect 0 "No point fits with the allocator's reserve" "${tight[@]}" --recompute none --advise -o advice.csv
 expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 61ms
 expect 2 "without any computing the step takes" "${gpt[@]}" --machine 2xh100@1gbe --workers 4 --calibrate 61ms
