@@ -825,14 +825,23 @@ static dl_status refuse_all(const dl_advice_search *s, dl_error *err)
     return dl_error_set(err, DL_ERR_DATA, "--advise: no point can be simulated: %s", why);
 }
 
+/* Whether each worker is one GPU. */
+static bool has_whole_models(const dl_study *study)
+{
+    bool whole = study->variants[0].scenario.gpu != NULL;
+    for (size_t v = 0; v < study->variant_count; v++)
+        for (size_t p = 0; p < study->variants[v].scenario.point_count; p++)
+            whole &= dl_point_ranks(&study->variants[v].scenario.points[p]) == 1;
+    return whole;
+}
+
 dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_config *config,
                     dl_error *err)
 {
     dl_advice made = {.config = *config,
                       .name = dl_strdup(study->variants[0].scenario.name),
                       .path = dl_strdup(study->path),
-                      .on_gpus = study->variants[0].scenario.gpu != NULL &&
-                                 study->variants[0].scenario.pipeline == NULL,
+                      .on_gpus = has_whole_models(study),
                       .by_target = study->variants[0].scenario.target.count > 0,
                       .more = SIZE_MAX};
     dl_advice_search s = {

@@ -56,8 +56,8 @@ bool dl_advice_add_recomputed(const dl_advice_search *search);
  * applies. */
 const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at);
 
-/* Batch of all workers together, rounded down to a multiple of workers times micro-batches; 0 if it
- * is smaller than that. */
+/* Batch of all workers together, rounded down to a multiple of all workers' micro-batches (of the
+ * samples in them, if the scenario gives their size); 0 if it is smaller than that. */
 int64_t dl_advice_batch(const dl_advice_search *search, const size_t *at);
 
 /* Returns the index of the point with these settings. If the point is new, the index equals the

@@ -357,8 +357,27 @@ static bool is_sharded(const dl_advice *advice, const size_t *at)
     return sharded[0] != '\0' && strcmp(sharded, "none") != 0;
 }
 
-static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
+/* Value of a key of [pipeline] in the point: that of its axis, or the scenario's; 0: not given. */
+static int64_t pipeline_value(const dl_advice_search *s, const size_t *at, const char *key)
 {
+    const dl_ini_entry *entry = dl_ini_find(&s->base, "pipeline", key);
+    for (size_t a = FIXED; a < s->advice->axis_count; a++)
+        if (strcmp(s->advice->axes[a].section, "pipeline") == 0 &&
+            strcmp(s->advice->axes[a].key, key) == 0)
+            return atoll(value_at(s->advice, at, a));
+    return entry != NULL ? atoll(entry->value) : 0;
+}
+
+/* Whether the scenario gives the micro-batches of a worker, in number or size. */
+static bool gives_micro_batches(const dl_advice_search *s)
+{
+    return dl_ini_find(&s->base, "pipeline", "micro_batch") != NULL ||
+           dl_ini_find(&s->base, "pipeline", "micro_batches") != NULL;
+}
+
+static bool applies(const dl_advice_search *s, const size_t *at, size_t axis)
+{
+    const dl_advice *advice = s->advice;
     const dl_advice_axis *a = &advice->axes[axis];
     const bool alone = strcmp(value_at(advice, at, WORKERS), "1") == 0;
     const dl_mode *mode = alone ? &dl_mode_none : dl_advice_mode(advice, at);
@@ -370,8 +389,8 @@ static bool applies(const dl_advice *advice, const size_t *at, size_t axis)
     switch (axis) {
     case WORKERS:
     case BATCH:
-    case RECOMPUTE:
-    case ACCUMULATE: return true;
+    case RECOMPUTE: return true;
+    case ACCUMULATE: return !gives_micro_batches(s);
     case MODE: return !alone;
     case INTERVAL: return dl_mode_takes(mode, DL_SYNC_INTERVAL);
     case N: return dl_mode_takes(mode, DL_SYNC_N);
@@ -414,13 +433,14 @@ static void allow_sharded(const dl_advice *advice, size_t *at)
 
 /* Clears inapplicable settings and sets missing applicable ones to the axis' start, so that equal
  * points have equal values. */
-static void normalize(const dl_advice *advice, size_t *at)
+static void normalize(const dl_advice_search *s, size_t *at)
 {
+    const dl_advice *advice = s->advice;
     for (int pass = 0; pass < 2; pass++) { /* twice, as applicability depends on values set in the
                                             * first pass */
         for (size_t a = 0; a < advice->axis_count; a++) {
             const dl_advice_axis *axis = &advice->axes[a];
-            if (!applies(advice, at, a)) {
+            if (!applies(s, at, a)) {
                 at[a] = NOTHING;
             } else if (at[a] >= axis->count) {
                 at[a] = axis->start;
@@ -438,7 +458,12 @@ int64_t dl_advice_batch(const dl_advice_search *s, const size_t *at)
 {
     const dl_advice *advice = s->advice;
     const int64_t workers = atoll(value_at(advice, at, WORKERS));
-    const int64_t micro = atoll(value_at(advice, at, ACCUMULATE)), shares = workers * micro;
+    const int64_t given[] = {atoll(value_at(advice, at, ACCUMULATE)),
+                             pipeline_value(s, at, "micro_batches"),
+                             pipeline_value(s, at, "micro_batch"), s->scenario->points[0].shards};
+    int64_t shares = workers;
+    for (size_t i = 0; i < DL_LENGTH(given); i++)
+        shares *= given[i] > 1 ? given[i] : 1;
     const bool fill = strcmp(value_at(advice, at, BATCH), FILL) == 0;
     int64_t batch = fill ? advice->config.max_batch : atoll(value_at(advice, at, BATCH));
     if (s->scenario->batch_per_worker && !fill) batch *= workers;
@@ -567,7 +592,7 @@ size_t dl_advice_add_point(dl_advice_search *s, const size_t *wanted)
     const size_t bytes = advice->axis_count * sizeof *wanted;
     dl_advised point = {.at = dl_calloc(advice->axis_count, sizeof *point.at, "settings")};
     memcpy(point.at, wanted, bytes);
-    normalize(advice, point.at);
+    normalize(s, point.at);
     point.text = point_text(s, point.at);
     for (size_t i = 0; i < advice->point_count; i++) {
         if (strcmp(advice->points[i].text, point.text) != 0) continue;

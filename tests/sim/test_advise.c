@@ -160,6 +160,31 @@ static void the_best_number_of_gpus_is_inside(void **state)
     dl_advice_free(&advice);
 }
 
+/* Micro-batches of two samples leave the search as it is, but for their number: the batch of three
+ * GPUs is a multiple of six, and that of four GPUs takes four micro-batches. */
+static void a_micro_batch_is_kept(void **state)
+{
+    (void)state;
+    const made m = {"0", 0, 1, 4,
+                    "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 32\n"
+                    "[pipeline]\nmicro_batch = 2"};
+    dl_advice advice = advise(&m, NULL);
+    const dl_point *best = &best_of(&advice)->row.point;
+    assert_true(advice.on_gpus);
+    assert_ptr_equal(best->mode, &dl_mode_allreduce);
+    assert_int_equal(best->workers, 4);
+    assert_true(best->option[DL_SYNC_ACCUMULATE] == 4);
+    assert_int_equal(left_out(&advice, DL_OUT_REFUSED), 0);
+    bool overlaps = false;
+    for (size_t p = 0; p < advice.point_count; p++) {
+        const dl_point *point = &advice.points[p].row.point;
+        overlaps |= strstr(advice.points[p].settings, "overlap yes") != NULL;
+        if (point->workers == 3) assert_int_equal(point->batch, 30);
+    }
+    assert_true(overlaps);
+    dl_advice_free(&advice);
+}
+
 static const made large_of_two = {
     "0", 0, 1, 2,
     "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\nparameter_bytes = 100MB"};
@@ -603,7 +628,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_number_of_gpus_is_inside),
+        cmocka_unit_test(a_micro_batch_is_kept),
         cmocka_unit_test(what_does_not_fit_is_out),
+        cmocka_unit_test(without_reserve_if_nothing_else_fits),
         cmocka_unit_test(a_server_is_not_ahead_by_what_is_assumed),
         cmocka_unit_test(copies_through_host_memory_go_alike),
         cmocka_unit_test(the_usual_one_is_advised_of_two_alike),
@@ -624,4 +651,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        cmocka_unit_test(without_reserve_if_nothing_else_fits),
