@@ -76,6 +76,11 @@ double dl_advice_score(const dl_advice *advice, const dl_advised *point, double 
     return per_s;
 }
 
+bool dl_advice_is_fresh(double staleness, double most)
+{
+    return staleness < most + 0.005;
+}
+
 /* Why the point, whose row and prices are known, is not advised. */
 static dl_out excluded(const dl_advice *advice, const dl_advised *point)
 {
@@ -85,7 +90,9 @@ static dl_out excluded(const dl_advice *advice, const dl_advised *point)
     if (!advice->is_uncached && dl_memory_fit(&row->memory) == DL_FIT_UNCACHED)
         return DL_OUT_RESERVE;
     if (row->point.batch > config->max_batch) return DL_OUT_BATCH;
-    if (row->staleness_mean > config->max_staleness + 1e-9) return DL_OUT_STALENESS;
+    if (!isnan(row->staleness_mean) &&
+        !dl_advice_is_fresh(row->staleness_mean, config->max_staleness))
+        return DL_OUT_STALENESS;
     if (dl_mode_takes(row->point.mode, DL_SYNC_INTERVAL) &&
         row->point.option[DL_SYNC_INTERVAL] > (double)config->max_interval)
         return DL_OUT_INTERVAL;

@@ -158,6 +158,10 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
                     dl_error *err) DL_MUST_CHECK;
 void dl_advice_free(dl_advice *advice);
 
+/* Whether a mean staleness is within the limit. It is compared with the two decimals that tables
+ * show: a mean that equals its limit in the long run is a little above it in some runs. */
+bool dl_advice_is_fresh(double staleness, double most);
+
 /* Compares the scores a[count] and b[count] of the same draws; `ratio` is the score of a over that
  * of b without draws. */
 dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio);

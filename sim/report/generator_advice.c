@@ -38,12 +38,12 @@ static size_t best_of(const dl_sweep *sweep, double age)
     double most = 0;
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
-        if (row->error != NULL || !(row->staleness_mean <= age + 1e-9)) continue;
+        if (row->error != NULL || !dl_advice_is_fresh(row->staleness_mean, age)) continue;
         most = fmax(most, row->mean.throughput_per_s);
     }
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
-        if (row->error != NULL || !(row->staleness_mean <= age + 1e-9)) continue;
+        if (row->error != NULL || !dl_advice_is_fresh(row->staleness_mean, age)) continue;
         if (row->mean.throughput_per_s * NEAR < most) continue;
         if (best < sweep->row_count && row->staleness_mean >= sweep->rows[best].staleness_mean)
             continue;

@@ -396,6 +396,17 @@ static void staleness_has_a_limit(void **state)
     dl_advice_free(&advice);
 }
 
+/* A mean staleness of 2.0005, which tables show as 2.00, is within a limit of 2; 2.01 is not. */
+static void limits_of_staleness_have_two_decimals(void **state)
+{
+    (void)state;
+    assert_true(dl_advice_is_fresh(2.0005, 2));
+    assert_false(dl_advice_is_fresh(2.01, 2));
+    assert_false(dl_advice_is_fresh(0.01, 0));
+    assert_true(dl_advice_is_fresh(100, (double)INFINITY));
+    assert_false(dl_advice_is_fresh((double)NAN, 2));
+}
+
 /* Nodes with one GPU at one dollar per hour; a step takes 4 ms and 1 ms per sample: 16 samples take
  * 12 ms on 2 nodes and 8 ms on 4; 15 samples take 9 ms on 3. For 6 million samples that is 1.25 h
  * and 2.50 USD, 0.83 h and 3.33 USD, 1 h and 3 USD. */
@@ -638,6 +649,7 @@ int main(void)
         cmocka_unit_test(the_largest_batch_that_fits_is_said),
         cmocka_unit_test(a_large_model_is_sharded),
         cmocka_unit_test(staleness_has_a_limit),
+        cmocka_unit_test(limits_of_staleness_have_two_decimals),
         cmocka_unit_test(price_and_time_have_limits),
         cmocka_unit_test(efficiency_has_a_limit),
         cmocka_unit_test(a_batch_beyond_its_limit_is_said),

@@ -61,6 +61,11 @@ expect 0 "Advised: " s.ini --advise --max-staleness 1 -o a.csv --save advised.in
 expect 0 "GPUs generate" advised.ini -o s.csv
 expect 0 "generators.in_flight=" s.ini --set generators.rule=workers --set generators.in_flight=20 --advise \
     --max-staleness 2 -o a.csv
+# With bound 2 the mean age is 2 in the long run, and 2.0005 here: within a limit of 2.
+expect 0 "generators.bound=2" --workload qwen2.5_7b:recompute=full,fused=yes --machine dgx_h100 \
+    --set machine.nodes=2 --layout fsdp=8 --set generators.prompts=64 --set generators.answers=8 \
+    --set generators.length_mean=2000 --set generators.length_cap=8192 --set generators.copy_s=2 \
+    --advise --max-staleness 2 -o a.csv
 expect 2 "not with place = colocated" s.ini --set generators.place=colocated --advise -o a.csv
 expect 0 "8 GPUs in turn" s.ini --set generators.place=colocated -o s.csv
 
