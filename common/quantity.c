@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
@@ -34,6 +35,34 @@ const char *dl_origin_name(dl_origin origin)
     return origin_names[origin];
 }
 
+/* Writes the unit to text[bytes] in the notation of `units`: "Gbps" and "Gbit/s" as "Gb/s". */
+static void write_usual(char *text, size_t bytes, const char *unit)
+{
+    static const char *const ends[][2] = {{"bps", "b/s"}, {"bit/s", "b/s"}, {"Bps", "B/s"}};
+    snprintf(text, bytes, "%s", unit);
+    for (size_t i = 0; i < DL_LENGTH(ends); i++) {
+        if (!dl_ends_with(unit, ends[i][0])) continue;
+        const int kept = (int)(strlen(unit) - strlen(ends[i][0]));
+        snprintf(text, bytes, "%.*s%s", kept, unit, ends[i][1]);
+    }
+}
+
+/* Sets the error for an unknown unit: names the nearest one, or both if it can be in bits or in
+ * bytes. */
+static dl_status refuse_unit(const char *unit, const char *usual, const char *const *names,
+                             size_t count, dl_error *err)
+{
+    char hint[128];
+    const char *found[2] = {NULL, NULL};
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(usual, names[i]) == 0) found[found[0] != NULL] = names[i];
+    dl_names_hint(hint, sizeof hint, usual, names, count);
+    if (found[1] != NULL)
+        snprintf(hint, sizeof hint, "; did you mean '%s' (bits) or '%s' (bytes)?", found[1],
+                 found[0]);
+    return dl_error_set(err, DL_ERR_NAME, "unknown unit '%s'%s", unit, hint);
+}
+
 static dl_status parse_unit(const char *unit, dl_dimension dimension, double *factor, dl_error *err)
 {
     if (unit[0] == '\0') {
@@ -44,15 +73,15 @@ static dl_status parse_unit(const char *unit, dl_dimension dimension, double *fa
     size_t count = 0;
     while (count < UNIT_MAX && names[count] != NULL)
         count++;
-    int found = dl_names_find(unit, names, count);
+    char usual[32];
+    write_usual(usual, sizeof usual, unit);
+    int found = dl_names_find(usual, names, count);
     if (found >= 0) {
         *factor = units[dimension].factors[found];
         return DL_OK;
     }
     if (count == 0) return dl_error_set(err, DL_ERR_NAME, "unexpected '%s': no unit here", unit);
-    char hint[128];
-    dl_names_hint(hint, sizeof hint, unit, names, count);
-    return dl_error_set(err, DL_ERR_NAME, "unknown unit '%s'%s", unit, hint);
+    return refuse_unit(unit, usual, names, count, err);
 }
 
 /* Returns the length of the number. An 'e' belongs to it only before digits, so that no unit is

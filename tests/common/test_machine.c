@@ -145,7 +145,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "[gpu_model k]\nmemory_bytes = 11GB\nmemory_bytes_per_s = 484GB/s\n"
               "fp32_flop_per_s = 11.3\n",
          DL_ERR_RANGE, 8, "did you forget the unit: 11.3Tflop/s?"},
-        {HEAD "[link a]\nbytes_per_s = 1GBps\n", DL_ERR_NAME, 6, "GB/s"},
+        {HEAD "[link a]\nbytes_per_s = 1GBs\n", DL_ERR_NAME, 6, "GB/s"},
         {HEAD "[link a]\nbytes_per_s = 1e9\nlatency_ns = 2s\n", DL_ERR_RANGE, 7,
          "2 s is not within 0 ns to 1 s"},
         {HEAD "[link a]\nbytes_per_s = 1e9\n", DL_ERR_DATA, 5, "latency_ns"},
