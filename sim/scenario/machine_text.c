@@ -11,6 +11,7 @@
 #include "sim/scenario/machine_catalogue_internal.h"
 
 #define GPUS_OF_A_SOCKET 4
+#define GPUS_OF_A_BOARD 8
 #define GPUS_OF_A_BOX 16 /* maximum of a box; a rack has more */
 /* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell; memory of all Grace 18.4 TB/s, and 512
  * GB/s of one in the GH200 data sheet. */
@@ -84,11 +85,22 @@ static int sockets_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
-/* Returns the fabric that connects the GPUs of a node; "" if there is none or the models differ. */
+/* Returns the machine file with the NVLink of a node's GPUs, which are sold on its board only; "" if
+ * there is none, or if the node is not such a board. */
+static const char *board_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
+{
+    if (kind->part_count > 1 || kind->gpus < 2 || kind->gpus > GPUS_OF_A_BOARD) return "";
+    return dl_machine_cell(&t->gpus, (size_t)kind->parts[0].gpu, "board");
+}
+
+/* Returns the fabric that connects the GPUs of a node: "nvswitch", "mesh" or the machine file of
+ * their board; "" if there is none or the models differ. */
 static const char *fabric_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
-    return kind->part_count > 1 ? ""
-                                : dl_machine_cell(&t->gpus, (size_t)kind->parts[0].gpu, "fabric");
+    if (kind->part_count > 1) return "";
+    const char *board = board_of(t, kind);
+    return board[0] != '\0' ? board
+                            : dl_machine_cell(&t->gpus, (size_t)kind->parts[0].gpu, "fabric");
 }
 
 /* Whether an NVSwitch connects the GPUs of every node: NCCL's choice of algorithm is known only for
@@ -160,6 +172,61 @@ static const fabric_rates reached[] = {
      "; Sums of 6 to 8 GPUs there: 540 to 545 GB/s.\nsum_frac = 0.8, assumed\n"},
     {0, NULL, ""}};
 
+/* Writes the pairs "0-1, 0-2, ..." of which both GPUs are below `gpus`; returns their number. */
+static int write_pairs(FILE *out, const char *pairs, long gpus)
+{
+    int count = 0;
+    for (const char *at = pairs; at != NULL && *at != '\0'; at = strchr(at, ',')) {
+        at += strspn(at, ", ");
+        char *second = NULL;
+        const long a = strtol(at, &second, 10);
+        const long b = *second == '-' ? strtol(second + 1, NULL, 10) : gpus;
+        if (a >= gpus || b >= gpus) continue;
+        fprintf(out, "%s%ld-%ld", count++ > 0 ? ", " : "", a, b);
+    }
+    return count;
+}
+
+/* Writes the board's NVLink between the node's GPUs, which take its first places. */
+static void write_board(writer *to, const char *board)
+{
+    dl_ini ini = {0};
+    dl_error err = {0};
+    char *path = dl_machine_file(board);
+    const dl_status status = path != NULL ? dl_ini_read(&ini, path, &err) : DL_ERR_DATA;
+    DL_ASSERT(status == DL_OK, "machine file of the board %s: %s", board, err.text);
+    free(path);
+    for (size_t s = 0; s < ini.section_count; s++) {
+        const char *section = ini.sections[s].name;
+        const dl_ini_entry *link = dl_ini_find(&ini, section, "link");
+        const dl_ini_entry *pairs = dl_ini_find(&ini, section, "pairs");
+        const dl_ini_entry *lanes = dl_ini_find(&ini, section, "lanes");
+        char *text = NULL, *name = NULL;
+        size_t bytes = 0;
+        if (strncmp(section, "nvlinks ", 8) != 0 || link == NULL || pairs == NULL) continue;
+        FILE *out = dl_text_stream(&text, &bytes);
+        const int count = write_pairs(out, pairs->value, to->kind->gpus);
+        fclose(out);
+        if (count > 0) {
+            char *note = dl_format("\n; As in machines/%s.ini.\n", board), *rates = NULL;
+            name = dl_format("link %s", link->value);
+            for (size_t e = 0; e < ini.count; e++)
+                if (strcmp(ini.entries[e].section, name) == 0) {
+                    char *line = dl_format("%s = %s\n", ini.entries[e].key, ini.entries[e].value);
+                    dl_join(&rates, "", line);
+                    free(line);
+                }
+            const char *class = write_link(to, link->value, note, rates);
+            fprintf(to->out, "[%s%s]\nlink = %s\npairs = %s\n", section, to->of, class, text);
+            if (lanes != NULL) fprintf(to->out, "lanes = %s\n", lanes->value);
+            free(note);
+        }
+        free(name);
+        free(text);
+    }
+    dl_ini_free(&ini);
+}
+
 /* Writes the NVSwitch or the mesh of links between a node's GPUs, with the rates that copies
  * reach. */
 static void write_fabric(writer *to)
@@ -168,6 +235,10 @@ static void write_fabric(writer *to)
     const char *fabric = fabric_of(to->t, to->kind);
     const double rate = dl_machine_rate(&to->t->gpus, gpu, "fabric_rate");
     if (fabric[0] == '\0' || to->kind->gpus < 2) return;
+    if (board_of(to->t, to->kind)[0] != '\0') {
+        write_board(to, fabric);
+        return;
+    }
     const bool mesh = strcmp(fabric, "mesh") == 0;
     const fabric_rates *known = reached;
     while (known->gb_per_s != 0 && known->gb_per_s * 1e9 != rate)
@@ -344,7 +415,8 @@ static void write_title(const writer *to)
             fprintf(to->out, "%s%ldx %s", p > 0 ? " + " : "", kind->parts[p].count,
                     dl_machine_cell(&to->t->gpus, gpu, "title"));
             if (board[0] != '\0' && kind->parts[p].count > 1) {
-                fprintf(to->out, " (without the NVLink of %s)", board);
+                fprintf(to->out, " (%s the NVLink of %s)",
+                        board_of(to->t, kind)[0] != '\0' ? "with" : "without", board);
             }
         }
         if (kind->bridges) fputs(", NVLink bridges", to->out);

@@ -574,7 +574,9 @@ static void nodes_may_have_other_ports(void **state)
     dl_machine_free(&m);
 }
 
-/* Boards with NVLink are machine files; a box of their GPUs notes that it has none. */
+/* Boards with NVLink are machine files. A box of their GPUs has the links of the board's first GPUs:
+ * of the hybrid cube mesh of eight, six pairs join GPUs 0 to 3, of which 0-3, 1-2 and 2-3 have two
+ * lanes. A box of other GPUs too notes that it has none. */
 static void boards_are_proposed(void **state)
 {
     static const struct {
@@ -591,7 +593,20 @@ static void boards_are_proposed(void **state)
         free(machine);
     }
     dl_machine m = machine_called("4xv100");
-    assert_string_equal(m.name, "4x Tesla V100-SXM2 (without the NVLink of dgx1_v100)");
+    assert_string_equal(m.name, "4x Tesla V100-SXM2 (with the NVLink of dgx1_v100)");
+    assert_int_equal(m.kinds[0].nvlink_count, 6);
+    int lanes = 0;
+    for (int i = 0; i < 6; i++)
+        lanes += m.kinds[0].nvlinks[i].lanes;
+    assert_int_equal(lanes, 9);
+    assert_false(m.kinds[0].shm_bytes_per_s.known);
+    dl_machine_free(&m);
+    m = machine_called("8xp100");
+    assert_int_equal(m.kinds[0].nvlink_count, 16);
+    dl_machine_free(&m);
+    m = machine_called("2xv100+1xt4");
+    assert_string_equal(m.name,
+                        "2x Tesla V100-SXM2 (without the NVLink of dgx1_v100) + 1x Tesla T4");
     assert_int_equal(m.kinds[0].nvlink_count, 0);
     dl_machine_free(&m);
 }
