@@ -908,6 +908,13 @@ dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err)
     return dl_machine_read_text(machine, path, text, bytes, err);
 }
 
+dl_arithmetic dl_gpu_model_products(const dl_gpu_model *model, dl_arithmetic arithmetic)
+{
+    const dl_quantity *fp16 = &model->fp16_flop_per_s, *fp32 = &model->fp32_flop_per_s;
+    const bool slow = fp16->known && fp32->known && fp16->value < fp32->value;
+    return arithmetic == DL_FP16 && slow ? DL_FP32 : arithmetic;
+}
+
 const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic)
 {
     const dl_quantity *const rates[DL_ARITHMETICS] = {
@@ -915,5 +922,5 @@ const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithme
         &model->bf16_flop_per_s, &model->fp8_flop_per_s,  &model->nvfp4_flop_per_s};
     const bool as_fp16 =
         arithmetic == DL_BF16 && !model->bf16_flop_per_s.known && model->tf32_flop_per_s.known;
-    return rates[as_fp16 ? DL_FP16 : arithmetic];
+    return rates[as_fp16 ? DL_FP16 : dl_gpu_model_products(model, arithmetic)];
 }

@@ -97,9 +97,16 @@ typedef struct dl_gpu_model {
     dl_gpu_kernels kernels[DL_ARITHMETICS];
 } dl_gpu_model;
 
+/* Returns the arithmetic of the products that programs make in `arithmetic`: fp32 for fp16 on a GPU
+ * whose fp16 is not faster. PyTorch asks cuDNN for sums in fp32 (ATen/cudnn/Descriptors.h), and a
+ * GTX 1080 Ti, whose fp16 units have 1/64 of fp32's rate, then trains ResNet-152 1.07 times and
+ * VGG16 1.12 times as fast as in fp32 (u39kun/deep-learning-benchmark, PyTorch 0.3). */
+dl_arithmetic dl_gpu_model_products(const dl_gpu_model *model, dl_arithmetic arithmetic);
+
 /* Returns the peak rate of matrix products, borrowed; unknown: the GPU lacks the arithmetic. If a
  * file gives tf32 but not bf16, bf16 has fp16's rate: NVIDIA's GPUs since Ampere support both at
- * equal rates (A100, GA102, Ada, H100 white papers). */
+ * equal rates (A100, GA102, Ada, H100 white papers). The rate of fp16 is that of the products'
+ * arithmetic. */
 const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic);
 
 typedef struct dl_link_class {

@@ -443,7 +443,8 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
     if (scenario->model == NULL) return;
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     const dl_model_class class = dl_architecture_class(scenario->model);
-    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, arithmetic);
+    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, products);
     DL_AUTO(dl_architecture_free) dl_architecture network = {0};
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&network, scenario->model, &error);
@@ -452,7 +453,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
     DL_AUTOFREE char *name = estimated_name(study, variant, &least, &most);
     DL_AUTOFREE char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
     DL_AUTOFREE char *sustained = sustained_of(variant, efficiency);
-    const char *assumed = dl_efficiency_assumed(gpu->name, class, arithmetic);
+    const char *assumed = dl_efficiency_assumed(gpu->name, class, products);
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, class, arithmetic);
     DL_AUTOFREE char *rates =
         kernels != NULL
@@ -464,7 +465,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                               "their kernels (--calibrate STEP gives it)",
                         dl_arithmetic_names[arithmetic], gpu->name, kernels->sustained.value)
             : dl_format("%.3g of the %s flop rate and %.3g of the memory rate of %s%s%s%s",
-                        efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
+                        efficiency->arithmetic_frac, dl_arithmetic_names[products],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
     dl_note_add(

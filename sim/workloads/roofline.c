@@ -335,6 +335,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline, dl_error *err)
 {
     const bool in_low = arithmetic >= DL_FP8, halves = arithmetic >= DL_FP16;
+    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
     const dl_quantity *rate = dl_gpu_model_flop_per_s(gpu, in_low ? DL_BF16 : arithmetic);
     const dl_quantity *low = dl_gpu_model_flop_per_s(gpu, arithmetic);
     if (!rate->known || !low->known) return refuse_rate(gpu, arithmetic, err);
@@ -349,13 +350,13 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         .low_bytes = arithmetic == DL_NVFP4 ? NVFP4_BYTES : 1,
         .low_read_bytes = arithmetic == DL_NVFP4 ? 4 : 2,
         .bytes_per_s = gpu->memory_bytes_per_s.value * efficiency->memory_frac / longer,
-        .tensor_cores = arithmetic != DL_FP32,
+        .tensor_cores = products != DL_FP32,
         .bytes_per_number = halves ? 2 : 4,
         .kernel_ns = DL_ROOFLINE_KERNEL_NS * longer,
         .product_ns = efficiency->product_ns * longer,
     };
     roofline->odd_flop_per_s = roofline->flop_per_s;
-    if (arithmetic != DL_FP32 && gpu->fp16_flop_per_s.known) {
+    if (products != DL_FP32 && gpu->fp16_flop_per_s.known) {
         roofline->odd_flop_per_s =
             fmin(roofline->flop_per_s, gpu->fp16_flop_per_s.value * odd_part(gpu->name));
     }
@@ -375,7 +376,7 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         }
     }
     roofline->small_windows_flop_per_s =
-        small_windows_flop_per_s(gpu, arithmetic, roofline->flop_per_s);
+        small_windows_flop_per_s(gpu, products, roofline->flop_per_s);
     return DL_OK;
 }
 
@@ -810,7 +811,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err)
 {
-    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, arithmetic);
+    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, products);
     const size_t layers = architecture->layer_count;
     const int64_t parameters = dl_architecture_parameters(architecture);
     const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
@@ -837,7 +839,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, architecture->class, arithmetic);
     if (kernels != NULL) dl_roofline_take(&roofline, kernels);
     const double log_sd = kernels != NULL ? hypot(efficiency->log_sd, sustained_sd(kernels))
-                                          : log_sd_of(gpu->name, architecture->class, arithmetic);
+                                          : log_sd_of(gpu->name, architecture->class, products);
     *costs = (dl_costs){
         .path = dl_format("(%s)", architecture->name),
         .workload = dl_format("%s, %s, %s", architecture->name, dl_arithmetic_names[arithmetic],

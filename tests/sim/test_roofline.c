@@ -76,6 +76,27 @@ static void some_numbers_keep_four_bytes_in_half_precision(void **state)
     assert_true(near_scaled(dl_roofline_pass(&full, &pass).fixed_ns, 200 / 50.0, 0, 1e-12));
 }
 
+/* A GPU whose fp16 has 1/64 of fp32's rate multiplies in fp32, and moves half of the bytes. */
+static void slow_fp16_is_multiplied_in_fp32(void **state)
+{
+    (void)state;
+    const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
+    const dl_layer_pass products = {{{.flop = 9000}}, 1}, copies = {{{.numbers = 100}}, 1};
+    dl_gpu_model model = gpu();
+    model.fp16_flop_per_s = known(model.fp32_flop_per_s.value / 64);
+    dl_roofline half = {0}, full = {0};
+    assert_int_equal(dl_roofline_of(&model, DL_FP32, &efficiency, &full, NULL), DL_OK);
+    assert_int_equal(dl_roofline_of(&model, DL_FP16, &efficiency, &half, NULL), DL_OK);
+    assert_true(near_scaled(dl_roofline_pass(&half, &products).per_sample_ns,
+                            dl_roofline_pass(&full, &products).per_sample_ns, 0, 1e-12));
+    assert_true(near_scaled(dl_roofline_pass(&half, &copies).per_sample_ns,
+                            dl_roofline_pass(&full, &copies).per_sample_ns / 2, 0, 1e-12));
+    assert_false(half.tensor_cores);
+    assert_int_equal(dl_gpu_model_products(&model, DL_FP16), DL_FP32);
+    model.fp16_flop_per_s = known(2 * model.fp32_flop_per_s.value);
+    assert_int_equal(dl_gpu_model_products(&model, DL_FP16), DL_FP16);
+}
+
 /* The bf16 rate is given, or equals that of fp16 if the GPU has tf32. */
 static void bf16_is_as_fp16(void **state)
 {
@@ -862,6 +883,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slower_of_flop_and_bytes_counts),
         cmocka_unit_test(some_numbers_keep_four_bytes_in_half_precision),
+        cmocka_unit_test(slow_fp16_is_multiplied_in_fp32),
         cmocka_unit_test(bf16_is_as_fp16),
         cmocka_unit_test(fp8_is_for_linear_layers),
         cmocka_unit_test(experts_with_few_rows_take_as_long_as_reading_them),
