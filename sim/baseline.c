@@ -16,11 +16,16 @@ static bool fits(const dl_variant *variant, const dl_point *point)
     return !(memory.needs_bytes > memory.has_bytes);
 }
 
-/* Number of micro-batches of the program that the costs were measured with, or 1 if they do not
- * divide the batch. */
-static int64_t own_micro_batches(const dl_costs *costs, int64_t batch)
+/* Number of micro-batches of one worker's batch: of the size that the scenario gives, or as many as
+ * in the program that the costs were measured with; 1 if these do not divide the batch. */
+static int64_t own_micro_batches(const dl_variant *variant, int64_t batch)
 {
-    return costs->accumulate > 1 && batch % costs->accumulate == 0 ? costs->accumulate : 1;
+    const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
+    const int64_t each = pipeline != NULL ? pipeline->micro_batch : 0;
+    const int64_t count = each > 0 ? batch / each : variant->costs.accumulate;
+    const bool divides = count > 1 && count <= DL_MICRO_BATCHES_MAX &&
+                         (each > 0 ? batch % each : batch % count) == 0;
+    return divides ? count : 1;
 }
 
 /* Sets the smallest number of micro-batches, a multiple of the present one, with which a point of
@@ -40,8 +45,7 @@ static bool set_micro_batches(const dl_variant *variant, dl_point *point)
     return false;
 }
 
-/* A point of one worker on one GPU or core, without exchange, with the micro-batches of the
- * costs. */
+/* A point of one worker on one GPU or core, without exchange, with its own micro-batches. */
 static dl_point one_worker(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
     dl_point one = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
@@ -50,7 +54,7 @@ static dl_point one_worker(const dl_variant *variant, const dl_point *point, int
                     .mode = &dl_mode_none};
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         one.option[o] = dl_sync_options[o].fallback;
-    one.option[DL_SYNC_ACCUMULATE] = (double)own_micro_batches(&variant->costs, batch);
+    one.option[DL_SYNC_ACCUMULATE] = (double)own_micro_batches(variant, batch);
     return one;
 }
 
@@ -259,7 +263,7 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *s
 {
     char layout[48] = "";
     const double parts = baseline->option[DL_SYNC_ACCUMULATE];
-    const bool own = parts == (double)own_micro_batches(&variant->costs, baseline->batch);
+    const bool own = parts == (double)own_micro_batches(variant, baseline->batch);
     text[0] = '\0';
     add_axis(layout, sizeof layout, "tp", baseline->tensor);
     add_axis(layout, sizeof layout, "cp", baseline->context);
