@@ -259,16 +259,21 @@ static dl_status write_solution(const dl_settings *set, const dl_solution *solut
 dl_status dl_inputs_solve(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     DL_AUTO(dl_solution_free) dl_solution solution = {0};
+    dl_progress progress;
     dl_solve_config config = {
         .key = set->solve,
         .targets = set->target,
         .seed = set->seed,
         .threads = set->threads > 0 ? (int)set->threads : dl_cpu_count(),
         .pace = set->pace,
+        .progress = set->quiet ? NULL : dl_progress_show,
+        .user = &progress,
     };
     dl_status status = DL_OK;
     if (set->without != NULL) status = dl_without_parse(set->without, &config.without, err);
+    dl_progress_start(&progress, "dlsim", "of about %lld values");
     if (status == DL_OK) status = dl_solve(&solution, &in->study, &config, err);
+    dl_progress_end(&progress);
     if (status == DL_OK) status = write_solution(set, &solution, &in->study, err);
     if (status == DL_OK) status = dl_solution_check(&solution, &in->study, err);
     return status;

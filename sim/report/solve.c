@@ -21,7 +21,9 @@
 #define ROUNDS_MAX 200   /* maximum number of rounds of Brent's method */
 #define ROUNDS_USUAL 8.0 /* usual number of rounds */
 #define TRIALS_USUAL 4.0 /* usual number of trials before Brent's method */
-#define NEAR_MAX 20000   /* maximum number of values skipped around one value */
+#define TRIALS_OF_A_TARGET (TRIALS_USUAL + ROUNDS_USUAL)
+#define SLOW_MAX 4     /* slow trials after which whole numbers are bisected */
+#define NEAR_MAX 20000 /* maximum number of values skipped around one value */
 
 /* A tried value of the key. */
 typedef struct trial {
@@ -215,8 +217,8 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     s->trials_left = fmax(0, s->trials_left - 1);
     const dl_sweep_config config = {.threads = s->config->threads,
                                     .pace = s->config->pace,
-                                    .repeats = s->trials_left + (double)s->searches_left *
-                                                                    (TRIALS_USUAL + ROUNDS_USUAL),
+                                    .repeats = s->trials_left +
+                                               (double)s->searches_left * TRIALS_OF_A_TARGET,
                                     .no_influences = true};
     dl_status status = dl_measured_read(&measured, &one, err);
     if (status == DL_OK) status = dl_sweep_run(&sweep, &one, &config, err);
@@ -251,6 +253,11 @@ static const trial *try(search *s, double key)
     if (status == DL_OK) status = simulate(s, &study, &tried, &error);
     dl_study_free(&study);
     s->solution->runs++;
+    if (s->config->progress != NULL) {
+        const double left = s->trials_left + (double)s->searches_left * TRIALS_OF_A_TARGET;
+        s->config->progress(s->config->user, s->solution->runs,
+                            s->solution->runs + (int64_t)ceil(left));
+    }
     if (status != DL_OK) {
         dl_cell_table_free(&tried.table);
         s->status = status;
@@ -476,21 +483,64 @@ static const trial *close_in(search *s, double target, size_t low)
     return try(s, exp(root));
 }
 
-/* Bisects until no possible whole number is left within the bracket; returns the end at which the
- * column is not below the target. */
-static const trial *bisect(search *s, double target, size_t low)
+/* Key at which the hyperbola through three trials, as of a rate or a fraction of the time over
+ * interval or batch, has the target: it preserves the cross-ratio of four points. NaN: nowhere. */
+static double by_hyperbola(const trial *a, const trial *b, const trial *c, double target)
+{
+    const double ratio = (target - a->found) * (b->found - c->found) * (b->key - a->key) /
+                         ((target - c->found) * (b->found - a->found) * (b->key - c->key));
+    return (a->key - ratio * c->key) / (1 - ratio);
+}
+
+/* Estimates the key that reaches the target between two neighbouring trials: by a hyperbola through
+ * them and the trial next to them that is nearer to the target, else on a line over the logarithm
+ * of the key. */
+static double interpolated(const search *s, double target, double below, double above)
+{
+    size_t low = 0;
+    while (s->trials[low].key != below)
+        low++;
+    const trial *a = &s->trials[low], *b = a + 1, *next = low > 0 ? a - 1 : NULL;
+    if (low + 2 < s->count &&
+        (next == NULL || fabs(b[1].found - target) < fabs(next->found - target)))
+        next = b + 1;
+    const double key = next != NULL ? by_hyperbola(a, b, next, target) : (double)NAN;
+    if (key > below && key < above) return key;
+    const double part = (target - a->found) / (b->found - a->found);
+    return (below + 1) * pow((above + 1) / (below + 1), part) - 1;
+}
+
+/* Narrows the bracket until no possible whole number is left within it, and returns the end at
+ * which the column is not below the target. Interpolates twice; if that leaves more than half of
+ * the bracket, it tries the neighbour of the end that moved last, then the middle. Where the column
+ * jumps it halves the bracket. */
+static const trial *narrow(search *s, double target, size_t low)
 {
     double below = s->trials[low].key, above = s->trials[low + 1].key;
     /* Sign of found - target at the upper end. */
     const double sign = s->trials[low].found <= target ? 1 : -1;
-    for (;;) {
-        const double middle = nearest(s, floor((below + above) / 2), below, above);
-        if (isnan(middle)) break;
-        s->trials_left = 1 + log2(above - below);
-        const trial *t = try(s, middle);
+    int slow = 0, slow_in_all = 0; /* numbers of trials that left more than half of the bracket:
+                                    * consecutive ones, and all */
+    bool from_above = false;
+    while (above - below > 1) {
+        const double width = above - below;
+        double wanted = slow_in_all > SLOW_MAX || slow > 2 ? (below + above) / 2
+                        : slow < 2                         ? interpolated(s, target, below, above)
+                        : from_above                       ? above - 1
+                                                           : below + 1;
+        if (isnan(wanted)) wanted = (below + above) / 2;
+        const double key =
+            nearest(s, fmin(above - 1, fmax(below + 1, round(wanted))), below, above);
+        if (isnan(key)) break;
+        s->trials_left = fmin(ROUNDS_USUAL, 1 + log2(width));
+        const trial *t = try(s, key);
         if (t == NULL) return NULL;
-        *(sign * (t->found - target) >= 0 ? &above : &below) = middle;
+        from_above = sign * (t->found - target) >= 0;
+        *(from_above ? &above : &below) = key;
+        slow = above - below > width / 2 ? slow + 1 : 0;
+        slow_in_all += slow > 0;
     }
+    if (s->status != DL_OK) return NULL;
     const trial *a = try(s, below), *b = try(s, above);
     if (a->found == target) return a;
     if (b->found == target) return b;
@@ -533,12 +583,12 @@ static dl_status solve_row(search *s, const double *targets, size_t count)
     for (size_t i = 0; i < count && s->status == DL_OK; i++) {
         size_t low = 0;
         const trial *t = NULL;
-        s->trials_left = TRIALS_USUAL + ROUNDS_USUAL;
+        s->trials_left = TRIALS_OF_A_TARGET;
         s->searches_left--;
         const bool found = bracket(s, targets[i], &low);
         if (s->status != DL_OK) break;
         if (found) {
-            t = is_whole(s->solution->key) ? bisect(s, targets[i], low)
+            t = is_whole(s->solution->key) ? narrow(s, targets[i], low)
                                            : close_in(s, targets[i], low);
         } else {
             t = nearest_end(s, targets[i]);

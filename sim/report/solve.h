@@ -6,8 +6,9 @@
  * the scenario's own value (or one in the middle of the key's range) the search moves by growing
  * factors towards the target until it passes it, at most to the ends of the key's range, or to the
  * last value at which the point fits into memory. Then Brent's method (sim/root.h) on the logarithm
- * of the key narrows the bracket to DL_SOLVE_TOLERANCE. Whole numbers are bisected; of the two
- * neighbours around the target the result is the one with the larger value in the column. Where the
+ * of the key narrows the bracket to DL_SOLVE_TOLERANCE. Whole numbers are interpolated until no
+ * other lies between two neighbours around the target; the result is the one with the larger value
+ * in the column. Where the
  * column jumps over the target, the result is likewise the side with the larger value, with the key
  * rounded away from the jump to the digits that are printed. Noise and draws of costs are the same
  * at each value tried.
@@ -26,12 +27,14 @@
 #define DL_SOLVE_SCHEMA 1
 
 typedef struct dl_solve_config {
-    const char *key;     /* "SECTION.KEY", or "KEY" where one section has it */
-    const char *targets; /* "COLUMN=VALUE,VALUE,..." */
-    unsigned without;    /* costs that are switched off (sim/scenario/without.h) */
-    int64_t seed;        /* -1: the scenario's seed */
-    int threads;         /* >= 1 */
-    dl_pace *pace;       /* limit on the time of all runs, borrowed; NULL: none */
+    const char *key;         /* "SECTION.KEY", or "KEY" where one section has it */
+    const char *targets;     /* "COLUMN=VALUE,VALUE,..." */
+    unsigned without;        /* costs that are switched off (sim/scenario/without.h) */
+    int64_t seed;            /* -1: the scenario's seed */
+    int threads;             /* >= 1 */
+    dl_pace *pace;           /* limit on the time of all runs, borrowed; NULL: none */
+    dl_progress_fn progress; /* reports the values tried, of about how many; may be NULL */
+    void *user;
 } dl_solve_config;
 
 typedef struct dl_solved {

@@ -98,8 +98,9 @@ static void a_falling_column_is_solved_too(void **state)
 }
 
 /* 9 x 12 ms of 1.1 ms are 98.2 steps: 99. A step of at most 2 ms needs 13.3; of the two neighbours,
- * 13 gives the larger value of the column. */
-static void whole_numbers_are_bisected(void **state)
+ * 13 gives the larger value of the column. 99 x 12 ms are 1080 steps: 1, 4, 16, 256 and 16384 are
+ * tried first, and halving the last bracket would take 14 values more. */
+static void whole_numbers_are_interpolated(void **state)
 {
     (void)state;
     dl_solution solution;
@@ -113,6 +114,11 @@ static void whole_numbers_are_bisected(void **state)
     assert_int_equal(solve(&solution, &study, "", "", "interval", "step_mean_s=0.002", NULL),
                      DL_OK);
     assert_near(solution.all[0].value, 13, 0);
+    end(&solution, &study);
+    assert_int_equal(solve(&solution, &study, "", "", "interval", "utilisation_frac=0.99", NULL),
+                     DL_OK);
+    assert_near(solution.all[0].value, 1080, 0);
+    assert_true(solution.runs <= 5 + 4);
     end(&solution, &study);
 }
 
@@ -284,7 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_gives_the_utilisation),
         cmocka_unit_test(a_falling_column_is_solved_too),
-        cmocka_unit_test(whole_numbers_are_bisected),
+        cmocka_unit_test(whole_numbers_are_interpolated),
         cmocka_unit_test(what_no_rate_reaches_is_said),
         cmocka_unit_test(the_last_batch_that_fits_is_an_end),
         cmocka_unit_test(values_that_do_not_divide_the_batch_are_passed_over),
