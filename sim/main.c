@@ -273,8 +273,10 @@ static void print_checked(const dl_inputs *in)
     dl_study_notes_free(notes, count);
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
+    dl_effects effects = {0};
     FILE *out = dl_text_stream(&text, &bytes);
-    dl_report_assumed(out, &in->study, NULL);
+    dl_report_assumed(&effects, &in->study, NULL);
+    dl_effects_write(out, &effects);
     fclose(out);
     dl_report_notes_print(stdout, text);
 }

@@ -25,6 +25,8 @@ void dl_note_add(dl_note_list *list, char *note)
         free(note);
         return;
     }
+    list->ranks = dl_realloc(list->ranks, list->count + 1, sizeof *list->ranks, "ranks");
+    list->ranks[list->count] = list->rank;
     DL_APPEND(list->notes, list->count, "notes") = note;
 }
 
@@ -468,12 +470,14 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                         efficiency->arithmetic_frac, dl_arithmetic_names[products],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
+    list->rank = DL_NOTE_COMPUTE;
     dl_note_add(
         list, dl_format("times of %s are estimated from %s%s%s", name, rates, interval,
                         network.unfused
                             ? "; norms, rotation, gates and scores are assumed to run operation by "
                               "operation, as in plain PyTorch: fused=yes if compiled or fused"
                             : ""));
+    list->rank = DL_NOTE_LEADING;
     if (costs->frozen_bytes > 0)
         dl_note_add(list,
                     dl_format("adapters of %.4g million parameters are trained, the other %.4g "
@@ -695,7 +699,7 @@ static void add_network(dl_note_list *list, const dl_variant *variant)
                         names, dl_base_name(scenario->gpu->machine.path)));
 }
 
-char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
+char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks)
 {
     dl_note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
@@ -718,11 +722,13 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_idle(&list, study, variant);
         add_racks(&list, &variant->scenario.gpu->machine);
         add_host(&list, variant);
+        list.rank = DL_NOTE_COMPUTE;
         add_external(&list, variant);
         add_slots(&list, variant);
+        list.rank = DL_NOTE_LEADING;
         add_network(&list, variant);
     }
-    if (leading != NULL) *leading = list.count;
+    list.rank = DL_NOTE_OTHER;
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         add_job(&list, variant);
@@ -743,6 +749,11 @@ void dl_study_notes_free(char **notes, size_t count)
     for (size_t i = 0; i < count; i++)
         free(notes[i]);
     free(notes);
+    if (ranks != NULL) {
+        *ranks = list.ranks;
+    } else {
+        free(list.ranks);
+    }
 }
 
 char **dl_file_notes(const dl_study *study, size_t *count)
@@ -758,3 +769,4 @@ char **dl_file_notes(const dl_study *study, size_t *count)
     *count = list.count;
     return list.notes;
 }
+    free(list.ranks);

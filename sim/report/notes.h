@@ -5,10 +5,17 @@
 
 #include "sim/sweep.h"
 
+typedef enum dl_note_rank {
+    DL_NOTE_LEADING,
+    DL_NOTE_COMPUTE, /* origin of compute times: its effect is that of DL_INFLUENCE_COMPUTE */
+    DL_NOTE_OTHER
+} dl_note_rank;
+
 /* Returns the notes, each once, as an array of *count owned strings; release with
- * dl_study_notes_free. The first *leading notes are the important ones. Call after
- * dl_study_read_costs and after costs are switched off, as those need not be known. */
-char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading);
+ * dl_study_notes_free. Sets *ranks, unless NULL, to an array of their ranks, which the caller
+ * frees. Call after dl_study_read_costs and after costs are switched off, as those need not be
+ * known. */
+char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks);
 void dl_study_notes_free(char **notes, size_t count);
 
 /* Returns notes on the traces of the costs (sim/traced.h): their own steps, the collectives that

@@ -4,11 +4,13 @@
 
 #include <stddef.h>
 
-#include "sim/costs/costs.h"
+#include "sim/report/notes.h"
 
 typedef struct dl_note_list {
-    char **notes; /* [count] */
+    char **notes;        /* [count] */
+    dl_note_rank *ranks; /* [count] */
     size_t count;
+    dl_note_rank rank; /* of notes that are added */
 } dl_note_list;
 
 /* Adds a note unless the list has it already. Takes ownership of `note`. */

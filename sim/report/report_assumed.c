@@ -10,6 +10,28 @@
 /* Relative change of throughput below which an assumption is not worth measuring. */
 #define MOVES_FRAC 0.005
 
+void dl_effects_add(dl_effects *effects, double size, char *text)
+{
+    DL_APPEND(effects->items, effects->count, "notes") = (struct dl_effect){size, text};
+}
+
+void dl_effects_write(FILE *out, dl_effects *effects)
+{
+    for (size_t i = 1; i < effects->count; i++) {
+        const struct dl_effect item = effects->items[i];
+        size_t at = i;
+        for (; at > 0 && effects->items[at - 1].size < item.size; at--)
+            effects->items[at] = effects->items[at - 1];
+        effects->items[at] = item;
+    }
+    for (size_t i = 0; i < effects->count; i++) {
+        fprintf(out, "%s\n", effects->items[i].text);
+        free(effects->items[i].text);
+    }
+    free(effects->items);
+    *effects = (dl_effects){0};
+}
+
 /* --- lists ----------------------------------------------------------------------------------- */
 
 typedef struct assumed_item {
@@ -150,19 +172,22 @@ static void free_bounded(bounded_list *list)
     free(list->items);
 }
 
-static void put_bounded(FILE *out, const dl_study *study)
+static void add_all_bounded(dl_effects *effects, const dl_study *study)
 {
     bounded_list list = bounded_of(study);
     for (size_t i = 0; i < list.count; i++) {
         const bounded *b = &list.items[i];
         char low[48], high[48], value[48];
-        fprintf(out, "not determined: [%s] %s, between %s and %s; %s is used, and intervals %s\n",
-                b->section, b->key, dl_amount_text(low, sizeof low, b->value.low, b->dimension),
-                dl_amount_text(high, sizeof high, b->value.high, b->dimension),
-                dl_amount_text(value, sizeof value, b->value.value, b->dimension),
-                study->variants[0].scenario.replicates > 1
-                    ? "cover that range"
-                    : "would cover that range with [scenario] replicates above 1");
+        dl_effects_add(
+            effects, 0,
+            dl_format("not determined: [%s] %s, between %s and %s; %s is used, and intervals %s",
+                      b->section, b->key,
+                      dl_amount_text(low, sizeof low, b->value.low, b->dimension),
+                      dl_amount_text(high, sizeof high, b->value.high, b->dimension),
+                      dl_amount_text(value, sizeof value, b->value.value, b->dimension),
+                      study->variants[0].scenario.replicates > 1
+                          ? "cover that range"
+                          : "would cover that range with [scenario] replicates above 1"));
     }
     free_bounded(&list);
 }
@@ -220,9 +245,12 @@ static void put_others_of_cause(FILE *out, const assumed_list *list, size_t firs
     }
 }
 
-static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
+static void add_one(dl_effects *effects, const dl_study *study, const dl_sweep *sweep,
                     const assumed_list *list, size_t number)
 {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = dl_text_stream(&text, &bytes);
     const dl_assumption *a = list->items[number].a;
     const dl_influence *influence = influence_of(study, sweep, a);
     if (a->of == DL_ASSUMED_SETTING) {
@@ -237,7 +265,9 @@ static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
             put_effect(out, study, sweep, influence);
         }
     }
-    fprintf(out, ": %s\n", a->source);
+    fprintf(out, ": %s", a->source);
+    fclose(out);
+    dl_effects_add(effects, influence != NULL ? dl_influence_size(influence) : 0, text);
 }
 
 /* Whether the assumption is negligible: within its interval the row with the most workers hardly
@@ -251,23 +281,25 @@ static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const 
     return influence == NULL || dl_influence_size(influence) < MOVES_FRAC;
 }
 
-/* Writes negligible assumptions in one line; the head of the results has their sources. */
-static void put_others(FILE *out, const assumed_list *list, const dl_study *study,
+/* Adds a note with the negligible assumptions; the head of the results has their sources. */
+static void add_others(dl_effects *effects, const assumed_list *list, const dl_study *study,
                        const dl_sweep *sweep)
 {
-    const char *between = "";
+    char *text = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const dl_assumption *a = list->items[i].a;
         if (!is_of_no_matter(study, sweep, a)) continue;
-        if (between[0] == '\0') {
-            fprintf(out, "also assumed, each under %.1f %% of samples/s (sources in the results): ",
-                    100 * MOVES_FRAC);
-        }
-        fprintf(out, "%s[%s] %s = %s", between, dl_assumption_section(a), dl_assumption_name(a),
-                AMOUNT(a->value, a));
-        between = ", ";
+        char *one = dl_format("[%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
+                              AMOUNT(a->value, a));
+        dl_join(&text, ", ", one);
+        free(one);
     }
-    if (between[0] != '\0') fputc('\n', out);
+    if (text == NULL) return;
+    dl_effects_add(
+        effects, 0,
+        dl_format("also assumed, each under %.1f %% of samples/s (sources in the results): %s",
+                  100 * MOVES_FRAC, text));
+    free(text);
 }
 
 /* Returns the scaling of the first GPU if it is scaled, else of the first other scaled model; NULL:
@@ -280,56 +312,65 @@ static const dl_scaling *scaled(const dl_variant *variant)
     return NULL;
 }
 
-/* Writes the assumption to measure first. */
-static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
+/* Returns the way to measure the assumption; the caller frees it. Its own note has its effect. */
+static char *measure_first(const dl_assumption *a)
 {
-    if (sweep->influence_rows_skipped > 0) {
-        fprintf(out,
-                "the effect of the assumptions on %zu rows was not simulated: it takes too long\n",
-                sweep->influence_rows_skipped);
-    }
-    if (sweep->influence_count == 0) return;
-    const dl_influence *most = &sweep->influences[0];
-    if (dl_influence_size(most) < MOVES_FRAC) return;
+    if (a->of == DL_ASSUMED_SETTING) return dl_format("find out first %s", a->measure);
+    return dl_format("measure first: [%s] %s, by %s%s", dl_assumption_section(a),
+                     dl_assumption_name(a), a->measure,
+                     a->of == DL_ASSUMED_MACHINE
+                         ? "; --save-machine FILE writes the machine file that has it"
+                         : "");
+}
+
+/* Returns the effect of compute times that are not measured, and the way to measure them; the
+ * caller frees it. */
+static char *measure_compute(const dl_study *study, const dl_sweep *sweep, const dl_influence *most)
+{
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->kind == DL_INFLUENCE_ASSUMPTION) {
-        /* The assumption's own note describes its effect. */
-        const dl_assumption *a = most->assumption;
-        if (a->of == DL_ASSUMED_SETTING) {
-            fprintf(out, "find out first %s\n", a->measure);
-        } else {
-            fprintf(out, "measure first: [%s] %s, by %s%s\n", dl_assumption_section(a),
-                    dl_assumption_name(a), a->measure,
-                    a->of == DL_ASSUMED_MACHINE
-                        ? "; --save-machine FILE writes the machine file that has it"
-                        : "");
-        }
-        return;
-    }
+    const dl_scaling *s = scaled(variant);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = dl_text_stream(&text, &bytes);
     put_effect(out, study, sweep, most);
-    if (scaled(variant) != NULL) {
-        fprintf(out, " since compute is scaled from %s to %s", scaled(variant)->from,
-                scaled(variant)->to);
+    if (s != NULL) {
+        fprintf(out, " since compute is scaled from %s to %s", s->from, s->to);
     } else {
         fprintf(out, " since compute is estimated for %s", variant->costs.workload);
     }
-    fprintf(out, "; measure it first, by dlcal costs TRACE --batch N, of a trace of one of these "
-                 "GPUs\n");
+    fputs("; measure it first, by dlcal costs TRACE --batch N, of a trace of one of these GPUs",
+          out);
+    fclose(out);
+    return text;
 }
 
-size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep)
+/* Adds a note on the assumption to measure first. */
+static void add_most(dl_effects *effects, const dl_study *study, const dl_sweep *sweep)
+{
+    if (sweep->influence_rows_skipped > 0)
+        dl_effects_add(effects, 0,
+                       dl_format("the effect of the assumptions on %zu rows was not simulated: it "
+                                 "takes too long",
+                                 sweep->influence_rows_skipped));
+    if (sweep->influence_count == 0) return;
+    const dl_influence *most = &sweep->influences[0];
+    if (dl_influence_size(most) < MOVES_FRAC) return;
+    dl_effects_add(effects, dl_influence_size(most),
+                   most->kind == DL_INFLUENCE_ASSUMPTION ? measure_first(most->assumption)
+                                                         : measure_compute(study, sweep, most));
+}
+
+void dl_report_assumed(dl_effects *effects, const dl_study *study, const dl_sweep *sweep)
 {
     assumed_list list = list_of(study);
-    const size_t count = list.count;
     for (size_t i = 0; i < list.count; i++) {
         if (!is_of_no_matter(study, sweep, list.items[i].a) && !is_told(&list, i))
-            put_one(out, study, sweep, &list, i);
+            add_one(effects, study, sweep, &list, i);
     }
-    put_others(out, &list, study, sweep);
-    if (sweep != NULL) put_most(out, study, sweep);
-    put_bounded(out, study);
+    add_others(effects, &list, study, sweep);
+    if (sweep != NULL) add_most(effects, study, sweep);
+    add_all_bounded(effects, study);
     free(list.items);
-    return count;
 }
 
 /* --- machine-readable output ----------------------------------------------------------------- */

@@ -6,11 +6,26 @@
 #include "common/json.h"
 #include "sim/sweep.h"
 
-/* Writes readable lines: each assumption that changes the throughput, with its value, interval,
- * source and influence; the others in one line; the most influential one, with a way to measure it;
- * and each value for which a fit gives only bounds. `sweep` is NULL before a simulation. Returns
- * the number of assumptions. */
-size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep);
+/* Notes with the size of their effect on throughput, a fraction; 0: none was measured. */
+typedef struct dl_effects {
+    struct dl_effect {
+        double size;
+        char *text; /* owned */
+    } * items;      /* [count] */
+    size_t count;
+} dl_effects;
+
+/* Adds a note; takes ownership of `text`. */
+void dl_effects_add(dl_effects *effects, double size, char *text);
+
+/* Writes the notes as lines, the largest effect first and equal ones in the order in which they
+ * were added, and frees them. */
+void dl_effects_write(FILE *out, dl_effects *effects);
+
+/* Adds notes: each assumption that changes the throughput, with its value, interval, source and
+ * influence; the others in one note; the most influential one, with a way to measure it; and each
+ * value for which a fit gives only bounds. `sweep` is NULL before a simulation. */
+void dl_report_assumed(dl_effects *effects, const dl_study *study, const dl_sweep *sweep);
 
 /* Writes machine-readable comment lines, one per assumption: "assumed: [section] key=value low=...
  * high=...; source", and one per value with bounds only: "not determined: ...". */

@@ -459,20 +459,25 @@ static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep
 
 /* --- notes ----------------------------------------------------------------------------------- */
 
-static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count, bool has_share)
+/* Adds the defaults that take time, or those that take none, with the fraction that they take. */
+static void add_deciding(dl_effects *effects, const dl_deciding_default *all, size_t count,
+                         bool has_share)
 {
     char text[DL_DECIDING_TEXT_BYTES];
     for (size_t i = 0; i < count; i++)
         if ((all[i].column != NULL) == has_share)
-            fprintf(out, "%s\n", dl_deciding_text(text, sizeof text, &all[i]));
+            dl_effects_add(effects, has_share ? all[i].most : 0,
+                           dl_strdup(dl_deciding_text(text, sizeof text, &all[i])));
 }
 
 #define ALONE_FRAC 0.97
 
-/* If one worker with an exchange is slower than one without, prints the slowest such row and the
+/* If one worker with an exchange is slower than one without, adds the slowest such row and the
  * causes of its loss, which the columns show only in part. */
-static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static void add_alone(dl_effects *effects, const dl_study *study, const dl_sweep *sweep)
 {
+    char *text = NULL;
+    size_t bytes = 0;
     const dl_row *slowest = NULL;
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
@@ -484,6 +489,7 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
         }
     }
     if (slowest == NULL) return;
+    FILE *out = dl_text_stream(&text, &bytes);
     const dl_costs *costs = &study->variants[slowest->variant].costs;
     const int64_t batch = slowest->point.batch, base_parts = slowest->baseline_parts;
     const int64_t parts = (int64_t)slowest->point.option[DL_SYNC_ACCUMULATE];
@@ -504,14 +510,14 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
         fprintf(
             out,
             "%sDistributedDataParallel copies gradients into buckets and back, %s a step, with one "
-            "process too\n",
+            "process too",
             accumulates ? "; " : "", DL_NS_TEXT(bucket_ns));
-    } else if (accumulates) {
-        fputs("\n", out);
-    } else {
+    } else if (!accumulates) {
         dl_parts_put(out, slowest, 0);
-        fputs(" of its step\n", out);
+        fputs(" of its step", out);
     }
+    fclose(out);
+    dl_effects_add(effects, 1 - slowest->speedup, text);
 }
 
 /* If no row has an interval, tells how to obtain the interval that follows from the costs' standard
@@ -531,28 +537,45 @@ static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sw
               out);
 }
 
-/* Writes the notes on the largest changes first. */
+/* Effect of compute times that are not measured; 0: none. */
+static double effect_of_compute(const dl_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->influence_count; i++)
+        if (sweep->influences[i].kind == DL_INFLUENCE_COMPUTE)
+            return dl_influence_size(&sweep->influences[i]);
+    return 0;
+}
+
+/* Writes notes on the validity of rows, then those with a measured effect, the largest first, then
+ * the others. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
-    size_t traced_count = 0, count = 0, leading = 0, deciding_count = 0;
+    size_t traced_count = 0, count = 0, deciding_count = 0;
     size_t row_count = 0;
+    dl_effects effects = {0};
+    dl_note_rank *ranks = NULL;
     char **of_rows = dl_report_row_notes(study, sweep, &row_count);
     char **traced = dl_traced_notes(study, sweep, &traced_count);
-    char **notes = dl_study_notes(study, &count, &leading);
+    char **notes = dl_study_notes(study, &count, &ranks);
     DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
+    const double compute = effect_of_compute(sweep);
     for (size_t i = 0; i < row_count; i++)
         fprintf(out, "%s\n", of_rows[i]);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
-    put_alone(out, study, sweep);
-    for (size_t i = 0; i < leading; i++)
-        fprintf(out, "%s\n", notes[i]);
-    put_deciding(out, deciding, deciding_count, true);
-    dl_report_assumed(out, study, sweep);
-    for (size_t i = leading; i < count; i++)
-        fprintf(out, "%s\n", notes[i]);
-    put_deciding(out, deciding, deciding_count, false);
+    add_alone(&effects, study, sweep);
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i] != DL_NOTE_OTHER)
+            dl_effects_add(&effects, ranks[i] == DL_NOTE_COMPUTE ? compute : 0,
+                           dl_strdup(notes[i]));
+    add_deciding(&effects, deciding, deciding_count, true);
+    dl_report_assumed(&effects, study, sweep);
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i] == DL_NOTE_OTHER) dl_effects_add(&effects, 0, dl_strdup(notes[i]));
+    add_deciding(&effects, deciding, deciding_count, false);
+    dl_effects_write(out, &effects);
     put_no_interval(out, study, sweep);
+    free(ranks);
     dl_study_notes_free(notes, count);
     dl_study_notes_free(traced, traced_count);
     dl_study_notes_free(of_rows, row_count);
