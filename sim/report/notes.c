@@ -348,15 +348,23 @@ static void add_shares(dl_note_list *list, const dl_variant *variant)
 }
 
 /* Adds a note on the arithmetic, and on the sizes of weights and messages, which do not follow from
- * it. */
-static void add_arithmetic(dl_note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
-                           bool half_weights)
+ * it. If variants of the study differ in what they exchange, each one's note names its mode. */
+static void add_arithmetic(dl_note_list *list, const dl_study *study, const dl_variant *variant)
 {
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(&variant->scenario);
+    const dl_sharded sharded = dl_scenario_sharded(&variant->scenario);
+    const bool halves = variant->costs.half_weights && sharded != DL_SHARDED_PARAMETERS;
+    bool differ = false;
     if (arithmetic < DL_FP16) return;
-    const bool halves = half_weights && sharded != DL_SHARDED_PARAMETERS;
+    for (size_t v = 0; v < study->variant_count; v++)
+        differ |= dl_scenario_sharded(&study->variants[v].scenario) != sharded;
+    char *of = !differ ? dl_strdup("")
+               : sharded == DL_SHARDED_NONE
+                   ? dl_strdup(" without sharding")
+                   : dl_format(" with sharded %s", dl_sharded_names[sharded]);
     dl_note_add(
         list,
-        dl_format("arithmetic %s is %s%s: %s%s", dl_arithmetic_names[arithmetic],
+        dl_format("arithmetic %s%s is %s%s: %s%s", dl_arithmetic_names[arithmetic], of,
                   halves ? "as in Megatron-LM" : "PyTorch's autocast",
                   arithmetic >= DL_FP8 ? " with Transformer Engine's linear layers" : "",
                   halves ? "weights have 16 bits, the optimizer keeps them in fp32 too, and "
@@ -367,6 +375,7 @@ static void add_arithmetic(dl_note_list *list, dl_arithmetic arithmetic, dl_shar
                   : halves ? ", in which they are exchanged"
                            : ", and so is what is exchanged ([exchange] compress = fp16: half of "
                              "the bytes)"));
+    free(of);
 }
 
 /* Returns a clause on the time of a step over that of its kernels measured one by one, or "" if the
@@ -495,7 +504,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                       network.tensor > 1 ? " of a GPU's part" : "",
                       network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens"
                                                : ""));
-    add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
+    add_arithmetic(list, study, variant);
 }
 
 /* Whether the variant's times are estimates for a network on a GPU, with none of its steps
@@ -713,8 +722,10 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_idle_input(&list, variant);
         if (variant->scenario.gpu == NULL) continue;
         add_shares(&list, variant);
+        list.rank = DL_NOTE_COMPUTE;
         add_scaling(&list, variant);
         add_models(&list, variant);
+        list.rank = DL_NOTE_LEADING;
         add_estimate(&list, study, variant);
         if (v > 0) add_compared(&list, variant, &study->variants[0]);
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
@@ -722,10 +733,8 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_idle(&list, study, variant);
         add_racks(&list, &variant->scenario.gpu->machine);
         add_host(&list, variant);
-        list.rank = DL_NOTE_COMPUTE;
         add_external(&list, variant);
         add_slots(&list, variant);
-        list.rank = DL_NOTE_LEADING;
         add_network(&list, variant);
     }
     list.rank = DL_NOTE_OTHER;
@@ -740,6 +749,11 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_turns(&list, variant);
         add_buffers(&list, variant);
     }
+    if (ranks != NULL) {
+        *ranks = list.ranks;
+    } else {
+        free(list.ranks);
+    }
     *count = list.count;
     return list.notes;
 }
@@ -749,11 +763,6 @@ void dl_study_notes_free(char **notes, size_t count)
     for (size_t i = 0; i < count; i++)
         free(notes[i]);
     free(notes);
-    if (ranks != NULL) {
-        *ranks = list.ranks;
-    } else {
-        free(list.ranks);
-    }
 }
 
 char **dl_file_notes(const dl_study *study, size_t *count)
@@ -766,7 +775,7 @@ char **dl_file_notes(const dl_study *study, size_t *count)
         for (size_t i = 0; i < costs->note_count; i++)
             dl_note_add(&list, dl_format("%s: %s", file, costs->notes[i]));
     }
+    free(list.ranks);
     *count = list.count;
     return list.notes;
 }
-    free(list.ranks);

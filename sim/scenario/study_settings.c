@@ -326,7 +326,7 @@ static void assume_overlap(dl_variant *variant)
         dl_assumption *overlap = dl_setting_assume(
             dl_keys_find(&dl_scenario_keys, "exchange", "overlap"), "yes",
             "PyTorch's DistributedDataParallel sends gradients during the backward pass, in "
-            "buckets",
+            "buckets; no is a program that sends them after it, without buckets to copy into",
             "whether the program exchanges during its backward pass", &variant->assumed);
         strcpy(overlap->other, "no");
         overlap->matters = exchanges_gradients;
@@ -391,4 +391,44 @@ void dl_variant_assume_settings(dl_variant *variant)
     assume_overlap(variant);
     assume_units(variant);
     assume_arithmetic(variant);
+}
+
+/* Changes fp32 gradients to 16 bits, as DistributedDataParallel's communication hooks do. */
+static void compress_to_fp16(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    scenario->compression.kind = DL_COMPRESS_FP16;
+    gpu->compression = scenario->compression;
+}
+
+static bool reduces_whole_gradients(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return point->workers > 1 && dl_mode_reduces_gradients(point->mode);
+}
+
+/* Whether the variant is FSDP whose messages have 16 bits. */
+static bool has_short_messages(const dl_variant *variant)
+{
+    const dl_gpu_options *gpu = variant->scenario.gpu;
+    return gpu != NULL && dl_scenario_sharded(&variant->scenario) == DL_SHARDED_PARAMETERS &&
+           gpu->param_dtype == DL_DTYPE_BF16 && gpu->reduce_dtype == DL_DTYPE_BF16;
+}
+
+void dl_variant_assume_messages(const dl_study *study, dl_variant *variant)
+{
+    dl_scenario *scenario = &variant->scenario;
+    bool compared = false;
+    for (size_t v = 0; v < study->variant_count; v++)
+        compared |= has_short_messages(&study->variants[v]);
+    if (!compared || scenario->gpu == NULL || variant->costs.half_weights ||
+        dl_scenario_sharded(scenario) != DL_SHARDED_NONE || gives(scenario, "exchange", "compress"))
+        return;
+    dl_assumption *a = dl_setting_assume(
+        dl_keys_find(&dl_scenario_keys, "exchange", "compress"), "none",
+        "DistributedDataParallel all-reduces gradients in fp32, but FSDP's messages are in bf16 "
+        "here; with its hook bf16_compress_hook or fp16_compress_hook DDP sends 16 bits too",
+        "whether DDP registers a hook that compresses gradients", &variant->assumed);
+    strcpy(a->other, "fp16");
+    a->matters = reduces_whole_gradients;
+    a->change = compress_to_fp16;
 }

@@ -205,6 +205,18 @@ expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2
 slow=(--workload llama3_8b:sequence=2048 --machine 2xh100 --batch 2 --lora 16 --mode ddp --recompute full --steps 4)
 "$tested" "${slow[@]}" --advise --max-points 4 -o advice.csv | grep -qE '^   1 .* [0-9]\.[0-9]{3} to [0-9]\.[0-9]{3} ' || fail "digits of an interval"
 grep -q '^calibrate = 1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
+# Notes with a measured effect come first, the largest one (here -29.5 to +31.5 %) at the top with the way to
+# measure it; overlap (1.3 %) is behind the arithmetic (12.3 %), and notes without an effect are last.
+"$tested" --workload gpt2 --machine 4xrtx3090 --batch-per-worker 4 --workers 4 --mode allreduce,average --interval 50 \
+    --notes -o notes.csv | grep "^note: " | cut -c 7- >order
+for text in "assumed \[shm" "measure first: \[shm" "assumed \[workload" "assumed \[exchange\] overlap" "arithmetic bf16 is" \
+    "default \[noise"; do
+    grep -n "^$text" order | cut -d: -f1
+done >numbers
+[ "$(wc -l <numbers)" = 6 ] && sort -nc numbers && [ "$(head -n 1 numbers)" = 1 ] || fail "order of notes: $(cat order)"
+# FSDP's messages in bf16 are compared with DDP's in fp32: the first notes have the effect of equal ones.
+expect 0 "compress = none (fp16: samples/s +58.2 %" --workload gpt2_medium --machine 4xrtx4090 --batch-per-worker 1 \
+    --workers 4 --mode ddp,fsdp -o both.csv
 # What lacks memory is tried with recomputation, unless it is given: of 25.8 GB one sample takes 22.9 GB, with
 # recomputed products 18.0 GB, and the allocator's reserve 30 % of it.
 tight=(--workload "llama:layers=12,width=1536,sequence=4096" --machine 1xrtx3090 --batch-per-worker 1 --workers 1)
