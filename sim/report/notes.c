@@ -504,7 +504,9 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                       network.tensor > 1 ? " of a GPU's part" : "",
                       network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens"
                                                : ""));
+    list->rank = DL_NOTE_OTHER;
     add_arithmetic(list, study, variant);
+    list->rank = DL_NOTE_LEADING;
 }
 
 /* Whether the variant's times are estimates for a network on a GPU, with none of its steps
@@ -715,8 +717,10 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         const dl_variant *variant = &study->variants[v];
         add_restarts(&list, &variant->scenario.failures);
         add_divided(&list, &variant->scenario);
+        list.rank = DL_NOTE_COMPUTE;
         add_throughput(&list, &variant->scenario);
         add_calibrated(&list, variant);
+        list.rank = DL_NOTE_LEADING;
         if (variant->scenario.gpu == NULL) add_shared_memory(&list, variant);
         add_outer(&list, variant);
         add_idle_input(&list, variant);
@@ -727,7 +731,9 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_models(&list, variant);
         list.rank = DL_NOTE_LEADING;
         add_estimate(&list, study, variant);
+        list.rank = DL_NOTE_COMPUTE;
         if (v > 0) add_compared(&list, variant, &study->variants[0]);
+        list.rank = DL_NOTE_LEADING;
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
         if (in_vain != NULL) dl_note_add(&list, dl_strdup(in_vain));
         add_idle(&list, study, variant);
@@ -735,7 +741,6 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_host(&list, variant);
         add_external(&list, variant);
         add_slots(&list, variant);
-        add_network(&list, variant);
     }
     list.rank = DL_NOTE_OTHER;
     for (size_t v = 0; v < study->variant_count; v++) {
@@ -743,6 +748,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_job(&list, variant);
         add_sharded(&list, variant);
         if (variant->scenario.gpu == NULL) continue;
+        add_network(&list, variant);
         add_unknown(&list, &variant->costs);
         add_overlap(&list, variant);
         add_accumulation(&list, variant);

@@ -6,7 +6,7 @@
 #include "sim/sweep.h"
 
 typedef enum dl_note_rank {
-    DL_NOTE_LEADING,
+    DL_NOTE_LEADING, /* on settings that may not be what the user meant */
     DL_NOTE_COMPUTE, /* origin of compute times: its effect is that of DL_INFLUENCE_COMPUTE */
     DL_NOTE_OTHER
 } dl_note_rank;

@@ -546,8 +546,8 @@ static double effect_of_compute(const dl_sweep *sweep)
     return 0;
 }
 
-/* Writes notes on the validity of rows, then those with a measured effect, the largest first, then
- * the others. */
+/* Writes notes on the validity of rows and of settings, then those with a measured effect, the
+ * largest first, then the others. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t traced_count = 0, count = 0, deciding_count = 0;
@@ -563,11 +563,11 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
         fprintf(out, "%s\n", of_rows[i]);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i] == DL_NOTE_LEADING) fprintf(out, "%s\n", notes[i]);
     add_alone(&effects, study, sweep);
     for (size_t i = 0; i < count; i++)
-        if (ranks[i] != DL_NOTE_OTHER)
-            dl_effects_add(&effects, ranks[i] == DL_NOTE_COMPUTE ? compute : 0,
-                           dl_strdup(notes[i]));
+        if (ranks[i] == DL_NOTE_COMPUTE) dl_effects_add(&effects, compute, dl_strdup(notes[i]));
     add_deciding(&effects, deciding, deciding_count, true);
     dl_report_assumed(&effects, study, sweep);
     for (size_t i = 0; i < count; i++)

@@ -108,8 +108,8 @@ expect 0 "the ratio of h200 to h100 rests on an estimate of each, with 1.22 and 
 [[ $("$tested" "${llama[@]}" --machine 8xh100,8xh100@8x400ib) != *"the ratio of"* ]] || fail "ratio of one GPU"
 expect 0 "assumed, as no training rate of its architecture was fitted" --workload gpt2 --machine 1xrtx5090 "${one[@]}"
 expect 0 "weights have 16 bits, the optimizer keeps them in fp32" --workload gpt2:fused=yes --machine 2xh100 \
-    --batch-per-worker 8 --steps 5
-expect 0 "parameters, gradients and the" --workload gpt2:fused=yes --machine 2xh100 --layout fsdp=2 --batch 16 --steps 5
+    --batch-per-worker 8 --steps 5 --notes
+expect 0 "parameters, gradients and the" --workload gpt2:fused=yes --machine 2xh100 --layout fsdp=2 --batch 16 --steps 5 --notes
 expect 0 "assumed [workload] arithmetic = tf32 (fp16: samples/s +" --workload resnet50 --machine 1xh100 --workers 1 --batch-per-worker 256 --steps 5
 expect 0 "assumed [workload] arithmetic = fp32 (fp16: samples/s +" --workload gpt2 --machine 1xv100_32gb "${one[@]}"
 expect 0 "times of resnet50, fp32, momentum" --workload resnet50 --machine 1xrtx3090+1xgtx1080ti "${one[@]}"
