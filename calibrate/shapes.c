@@ -1,6 +1,7 @@
 #include "calibrate/shapes.h"
 
 #include <gsl/gsl_multimin.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -422,8 +423,9 @@ typedef struct layer_round {
 } layer_round;
 
 /* Computes the sustained factor: the median over rounds of (median time of the layer) / (sum of its
- * kernels' times one by one). A round that was stopped early does not count. */
-static void take_layer(dl_shapes *shapes, const dl_trace *trace)
+ * kernels' times one by one). A round that was stopped early does not count. Each round has a
+ * record, so a trace has no more rounds than records. */
+static dl_status take_layer(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
 {
     DL_AUTOFREE layer_round *rounds = NULL;
     DL_AUTOFREE double *ratios = NULL, *launches = NULL;
@@ -434,6 +436,14 @@ static void take_layer(dl_shapes *shapes, const dl_trace *trace)
         const char *name = dl_trace_name(trace, record);
         const double ns = (double)record->duration_ns;
         if (record->kind != DL_RECORD_BENCH) continue;
+        if (record->step >= trace->record_count) {
+            for (size_t r = 0; r < count; r++)
+                free(rounds[r].layers);
+            return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                                   "a record is of round %" PRIu32 ", but the trace has %zu "
+                                   "records: it is damaged",
+                                   record->step, trace->record_count);
+        }
         while (count <= record->step)
             DL_APPEND(rounds, count, "rounds") = (layer_round){0};
         layer_round *round = &rounds[record->step];
@@ -453,6 +463,7 @@ static void take_layer(dl_shapes *shapes, const dl_trace *trace)
     if (ratio_count > 0) shapes->sustained = dl_fit_median(ratios, ratio_count);
     if (launch_count > 0) shapes->launch_ns = dl_fit_median(launches, launch_count);
     shapes->layer_kernels = most;
+    return DL_OK;
 }
 
 static double median_drift(const dl_shapes *shapes)
@@ -494,8 +505,8 @@ dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
     for (int pass = 0; status == DL_OK && pass < DL_PRODUCT_PASSES; pass++)
         status = fit_pass(shapes, (dl_product_pass)pass, err);
     if (status == DL_OK) status = fit_kinds(shapes, trace, err);
+    if (status == DL_OK) status = take_layer(shapes, trace, err);
     if (status != DL_OK) return status;
-    take_layer(shapes, trace);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
         shapes->passes[pass].left_out = judge(shapes, pass);
     shapes->all = judge(shapes, -1);

@@ -232,6 +232,7 @@ static void traces_without_enough_are_refused(void **state)
     (void)state;
     dl_error err = {0};
     dl_trace few = make(3, 1, "shapes"), other = make(9, 1, "bench");
+    dl_trace damaged = make(9, 1, "shapes");
     dl_shapes shapes = {0};
     assert_int_equal(dl_shapes_fit(&shapes, &few, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "3 spread shapes of products 'forward', 4 are needed"));
@@ -239,8 +240,13 @@ static void traces_without_enough_are_refused(void **state)
     assert_int_equal(dl_shapes_fit(&shapes, &other, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "not a trace of dlprof bench shapes"));
     dl_shapes_free(&shapes);
+    damaged.records[damaged.record_count - 1].step = UINT32_MAX;
+    assert_int_equal(dl_shapes_fit(&shapes, &damaged, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "a record is of round 4294967295, but the trace has"));
+    dl_shapes_free(&shapes);
     dl_trace_free(&few);
     dl_trace_free(&other);
+    dl_trace_free(&damaged);
 }
 
 int main(void)
