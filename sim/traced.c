@@ -51,8 +51,8 @@ static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
                     .tensor = axis(costs->tensor_ranks),
                     .micro_batches = axis(costs->accumulate),
                     .axes = pipeline != NULL ? pipeline->axes : NULL};
-    const int gpus = dl_point_ranks(&own);
-    own.workers = (int)(trace->ranks / gpus);
+    /* Of keys that exceed the ranks, the product may exceed an int. */
+    own.workers = (int)(trace->ranks / ((int64_t)own.stages * own.shards * own.tensor));
     own.batch = own.workers * (int64_t)own.shards * trace->batch;
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         own.option[o] = dl_sync_options[o].fallback;
@@ -74,8 +74,13 @@ static bool is_own(const dl_point *point, const dl_point *own)
            point->option[DL_SYNC_LAG] == own->option[DL_SYNC_LAG];
 }
 
+static bool is_schedule(const dl_scenario_pipeline *pipeline, const dl_cost_trace *trace)
+{
+    return pipeline->schedule == (trace->gpipe ? DL_SCHEDULE_GPIPE : DL_SCHEDULE_1F1B);
+}
+
 /* Whether the scenario can represent the traced ranks as a point: those of a layout need one with
- * the same axes. */
+ * the same axes and, of stages, the same schedule. */
 static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
 {
     if (!is_known_trace(trace) || (trace->ranks > 1 && !trace->allreduces)) return false;
@@ -86,7 +91,7 @@ static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
     if (!dl_point_is_split(&own)) return true;
     return p != NULL && axis(p->stages) == own.stages && axis(p->shards) == own.shards &&
            axis(p->tensor) == own.tensor && axis(p->context) == 1 && axis(p->experts) == 1 &&
-           axis(p->chunks) == 1;
+           axis(p->chunks) == 1 && (own.stages == 1 || is_schedule(p, trace));
 }
 
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point)

@@ -170,6 +170,7 @@ typedef struct dl_cost_trace {
     int64_t ranks, rank;   /* number of ranks, and the traced rank; 0 and -1: unknown */
     int64_t batch;         /* samples of the traced rank */
     int64_t stages;        /* pipeline stages of the traced job; < 2: none */
+    bool gpipe;            /* their schedule is gpipe, else 1f1b */
     int64_t shards;        /* ranks that share sharded parameters, if other ranks hold copies of
                             * them or divide layers; < 2: all ranks do, or none */
     bool allreduces;       /* the program all-reduces gradients in each step, like dlsim's mode

@@ -392,6 +392,8 @@ static const dl_key rows[] = {
     {TRACE("batch", DL_KEY_INT64, batch, "samples of a step of the traced rank"), COUNTS(INT32_MAX),
          .required = true},
     {TRACE("stages", DL_KEY_INT64, stages, "pipeline stages of the traced job"), COUNTS(1024)},
+    {TRACE("gpipe", DL_KEY_FLAG, gpipe, "the stages' schedule is gpipe; no: 1f1b"),
+         .fallback = "no"},
     {TRACE("shards", DL_KEY_INT64, shards, "ranks that share the parameters, if others hold "
                                            "copies or divide layers (fsdp in a layout)"),
         COUNTS(1e6)},
