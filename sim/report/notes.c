@@ -113,12 +113,15 @@ static void add_accumulation(dl_note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_accumulates_by_costs(variant)) return;
     const long long count = variant->costs.accumulate;
+    const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
+    const bool staged = pipeline != NULL && pipeline->stages > 1;
     dl_note_add(
         list,
         dl_format(
             "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
-            "the last: [costs] accumulate = %lld in %s ([sync] accumulate overrides it)",
-            count, count, dl_note_file(&variant->costs)));
+            "the last: [costs] accumulate = %lld in %s (%s overrides it)",
+            count, count, dl_note_file(&variant->costs),
+            staged ? "--micro-batches" : "[sync] accumulate"));
 }
 
 /* Adds a note on a job that repeats all its work after a failure. */

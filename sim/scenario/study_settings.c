@@ -162,9 +162,10 @@ static dl_status take_accumulation(dl_variant *variant, dl_error *err)
             return dl_error_set_at(
                 err, DL_ERR_RANGE, scenario->path, 0,
                 "%lld micro-batches of each worker, [costs] accumulate of %s, cannot share the "
-                "batch evenly: [sync] accumulate (--set sync.accumulate=1) gives others (point: "
-                "%s)",
+                "batch evenly: %s gives others (point: %s)",
                 (long long)micro_batches, variant->costs.path,
+                point->stages > 1 ? "--micro-batches"
+                                  : "[sync] accumulate (--set sync.accumulate=1)",
                 dl_point_text(text, sizeof text, point));
         }
         if (point->stages > 1) {
