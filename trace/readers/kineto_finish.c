@@ -301,15 +301,18 @@ static bool has_parts(const dl_kineto *kineto)
 static void note_ungrouped(dl_kineto *kineto, size_t calls)
 {
     DL_AUTOFREE char *list = NULL;
+    size_t listed = 0;
     dl_read_note(kineto->item,
                  "%zu of %zu calls of collectives do not name their process group, and the job has "
                  "several: their number of ranks is unknown",
                  calls, kineto->call_count);
-    for (size_t i = 0; i < kineto->group_count; i++) {
+    for (size_t i = 0; i < kineto->group_count && listed < 8; i++) {
         const dl_kineto_group *g = &kineto->groups[i];
+        if (g->ranks == 0) continue;
         DL_AUTOFREE char *one = dl_format("%.40s of %" PRIu32 " ranks",
                                           kineto->builder.trace.strings[g->description], g->ranks);
-        if (g->ranks > 0 && i < 8) dl_join(&list, ", ", one);
+        dl_join(&list, ", ", one);
+        listed++;
     }
     dl_trace_builder_meta(&kineto->builder, DL_META_UNGROUPED, "%s", list);
 }
