@@ -17,8 +17,8 @@
 #define NAMED_FRAC 0.01
 
 /* Collectives of at most SMALL_BYTES, such as that of the norm of all gradients, take less than
- * SMALL_NS (35 us on eight A100 by nccl-tests in superbenchmark's test data; a network adds tens of
- * us); the rest of their time is waiting for other ranks. */
+ * SMALL_NS (35 us on eight A100: superbenchmark tests/data, nccl_allreduce.log; a network adds tens
+ * of us); the rest of their time is waiting for other ranks. */
 #define SMALL_BYTES 1024
 #define SMALL_NS 1e5
 
@@ -103,17 +103,18 @@ static list list_all(const marked *m, dl_instances *found)
     return all;
 }
 
-/* Returns the collective in the communicator `object`, or the one of that name if either is
- * unknown; NULL: none. */
+/* Returns the collective of that name in the communicator `object`, 0 for any; if there is none,
+ * one whose communicator is unknown; NULL: none. */
 static dl_traced_collective *find(const list *all, const char *name, uint64_t object)
 {
+    dl_traced_collective *unknown = NULL;
     for (size_t i = 0; i < all->count; i++) {
-        const entry *e = &all->items[i];
-        if (strcasecmp(e->of.name, name) == 0 &&
-            (e->object == object || e->object == 0 || object == 0))
-            return &all->items[i].of;
+        entry *e = &all->items[i];
+        if (strcasecmp(e->of.name, name) != 0) continue;
+        if (e->object == object || object == 0) return &e->of;
+        if (e->object == 0 && unknown == NULL) unknown = &e->of;
     }
-    return NULL;
+    return unknown;
 }
 
 static void take_gradients_out(const list *all, const dl_step_costs *costs,
