@@ -229,9 +229,15 @@ static dl_status refuse_stages(const use *u, const dl_activity *comm, const char
         members, u->source->trace->strings[comm->name], why);
 }
 
+const char *dl_step_axes_schedule(const dl_step_axes *axes)
+{
+    return axes->either ? "1f1b or gpipe" : axes->gpipe ? "gpipe" : "1f1b";
+}
+
 /* Takes the stages: ranks that send activations to the next and gradients to the previous one, once
  * per micro-batch. The forward passes that a backward pass follows tell the schedule: with 1f1b,
- * stage s of S runs S - 1 - s passes ahead; with gpipe, all. */
+ * stage s of S runs S - 1 - s passes ahead; with gpipe, all. If the stage has no more micro-batches
+ * than that and one, the schedules are the same to it. */
 static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes, dl_error *err)
 {
     dl_step_axes *axes = &costs->axes;
@@ -291,14 +297,15 @@ static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes
         return refuse_stages(u, comm, why, err);
     }
     axes->gpipe = !alternates;
+    axes->either = alternates && all;
     axes->crossing_bytes = bytes / sends;
     costs->passes = (size_t)whole;
     costs->mean_passes = whole;
     dl_notes_add(notes,
                  "the rank is stage %u of %u (%s), with %.0f micro-batches in schedule %s; %s "
                  "cross to the next stage in each",
-                 axes->stage, axes->stages, strings[comm->name], whole,
-                 axes->gpipe ? "gpipe" : "1f1b", DL_BYTES_TEXT(axes->crossing_bytes));
+                 axes->stage, axes->stages, strings[comm->name], whole, dl_step_axes_schedule(axes),
+                 DL_BYTES_TEXT(axes->crossing_bytes));
     return DL_OK;
 }
 

@@ -18,22 +18,39 @@ static dl_step_costs *list_stage(const dl_step_costs *steps, size_t count, uint3
     return own;
 }
 
+static bool have_one_schedule(const dl_step_axes *a, const dl_step_axes *b)
+{
+    return a->either || b->either || a->gpipe == b->gpipe;
+}
+
+/* Returns the layout, as part of a message; owned by the caller. */
+static char *describe(const dl_step_costs *step)
+{
+    const dl_step_axes *axes = &step->axes;
+    return dl_format("%u stages in schedule %s, %zu micro-batches, tp %u, %u copies of %u shards "
+                     "(sharded: %s)",
+                     axes->stages, dl_step_axes_schedule(axes), step->passes, axes->tensor,
+                     axes->copies, axes->shards, dl_sharded_names[step->sharded]);
+}
+
 /* Checks that the traces are of one layout, and of one stage if `alike`, else of all stages. */
 static dl_status check_stages(const dl_step_costs *steps, size_t count, bool alike, dl_error *err)
 {
     const dl_step_axes *axes = &steps[0].axes;
     DL_AUTOFREE char *lacks = NULL;
-    for (size_t i = 1; i < count; i++) {
+    size_t known = 0, missing = 0; /* the trace that tells the schedule, if any */
+    while (known + 1 < count && steps[known].axes.either)
+        known++;
+    for (size_t i = 0; i < count; i++) {
         const dl_step_axes *own = &steps[i].axes;
         if (own->stages != axes->stages || own->tensor != axes->tensor ||
             own->copies != axes->copies || own->shards != axes->shards ||
-            own->gpipe != axes->gpipe || steps[i].passes != steps[0].passes ||
-            steps[i].sharded != steps[0].sharded) {
-            return dl_error_set(err, DL_ERR_DATA,
-                                "traces of stages in different layouts or schedules: %u stages, "
-                                "tp %u, %zu micro-batches, and %u stages, tp %u, %zu",
-                                axes->stages, axes->tensor, steps[0].passes, own->stages,
-                                own->tensor, steps[i].passes);
+            steps[i].passes != steps[0].passes || steps[i].sharded != steps[0].sharded ||
+            !have_one_schedule(own, &steps[known].axes)) {
+            const size_t other = have_one_schedule(own, &steps[known].axes) ? 0 : known;
+            DL_AUTOFREE char *first = describe(&steps[other]), *second = describe(&steps[i]);
+            return dl_error_set(err, DL_ERR_DATA, "traces of stages in different layouts: %s; %s",
+                                first, second);
         }
         if (alike && own->stage != axes->stage) {
             return dl_error_set(err, DL_ERR_USAGE,
@@ -47,15 +64,17 @@ static dl_status check_stages(const dl_step_costs *steps, size_t count, bool ali
         for (size_t i = 0; i < count; i++)
             found += steps[i].axes.stage == stage;
         DL_AUTOFREE char *one = dl_format("%u", stage);
-        if (found == 0) dl_join(&lacks, ", ", one);
+        if (found > 0) continue;
+        dl_join(&lacks, ", ", one);
+        missing++;
     }
     if (lacks == NULL) return DL_OK;
     return dl_error_set(
         err, DL_ERR_DATA,
-        "the trace is of stage %u of %u, and the times of stage %s are unknown: give "
+        "the trace is of stage %u of %u, and the times of stage%s %s are unknown: give "
         "a trace of each stage (of ranks that differ in their stage only), or "
         "--stages alike if all take as long as this one",
-        axes->stage, axes->stages, lacks);
+        axes->stage, axes->stages, missing > 1 ? "s" : "", lacks);
 }
 
 /* Sets the origin of what another stage's trace gives to assumed. */
@@ -99,6 +118,14 @@ static void add_value(dl_value *sum, const dl_value *more)
     sum->error = hypot(sum->error, more->error);
 }
 
+/* Adds a note, unless it is there already, as of another stage. */
+static void add_note_once(dl_notes *notes, const char *line)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        if (strcmp(notes->lines[i], line) == 0) return;
+    dl_notes_add(notes, "%s", line);
+}
+
 dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                  bool alike, dl_notes *notes, dl_error *err)
 {
@@ -109,7 +136,9 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
         DL_AUTOFREE dl_step_costs *own = list_stage(steps, count, stage, alike, &found);
         dl_costs one = {0};
         dl_notes more = {0};
-        status = dl_step_costs_combine(&one, own, found, stage == 0 ? notes : &more, err);
+        status = dl_step_costs_combine(&one, own, found, &more, err);
+        for (size_t i = 0; i < more.count; i++)
+            add_note_once(notes, more.lines[i]);
         dl_notes_free(&more);
         if (status != DL_OK) {
             dl_costs_free(&one);
@@ -121,7 +150,8 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
             costs->layers = NULL;
             costs->op_count = costs->layer_count = 0;
         } else {
-            if (one.parameter_bytes > 0) costs->parameter_bytes += one.parameter_bytes;
+            const bool known = costs->parameter_bytes >= 0 && one.parameter_bytes >= 0;
+            costs->parameter_bytes = known ? costs->parameter_bytes + one.parameter_bytes : -1;
             add_value(&costs->dispatch.per_worker_ns, &one.dispatch.per_worker_ns);
             add_value(&costs->dispatch.external_ns, &one.dispatch.external_ns);
         }
@@ -140,6 +170,9 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
         dl_costs_free(&one);
     }
     if (status != DL_OK) return status;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < costs->trace_count && steps[i].axes.gpipe; k++)
+            costs->traces[k].gpipe = true;
     free(costs->gradients);
     costs->gradients = NULL;
     costs->gradient_count = 0;

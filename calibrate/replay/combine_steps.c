@@ -259,6 +259,7 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
          * includes. */
         const double step_ns = s->step_ns + (s->on_cores ? s->recording_ns : 0);
         trace.step_ns = value_of(step_ns, error * step_ns, s->steps, DL_ORIGIN_MEASURED);
+        trace.gpipe = s->axes.gpipe;
         if (s->recording_ns > 0)
             trace.recording_ns = value_of(s->recording_ns, 0, 0, DL_ORIGIN_ASSUMED);
         trace.collectives =
@@ -326,6 +327,7 @@ static void join_ops(dl_costs *costs)
 {
     static const char *const names[] = {"step.forward", "step.backward", "step.update"};
     dl_op_cost *joined = dl_calloc(DL_LENGTH(names), sizeof *joined, "operations");
+    double starts_ns[DL_LENGTH(names)] = {0};
     for (size_t p = 0; p < DL_LENGTH(names); p++)
         joined[p] = (dl_op_cost){.name = dl_strdup(names[p]),
                                  .fixed_ns = value_of(0, 0, 0, DL_ORIGIN_ASSUMED),
@@ -335,9 +337,14 @@ static void join_ops(dl_costs *costs)
             if (!dl_ends_with(costs->ops[i].name, strchr(names[p], '.'))) continue;
             add_value(&joined[p].fixed_ns, &costs->ops[i].fixed_ns);
             add_value(&joined[p].per_sample_ns, &costs->ops[i].per_sample_ns);
+            starts_ns[p] += costs->ops[i].fixed_ns.value * costs->ops[i].starts_frac.value;
         }
         free(costs->ops[i].name);
     }
+    for (size_t p = 0; p < DL_LENGTH(names); p++)
+        if (starts_ns[p] > 0)
+            joined[p].starts_frac =
+                value_of(starts_ns[p] / joined[p].fixed_ns.value, 0, 0, DL_ORIGIN_ASSUMED);
     free(costs->ops);
     costs->ops = joined;
     costs->op_count = DL_LENGTH(names);

@@ -171,8 +171,9 @@ typedef struct dl_step_axes {
                              * backward and forward passes */
     uint32_t stages, stage; /* pipeline stages, and the traced one */
     bool gpipe;             /* all forward passes precede the backward passes */
-    double crossing_bytes;  /* sent to the next stage in a micro-batch */
-    uint32_t copies;        /* ranks that hold the same part of sharded state; 1: no copies */
+    bool either;           /* they do with 1f1b, too: the stage has too few micro-batches to tell */
+    double crossing_bytes; /* sent to the next stage in a micro-batch */
+    uint32_t copies;       /* ranks that hold the same part of sharded state; 1: no copies */
     uint64_t copies_object; /* their communicator */
     uint32_t shards;        /* ranks that share the state, if layers are divided or there are
                              * copies; else 1 */
@@ -278,6 +279,9 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
                             const dl_gradient_exchange *gradients, dl_notes *notes,
                             dl_error *err) DL_MUST_CHECK;
 
+/* Returns the schedule of a pipeline's stage, "1f1b", "gpipe" or "1f1b or gpipe". */
+const char *dl_step_axes_schedule(const dl_step_axes *axes);
+
 /* Takes all collectives except the gradient exchange from the line's steps marked in
  * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters` and scale the
  * update to all parts, the remaining ones become `others`. `costs` must already have the gradients.
@@ -313,8 +317,8 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
 
 /* Combines steps[count] of pipeline stages into costs of a model with a layer per stage, "stage0",
  * "stage1", ...: with `alike`, traces of one stage, which stand for all; otherwise traces of every
- * stage. Returns DL_ERR_DATA if a stage has no trace, or the traces are of different layouts or
- * numbers of micro-batches; and the errors of dl_step_costs_combine. */
+ * stage. Parameters are unknown if those of any stage are. Returns DL_ERR_DATA if a stage has
+ * no trace, or the traces are of different layouts, schedules or numbers of micro-batches; and the errors of dl_step_costs_combine. */
 dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                  bool alike, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 
