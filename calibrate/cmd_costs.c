@@ -389,13 +389,36 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
                  when);
 }
 
+/* Sets the parameters of the model, and those of its layers, which sum to them: in proportion to
+ * what the traces show, else alike. */
+static void set_parameters(dl_costs *costs, double bytes, dl_notes *notes)
+{
+    double sum = 0;
+    bool known = true;
+    costs->parameter_bytes = (int64_t)bytes;
+    for (size_t i = 0; i < costs->layer_count; i++) {
+        known = known && costs->layers[i].parameter_bytes.known;
+        sum += costs->layers[i].parameter_bytes.value;
+    }
+    for (size_t i = 0; i < costs->layer_count; i++) {
+        dl_value *own = &costs->layers[i].parameter_bytes;
+        const double frac = known && sum > 0 ? own->value / sum : 1 / (double)costs->layer_count;
+        *own = (dl_value){.known = true, .value = frac * bytes, .origin = DL_ORIGIN_ASSUMED};
+    }
+    if (costs->layer_count > 1) {
+        dl_notes_add(notes, "the given parameters are divided among the stages %s",
+                     known && sum > 0 ? "in proportion to their gradients"
+                                      : "evenly, as the traces do not show those of each");
+    }
+}
+
 /* Sets parameter_bytes, if given. Unless the traces are of pipeline stages, also sets `overlap`,
  * notes an unknown GPU and, if no trace shows when gradients are exchanged, assumes the times (not
  * with --gradients none, nor if parameter_bytes is unknown). */
 static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
                          const settings *set, dl_notes *notes)
 {
-    if (set->parameter_bytes >= 0) costs->parameter_bytes = set->parameter_bytes;
+    if (set->parameter_bytes >= 0) set_parameters(costs, (double)set->parameter_bytes, notes);
     if (steps[0].axes.stages > 1) return;
     if (!steps[0].on_cores && costs->device == NULL && set->device == NULL) {
         dl_notes_add(notes, "the trace does not name its GPU (--device does): dlsim uses the times "
@@ -518,7 +541,7 @@ static char *workers_to_try(int64_t ranks)
 
 /* Returns the options that repeat the traced job: its layout and its replicas; NULL: each rank is a
  * worker. */
-static char *layout_of(const dl_step_costs *step)
+static char *layout_of(const dl_step_costs *step, bool gpipe)
 {
     const dl_step_axes *axes = &step->axes;
     const struct {
@@ -540,13 +563,16 @@ static char *layout_of(const dl_step_costs *step)
         axes->stages > 1 ? dl_format(" --micro-batches %zu", step->passes) : dl_strdup("");
     all = dl_format("--layout %s --workers %lld --batch-per-worker %lld%s%s", layout,
                     (long long)workers, (long long)batch, micro,
-                    axes->gpipe ? " --set pipeline.schedule=gpipe" : "");
+                    gpipe ? " --set pipeline.schedule=gpipe" : "");
     free(layout);
     return all;
 }
 
 static void print_next(const dl_costs *costs, const dl_step_costs *step, const char *file)
 {
+    bool gpipe = false; /* stages that tell the schedule agree on it */
+    for (size_t i = 0; i < costs->trace_count; i++)
+        gpipe = gpipe || costs->traces[i].gpipe;
     dl_gpu_model known = {0};
     const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
@@ -556,7 +582,7 @@ static void print_next(const dl_costs *costs, const dl_step_costs *step, const c
     DL_AUTOFREE char *machine = costs->cores > 0 ? dl_strdup("")
                                 : usual != NULL  ? dl_format("--machine %s%s ", usual, network)
                                                  : dl_strdup("--machine NAME ");
-    DL_AUTOFREE char *workers = workers_to_try(ranks), *layout = layout_of(step);
+    DL_AUTOFREE char *workers = workers_to_try(ranks), *layout = layout_of(step, gpipe);
     if (layout != NULL) {
         printf("next: dlsim --costs %s %s%s (the traced job; other numbers of workers are other "
                "dp)\n",
@@ -614,6 +640,11 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
         if (status == DL_OK) status = check_passes(&steps[taken], paths->items[taken], err);
         taken++;
         if (status == DL_OK) print(paths->items[taken - 1], &steps[taken - 1]);
+    }
+    if (status == DL_OK && set->alike && steps[0].axes.stages < 2) {
+        status = dl_error_set_at(err, DL_ERR_USAGE, paths->items[0], 0,
+                                 "--stages alike: the trace is not of a pipeline's stage, as the "
+                                 "rank does not send to other ranks of a named process group");
     }
     if (status == DL_OK) {
         status = steps[0].axes.stages > 1

@@ -7,7 +7,8 @@
 #              layer ahead, and its gradients reduce-scattered, among shards ranks; with copies > 1
 #              (HSDP) the parts are then all-reduced among the ranks that hold the same part
 #       stage  tp ranks divide the layers and sum activations twice in each pass of a layer, with
-#              sequence = 1 by a gather and a reduce-scatter; pp stages exchange activations of micro micro-batches by 1F1B, all as fast as this one;
+#              sequence = 1 by a gather and a reduce-scatter; pp stages exchange activations of micro micro-batches by 1F1B, with
+#              gpipe = 1 by GPipe, all as fast as this one;
 #              dp ranks sum gradients after the last backward pass
 #
 # Fields and names are those that PyTorch 2.7 writes (torch/csrc/profiler/util.cpp,
@@ -132,7 +133,7 @@ function schedule(    s, i, n, b, k, t, changed, at) {
         }
     }
 }
-function ahead(s) { return pp - 1 - s < micro ? pp - 1 - s : micro }
+function ahead(s) { return !gpipe && pp - 1 - s < micro ? pp - 1 - s : micro }
 function is_backward(s, i) { return i < ahead(s) ? 0 : i < 2 * micro - ahead(s) ? (i - ahead(s)) % 2 : 1 }
 function number_of(s, i,    b, n, j) { b = is_backward(s, i); n = -1; for (j = 0; j <= i; j++) n += is_backward(s, j) == b; return n }
 function point(collective, peer, start, end,    other) {
@@ -182,6 +183,7 @@ BEGIN {
     if (stage == "") stage = 0
     if (micro == "") micro = 1
     if (sequence == "") sequence = 0
+    if (gpipe == "") gpipe = 0
     if (samples == "") samples = 4         # of a micro-batch
     if (tokens == "") tokens = 2048
     if (width == "") width = 4096

@@ -81,8 +81,17 @@ for sequence in 0 1; do
         "$(traced tp.ini)" 0.03
 done
 
+# The update's one kernel starts in 5 us of 3204.65.
+has tp.ini '^starts_frac = 0.0015625, assumed$'
+
+# A sum of activations that no call describes is not taken for that of the gradients.
+made_groups stage tp=8 dp=8 | awk '!(/"Collective name":"allreduce"/ && /TENSOR/ && ++n % 32 == 20)' >unmatched.json
+tested=$dlcal expect 0 "costs written" costs unmatched.json --batch 4 -o unmatched.ini
+has unmatched.ini '^collective_1 = AllReduce, [0-9]*, 0, '
+lacks unmatched.ini '^collective_.*640000000'
+
 # A stage of four: the others are unknown, unless they are alike or traced, too.
-tested=$dlcal expect 1 "the times of stage 0, 2, 3 are unknown" costs stage.json --batch 32 -o stage.ini
+tested=$dlcal expect 1 "the times of stages 0, 2, 3 are unknown" costs stage.json --batch 32 -o stage.ini
 tested=$dlcal expect 0 "stage 1 of 4 (PIPELINE_MODEL_PARALLEL_GROUP), with 8" costs stage.json --batch 32 --stages alike -o stage.ini
 has stage.ini '^accumulate = 8$'
 has stage.ini '^tensor_ranks = 4$'
@@ -92,6 +101,7 @@ has stage.ini '^stages = 4$'
 lacks stage.ini '^collective_'
 grid=(--machine 4xdgx_h100 --batch-per-worker 32 --workers 2) # with the trace's micro-batches
 near "a stage of four" "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4)" "$(traced stage.ini)" 0.03
+has row.txt '(--micro-batches'
 [ "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4)" = "$(predict stage.ini "${grid[@]}" --layout tp=4,pp=4 --micro-batches 8)" ] ||
     fail "the micro-batches are not the trace's"
 for s in 0 2 3; do
@@ -105,6 +115,38 @@ tested=$dlcal expect 1 "the times of stage 2 are unknown" costs stage0.json stag
 tested=$dlcal expect 2 "these are of stages 1 and 0" costs stage.json stage0.json --stages alike --batch 32 -o all.ini
 tested=$dlsim expect 1 "8 stages, but the model has 4 layers" --costs stage.ini --machine 8xdgx_h100 --batch-per-worker 32 \
     --micro-batches 8 --workers 1 --layout tp=4,pp=8 -o row.csv
+
+# GPipe with as many micro-batches as stages: to the first stage, both schedules are the same.
+for s in 0 1 2 3; do
+    stages stage=$s micro=4 gpipe=1 >gpipe$s.json
+    stages stage=$s micro=4 >few$s.json
+done
+tested=$dlcal expect 0 "--micro-batches 4 --set pipeline.schedule=gpipe" costs gpipe?.json --batch 16 -o gpipe.ini
+has gpipe.ini '^gpipe = yes$'
+has gpipe.ini 'stage 0 of 4 .* in schedule 1f1b or gpipe'
+short=(--machine 4xdgx_h100 --batch-per-worker 16 --workers 2 --layout tp=4,pp=4)
+near GPipe "$(predict gpipe.ini "${short[@]}" --set pipeline.schedule=gpipe)" "$(traced gpipe.ini)" 0.03
+tested=$dlcal expect 0 "--micro-batches 4 (the traced job" costs few?.json --batch 16 -o few.ini
+lacks few.ini '^gpipe'
+tested=$dlcal expect 1 "in schedule gpipe, 4 micro-batches, tp 4" costs few0.json gpipe1.json few2.json few3.json --batch 16 -o bad.ini
+
+# Given parameters are those of the layers, too: in proportion to the gradients, or evenly.
+tested=$dlcal expect 0 "costs written" costs tp.json --batch 4 --parameters 320e6 -o given.ini
+[ "$(grep -c '^parameter_bytes = 1280000000' given.ini)" = 2 ] || fail "the layer has other parameters"
+predict given.ini --machine 8xdgx_h100 --layout tp=8 --workers 8 --batch-per-worker 4 >ms || fail "given.ini"
+[ -s ms ] || fail "dlsim refuses given parameters"
+tested=$dlcal expect 0 "divided among the stages in proportion" costs stage.json --batch 32 --stages alike --parameter-bytes 4e9 -o given.ini
+[ "$(grep -c '^parameter_bytes = 1000000000' given.ini)" = 4 ] || fail "stages have other parameters: $(grep ^param given.ini)"
+for s in 0 1; do # without all-reduces but those of activations
+    made_groups stage tp=4 pp=2 micro=4 stage=$s |
+        grep -Ev '"Process Group Description":"(DATA|MODEL)_PARALLEL_GROUP"|"stream":(24|36)' >alone$s.json
+done
+tested=$dlcal expect 0 "parameter_bytes is unknown" costs alone?.json --batch 16 --external remove -o alone.ini
+tested=$dlcal expect 0 "among the stages evenly" costs alone?.json --batch 16 --external remove --parameter-bytes 4e9 -o given.ini
+[ "$(grep -c '^parameter_bytes = 2000000000, assumed' given.ini)" = 2 ] || fail "stages have other parameters: $(grep ^param given.ini)"
+predict given.ini --machine dgx_h100 --layout tp=4,pp=2 --workers 1 --batch-per-worker 16 >ms
+[ -s ms ] || fail "dlsim refuses given parameters of stages"
+tested=$dlcal expect 2 "not of a pipeline's stage" costs tp.json --batch 4 --stages alike -o bad.ini
 
 # A recorded step has gradients of one group only.
 tested=$dlcal expect 1 "several process groups reduce in a step" replay stage.json --step step.csv --batch 32
@@ -124,5 +166,8 @@ cat >cores.json <<'END'
  {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":9,"tid":9,"ts":30,"dur":9,"args":{}}]}
 END
 tested=$dlcal expect 1 "several (mesh_tp of 2 ranks)" costs --batch 32 -o bad.ini cores.json
+sed 's/\[{"pg_name": "2"/[{"pg_name": "3"},{"pg_name": "4"},{"pg_name": "5"},{"pg_name": "6"},\
+{"pg_name": "7"},{"pg_name": "8"},{"pg_name": "9"},{"pg_name": "10"},{"pg_name": "2"/' cores.json >unsized.json
+tested=$dlcal expect 1 "several (mesh_tp of 2 ranks)" costs --batch 32 -o bad.ini unsized.json
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
