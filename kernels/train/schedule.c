@@ -342,7 +342,7 @@ static dl_status read_receive(reading *r, size_t row, dl_schedule_event *event, 
     }
     return dl_error_set_at(err, DL_ERR_DATA, r->csv->path, r->csv->lines[row],
                            "worker %d has already received every average of fragment %d",
-                           event->fragment, event->worker);
+                           event->worker, event->fragment);
 }
 
 static dl_status read_upload(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
