@@ -253,7 +253,7 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
                             "[generators] says which GPUs train");
     }
     dl_scenario_pipeline *split = scenario->pipeline;
-    const int shards = split != NULL && split->shards > 1 ? split->shards : 1;
+    const int64_t sharers = split != NULL ? (int64_t)split->shards * split->experts : 1;
     const int ranks = split != NULL ? dl_layout_ranks(split) : 1;
     const int gpus = dl_generators_trainer_gpus(g);
     if (gpus % ranks != 0 || g->gpus % ranks != 0) {
@@ -266,11 +266,11 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     const double samples =
         (double)g->prompts * g->answers * (g->length_mean + g->prompt_tokens) / g->sample_tokens;
     const double of_worker = samples * ranks / gpus;
-    const double micro_batches = fmax(1, ceil(of_worker / (shards * g->micro_batch)));
+    const double micro_batches = fmax(1, ceil(of_worker / ((double)sharers * g->micro_batch)));
     if (all->mode.entry == NULL)
         all->mode.values[0] = dl_names_find("allreduce", dl_mode_names, DL_MODES);
     all->workers.values[0] = (double)gpus / ranks;
-    all->batch.values[0] = micro_batches * gpus / ranks * shards * g->micro_batch;
+    all->batch.values[0] = micro_batches * gpus / ranks * (double)sharers * g->micro_batch;
     if (split != NULL && split->stages > 1) {
         split->micro_batches = (int)micro_batches;
     } else {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "sim/fits.h"
 #include "sim/generate/generate.h"
 #include "sim/sweep.h"
@@ -182,6 +183,33 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
     dl_study_free(&study);
 }
 
+/* Ranks that divide the experts, like those that shard, have micro-batches of their own: of 16 x 4
+ * packed samples of two workers of 4 ranks each rank has 8, in micro-batches of 2. */
+static void ranks_with_experts_train_on_own_samples(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"ep=4", "fsdp=4", "ep=2,fsdp=2"};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        dl_study study = {0};
+        dl_error err = {0};
+        char *text = dl_format(
+            "[scenario]\nsteps = 4\nwarmup = 2\n[machine]\nfile = 2xdgx_h100\nlayout = %s\n"
+            "[workload]\nmodel = mixtral\n"
+            "[generators]\ngenerator_gpus = 8\nprompts = 16\nanswers = 4\nlength_mean = 3996\n"
+            "length_cap = 8192\nmicro_batch = 2\ntoken_s = 0.002\nbound = 4\n",
+            layouts[i]);
+        if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK)
+            fail_msg("%s: %s", layouts[i], err.text);
+        const dl_point *point = &study.variants[0].scenario.points[0];
+        assert_int_equal(point->workers, 2);
+        assert_int_equal((int)point->option[DL_SYNC_ACCUMULATE], 4);
+        assert_int_equal(point->batch, 64);
+        assert_true(dl_point_split(point).samples == 2);
+        dl_study_free(&study);
+        free(text);
+    }
+}
+
 /* Llama 3 70B has 70.55e9 parameters, 141.1 GB in 16 bits, and keys and values of 2 x 80 layers x 8
  * heads x 128 x 2 bytes = 327,680 bytes per token: a request of 16384 tokens has 5.4 GB, one of
  * 65536 21.5 GB, one of a million 328 GB. An H100 has 85.6 GB, of which 90 % are 77 GB: two have
@@ -266,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_measured_update_is_split),
         cmocka_unit_test(what_does_not_scale_is_assumed),
         cmocka_unit_test(the_trainer_is_the_scenarios_own_step),
+        cmocka_unit_test(ranks_with_experts_train_on_own_samples),
         cmocka_unit_test(replicas_hold_weights_and_a_request),
         cmocka_unit_test(another_arithmetic_is_its_own_run),
     };
