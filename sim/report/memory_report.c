@@ -71,17 +71,17 @@ static double largest_micro_batch(const dl_variant *variant, const dl_point *poi
     return (double)(batch / unit);
 }
 
-/* Says why it is not known whether the point fits. */
+/* Says why it is unknown whether the point fits. */
 static void add_missing(FILE *below, const dl_variant *variant, const dl_gpu_memory *memory,
                         const char *label)
 {
     DL_AUTOFREE char *missing =
         dl_costs_missing(&variant->costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (missing != NULL)
-        fprintf(below, "%s: whether it fits is not known: %s lacks %s\n", label,
+        fprintf(below, "%s: unknown whether it fits: %s lacks %s\n", label,
                 dl_base_name(variant->costs.path), missing);
     else
-        fprintf(below, "%s: whether it fits is not known: %s is not\n", label,
+        fprintf(below, "%s: unknown whether it fits: %s is unknown\n", label,
                 isnan(memory->has_bytes) ? "the GPU's memory" : "the memory that a step needs");
 }
 

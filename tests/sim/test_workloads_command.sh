@@ -20,7 +20,7 @@ awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_p
     fail "no interval of 2 standard deviations: $(head -n 20 all.csv)"
 
 # --fits reports memory by kind without simulating, and suggests settings that fit.
-expect 0 "whether it fits is not known: " --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
+expect 0 "unknown whether it fits: " --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
     --batch-per-worker 32 --workers 8 --fits
 [[ $("$tested" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 --batch-per-worker 32 --fits) != *65536* ]] ||
     fail "a largest micro-batch, though activations are unknown"
