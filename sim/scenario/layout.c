@@ -342,6 +342,15 @@ static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *
     return DL_OK;
 }
 
+const char *dl_schedule_refuses(dl_schedule schedule, int64_t micro_batches, int stages)
+{
+    if (schedule == DL_SCHEDULE_PIPEDREAM && micro_batches > 1)
+        return "with pipedream, which updates after each batch, micro_batches must be 1";
+    if (schedule == DL_SCHEDULE_2BW && micro_batches < stages)
+        return "with 2bw micro_batches must be at least the number of stages";
+    return NULL;
+}
+
 /* Checks that the schedule, micro_batch, micro_batches and chunks agree. */
 static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini, dl_error *err)
 {
@@ -359,13 +368,11 @@ static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini
                             interleaved ? "this needs chunks = 2 or more"
                                         : "several chunks need schedule = interleaved");
     }
-    const bool is_pipedream = p->schedule == DL_SCHEDULE_PIPEDREAM && p->micro_batches > 1;
-    const bool is_2bw = p->schedule == DL_SCHEDULE_2BW && p->micro_batches < p->stages;
-    if (p->stages == 1 || !(is_pipedream || is_2bw)) return DL_OK;
-    return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "schedule"), DL_ERR_RANGE, err,
-                        is_2bw ? "this needs micro_batches of at least %d, the stages"
-                               : "this updates after each batch: micro_batches = 1",
-                        p->stages);
+    const char *why =
+        p->stages > 1 ? dl_schedule_refuses(p->schedule, p->micro_batches, p->stages) : NULL;
+    if (why == NULL) return DL_OK;
+    return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "schedule"), DL_ERR_RANGE, err, "%s",
+                        why);
 }
 
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,

@@ -88,6 +88,9 @@ dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry,
 /* Returns the number of GPUs per worker. */
 int dl_layout_ranks(const dl_scenario_pipeline *split);
 
+/* Returns why the schedule cannot have this number of micro-batches on these stages, or NULL. */
+const char *dl_schedule_refuses(dl_schedule schedule, int64_t micro_batches, int stages);
+
 /* Reads [machine] layout and [pipeline]: workers with several GPUs. Sets the list of workers if
  * [pipeline] gpus or the layout determines their number. */
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,

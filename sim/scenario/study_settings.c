@@ -40,7 +40,8 @@ bool dl_variant_accumulates_by_costs(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_options *gpu = scenario->gpu;
-    return variant->costs.accumulate > 1 && !gives(scenario, "sync", "accumulate") &&
+    return variant->costs.accumulate > 1 && scenario->generators == NULL &&
+           !gives(scenario, "sync", "accumulate") &&
            !gives(scenario, "pipeline", "micro_batches") &&
            !gives(scenario, "pipeline", "micro_batch") &&
            (gpu == NULL || dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS);
@@ -144,8 +145,21 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
     scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
 }
 
+/* Returns why the point cannot have this number of micro-batches per worker, or NULL. */
+static const char *not_accumulated(const dl_scenario *scenario, const dl_point *point,
+                                   int64_t micro_batches)
+{
+    const int64_t least = micro_batches * point->workers * dl_point_batches(point);
+    const int64_t divisor = scenario->shares == DL_SHARES_SPEED ? micro_batches : least;
+    if (point->batch < least || point->batch % divisor != 0) return "cannot share the batch evenly";
+    if (point->stages <= 1) return NULL;
+    if (micro_batches > DL_MICRO_BATCHES_MAX) return "are more than stages can have";
+    return dl_schedule_refuses(scenario->pipeline->schedule, micro_batches, point->stages);
+}
+
 /* Takes the number of micro-batches from the program of the costs if the scenario leaves it open.
- * Gathered parameters allow only one; that of interleaved stages depends on the stages. */
+ * Gathered parameters allow only one. Interleaved stages never leave it open, as the default, 1, is
+ * rejected (sim/scenario/points.c, check_batch). */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -153,17 +167,14 @@ static dl_status take_accumulation(dl_variant *variant, dl_error *err)
     if (!dl_variant_accumulates_by_costs(variant)) return DL_OK;
     for (size_t p = 0; p < scenario->point_count; p++) {
         dl_point *point = &scenario->points[p];
-        if (point->chunks > 1 || (point->stages > 1 && micro_batches > DL_MICRO_BATCHES_MAX))
-            continue;
-        const int64_t all =
-            micro_batches * (scenario->shares == DL_SHARES_SPEED ? 1 : point->workers);
-        if (point->batch % all != 0 || point->batch < point->workers * micro_batches) {
+        const char *why = not_accumulated(scenario, point, micro_batches);
+        if (why != NULL) {
             char text[DL_POINT_TEXT_BYTES];
             return dl_error_set_at(
                 err, DL_ERR_RANGE, scenario->path, 0,
-                "%lld micro-batches of each worker, [costs] accumulate of %s, cannot share the "
-                "batch evenly: %s gives others (point: %s)",
-                (long long)micro_batches, variant->costs.path,
+                "%lld micro-batches of each worker, [costs] accumulate of %s, %s: %s gives others "
+                "(point: %s)",
+                (long long)micro_batches, variant->costs.path, why,
                 point->stages > 1 ? "--micro-batches"
                                   : "[sync] accumulate (--set sync.accumulate=1)",
                 dl_point_text(text, sizeof text, point));

@@ -163,8 +163,8 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "micro_batches = 3\n", "evenly");
     refuse_scenario("workers = 1\n", TWO "schedule = 2f2b\n", "2f2b");
     refuse_scenario("workers = 1\n", TWO "schedule = pipedream\nmicro_batches = 2\n",
-                    "micro_batches = 1");
-    refuse_scenario("workers = 1\n", TWO "schedule = 2bw\n", "at least 2");
+                    "micro_batches must be 1");
+    refuse_scenario("workers = 1\n", TWO "schedule = 2bw\n", "at least the number of stages");
     refuse_scenario("workers = 1\n", TWO "schedule = interleaved\n", "chunks = 2 or more");
     refuse_scenario("workers = 1\n", TWO "chunks = 2\n", "schedule = interleaved");
     refuse_scenario("workers = 1\n", TWO "schedule = interleaved\nchunks = 2\n",

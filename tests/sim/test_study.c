@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "sim/report/measured.h"
 #include "sim/report/report.h"
 
@@ -46,6 +47,59 @@ static const char *text_at(const dl_study *study, size_t row, size_t key)
     size_t point = 0;
     const dl_variant *variant = dl_study_variant(study, row, &point);
     return dl_study_text(study, variant, &variant->scenario.points[point], key);
+}
+
+/* Micro-batches of the costs' program are checked like those of the scenario: each of 4 GPUs that
+ * divide the experts has its own, and pipedream updates after each. */
+static void micro_batches_of_costs_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *costs, *scenario, *error;
+        int batch, count; /* count: micro-batches; 0: error */
+        bool stages;
+    } cases[] = {
+        {"4\nexpert_ranks = 4\n", "layout = ep=4,dp=1\n", "sync.accumulate=1", 8, 0, false},
+        {"4\nexpert_ranks = 4\n", "layout = ep=4,dp=1\n", NULL, 32, 4, false},
+        {"4\n", "layout = pp=2,dp=1\n", NULL, 8, 4, true},
+        {"4\n", "layout = pp=2,dp=1\n[pipeline]\nschedule = pipedream\n",
+         "with pipedream, which updates after each batch, micro_batches must be 1: "
+         "--micro-batches gives others",
+         8, 0, true},
+        {"5000\n", "layout = pp=2,dp=1\n", "are more than stages can have", 5000, 0, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error err = {0};
+        dl_study study = {0};
+        char *costs =
+            dl_format("[costs]\nschema = 1\nparameter_bytes = 1000\naccumulate = %s"
+                      "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1\n"
+                      "[op b.forward]\nfixed_ns = 0\nper_sample_ns = 1\n"
+                      "[op b.backward]\nfixed_ns = 0\nper_sample_ns = 1\n"
+                      "[op a.backward]\nfixed_ns = 0\nper_sample_ns = 1\n"
+                      "[op all.update]\nfixed_ns = 1\nper_sample_ns = 0\n"
+                      "[layer a]\noutput_bytes_per_sample = 10\nparameter_bytes = 500\n%s"
+                      "[layer b]\noutput_bytes_per_sample = 10\nparameter_bytes = 500\n",
+                      cases[i].costs, cases[i].stages ? "" : "expert_parameter_bytes = 300\n");
+        char *text = dl_format("[machine]\nfile = 8xh100\n%s[workload]\ncosts = " COSTS
+                               "\nbatch = %d\n[sync]\nmode = allreduce\n",
+                               cases[i].scenario, cases[i].batch);
+        fixture_write(COSTS, costs);
+        dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
+        if (status == DL_OK) status = dl_study_read_costs(&study, &err);
+        remove(COSTS);
+        if (cases[i].error != NULL) {
+            assert_int_equal(status, DL_ERR_RANGE);
+            assert_contains(err.text, cases[i].error);
+        } else {
+            if (status != DL_OK) fail_msg("%zu: %s", i, err.text);
+            const dl_point *point = &study.variants[0].scenario.points[0];
+            assert_int_equal(dl_point_split(point).micro_batches, cases[i].count);
+        }
+        dl_study_free(&study);
+        free(costs);
+        free(text);
+    }
 }
 
 /* 2 machines x 2 locations of the server x 2 numbers of workers; the last key of the file changes
@@ -269,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_any_key_make_variants),
+        cmocka_unit_test(micro_batches_of_costs_are_checked),
         cmocka_unit_test(options_are_swept_for_modes_that_take_them),
         cmocka_unit_test(words_for_modes_with_keys_make_variants),
         cmocka_unit_test(keys_are_swept_where_they_mean_something),
