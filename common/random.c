@@ -231,3 +231,11 @@ void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count)
         values[left - 1] = value;
     }
 }
+
+double dl_chance_of_some(double all, double some, double draws)
+{
+    double none = 1;
+    for (double drawn = 0; drawn < draws && none > 0; drawn++)
+        none *= fmax(0, all - some - drawn) / (all - drawn);
+    return 1 - none;
+}

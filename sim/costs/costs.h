@@ -58,9 +58,9 @@ typedef struct dl_layer_cost {
      * number of these per pass; unknown: none. */
     dl_value expert_parameter_bytes, expert_bytes_per_sample;
     dl_value expert_exchanges_forward, expert_exchanges_backward;
-    dl_value
-        expert_copies; /* copies of a token in expert_bytes_per_sample of which a GPU or node gets
-                             * only one; unknown: all */
+    /* Copies of a token, each for another expert, in expert_bytes_per_sample of which a GPU or node
+     * gets only one, unknown: all; with it the number of experts of all GPUs. */
+    dl_value expert_copies, expert_count;
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64

@@ -1,6 +1,7 @@
 /* The cost file's reader. */
 #include "sim/costs/costs_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,11 +169,25 @@ static dl_status check_sum(const dl_costs *costs, dl_error *err)
                            sum, all);
 }
 
+/* Checks that a layer whose tokens are sent once has whole numbers of copies and of experts, equally
+ * many on each GPU. */
+static dl_status check_copies(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)
+{
+    const double copies = layer->expert_copies.value, experts = layer->expert_count.value;
+    const double ranks = costs->expert_ranks > 1 ? (double)costs->expert_ranks : 1;
+    if (!(copies > 0)) return DL_OK;
+    if (experts >= copies && fmod(copies, 1) == 0 && fmod(experts, ranks) == 0) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
+                           "[layer %s]: expert_copies = %g needs a whole number, and expert_count, "
+                           "a multiple of expert_ranks = %.0f, of at least as many: it is %g",
+                           layer->name, copies, ranks, experts);
+}
+
 /* Checks that a layer's experts are a part of its parameters. */
 static dl_status check_experts(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)
 {
     const double experts = layer->expert_parameter_bytes.value, all = layer->parameter_bytes.value;
-    if (experts <= all * (1 + SUM_TOLERANCE)) return DL_OK;
+    if (experts <= all * (1 + SUM_TOLERANCE)) return check_copies(costs, layer, err);
     return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
                            "[layer %s]: expert_parameter_bytes is %.0f, of parameter_bytes = %.0f",
                            layer->name, experts, all);

@@ -168,6 +168,8 @@ static const dl_key rows[] = {
     LAYER("expert_copies", VECTORS, expert_copies,
         "with expert_ranks: number of copies of a token in expert_bytes_per_sample if a GPU or "
         "node with several of its experts gets only one (DeepEP); default: it gets all"),
+    LAYER("expert_count", COUNTS(4096), expert_count,
+        "with expert_copies: number of experts of all expert_ranks GPUs"),
     SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
         "latency of a copy by the worker's own core"),
     SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,

@@ -252,6 +252,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "expert_exchanges_forward", &layer->expert_exchanges_forward);
         write_line(out, "expert_exchanges_backward", &layer->expert_exchanges_backward);
         write_line(out, "expert_copies", &layer->expert_copies);
+        write_line(out, "expert_count", &layer->expert_count);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/random.h"
 #include "common/units.h"
 
 /* Groups of GPUs on the same nodes, starting with the priced group, whose collectives run
@@ -28,8 +29,8 @@ typedef struct neighbours {
 typedef struct price {
     int *likeness; /* [likeness_count] key from likeness_of */
     int likeness_count;
-    double bytes, copies;  /* copies: dl_model_layer's */
-    double ns, sent_bytes; /* ns: of one group; sent_bytes: total of its GPUs */
+    double bytes, copies, experts; /* copies, experts: dl_model_layer's */
+    double ns, sent_bytes;         /* ns: of one group; sent_bytes: total of its GPUs */
 } price;
 
 typedef struct pricing {
@@ -151,10 +152,12 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
     return likeness;
 }
 
-/* Probability that a token with `copies` experts has some of those of a part of all GPUs. */
-static double chance(double copies, double part)
+/* Bytes of a GPU's tokens, once for each of `parts` equal parts of the GPUs that has some of the
+ * token's experts. */
+static double once_bytes(const price *of, int parts)
 {
-    return 1 - pow(1 - part, copies);
+    const double token_bytes = of->bytes / of->copies;
+    return parts * token_bytes * dl_chance_of_some(of->experts, of->experts / parts, of->copies);
 }
 
 /* Number of the group's GPUs on each of its nodes, if it is the same for all groups; otherwise 1. */
@@ -176,12 +179,10 @@ static int per_node(const neighbours *of)
 static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *to, dl_error *err)
 {
     const int each = per_node(of), nodes = of->size / each;
-    const double token_bytes = to->bytes / to->copies;
     const neighbours inside = {of->places, of->count * nodes, each};
     const neighbours between = {dl_calloc((size_t)(of->count * of->size), sizeof(dl_place), "GPUs"),
                                 of->count * each, nodes};
-    price in = {.bytes = of->size * token_bytes * chance(to->copies, 1.0 / of->size)};
-    price out = {.bytes = nodes * token_bytes * chance(to->copies, 1.0 / nodes)};
+    price in = {.bytes = once_bytes(to, of->size)}, out = {.bytes = once_bytes(to, nodes)};
     for (int i = 0; i < of->count * of->size; i++) {
         const int group = i / of->size, node = i % of->size / each, number = i % each;
         between.places[(group * each + number) * nodes + node] = of->places[i];
@@ -194,29 +195,33 @@ static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *t
     return status;
 }
 
+static bool is_same(const price *a, const price *b)
+{
+    return a->bytes == b->bytes && a->copies == b->copies && a->experts == b->experts;
+}
+
 /* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
  * equally long on a ring; for context parallelism the price of the all-gather alone, which is a
  * ring of these hops; for expert parallelism that of an all-to-all of `bytes` of each GPU, or of an
  * exchange in which GPUs get tokens once. */
-static dl_status price_of(pricing *p, int group, double bytes, double copies, const price **found,
-                          dl_error *err)
+static dl_status price_of(pricing *p, int group, price made, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, group);
-    price made = {.bytes = bytes, .copies = copies};
     made.likeness = likeness_of(p, &of, &made.likeness_count);
     const size_t size = (size_t)made.likeness_count * sizeof *made.likeness;
     dl_status status = DL_OK;
     *found = NULL;
     for (int i = 0; i < p->price_count && *found == NULL; i++) {
         const price *known = &p->prices[i];
-        const bool alike = known->bytes == bytes && known->copies == copies &&
-                           known->likeness_count == made.likeness_count;
-        if (alike && memcmp(known->likeness, made.likeness, size) == 0) *found = known;
+        if (is_same(known, &made) && known->likeness_count == made.likeness_count &&
+            memcmp(known->likeness, made.likeness, size) == 0)
+            *found = known;
     }
     if (*found == NULL) {
-        status = copies > 0 ? time_of_tokens(p, &of, &made, err)
-                            : time_of(p, &of, p->axis == DL_AXIS_EP ? DL_ALLTOALL : DL_ALLGATHER,
-                                      &made, err);
+        status =
+            made.copies > 0
+                ? time_of_tokens(p, &of, &made, err)
+                : time_of(p, &of, p->axis == DL_AXIS_EP ? DL_ALLTOALL : DL_ALLGATHER, &made, err);
         if (status == DL_OK && p->axis == DL_AXIS_TP)
             status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
         DL_APPEND(p->prices, p->price_count, "prices") = made;
@@ -282,9 +287,13 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
         const double bytes = bytes_of(p, layer);
         dl_status status = DL_OK;
         if (!(bytes > 0)) continue;
-        const double copies = p->axis == DL_AXIS_EP ? layer->copies : 0;
-        if (found == NULL || found->bytes != bytes || found->copies != copies)
-            status = price_of(p, group, bytes, copies, &found, err);
+        price asked = {.bytes = bytes};
+        if (p->axis == DL_AXIS_EP) {
+            asked.copies = layer->copies;
+            asked.experts = layer->experts;
+        }
+        if (found == NULL || !is_same(found, &asked))
+            status = price_of(p, group, asked, &found, err);
         if (status != DL_OK) return status;
         if (p->axis == DL_AXIS_TP) add_pairs(p, layer, found, sum);
         if (p->axis == DL_AXIS_CP) add_rings(p, layer, found, sum);

@@ -70,6 +70,7 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->expert_bytes = costs->layers[c].expert_parameter_bytes.value;
         layer->exchange_bytes = costs->layers[c].expert_bytes_per_sample.value;
         layer->copies = costs->layers[c].expert_copies.value;
+        layer->experts = costs->layers[c].expert_count.value;
         layer->exchanges[0] = costs->layers[c].expert_exchanges_backward.value;
         layer->exchanges[1] = costs->layers[c].expert_exchanges_forward.value;
         break;

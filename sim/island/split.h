@@ -102,8 +102,9 @@ typedef struct dl_model_layer {
     double exchange_bytes, exchanges[2];  /* bytes of a sample that a GPU distributes in an
                                            * all-to-all; their number per backward and per forward
                                            * pass */
-    double copies;                        /* copies of a token in exchange_bytes of which a GPU or
-                                           * node gets only one; 0: all */
+    double copies, experts;               /* copies of a token in exchange_bytes of which a GPU or
+                                           * node gets only one, 0: all; the experts of all GPUs,
+                                           * as many different ones of which it has */
 } dl_model_layer;
 
 typedef struct dl_model_layers {

@@ -756,16 +756,21 @@ static void set_ring(dl_costs *costs, const dl_architecture *architecture,
 }
 
 /* Sets the all-to-alls among the GPUs that divide the experts. */
-static void set_exchanges(dl_costs *costs, const dl_roofline *roofline,
-                          const dl_architecture_layer *layer, dl_layer_cost *to)
+static void set_exchanges(dl_costs *costs, const dl_architecture *architecture,
+                          const dl_roofline *roofline, size_t l)
 {
+    const dl_architecture_layer *layer = &architecture->layers[l];
+    dl_layer_cost *to = &costs->layers[l];
     costs->dispatch.kernels +=
         LAUNCHES_OF_COLLECTIVE * (layer->expert_forward + layer->expert_backward);
     to->expert_parameter_bytes = assumed((double)layer->expert_parameters * PARAMETER_BYTES);
     to->expert_bytes_per_sample = assumed(layer->expert_numbers * roofline->bytes_per_number);
     to->expert_exchanges_forward = assumed(layer->expert_forward);
     to->expert_exchanges_backward = assumed(layer->expert_backward);
-    if (layer->expert_copies > 0) to->expert_copies = assumed(layer->expert_copies);
+    if (layer->expert_copies > 0) {
+        to->expert_copies = assumed(layer->expert_copies);
+        to->expert_count = assumed(architecture->experts);
+    }
 }
 
 static void set_layer(dl_costs *costs, const dl_architecture *architecture,
@@ -784,7 +789,7 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
     const double working = working_of(roofline, layer);
     if (working > 0) costs->layers[l].working_bytes_per_sample = assumed(working);
     if (layer->context_numbers > 0) set_ring(costs, architecture, roofline, l);
-    if (layer->expert_numbers > 0) set_exchanges(costs, roofline, layer, &costs->layers[l]);
+    if (layer->expert_numbers > 0) set_exchanges(costs, architecture, roofline, l);
     if (!(layer->tensor_numbers > 0)) return;
     costs->dispatch.kernels +=
         LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *

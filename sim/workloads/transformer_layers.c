@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "common/alloc.h"
+#include "common/random.h"
 #include "sim/workloads/transformer.h"
 
 /* Kernels that only move data. In fp16 `narrow` numbers have 2 bytes and `wide` ones 4, and `casts`
@@ -598,7 +599,7 @@ static void add_permutation(dl_architecture_layer *layer, const dl_transformer *
 {
     const double ranks = s->sends_once ? s->expert_ranks : 1;
     const double tokens =
-        s->sends_once ? s->tokens * ranks * (1 - pow(1 - 1 / ranks, s->active)) : s->tokens;
+        s->tokens * ranks * dl_chance_of_some(s->experts, s->experts / ranks, s->active);
     const double n = (tokens + rows) * s->width;
     add_elementwise(layer, n, n, 1);
 }

@@ -247,6 +247,18 @@ static void shuffles_are_equally_likely(void **state)
     dl_random_shuffle(&stream, NULL, 0);
 }
 
+/* Of the 120 pairs of 16 things 66 contain none of 4; of 8 of 16 at least one is among any 9. */
+static void some_are_drawn_without_replacement(void **state)
+{
+    (void)state;
+    assert_true(fabs(dl_chance_of_some(16, 4, 2) - 54 / 120.0) < 1e-15);
+    assert_true(fabs(dl_chance_of_some(8, 1, 2) - 0.25) < 1e-15);
+    assert_true(fabs(dl_chance_of_some(128, 8, 1) - 1 / 16.0) < 1e-15);
+    assert_true(dl_chance_of_some(16, 9, 8) == 1);
+    assert_true(dl_chance_of_some(8, 8, 1) == 1);
+    assert_true(dl_chance_of_some(8, 0, 8) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +274,7 @@ int main(void)
         cmocka_unit_test(below_is_unbiased),
         cmocka_unit_test(normals_have_their_moments),
         cmocka_unit_test(shuffles_are_equally_likely),
+        cmocka_unit_test(some_are_drawn_without_replacement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,17 +14,17 @@
 static void layers_are_read_and_written(void **state)
 {
     (void)state;
-    dl_costs costs =
-        fixture_costs(HEAD "tensor_ranks = 4\nexpert_ranks = 8\n" OPERATIONS
-                           "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
-                           "parameter_bytes = 1000, catalogue\nexpert_parameter_bytes = 600\n"
-                           "expert_bytes_per_sample = 50\nexpert_exchanges_forward = 2\n"
-                           "expert_exchanges_backward = 4\nexpert_copies = 6\n[layer "
-                           "pool]\nparameter_bytes = 0\nactivation_bytes_per_sample = 7\n"
-                           "tensor_bytes_per_sample = 90\n"
-                           "tensor_collectives_forward = 2\n"
-                           "tensor_collectives_backward = 3\ntensor_collectives_beside = 2\n"
-                           "tensor_beside_ns_per_sample = 5000\n");
+    dl_costs costs = fixture_costs(
+        HEAD "tensor_ranks = 4\nexpert_ranks = 8\n" OPERATIONS
+             "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
+             "parameter_bytes = 1000, catalogue\nexpert_parameter_bytes = 600\n"
+             "expert_bytes_per_sample = 50\nexpert_exchanges_forward = 2\n"
+             "expert_exchanges_backward = 4\nexpert_copies = 6\nexpert_count = 24\n[layer "
+             "pool]\nparameter_bytes = 0\nactivation_bytes_per_sample = 7\n"
+             "tensor_bytes_per_sample = 90\n"
+             "tensor_collectives_forward = 2\n"
+             "tensor_collectives_backward = 3\ntensor_collectives_beside = 2\n"
+             "tensor_beside_ns_per_sample = 5000\n");
     char path[64];
     snprintf(path, sizeof path, "costs_layers_%d.ini", (int)getpid());
     dl_error err = {0};
@@ -46,6 +46,7 @@ static void layers_are_read_and_written(void **state)
     assert_true(back.layers[0].expert_exchanges_forward.value == 2);
     assert_true(back.layers[0].expert_exchanges_backward.value == 4);
     assert_true(back.layers[0].expert_copies.value == 6);
+    assert_true(back.layers[0].expert_count.value == 24);
     assert_false(back.layers[1].expert_parameter_bytes.known);
     assert_true(back.layers[1].tensor_bytes_per_sample.value == 90);
     assert_true(back.layers[1].tensor_collectives_forward.value == 2);
@@ -69,6 +70,15 @@ static void layers_must_be_those_of_the_model(void **state)
          DL_ERR_DATA, 0, "900 bytes of parameters"},
         {HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\nexpert_parameter_bytes = 901\n",
          DL_ERR_DATA, 0, "[layer a]: expert_parameter_bytes is 901, of parameter_bytes = 900"},
+        {HEAD "expert_ranks = 8\n" OPERATIONS "[layer a]\nparameter_bytes = 900\n"
+              "expert_copies = 2\n",
+         DL_ERR_DATA, 0, "[layer a]: expert_copies = 2 needs a whole number, and expert_count"},
+        {HEAD "expert_ranks = 8\n" OPERATIONS "[layer a]\nparameter_bytes = 900\n"
+              "expert_copies = 2\nexpert_count = 12\n",
+         DL_ERR_DATA, 0, "a multiple of expert_ranks = 8, of at least as many: it is 12"},
+        {HEAD "expert_ranks = 8\n" OPERATIONS "[layer a]\nparameter_bytes = 900\n"
+              "expert_copies = 9\nexpert_count = 8\n",
+         DL_ERR_DATA, 0, "it is 8"},
     };
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
     /* Values missing for one layer cannot be summed. */
