@@ -66,6 +66,7 @@ mkdir -p "$1" || exit 1
 out=$(cd "$1" && pwd)
 shift
 build=${BUILD:-$out/build}
+export DLSCALE_SHARE=$source_dir # machines by name, also for programs that were carried here
 
 # nvidia-smi shows whether there is a GPU before anything is built.
 if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')" -eq 0 ]; then

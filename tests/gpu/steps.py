@@ -59,7 +59,7 @@ SETTINGS = {
     "loss_frac": 0.001,  # largest deviation between ways to launch the same training
     "copy_frac": 0.1,  # largest deviation of the rate to the device from PyTorch's
     "bench": ["--seconds", 12, "--precision", "fp32"],
-    "shapes": {"workload": "gpt2:layers=2,sequence=512,fused=yes", "batch": 8, "seconds": 6},
+    "shapes": "--workload gpt2:layers=2,sequence=512,fused=yes --batch 8 --seconds 6",
 }
 
 
@@ -598,12 +598,10 @@ def predicted(step, dlsim, known, where, machine):
 
 def shapes_of(step):
     """Measures kernels by shape and a layer in a loop in fp32 and tf32, and fits them."""
-    known = step.settings["shapes"]
     for math in ("fp32", "tf32"):
         trace = step.folder / f"shapes_{math}.dlt"
-        words = f"bench shapes {GPU} --math {math} --workload {known['workload']}".split()
-        words += ["--batch", known["batch"], "--seconds", known["seconds"], "-o", trace]
-        if step.run(f"shapes_{math}", [step.plan.bin / "dlprof", *words]) is None:
+        words = f"bench shapes --device cuda --math {math} {step.settings['shapes']}".split()
+        if step.run(f"shapes_{math}", [step.plan.bin / "dlprof", *words, "-o", trace]) is None:
             continue
         machine = step.folder / f"shapes_{math}.ini"
         fitted = step.run(

@@ -48,7 +48,8 @@ cat >"$folder/settings.json" <<END
  "models": {"mlp": 8}, "precisions": ["double"],
  "predict": {"model": "mlp", "batch": 8, "workers": [1, 2], "intervals": [1, 5], "modes": ["async", "ps"],
              "where": ["cpu", "gpu:0"], "steps": 20, "precision": "double"},
- "bench": ["--quick", "--precision", "double"]}
+ "bench": ["--quick", "--precision", "double"],
+ "shapes": "--quick --workload transformer:layers=2,width=64,heads=4,sequence=32,vocabulary=200,positions=32"}
 END
 
 export LD_LIBRARY_PATH=$doubles:$tests/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
