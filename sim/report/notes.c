@@ -11,6 +11,7 @@
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/fits.h"
+#include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/shares.h"
@@ -122,6 +123,24 @@ static void add_accumulation(dl_note_list *list, const dl_variant *variant)
             "the last: [costs] accumulate = %lld in %s (%s overrides it)",
             count, count, dl_note_file(&variant->costs),
             staged ? "--micro-batches" : "[sync] accumulate"));
+}
+
+/* Adds a note on the batch per worker that the command line takes from the costs by default. */
+static void add_batch_of_gpus(dl_note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    if (strcmp(scenario->path, DL_SCENARIO_FROM_COMMAND) != 0 || !scenario->batch_per_worker ||
+        scenario->costs_path == NULL || scenario->model != NULL || scenario->point_count == 0)
+        return;
+    const dl_point *point = scenario->points;
+    const int64_t each = costs->batch_max * (costs->accumulate > 1 ? costs->accumulate : 1);
+    const int gpus = dl_point_batches(point);
+    if (gpus == 1 || each == 0 || point->batch != each * gpus * point->workers) return;
+    dl_note_add(list,
+                dl_format("a worker's batch of %lld is %d times the %lld samples per GPU of "
+                          "%s, as fsdp and ep divide it (--batch-per-worker sets it)",
+                          (long long)(each * gpus), gpus, (long long)each, dl_note_file(costs)));
 }
 
 /* Adds a note on a job that repeats all its work after a failure. */
@@ -755,6 +774,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_unknown(&list, &variant->costs);
         add_overlap(&list, variant);
         add_accumulation(&list, variant);
+        add_batch_of_gpus(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);
     }

@@ -469,17 +469,27 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     return DL_OK;
 }
 
-/* Sets the batch per worker to the largest measured batch of the first cost file, over all
- * micro-batches; *has: whether the file has one. */
-static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
+/* Sets the batch per worker to the largest measured batch of the first cost file, that of one GPU,
+ * over all micro-batches and all GPUs of a worker with samples of their own; *has: whether the file
+ * has one. */
+static dl_status put_measured_batch(char **text, const char *files, const char *layouts, bool *has,
+                                    dl_error *err)
 {
+    const int64_t gpus = layouts != NULL ? dl_scenario_layout_batches(layouts) : 1;
     DL_AUTO(dl_costs_free) dl_costs costs = {0};
     DL_AUTOFREE char *path = dl_strndup_trimmed(files, strcspn(files, ","));
     dl_status status = dl_costs_read(&costs, path, err);
     if (status != DL_OK) return status;
     *has = costs.batch_max > 0;
-    DL_AUTOFREE char *batch = dl_format("%lld", (long long)costs.batch_max *
-                                                    (costs.accumulate > 1 ? costs.accumulate : 1));
+    const long long each = costs.batch_max * (costs.accumulate > 1 ? costs.accumulate : 1);
+    if (*has && gpus == 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--batch (samples of all workers together) or --batch-per-worker is "
+                            "missing: %s has %lld samples per GPU, and the workers of %s differ in "
+                            "the product of fsdp and ep",
+                            path, each, layouts);
+    }
+    DL_AUTOFREE char *batch = dl_format("%lld", each * gpus);
     if (*has) dl_ini_text_set(text, "workload", "batch_per_worker", batch);
     return DL_OK;
 }
@@ -500,7 +510,10 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
         dl_scenario_command_value(command, "batch-per-worker") != NULL)
         return DL_OK;
     const char *costs = dl_scenario_command_value(command, "costs");
-    dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
+    dl_status status =
+        costs != NULL ? put_measured_batch(text, costs,
+                                           dl_scenario_command_value(command, "layout"), &has, err)
+                      : DL_OK;
     if (status != DL_OK || has) return status;
     const char *step = dl_scenario_command_value(command, "calibrate");
     const char *at = step != NULL ? strchr(step, '@') : NULL;

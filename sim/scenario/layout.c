@@ -179,6 +179,21 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
     return largest;
 }
 
+int64_t dl_scenario_layout_batches(const char *layouts)
+{
+    int64_t first = 0;
+    for (const char *at = layouts; *at != '\0';) {
+        const size_t bytes = strcspn(at, "|");
+        const layout of = axes_of(at, bytes);
+        const int shards = of.size[DL_AXIS_FSDP], experts = of.size[DL_AXIS_EP];
+        const int64_t own = (int64_t)(shards > 0 ? shards : 1) * (experts > 0 ? experts : 1);
+        if (first > 0 && own != first) return 0;
+        first = own;
+        at += bytes + (at[bytes] != '\0');
+    }
+    return first > 0 ? first : 1;
+}
+
 /* Whether the given axes have the point's sizes, and those with several GPUs its order. */
 static bool allows(const layout *of, const dl_point *point, const dl_axis *order)
 {
