@@ -199,8 +199,8 @@ void dl_islands_free(dl_islands *islands);
 
 /* Whether the machine and the shape let the shards of each stage work in lockstep: there are
  * several, each rank has its own host thread, and none is slower, waits for a batch being made or
- * read, or has different routes to the next stage (island_fold.c). *lone: the crossings of two
- * shards never share a link. */
+ * read, or has slower collectives within layers or different routes to the next stage
+ * (island_fold.c). *lone: the crossings of two shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
 /* Whether the machine and the shape make the workers' steps equal: there are several, without a

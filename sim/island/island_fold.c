@@ -2,6 +2,7 @@
  * of a stage, or the ranks of one worker for those of the others. */
 #include "sim/island/island.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,11 +154,27 @@ static bool groups_are_alike(const dl_islands_config *config)
     return alike;
 }
 
+/* Whether the collectives within layers take equally long in all shards of each stage. */
+static bool layers_are_alike(const dl_island_shape *shape)
+{
+    const dl_split *split = &shape->split;
+    const int slots = 2 * split->chunks;
+    for (int rank = 0; rank < dl_split_ranks(split) && shape->tensors != NULL; rank++) {
+        const int first = dl_split_rank(split, dl_split_stage(split, rank), 0);
+        for (int i = 0; i < slots; i++) {
+            const double ns = shape->tensors[slots * rank + i].ns;
+            if (fabs(ns - shape->tensors[slots * first + i].ns) > 1e-6 * ns) return false;
+        }
+    }
+    return true;
+}
+
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 {
     *lone = false;
     return config->shape.split.shards > 1 && !waits_for_batches(config) &&
-           !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone) &&
+           !config->shape.single_thread && are_as_fast(config) &&
+           layers_are_alike(&config->shape) && cross_alike(config, lone) &&
            groups_are_alike(config);
 }
 
