@@ -1,6 +1,7 @@
-/* Named conversions between units; and the clock.
+/* Conversions between units, numbers with units as text, and the clock.
  *
- * Inside the programs, times are int64_t nanoseconds, sizes are bytes, rates are bytes per second.
+ * A name's suffix is its unit (_ns, _s, _bytes, _bytes_per_s, _bytes_per_ns). Times of clocks and
+ * of the event queue are int64_t nanoseconds; derived times may be double.
  * Prefixes are decimal (1 GB = 1e9 bytes); binary ones are always spelled KiB, MiB, GiB. */
 #ifndef DL_COMMON_UNITS_H
 #define DL_COMMON_UNITS_H

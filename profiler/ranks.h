@@ -8,7 +8,7 @@
 #include "kernels/train/train.h"
 #include "profiler/recorder.h"
 
-/* Targets of the options. */
+/* Values of these options, as the command line sets them. */
 typedef struct dl_rank_options {
     int ranks; /* index of --ranks' choice: 0 auto, 1 off */
     double limit_s;

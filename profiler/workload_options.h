@@ -12,7 +12,7 @@
 #include "kernels/train/train.h"
 #include "trace/dlt/dlt.h"
 
-/* Targets of the options. */
+/* Values of these options, as the command line sets them. */
 typedef struct dl_workload_options {
     int model, precision, optimizer, data; /* indices of choices */
     double learning_rate, momentum;
@@ -95,7 +95,7 @@ dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, ch
 /* Options of `dlprof train` for the device, processor or GPU, and for where and how vectors are
  * exchanged. */
 
-/* Targets of the options. */
+/* Values of these options, as the command line sets them. */
 typedef struct dl_device_options {
     const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
     int64_t gpus;       /* maximum number of GPUs to use; 0: all */

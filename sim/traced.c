@@ -51,7 +51,8 @@ static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
                     .tensor = axis(costs->tensor_ranks),
                     .micro_batches = axis(costs->accumulate),
                     .axes = pipeline != NULL ? pipeline->axes : NULL};
-    /* Of keys that exceed the ranks, the product may exceed an int. */
+    /* In 64 bits: if the cost file's axes have more GPUs than ranks, their product may overflow an
+     * int. */
     own.workers = (int)(trace->ranks / ((int64_t)own.stages * own.shards * own.tensor));
     own.batch = own.workers * (int64_t)own.shards * trace->batch;
     for (int o = 0; o < DL_SYNC_SWEPT; o++)

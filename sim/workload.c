@@ -329,7 +329,7 @@ static void draw_value(void *user, dl_value *value, double low, double high)
     move_value(value, low, high, z);
 }
 
-/* Number of starts of a section if it has several; otherwise 0. */
+/* Number of starts of the benchmark in a section if there are several; otherwise 0. */
 static size_t starts_of(const dl_collective_cost *cost)
 {
     return cost->start_count > 1 ? cost->start_count : 0;

@@ -175,8 +175,8 @@ const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, 
  * [gloo] ranks_factor. */
 void dl_costs_draw_other_ranks(dl_costs *drawn, int workers);
 
-/* Whether any value has a standard error or bounds, or a collective has several starts, so that
- * draws differ from the costs. */
+/* Whether any value has a standard error or bounds, or a collective was measured in several starts,
+ * so that draws differ from the costs. */
 bool dl_costs_have_errors(const dl_costs *costs);
 
 #endif

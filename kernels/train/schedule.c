@@ -316,7 +316,7 @@ static dl_status read_average(reading *r, size_t row, dl_schedule_event *event, 
     return DL_OK;
 }
 
-/* A worker sends a fragment again once it has received the average of its last send. */
+/* A worker may send a fragment again only after it has received the average of its last send. */
 static dl_status read_send(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     dl_status status = read_worker(r, row, event, err);

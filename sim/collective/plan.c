@@ -180,7 +180,7 @@ double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
     return dl_links_route_rate(plan->links, &route) * dl_plan_frac(plan, &route);
 }
 
-/* A join is a separate event, so that a long chain of joins needs no deep stack. */
+/* Starts a transfer whose predecessors have all ended. */
 static void start_transfer(dl_plan *plan, int transfer)
 {
     if (plan->start_ns != NULL) plan->start_ns[transfer] = plan->network->engine->now_ns;
@@ -194,7 +194,7 @@ void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns)
         const int class = plan->classes != NULL ? plan->classes[t->class] - 1 : t->class;
         dl_network_start(plan->network, class, t->bytes, delay_ns, dl_plan_transfer_ended, plan,
                          transfer);
-    } else {
+    } else { /* a join: an event of its own, so that a long chain of joins needs no deep stack */
         dl_engine_after(plan->network->engine, delay_ns, dl_plan_transfer_ended, plan, transfer);
     }
 }

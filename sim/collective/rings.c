@@ -586,7 +586,7 @@ static bool supports_hierarchical(const dl_collective_config *config)
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
-/* Adds n-1 rounds in every node, for reduce-scatter or all-gather. */
+/* Adds the per_node - 1 rounds of a ring in every node, for reduce-scatter or all-gather. */
 static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int per_node, int after,
                        int join)
 {

@@ -155,7 +155,8 @@ typedef enum dl_sharded {
 /* "none", "optimizer", "gradients", "parameters", NULL at the end. */
 extern const char *const dl_sharded_names[];
 
-/* Collectives of a traced step other than all-reduces of gradients, of one kind and group size. */
+/* Collectives of a traced step, of one kind and group size, other than those of gradients, of
+ * sharded state and of the layout's axes. */
 typedef struct dl_traced_collective {
     char *name;    /* name in the trace: "AlltoAll" */
     double calls;  /* calls per step */

@@ -304,9 +304,9 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
     return DL_OK;
 }
 
-/* The rank of a group's GPU `member`; *part: its part of the layers. Groups are all ranks (TP), the
- * GPUs with the same part of each stage and sequence (CP), or of each stage that have all experts
- * together (EP). */
+/* Returns the rank of GPU `member` of a group; sets *part to the GPU's part of the layers. A group
+ * is one rank (TP) or, of the GPUs with the same stage and part of the layers, those that divide
+ * one sequence (CP) or that together have each expert once (EP). */
 static int rank_of(const pricing *p, int group, int member, int *part)
 {
     const dl_split *split = p->split;

@@ -102,9 +102,11 @@ typedef struct dl_model_layer {
     double exchange_bytes, exchanges[2];  /* bytes of a sample that a GPU distributes in an
                                            * all-to-all; their number per backward and per forward
                                            * pass */
-    double copies, experts;               /* copies of a token in exchange_bytes of which a GPU or
-                                           * node gets only one, 0: all; the experts of all GPUs,
-                                           * as many different ones of which it has */
+    double copies;                        /* copies of a token in exchange_bytes, one for each of
+                                           * its experts, if a GPU or node with several of these
+                                           * gets only one; 0: it gets one for each */
+    double experts;                       /* with copies: number of experts of all GPUs; a token
+                                           * uses `copies` different ones */
 } dl_model_layer;
 
 typedef struct dl_model_layers {

@@ -92,8 +92,8 @@ static void on_served(void *user, int number)
     on_flow_done(gpus, number / shards);
 }
 
-/* Starts serving slice `index` on every shard, `bytes` over all shards; returns the number of
- * flows. */
+/* Starts serving slice `index`, of `bytes` over all shards, on every shard that holds data; returns
+ * the number of flows. */
 static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange, int index,
                          double bytes)
 {

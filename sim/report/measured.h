@@ -41,7 +41,8 @@ extern const char *const dl_measured_columns[];
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Reads a time of a row in s; it may have another unit ("95.6 ms"). *value is NaN if the cell is
- * empty or the column absent. Returns DL_ERR_PARSE or DL_ERR_RANGE with file:line. */
+ * empty or the column absent. Returns DL_ERR_PARSE, DL_ERR_NAME (the unit) or DL_ERR_RANGE with
+ * file:line. */
 dl_status dl_measured_seconds(const dl_csv *csv, size_t row, const char *column, double *value,
                               dl_error *err) DL_MUST_CHECK;
 

@@ -51,7 +51,8 @@ dl_status dl_step_marks_match(dl_step_marks *marks, const dl_marked_trace *trace
                               const char *expression, dl_error *err) DL_MUST_CHECK;
 void dl_step_marks_free(dl_step_marks *marks);
 
-/* Returns whether `text` contains one of the words. */
+/* Returns whether `text` contains "step", "iter" or another word of the list above, as a separate
+ * word. */
 bool dl_text_names_step(const char *text);
 
 #endif
