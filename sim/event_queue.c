@@ -120,10 +120,11 @@ static void free_stale(dl_event_queue *queue, int id)
 
 static void grow_chunks(struct dl_event_far *far)
 {
-    DL_AUTOFREE void *block = far->block;
+    void *block = far->block;
     const chunk *chunks = far->chunks;
     make_chunks(far, 2 * far->room);
     memcpy(far->chunks, chunks, (size_t)far->used * sizeof *chunks);
+    free(block);
 }
 
 static int take_chunk(struct dl_event_far *far)

@@ -169,7 +169,6 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
     dl_step_axes *axes = &costs->axes;
     uint64_t object = 0;
     activations most = {0};
-    double others = 0;
     const double gradient_bytes =
         gradients->count > 0 ? gradients->ready[gradients->count - 1].bytes : 0;
     for (size_t i = 0; i < gradients->activation_count; i++) {
@@ -179,12 +178,9 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
         if (own == gradients->object || ranks < 2 || ranks > TENSOR_MAX ||
             sum.bytes <= 1e-3 * gradient_bytes)
             continue;
-        others += most.bytes;
         if (sum.bytes > most.bytes) {
             most = sum;
             object = own;
-        } else {
-            others += sum.bytes - most.bytes;
         }
     }
     if (object == 0) return;

@@ -180,8 +180,9 @@ static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *t
 {
     const int each = per_node(of), nodes = of->size / each;
     const neighbours inside = {of->places, of->count * nodes, each};
-    const neighbours between = {dl_calloc((size_t)(of->count * of->size), sizeof(dl_place), "GPUs"),
-                                of->count * each, nodes};
+    const neighbours between = {
+        dl_calloc((size_t)of->count * (size_t)of->size, sizeof(dl_place), "GPUs"), of->count * each,
+        nodes};
     price in = {.bytes = once_bytes(to, of->size)}, out = {.bytes = once_bytes(to, nodes)};
     for (int i = 0; i < of->count * of->size; i++) {
         const int group = i / of->size, node = i % of->size / each, number = i % each;

@@ -136,11 +136,11 @@ static void add_batch_of_gpus(dl_note_list *list, const dl_variant *variant)
     const dl_point *point = scenario->points;
     const int64_t each = costs->batch_max * (costs->accumulate > 1 ? costs->accumulate : 1);
     const int gpus = dl_point_batches(point);
-    if (gpus == 1 || each == 0 || point->batch != each * gpus * point->workers) return;
-    dl_note_add(list,
-                dl_format("a worker's batch of %lld is %d times the %lld samples per GPU of "
-                          "%s, as fsdp and ep divide it (--batch-per-worker sets it)",
-                          (long long)(each * gpus), gpus, (long long)each, dl_note_file(costs)));
+    const long long batch = (long long)each * gpus;
+    if (gpus == 1 || each == 0 || point->batch != batch * point->workers) return;
+    dl_note_add(list, dl_format("a worker's batch of %lld is %d times the %lld samples per GPU of "
+                                "%s, as fsdp and ep divide it (--batch-per-worker sets it)",
+                                batch, gpus, (long long)each, dl_note_file(costs)));
 }
 
 /* Adds a note on a job that repeats all its work after a failure. */

@@ -339,7 +339,8 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
     if (micro_batch > 0 && point->batch != micro_batches * micro_batch) {
         const dl_ini_entry *entry = dl_ini_find(ini, "pipeline", "micro_batch");
         const int64_t ranks = point->workers * (int64_t)dl_point_batches(point);
-        if (point->batch % (ranks * micro_batch) == 0) {
+        const long long divisor = (long long)ranks * micro_batch;
+        if (point->batch % divisor == 0) {
             return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
                                 "the batch, %lld, makes more than %d micro-batches on each rank "
                                 "(point: %s)",
@@ -348,8 +349,7 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
         return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
                             "the batch, %lld, is not divisible by %lld, one micro-batch on each of "
                             "%lld ranks (point: %s)",
-                            (long long)point->batch, (long long)(ranks * micro_batch),
-                            (long long)ranks, text);
+                            (long long)point->batch, divisor, (long long)ranks, text);
     }
     if (point->chunks > 1 && point->stages > 1 && point->micro_batches % point->stages != 0) {
         return dl_ini_error(ini, dl_ini_find(ini, "pipeline", "chunks"), DL_ERR_RANGE, err,
