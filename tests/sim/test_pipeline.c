@@ -28,6 +28,7 @@ static void one_stage_is_data_parallel(void **state)
     pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 4\n", "stages = 1\n", rest);
     free(c.scenario.pipeline);
     c.scenario.pipeline = NULL;
+    c.scenario.points[0].axes = NULL; /* that of the pipeline */
     c.scenario.points[0].stages = c.scenario.points[0].micro_batches = 0;
     dl_run_result whole = fixture_run(&c.costs, &c.scenario);
     assert_null(split.split);
