@@ -629,11 +629,11 @@ static void add_gathers(dl_architecture_layer *layer, const dl_transformer *s, d
     layer->kept_in_half += (gates - 1) * n;
 }
 
-/* Adds the moves of tokens that come from and go to other GPUs. The all-to-all brings each GPU's
- * tokens in the order of its experts; before the products one kernel orders them by expert, and
- * behind them one restores the order (Megatron-LM, token_dispatcher.py, MoEAlltoAllTokenDispatcher,
- * sort_chunks_by_idxs; torchtitan, models/moe/utils.py, _permute and _unpermute). Both are read and
- * written once, and so are their gradients. With one expert a GPU they are in order. */
+/* Adds the moves that sort tokens from other GPUs. The all-to-all delivers them grouped by sender:
+ * one kernel sorts them by expert before the products, and another restores their order after the
+ * products (Megatron-LM, token_dispatcher.py, MoEAlltoAllTokenDispatcher, sort_chunks_by_idxs;
+ * torchtitan, models/moe/utils.py, _permute and _unpermute). Each kernel, and that of its gradient,
+ * reads and writes all tokens once. With one expert per GPU, nothing has to be sorted. */
 static void add_sorting(dl_architecture_layer *layer, const dl_transformer *s, double rows)
 {
     const double n = 2 * rows * s->width;

@@ -247,7 +247,8 @@ static void shuffles_are_equally_likely(void **state)
     dl_random_shuffle(&stream, NULL, 0);
 }
 
-/* Of the 120 pairs of 16 things 66 contain none of 4; of 8 of 16 at least one is among any 9. */
+/* The 120 pairs of 16 things include 66 without any of 4 given ones. Any 8 of 16 include at least
+ * one of 9 given ones. */
 static void some_are_drawn_without_replacement(void **state)
 {
     (void)state;

@@ -102,7 +102,7 @@ static void cores_measure_all_kernels(void **state)
         assert_int_equal(count_of(&trace, kinds[k], 0, 0), 2 * ROUNDS);
     assert_int_equal(count_of(&trace, "attention 16x128x64", 0, 0), ROUNDS);
     assert_int_equal(count_of(&trace, "attention_backward 16x128x64", 0, 0), ROUNDS);
-    /* Those of a block: two norms, one activation, attention of 2 heads of 8 numbers a sample. */
+    /* A block has two norms, one activation, and attention of 2 heads of 8 numbers per sample. */
     assert_int_equal(count_of(&trace, "norm", 2, 2), ROUNDS);
     assert_int_equal(count_of(&trace, "activation", 1, 1), ROUNDS);
     assert_int_equal(count_of(&trace, "attention 6x8x8", 1, 1), ROUNDS);

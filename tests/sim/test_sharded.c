@@ -77,9 +77,9 @@ static void optimizers_gather_after_the_update(void **state)
     }
 }
 
-/* Of an update with 40 % in starts of kernels, each of two GPUs takes these and half of the rest: 20
- * % of the update more than with none, whatever is sharded, also by a layout. Without sharding it
- * takes all in any case. */
+/* Two GPUs that share an update, 40 % of which are starts of kernels, each take all starts and half
+ * of the rest: 20 % of the update more than without starts, whatever is sharded, also by a layout.
+ * Without sharding each GPU takes the whole update in any case. */
 static void starts_of_an_update_are_not_divided(void **state)
 {
     (void)state;

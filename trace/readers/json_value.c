@@ -44,8 +44,8 @@ uint64_t dl_json_count(dl_json_text value)
     return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* Reads the exponent after 'e', which starts at text.at[i]. Ignores further digits once it is 99 or
- * more: any time is then too large, or 0. Returns false if there is no number. */
+/* Reads the exponent after 'e', which starts at text.at[i]. Returns false if there is no number. An
+ * exponent of 99 or more is not read further: every time with it overflows, or rounds to 0. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';
