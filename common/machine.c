@@ -256,7 +256,9 @@ static dl_status check_kernels(const dl_machine_reader *r, const dl_ini_section 
     const dl_attention_rates *forward = &kernels->attention[0], *backward = &kernels->attention[1];
     for (int k = 0; k < DL_MOVES; k++)
         if (kernels->moves[k].bytes_per_s.known != kernels->moves[k].fixed_ns.known)
-            return dl_machine_fail(r, section, "a kind's bytes_per_s and ns belong together");
+            return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line,
+                                   "[%s]: %s_bytes_per_s and %s_ns belong together", section->name,
+                                   dl_move_names[k], dl_move_names[k]);
     if (forward->flop_per_s.known != forward->fixed_ns.known ||
         backward->flop_per_s.known != forward->fixed_ns.known ||
         backward->fixed_ns.known != forward->fixed_ns.known) {

@@ -159,15 +159,17 @@ static const dl_key rows[] = {
           "fixed time of each"),
     MOVES("update", DL_MOVE_UPDATE, false,
           "rate of the optimizer's update; default: move_bytes_per_s", "fixed time of each"),
-    ATTENTION("attention_forward", 0,
-              "rate of fused attention; default: of products in 32 bits, else the GPU's"),
+    ATTENTION(
+        "attention_forward", 0,
+        "rate of fused attention; default: in fp32 that of products, else an estimate by GPU"),
     ATTENTION("attention_backward", 1, "rate of its backward pass"),
     TIMED("kernels *", "sustained", OF_KERNELS, dl_gpu_kernels, sustained, FACTOR, false,
           "ratio of a layer's time in a loop to the sum of its kernels' times, by which "
           "estimates are longer; default: 1"),
-    QUANTITY("kernels *", "launch_ns", OF_KERNELS, dl_gpu_kernels, launch_ns, TIMES, false,
-             "host time to launch a kernel from a program in C; programs take longer, so it is "
-             "the least that is assumed"),
+    QUANTITY(
+        "kernels *", "launch_ns", OF_KERNELS, dl_gpu_kernels, launch_ns, TIMES, false,
+        "host time to launch a kernel from a program in C: a lower bound of what is assumed, as "
+        "frameworks take longer"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "achievable rate in each direction"),
     TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,

@@ -317,8 +317,9 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
 
 /* Combines steps[count] of pipeline stages into costs of a model with a layer per stage, "stage0",
  * "stage1", ...: with `alike`, traces of one stage, which stand for all; otherwise traces of every
- * stage. Parameters are unknown if those of any stage are. Returns DL_ERR_DATA if a stage has
- * no trace, or the traces are of different layouts, schedules or numbers of micro-batches; and the errors of dl_step_costs_combine. */
+ * stage. Parameters are unknown if those of any stage are. Returns DL_ERR_DATA if a stage has no
+ * trace, or the traces are of different layouts, schedules or numbers of micro-batches, and the
+ * errors of dl_step_costs_combine. */
 dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                  bool alike, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -57,9 +57,9 @@ static dl_status check_columns(dl_csv *csv, const dl_scenario *scenario, dl_erro
     const bool tells_batch = dl_csv_column(csv, "batch") >= 0 || !isnan(batch_of(scenario));
     if (tells_workers && tells_batch) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                           "a row has workers (or gpus) or placement, batch (of all workers; or "
-                           "one --batch-per-worker or --batch for all rows), which are needed, and "
-                           "throughput_per_s (or samples/s) or step_s");
+                           "a row needs workers (or gpus) or placement, batch (of all workers; or "
+                           "one --batch-per-worker or --batch for all rows), and throughput_per_s "
+                           "(or samples/s) or step_s");
 }
 
 /* Reads the GPUs of a row with a placement. */

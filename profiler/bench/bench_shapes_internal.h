@@ -1,5 +1,5 @@
-/* Shared by bench_shapes.c, which times kernels one by one, and bench_layer.c, which runs those of a
- * layer in a loop. */
+/* Shared by bench_shapes.c, which times kernels one by one, and bench_layer.c, which runs those
+ * of a layer in a loop. */
 #ifndef DL_PROFILER_BENCH_SHAPES_INTERNAL_H
 #define DL_PROFILER_BENCH_SHAPES_INTERNAL_H
 

@@ -169,8 +169,8 @@ static dl_status check_sum(const dl_costs *costs, dl_error *err)
                            sum, all);
 }
 
-/* Checks that a layer whose tokens are sent once has whole numbers of copies and of experts, equally
- * many on each GPU. */
+/* Checks that a layer whose tokens are sent once has whole numbers of copies and of experts,
+ * equally many on each GPU. */
 static dl_status check_copies(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)
 {
     const double copies = layer->expert_copies.value, experts = layer->expert_count.value;

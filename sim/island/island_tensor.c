@@ -160,7 +160,8 @@ static double once_bytes(const price *of, int parts)
     return parts * token_bytes * dl_chance_of_some(of->experts, of->experts / parts, of->copies);
 }
 
-/* Number of the group's GPUs on each of its nodes, if it is the same for all groups; otherwise 1. */
+/* Number of the group's GPUs on each of its nodes, if it is the same for all groups; otherwise
+ * 1. */
 static int per_node(const neighbours *of)
 {
     int count = 1;
@@ -173,9 +174,9 @@ static int per_node(const neighbours *of)
 }
 
 /* Time of an exchange of tokens as by DeepEP (its README, "NVLink and RDMA forwarding"): a token
- * goes once to each other node that has some of its experts, to the GPU with the same number there,
- * which passes it on to those of its node that have some; a node's own tokens go the latter way only.
- * Both ways are used at the same time. */
+ * goes once to each other node that has some of its experts, to the GPU with the same number
+ * there, which passes it on to those of its node that have some; a node's own tokens go the
+ * latter way only. Both ways are used at the same time. */
 static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *to, dl_error *err)
 {
     const int each = per_node(of), nodes = of->size / each;

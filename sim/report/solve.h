@@ -8,10 +8,9 @@
  * last value at which the point fits into memory. Then Brent's method (sim/root.h) on the logarithm
  * of the key narrows the bracket to DL_SOLVE_TOLERANCE. Whole numbers are interpolated until no
  * other lies between two neighbours around the target; the result is the one with the larger value
- * in the column. Where the
- * column jumps over the target, the result is likewise the side with the larger value, with the key
- * rounded away from the jump to the digits that are printed. Noise and draws of costs are the same
- * at each value tried.
+ * in the column. Where the column jumps over the target, the result is likewise the side with the
+ * larger value, with the key rounded away from the jump to the digits that are printed. Noise and
+ * draws of costs are the same at each value tried.
  *
  * A whole number that the scenario cannot have, such as one that does not divide the batch, is
  * replaced by the nearest possible one. */

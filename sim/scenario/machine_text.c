@@ -85,8 +85,8 @@ static int sockets_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
-/* Returns the machine file with the NVLink of a node's GPUs, which are sold on its board only; "" if
- * there is none, or if the node is not such a board. */
+/* Returns the machine file with the NVLink of a node's GPUs, which are sold on its board only;
+ * "" if there is none, or if the node is not such a board. */
 static const char *board_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
     if (kind->part_count > 1 || kind->gpus < 2 || kind->gpus > GPUS_OF_A_BOARD) return "";

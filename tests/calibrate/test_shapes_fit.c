@@ -57,9 +57,9 @@ static void add_time(dl_trace *trace, const char *name, uint64_t bytes, uint32_t
     r->threads = 2;
 }
 
-/* Adds norms at 4 bytes per ns and 1 us, both passes alike, and attention at 5 flop per ns and 2 us,
- * backward at 2 flop per ns and 3 us: 2 x heads x tokens^2 x numbers flop, backward 2.5 times as
- * many. The network's norm takes 1.25 times its modelled time. */
+/* Adds norms at 4 bytes per ns and 1 us, both passes alike, and attention at 5 flop per ns and 2
+ * us, backward at 2 flop per ns and 3 us: 2 x heads x tokens^2 x numbers flop, backward 2.5
+ * times as many. The network's norm takes 1.25 times its modelled time. */
 static void add_kinds(dl_trace *trace)
 {
     for (uint64_t bytes = 100000; bytes <= 10000000; bytes *= 10) {

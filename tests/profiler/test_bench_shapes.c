@@ -1,4 +1,5 @@
-/* Kernels and a layer on the cores, and on a fake device, whose clock gives the duration of each. */
+/* Kernels and a layer on the cores, and on a fake device, whose clock gives the duration of
+ * each. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -105,8 +105,8 @@ static void workers_that_share_cores_are_a_series(void **state)
     forget(&e);
 }
 
-/* With worker 0 half as fast, two workers make a sample in 8 ms and one in 4 ms, 375 samples/s; with
- * a third of the speed they make fewer, and one worker makes 250 and 167 samples/s. */
+/* With worker 0 half as fast, two workers make a sample in 8 ms and one in 4 ms, 375 samples/s;
+ * with a third of the speed they make fewer, and one worker makes 250 and 167 samples/s. */
 static void the_best_row_is_explained(void **state)
 {
     (void)state;

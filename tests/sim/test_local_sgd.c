@@ -451,8 +451,8 @@ static void sites_are_as_far_as_the_file_says(void **state)
     assert_near(step_ms_of(8, far, "", "steps = 4\n", "", rest), STEP_MS + 2 * bytes_ms + 20, 1e-3);
 }
 
-/* A scenario gives the two sites of a machine without sites. Then it replaces the sites of a machine
- * file: rate and pairs are gone, and the delay is another one. */
+/* A scenario gives the two sites of a machine without sites. Then it replaces the sites of a
+ * machine file: rate and pairs are gone, and the delay is another one. */
 static void the_scenario_divides_a_machine_into_sites(void **state)
 {
     (void)state;
@@ -473,7 +473,8 @@ static void the_scenario_divides_a_machine_into_sites(void **state)
     }
     own = "[site a]\nbytes_per_s = 100MB/s\n[site b]\n[between a b]\nlatency_ns = 70ms\n";
     assert_near(step_ms_of(8, own, "", "steps = 4\n", "", late), STEP_MS + bytes_ms + 10, 1e-3);
-    /* All eight edges of the ring pass through the core, a rate that has nothing to do with sites. */
+    /* All eight edges of the ring pass through the core, a rate that has nothing to do with
+     * sites. */
     assert_near(step_ms_of(8, "", "", "steps = 4\n", "", core), STEP_MS + 8 * bytes_ms, 1e-3);
 }
 

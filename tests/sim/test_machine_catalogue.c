@@ -574,9 +574,9 @@ static void nodes_may_have_other_ports(void **state)
     dl_machine_free(&m);
 }
 
-/* Boards with NVLink are machine files. A box of their GPUs has the links of the board's first GPUs:
- * of the hybrid cube mesh of eight, six pairs join GPUs 0 to 3, of which 0-3, 1-2 and 2-3 have two
- * lanes. A box of other GPUs too notes that it has none. */
+/* Boards with NVLink are machine files. A box of their GPUs has the links of the board's first
+ * GPUs: of the hybrid cube mesh of eight, six pairs join GPUs 0 to 3, of which 0-3, 1-2 and 2-3
+ * have two lanes. A box of other GPUs too notes that it has none. */
 static void boards_are_proposed(void **state)
 {
     static const struct {

@@ -56,9 +56,9 @@ static void gradients_go_in_buckets(void **state)
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
 }
 
-/* Computing takes 1,000,000 ns, each of two processes' half of the update 50,000, all-reduces of 2,000
- * and 6,000 bytes 40,000 and 80,000, gathers half of that. Processes wait for each collective of
- * FSDP; with a divided optimizer the first all-reduce is hidden. */
+/* Computing takes 1,000,000 ns, each of two processes' half of the update 50,000, all-reduces of
+ * 2,000 and 6,000 bytes 40,000 and 80,000, gathers half of that. Processes wait for each
+ * collective of FSDP; with a divided optimizer the first all-reduce is hidden. */
 static void processes_divide_states(void **state)
 {
     (void)state;

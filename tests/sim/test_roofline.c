@@ -413,8 +413,9 @@ static void attention_on_blackwell_is_slower_with_few_keys(void **state)
     dl_architecture_free(&windowed);
 }
 
-/* FlashAttention's first kernel in Triton reaches 0.48 of an A100's peak forward and 0.296 backward,
- * half of that with 1240 keys: 9e6 flop of 1e12 per second and 1.5 times the sum of kernels. */
+/* FlashAttention's first kernel in Triton reaches 0.48 of an A100's peak forward and 0.296
+ * backward, half of that with 1240 keys: 9e6 flop of 1e12 per second and 1.5 times the sum of
+ * kernels. */
 static void triton_attention_is_slower_backward(void **state)
 {
     (void)state;
@@ -815,11 +816,11 @@ static void products_take_what_was_measured(void **state)
     assert_true(near_scaled(time.fixed_ns, 400 + 800 + 4000 + 6000, 0, 1e-12));
 }
 
-/* Rates per kind replace those of plain moves: norms have 40 bytes per ns and 2 us, attention has 50
- * and 25 Gflop/s, 3 and 4 us, and a loop takes 1.5 times as long as its kernels. So a norm of 5000
- * numbers takes 500 and 2000 ns, a plain move of as many 1000 and 5000, attention's 1e6 flop 20 us,
- * its gradient's 2e6 80 us, and a product 10000 and 1000 ns. An update moves 7 x 4 bytes per
- * parameter at 10 bytes per ns, and takes 6 us more. */
+/* Rates per kind replace those of plain moves: norms have 40 bytes per ns and 2 us, attention
+ * has 50 and 25 Gflop/s, 3 and 4 us, and a loop takes 1.5 times as long as its kernels. So a
+ * norm of 5000 numbers takes 500 and 2000 ns, a plain move of as many 1000 and 5000, attention's
+ * 1e6 flop 20 us, its gradient's 2e6 80 us, and a product 10000 and 1000 ns. An update moves 7 x
+ * 4 bytes per parameter at 10 bytes per ns, and takes 6 us more. */
 static void kinds_of_kernels_have_rates_of_their_own(void **state)
 {
     (void)state;

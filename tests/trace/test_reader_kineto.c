@@ -574,8 +574,8 @@ static void pipes_and_folders_are_refused(void **state)
 }
 
 /* PyTorch writes at most 30 ranks of a group with each call, and all of them at the head of the
- * trace. Rank 37 is the fifth of ranks 33, 34, ..., place 37 of 64, and second of 5, 37; "Rank" of a
- * send is the peer's place in the group, "Src Rank" the peer itself. */
+ * trace. Rank 37 is the fifth of ranks 33, 34, ..., place 37 of 64, and second of 5, 37; "Rank"
+ * of a send is the peer's place in the group, "Src Rank" the peer itself. */
 static const char with_groups[] =
     "{'distributedInfo': {'rank': 37, 'world_size': 64, 'pg_config': ["
     " {'pg_name': '0', 'pg_desc': 'default_pg', 'pg_size': 64, 'ranks': []},"
