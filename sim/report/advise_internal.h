@@ -1,5 +1,5 @@
-/* Internals of the advice: the settings to search and their points (advise_space.c), the search
- * (advise.c), and the usual choice (advise_usual.c). */
+/* Internals of the advice: the settings to search and their points (advise_space.c), their
+ * simulation (advise_simulate.c), the search (advise.c), and the usual choice (advise_usual.c). */
 #ifndef DL_SIM_ADVISE_INTERNAL_H
 #define DL_SIM_ADVISE_INTERNAL_H
 
@@ -70,6 +70,14 @@ bool dl_advice_read_point(const dl_advice_search *search, dl_advised *point, dl_
 
 /* Value of the goal at throughput `per_s`. The point must have been simulated. */
 double dl_advice_score(const dl_advice *advice, const dl_advised *point, double per_s);
+
+/* Why the point, whose row and prices are known, is not advised. */
+dl_out dl_advice_excluded(const dl_advice *advice, const dl_advised *point);
+
+/* Simulates points[count] in one sweep, in full if `final`, otherwise for a few steps without drawn
+ * costs, and judges each by the goal and the limits. */
+dl_status dl_advice_simulate(dl_advice_search *search, const size_t *points, size_t count,
+                             bool final, dl_error *err) DL_MUST_CHECK;
 
 /* Whether two points agree on all axes from FIXED on: the keys that only the scenario varies, such
  * as the machine. */
