@@ -670,6 +670,14 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     return status;
 }
 
+static const char summary[] =
+    "Take the costs of a step from one rank's trace of any training program (PyTorch, "
+    "Nsight Systems, dlprof run), or from traces at several batch sizes: forward, "
+    "backward and update on the device, the host's time to issue a step, when gradients "
+    "are ready, input, slowdown during collectives. For PyTorch on cores without a GPU: "
+    "the parts of a step without its waits. From the cost file, dlsim predicts more GPUs "
+    "or processes.";
+
 int dl_calibrate_costs(int argc, char **argv)
 {
     settings set = {.output = "costs.ini", .state_bytes = -1, .parameter_bytes = -1};
@@ -726,13 +734,7 @@ int dl_calibrate_costs(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary =
-            "Take the costs of a step from one rank's trace of any training program (PyTorch, "
-            "Nsight Systems, dlprof run), or from traces at several batch sizes: forward, "
-            "backward and update on the device, the host's time to issue a step, when gradients "
-            "are ready, input, slowdown during collectives. For PyTorch on cores without a GPU: "
-            "the parts of a step without its waits. From the cost file, dlsim predicts more GPUs "
-            "or processes.",
+        .summary = summary,
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -812,16 +812,11 @@ static double sustained_sd(const dl_gpu_kernels *kernels)
     return factor->known && factor->high > factor->low ? log(factor->high / factor->low) / 4 : 0;
 }
 
-dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
-                            const dl_gpu_model *gpu, dl_arithmetic arithmetic,
-                            dl_optimizer_kind optimizer, bool units, dl_error *err)
+/* Refuses an arithmetic in which the network is not trained, and an attention whose rate is unknown
+ * in it or on the GPU. */
+static dl_status check_arithmetic(const dl_architecture *architecture, const dl_gpu_model *gpu,
+                                  dl_arithmetic arithmetic, dl_error *err)
 {
-    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
-    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, products);
-    const size_t layers = architecture->layer_count;
-    const int64_t parameters = dl_architecture_parameters(architecture);
-    const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
-    dl_roofline roofline = {0};
     if (arithmetic >= DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
         return dl_error_set(err, DL_ERR_DATA,
                             "%s has convolutions, which frameworks do not train in %s: bf16 or "
@@ -839,7 +834,21 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                             "attention = cudnn_fp8: this needs arithmetic = fp8 or nvfp4, not %s",
                             dl_arithmetic_names[arithmetic]);
     }
-    dl_status status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
+    return DL_OK;
+}
+
+dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
+                            const dl_gpu_model *gpu, dl_arithmetic arithmetic,
+                            dl_optimizer_kind optimizer, bool units, dl_error *err)
+{
+    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, products);
+    const size_t layers = architecture->layer_count;
+    const int64_t parameters = dl_architecture_parameters(architecture);
+    const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
+    dl_roofline roofline = {0};
+    dl_status status = check_arithmetic(architecture, gpu, arithmetic, err);
+    if (status == DL_OK) status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
     if (status != DL_OK) return status;
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, architecture->class, arithmetic);
     if (kernels != NULL) dl_roofline_take(&roofline, kernels);

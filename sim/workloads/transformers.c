@@ -216,6 +216,24 @@ static double seen_part(const int64_t *values)
     return values[WINDOW] > 0 && window < 1 ? window * (1 - window / 2) : 0.5;
 }
 
+/* Number of tokens in a sequence, or in the window if that is shorter. */
+static double keys_of(const int64_t *values)
+{
+    const bool windowed = values[WINDOW] > 0 && values[WINDOW] < values[SEQUENCE];
+    return (double)values[windowed ? WINDOW : SEQUENCE];
+}
+
+/* Implementation of fused attention, which plain attention does not use. */
+static dl_attention attention_of(const int64_t *values)
+{
+    switch (values[ATTENTION]) {
+    case CUDNN: return DL_ATTENTION_CUDNN;
+    case CUDNN_FP8: return DL_ATTENTION_CUDNN_FP8;
+    case TRITON: return DL_ATTENTION_TRITON;
+    default: return DL_ATTENTION_FUSED;
+    }
+}
+
 /* Checks the keys of experts, whose sizes tensor parallelism divides as it does feed_forward. */
 static dl_status check_experts(const int64_t *values, dl_error *err)
 {
@@ -294,7 +312,7 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
         return dl_error_set(err, DL_ERR_RANGE, "sequence = %lld: only %lld positions are learned",
                             (long long)values[SEQUENCE], (long long)values[POSITIONS]);
     }
-    return DL_OK;
+    return check_experts(values, err);
 }
 
 /* Sets the size of frozen weights in memory. 4-bit weights come in blocks of 64 with a 32-bit
@@ -375,7 +393,6 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     const bool encoder = values[KIND] == ENCODER;
     const int64_t context = values[CONTEXT] > 0 ? values[CONTEXT] : 1;
     dl_status status = check(values, kv_heads, inside, context, err);
-    if (status == DL_OK) status = check_experts(values, err);
     if (status != DL_OK) return status;
     const double width = (double)values[WIDTH], tensor = (double)values[TENSOR];
     const double heads = (double)values[HEADS] / tensor;
@@ -420,13 +437,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .causal = !encoder,
         .tied = values[TIED] == YES,
         .plain = values[ATTENTION] == PLAIN,
-        .attention = values[ATTENTION] == CUDNN       ? DL_ATTENTION_CUDNN
-                     : values[ATTENTION] == CUDNN_FP8 ? DL_ATTENTION_CUDNN_FP8
-                     : values[ATTENTION] == TRITON    ? DL_ATTENTION_TRITON
-                                                      : DL_ATTENTION_FUSED,
-        .keys =
-            (double)(values[WINDOW] > 0 && values[WINDOW] < values[SEQUENCE] ? values[WINDOW]
-                                                                             : values[SEQUENCE]),
+        .attention = attention_of(values),
+        .keys = keys_of(values),
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] == YES,
         .halves = values[FUSE] == YES || values[AUTOCAST] != 0,
