@@ -47,6 +47,25 @@ static inline void assert_same(const dl_run_result *a, const dl_run_result *b)
         assert_near(a->part_frac[p], b->part_frac[p], 1e-6);
 }
 
+/* Bytes of memory that a GPU needs in the layout, with `batch` samples of all workers together. */
+static inline double needs_bytes(const char *costs_text, const char *layout, int batch,
+                                 const char *sharded)
+{
+    char path[64];
+    snprintf(path, sizeof path, "island_memory_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(costs_text);
+    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nlayout = %s\n[workload]\ncosts = c\n"
+                                     "batch = %d\n[sync]\nmode = allreduce\n[exchange]\n"
+                                     "bucket_bytes = 0\nsharded = %s\n",
+                                     path, layout, batch, sharded);
+    unlink(path);
+    const dl_gpu_memory memory = dl_run_memory(&s, &costs, &s.points[0]);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+    return memory.needs_bytes;
+}
+
 /* Asserts that the layouts of one worker, which are orders of the same axes, take equally long on a
  * node whose links are all alike; and that `with_one`, which has an axis of size one before
  * fsdp=4,dp=2, takes as long as without that axis. */

@@ -43,18 +43,31 @@ static void add_steps(rank_trace *t, int steps, double scale)
     add_steps_that_gather(t, steps, scale, 0);
 }
 
-static dl_step_costs take(const rank_trace *t, int64_t batch)
+static dl_step_costs take_noting(const rank_trace *t, int64_t batch, dl_notes *notes)
 {
     dl_step_costs costs = {0};
-    dl_notes notes = {0};
     dl_error err = {0};
     const dl_step_hints hints = {.marks = "ProfilerStep"};
-    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, DL_EXTERNAL_THREADS, &notes,
+    if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, DL_EXTERNAL_THREADS, notes,
                            &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
+    return costs;
+}
+
+static dl_step_costs take(const rank_trace *t, int64_t batch)
+{
+    dl_notes notes = {0};
+    dl_step_costs costs = take_noting(t, batch, &notes);
     dl_notes_free(&notes);
     return costs;
+}
+
+static bool has_note(const dl_notes *notes, const char *part)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        if (strstr(notes->lines[i], part) != NULL) return true;
+    return false;
 }
 
 static void phases_and_gradients_come_out(void **state)
@@ -106,20 +119,12 @@ static void sums_of_integers_are_no_gradients(void **state)
         rank_trace_range(&t, RT_OPTIMIZER, update_ns);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = {0};
     dl_notes notes = {0};
-    dl_error err = {0};
-    const dl_step_hints hints = {.marks = "ProfilerStep"};
-    assert_int_equal(
-        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
-        DL_OK);
+    dl_step_costs c = take_noting(&t, 8, &notes);
     assert_int_equal(c.gradient_count, 1);
     assert_true(c.gradients[0].bytes == 4000);
     assert_float_equal(c.gradients[0].share, 1, 1e-9);
-    bool said = false;
-    for (size_t i = 0; i < notes.count; i++)
-        said |= strstr(notes.lines[i], "4 calls in the trace sum integers") != NULL;
-    assert_true(said);
+    assert_true(has_note(&notes, "4 calls in the trace sum integers"));
     dl_notes_free(&notes);
     dl_step_costs_free(&c);
 }
@@ -148,15 +153,10 @@ static void other_collectives_are_named(void **state)
     (void)state;
     for (int gathers = 0; gathers <= 2; gathers += 2) {
         rank_trace t;
-        dl_step_costs c = {0};
         dl_notes notes = {0};
-        dl_error err = {0};
-        const dl_step_hints hints = {.marks = "ProfilerStep"};
         rank_trace_init(&t, 0);
         add_steps_that_gather(&t, 4, 1, gathers);
-        assert_int_equal(
-            dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
-            DL_OK);
+        dl_step_costs c = take_noting(&t, 8, &notes);
         bool named = false;
         for (size_t i = 0; i < notes.count; i++) {
             if (strstr(notes.lines[i], "besides the exchange of gradients") == NULL) continue;
@@ -411,10 +411,7 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
     dl_step_costs_free(&c);
     assert_int_equal(take_waiting(&c, DL_EXTERNAL_REMOVE, &notes, &err), DL_OK);
     assert_float_equal(c.device_ns, 160000, 500);
-    bool said = false;
-    for (size_t i = 0; i < notes.count; i++)
-        said = said || strstr(notes.lines[i], "it took 250 us, and takes 170 us") != NULL;
-    assert_true(said);
+    assert_true(has_note(&notes, "it took 250 us, and takes 170 us"));
     dl_step_costs_free(&c);
     dl_notes_free(&notes);
 }
@@ -477,14 +474,10 @@ static void waits_of_few_steps_count(void **state)
         t.host_ns = t.device_ns + (s % 4 == 3 ? 80000000 : 0);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = {0};
     dl_costs costs = {0};
     dl_notes notes = {0};
     dl_error err = {0};
-    const dl_step_hints hints = {.marks = "ProfilerStep"};
-    assert_int_equal(
-        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
-        DL_OK);
+    dl_step_costs c = take_noting(&t, 8, &notes);
     assert_int_equal(c.steps, 8);
     assert_float_equal(c.step_ns, 40005000, 1);
     assert_float_equal(c.waits_ns, 20000000, 1000);
@@ -689,18 +682,10 @@ static void shared_parameters_are_noted(void **state)
         }
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = {0};
     dl_notes notes = {0};
-    dl_error err = {0};
-    const dl_step_hints hints = {.marks = "ProfilerStep"};
-    assert_int_equal(
-        dl_step_costs_take(&c, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS, &notes, &err),
-        DL_OK);
+    dl_step_costs c = take_noting(&t, 8, &notes);
     assert_float_equal(c.parameter_bytes, 5000, 0);
-    bool noted = false;
-    for (size_t i = 0; i < notes.count; i++)
-        noted = noted || strstr(notes.lines[i], "several optimizers add: if they share") != NULL;
-    assert_true(noted);
+    assert_true(has_note(&notes, "several optimizers add: if they share"));
     dl_notes_free(&notes);
     dl_step_costs_free(&c);
 }

@@ -440,6 +440,24 @@ static void test_rows_are_judged(void **state)
     dl_table_fit_free(&fit);
 }
 
+/* Asserts the first row of a table that is read with table_scenario.ini. */
+static void assert_first_row(const char *table_text, int workers, int64_t batch, double per_s)
+{
+    fixture_write("table_words.csv", table_text);
+    dl_table_rows rows = {0};
+    dl_scenario scenario = {0};
+    dl_error err = {0};
+    if (dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err) != DL_OK ||
+        dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK) {
+        fail_msg("%s", err.text);
+    }
+    assert_int_equal(rows.rows[0].point.workers, workers);
+    assert_int_equal(rows.rows[0].point.batch, batch);
+    assert_near(rows.rows[0].throughput_per_s, per_s, 1e-12);
+    dl_table_rows_free(&rows);
+    dl_scenario_free(&scenario);
+}
+
 /* Without a column, the batch is the scenario's only one: of all workers, or of each. */
 static void test_the_scenario_may_give_the_batch(void **state)
 {
@@ -457,18 +475,8 @@ static void test_the_scenario_may_give_the_batch(void **state)
                  "costs = table_costs.ini\n%s\n[sync]\nmode = none\n",
                  cases[c].given);
         fixture_write("table_scenario.ini", text);
-        fixture_write("table_words.csv", "workers,step_s\n4,0.1\n");
-        dl_table_rows rows = {0};
-        dl_scenario scenario = {0};
-        dl_error err = {0};
-        assert_int_equal(dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err),
-                         DL_OK);
-        if (dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK)
-            fail_msg("%s", err.text);
-        assert_int_equal(rows.rows[0].point.batch, cases[c].batch);
-        assert_near(rows.rows[0].throughput_per_s, (double)cases[c].batch / 0.1, 1e-12);
-        dl_table_rows_free(&rows);
-        dl_scenario_free(&scenario);
+        assert_first_row("workers,step_s\n4,0.1\n", 4, cases[c].batch,
+                         (double)cases[c].batch / 0.1);
     }
 }
 
@@ -478,26 +486,8 @@ static void test_columns_have_synonyms(void **state)
 {
     (void)state;
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
-    fixture_write("table_words.csv", "gpus,batch,mode,samples/s\n1,16,none,5000\n");
-    dl_table_rows rows = {0};
-    dl_scenario scenario = {0};
-    dl_error err = {0};
-    assert_int_equal(dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err),
-                     DL_OK);
-    if (dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(rows.rows[0].point.workers, 1);
-    assert_true(rows.rows[0].throughput_per_s == 5000);
-    dl_table_rows_free(&rows);
-    dl_scenario_free(&scenario);
-    fixture_write("table_words.csv", "GPUs,batch,mode,step_s\n1,16,none,3.2 ms\n");
-    assert_int_equal(dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err),
-                     DL_OK);
-    if (dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK)
-        fail_msg("%s", err.text);
-    assert_true(fabs(rows.rows[0].throughput_per_s - 5000) < 1e-6);
-    dl_table_rows_free(&rows);
-    dl_scenario_free(&scenario);
+    assert_first_row("gpus,batch,mode,samples/s\n1,16,none,5000\n", 1, 16, 5000);
+    assert_first_row("GPUs,batch,mode,step_s\n1,16,none,3.2 ms\n", 1, 16, 5000);
     fails("workers;batch;samples/s\n1;16;5000\n", "per_worker_ns", DL_ERR_PARSE,
           "the columns are separated by ';' instead of commas");
     fails("workers,batch,samples/s,throughput_per_s\n1,16,5,5\n", "per_worker_ns", DL_ERR_DATA,

@@ -943,6 +943,22 @@ static void experts_have_the_published_parameters(void **state)
     }
 }
 
+/* Asserts the forward products out of the 6 numbers inside an expert, in a step of 2 samples. */
+static void assert_expert_products(const dl_architecture *architecture, int64_t rows, int64_t count)
+{
+    dl_step_product *products = NULL;
+    const size_t kinds = dl_architecture_products(architecture, 2, &products);
+    bool found = false;
+    for (size_t i = 0; i < kinds; i++) {
+        if (products[i].inputs != 6 || products[i].pass != DL_PRODUCT_FORWARD) continue;
+        assert_int_equal(products[i].rows, rows);
+        assert_int_equal(products[i].count, count);
+        found = true;
+    }
+    assert_true(found);
+    free(products);
+}
+
 /* 3 tokens of 4 numbers, of which each uses 2 of 4 experts with 3 matrices of 4 x 6: products for
  * queries, keys, values 288 flop, behind attention (72) 96, router 96, experts 3 x 2 x 6 x 24, and
  * an expert of 3 matrices of 4 x 8 for all tokens. The head: 120. Each expert gets half of the rows
@@ -963,8 +979,6 @@ static void experts_by_hand(void **state)
                     plain = make(plain_text);
     const dl_architecture_layer *block = &a.layers[1], *half = &two.layers[1];
     const double forward = 288 + 96 + 96 + 864, more = 3 * 2 * 3 * 32;
-    dl_step_product *products = NULL;
-    int64_t rows = 0, count = 0;
     (void)state;
     assert_true(near_scaled(dl_pass_flop(&block->forward), forward + 72, 0, 1e-12));
     assert_true(near_scaled(dl_pass_flop(&block->backward), 2 * forward + 2.5 * 72, 0, 1e-12));
@@ -990,15 +1004,7 @@ static void experts_by_hand(void **state)
     /* Experts are tensors and products of their own in plain PyTorch: 4 x 3 more products forward,
      * twice as many backward. */
     assert_int_equal(dl_layer_tensors(&plain.layers[1]) - dl_layer_tensors(block), 3 * (4 - 1));
-    const size_t kinds = dl_architecture_products(&a, 2, &products);
-    for (size_t i = 0; i < kinds; i++) {
-        if (products[i].inputs != 6 || products[i].pass != DL_PRODUCT_FORWARD) continue;
-        rows = products[i].rows;
-        count = products[i].count;
-    }
-    assert_int_equal(rows, 3);
-    assert_int_equal(count, 4);
-    free(products);
+    assert_expert_products(&a, 3, 4);
     dl_architecture_free(&a);
     dl_architecture_free(&two);
     dl_architecture_free(&shared);
@@ -1042,8 +1048,6 @@ static void experts_of_two_gpus_by_hand(void **state)
     dl_architecture a = make(base), two = make(two_text), four = make(four_text),
                     full = make(full_text), once = make(once_text);
     const dl_architecture_layer *one = &a.layers[1], *half = &two.layers[1];
-    dl_step_product *products = NULL;
-    int64_t rows = 0, count = 0;
     (void)state;
     assert_int_equal(two.expert_ranks, 2);
     assert_int_equal(dl_layer_parameters(one) - dl_layer_parameters(half), 2 * 72);
@@ -1073,15 +1077,7 @@ static void experts_of_two_gpus_by_hand(void **state)
         assert_true(near_scaled(single.numbers, all.numbers + 2 * 2 * 4, 0, 1e-12));
         assert_int_equal(single.kernels, all.kernels);
     }
-    const size_t kinds = dl_architecture_products(&two, 2, &products);
-    for (size_t i = 0; i < kinds; i++) {
-        if (products[i].inputs != 6 || products[i].pass != DL_PRODUCT_FORWARD) continue;
-        rows = products[i].rows;
-        count = products[i].count;
-    }
-    assert_int_equal(rows, 6);
-    assert_int_equal(count, 2);
-    free(products);
+    assert_expert_products(&two, 6, 2);
     dl_architecture_free(&a);
     dl_architecture_free(&two);
     dl_architecture_free(&four);

@@ -233,20 +233,8 @@ static void memory_is_that_of_own_experts(void **state)
          2 * (68e3 / 4 + 12e3 / 2 + 80e3) + 34e3 / 8 + 6e3 / 4 + 7e3 + 1e3},
     };
     for (size_t c = 0; c < DL_LENGTH(cases); c++) {
-        char path[64];
-        snprintf(path, sizeof path, "experts_memory_%d.ini", (int)getpid());
-        fixture_write(path, FIXTURE_GPUS);
-        dl_costs costs =
-            fixture_costs(cases[c].layout[3] == '4' ? DIVIDED("4", "") : DIVIDED("2", ""));
-        dl_scenario s = fixture_scenario("[machine]\nfile = %s\nlayout = %s\n[workload]\n"
-                                         "costs = c\nbatch = 8\n[sync]\nmode = allreduce\n"
-                                         "[exchange]\nbucket_bytes = 0\nsharded = %s\n",
-                                         path, cases[c].layout, cases[c].sharded);
-        unlink(path);
-        const dl_gpu_memory memory = dl_run_memory(&s, &costs, &s.points[0]);
-        assert_near(memory.needs_bytes, cases[c].needs, 1e-9);
-        dl_scenario_free(&s);
-        dl_costs_free(&costs);
+        const char *costs = cases[c].layout[3] == '4' ? DIVIDED("4", "") : DIVIDED("2", "");
+        assert_near(needs_bytes(costs, cases[c].layout, 8, cases[c].sharded), cases[c].needs, 1e-9);
     }
 }
 
