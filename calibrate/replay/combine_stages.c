@@ -18,46 +18,20 @@ static dl_step_costs *list_stage(const dl_step_costs *steps, size_t count, uint3
     return own;
 }
 
-static bool have_one_schedule(const dl_step_axes *a, const dl_step_axes *b)
-{
-    return a->either || b->either || a->gpipe == b->gpipe;
-}
-
-/* Returns the layout, as part of a message; owned by the caller. */
-static char *describe(const dl_step_costs *step)
-{
-    const dl_step_axes *axes = &step->axes;
-    return dl_format("%u stages in schedule %s, %zu micro-batches, tp %u, %u copies of %u shards "
-                     "(sharded: %s)",
-                     axes->stages, dl_step_axes_schedule(axes), step->passes, axes->tensor,
-                     axes->copies, axes->shards, dl_sharded_names[step->sharded]);
-}
-
 /* Checks that the traces are of one layout, and of one stage if `alike`, else of all stages. */
 static dl_status check_stages(const dl_step_costs *steps, size_t count, bool alike, dl_error *err)
 {
     const dl_step_axes *axes = &steps[0].axes;
     DL_AUTOFREE char *lacks = NULL;
-    size_t known = 0, missing = 0; /* the trace that tells the schedule, if any */
-    while (known + 1 < count && steps[known].axes.either)
-        known++;
-    for (size_t i = 0; i < count; i++) {
-        const dl_step_axes *own = &steps[i].axes;
-        if (own->stages != axes->stages || own->tensor != axes->tensor ||
-            own->copies != axes->copies || own->shards != axes->shards ||
-            steps[i].passes != steps[0].passes || steps[i].sharded != steps[0].sharded ||
-            !have_one_schedule(own, &steps[known].axes)) {
-            const size_t other = have_one_schedule(own, &steps[known].axes) ? 0 : known;
-            DL_AUTOFREE char *first = describe(&steps[other]), *second = describe(&steps[i]);
-            return dl_error_set(err, DL_ERR_DATA, "traces of stages in different layouts: %s; %s",
-                                first, second);
-        }
-        if (alike && own->stage != axes->stage) {
-            return dl_error_set(err, DL_ERR_USAGE,
-                                "--stages alike takes traces of one stage; these are of stages %u "
-                                "and %u",
-                                axes->stage, own->stage);
-        }
+    size_t missing = 0;
+    const dl_status status = dl_step_layouts_check(steps, count, err);
+    if (status != DL_OK) return status;
+    for (size_t i = 0; i < count && alike; i++) {
+        if (steps[i].axes.stage == axes->stage) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--stages alike takes traces of one stage; these are of stages %u "
+                            "and %u",
+                            axes->stage, steps[i].axes.stage);
     }
     for (uint32_t stage = 0; stage < axes->stages && !alike; stage++) {
         size_t found = 0;

@@ -352,7 +352,7 @@ static void join_ops(dl_costs *costs)
 
 /* Adds the layer "step" if GPUs divide layers, or are stages: its collectives, its output, its
  * parameters. `steps` are of one pass. */
-static void add_layer(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
+static void add_layer(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
     const dl_step_axes *axes = &steps[0].axes;
     double bytes = 0, crossing = 0;
@@ -378,17 +378,51 @@ static void add_layer(dl_costs *costs, const dl_step_costs *steps, size_t count,
         layer->output_bytes_per_sample = value_of(crossing, 0, n, DL_ORIGIN_MEASURED);
     if (costs->parameter_bytes > 0)
         layer->parameter_bytes = value_of((double)costs->parameter_bytes, 0, n, DL_ORIGIN_MEASURED);
-    for (size_t i = 1; i < count; i++) {
-        if (steps[i].axes.tensor == axes->tensor && steps[i].axes.stages == axes->stages) continue;
-        dl_notes_add(notes, "the traces are of different layouts: that of the first is taken");
-        return;
+}
+
+static bool have_one_layout(const dl_step_costs *s, const dl_step_costs *t)
+{
+    const dl_step_axes *a = &s->axes, *b = &t->axes;
+    const bool both_exchange = s->gradient_count > 0 && t->gradient_count > 0;
+    if (a->stages != b->stages || a->tensor != b->tensor) return false;
+    if (both_exchange &&
+        (a->copies != b->copies || a->shards != b->shards || s->sharded != t->sharded))
+        return false;
+    return a->stages < 2 ||
+           (s->passes == t->passes && (a->either || b->either || a->gpipe == b->gpipe));
+}
+
+/* Returns the layout, as part of a message; owned by the caller. */
+static char *describe(const dl_step_costs *step)
+{
+    const dl_step_axes *axes = &step->axes;
+    DL_AUTOFREE char *stages =
+        axes->stages > 1 ? dl_format("%u stages in schedule %s, %zu micro-batches, ", axes->stages,
+                                     dl_step_axes_schedule(axes), step->passes)
+                         : dl_strdup("");
+    return dl_format("%stp %u, %u copies of %u shards (sharded: %s)", stages, axes->tensor,
+                     axes->copies, axes->shards, dl_sharded_names[step->sharded]);
+}
+
+dl_status dl_step_layouts_check(const dl_step_costs *steps, size_t count, dl_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (have_one_layout(&steps[k], &steps[i])) continue;
+            DL_AUTOFREE char *first = describe(&steps[k]), *second = describe(&steps[i]);
+            return dl_error_set(err, DL_ERR_DATA, "traces of different layouts: %s; %s", first,
+                                second);
+        }
     }
+    return DL_OK;
 }
 
 static dl_status combine(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes,
                          dl_error *err)
 {
     *costs = (dl_costs){.parameter_bytes = -1, .state_bytes = -1};
+    const dl_status status = dl_step_layouts_check(steps, count, err);
+    if (status != DL_OK) return status;
     costs->batch_min = costs->batch_max = steps[0].batch;
     for (size_t i = 0; i < count; i++) {
         if (steps[i].batch < costs->batch_min) costs->batch_min = steps[i].batch;
@@ -425,7 +459,7 @@ static dl_status combine(dl_costs *costs, const dl_step_costs *steps, size_t cou
         add_slowdown(costs, steps, count, notes);
     }
     add_noise(costs, steps, count);
-    add_layer(costs, steps, count, notes);
+    add_layer(costs, steps, count);
     return DL_OK;
 }
 

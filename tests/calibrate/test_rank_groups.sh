@@ -89,6 +89,11 @@ done
 # The update's one kernel starts in 5 us of 3204.65.
 has tp.ini '^starts_frac = 0.0015625, assumed$'
 
+# Traces of other layouts have other activations, or other parts of the state.
+made_groups stage tp=4 dp=8 >tp4.json
+tested=$dlcal expect 1 "traces of different layouts: tp 8, 1 copies of 1 shards (sharded: none); tp 4, " costs tp.json tp4.json --batch 4 -o bad.ini
+tested=$dlcal expect 1 "1 copies of 1 shards (sharded: parameters); tp 1, 2 copies of 8 shards" costs fsdp.json hsdp.json --batch 4 -o bad.ini
+
 # A sum of activations that no call describes is not taken for that of the gradients.
 made_groups stage tp=8 dp=8 | awk '!(/"Collective name":"allreduce"/ && /TENSOR/ && ++n % 32 == 20)' >unmatched.json
 tested=$dlcal expect 0 "costs written" costs unmatched.json --batch 4 -o unmatched.ini
