@@ -1,5 +1,4 @@
 /* Combines the steps of pipeline stages into the costs of a whole model. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,13 +84,6 @@ static void add_stage(dl_costs *costs, dl_costs *of, uint32_t stage, bool assume
     of->op_count = of->layer_count = 0;
 }
 
-static void add_value(dl_value *sum, const dl_value *more)
-{
-    if (!more->known) return;
-    sum->value += more->value;
-    sum->error = hypot(sum->error, more->error);
-}
-
 /* Adds a note, unless it is there already, as of another stage. */
 static void add_note_once(dl_notes *notes, const char *line)
 {
@@ -126,8 +118,8 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
         } else {
             const bool known = costs->parameter_bytes >= 0 && one.parameter_bytes >= 0;
             costs->parameter_bytes = known ? costs->parameter_bytes + one.parameter_bytes : -1;
-            add_value(&costs->dispatch.per_worker_ns, &one.dispatch.per_worker_ns);
-            add_value(&costs->dispatch.external_ns, &one.dispatch.external_ns);
+            dl_step_value_add(&costs->dispatch.per_worker_ns, &one.dispatch.per_worker_ns);
+            dl_step_value_add(&costs->dispatch.external_ns, &one.dispatch.external_ns);
         }
         dl_costs moved = stage == 0 ? one
                                     : (dl_costs){.ops = one.ops,

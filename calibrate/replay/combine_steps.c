@@ -313,8 +313,10 @@ static dl_step_costs of_one_pass(const dl_step_costs *step)
     return one;
 }
 
-static void add_value(dl_value *sum, const dl_value *more)
+void dl_step_value_add(dl_value *sum, const dl_value *more)
 {
+    if (!more->known) return;
+    sum->known = true;
     sum->value += more->value;
     sum->error = hypot(sum->error, more->error);
     if (more->count > sum->count) sum->count = more->count;
@@ -335,8 +337,8 @@ static void join_ops(dl_costs *costs)
     for (size_t i = 0; i < costs->op_count; i++) {
         for (size_t p = 0; p < DL_LENGTH(names); p++) {
             if (!dl_ends_with(costs->ops[i].name, strchr(names[p], '.'))) continue;
-            add_value(&joined[p].fixed_ns, &costs->ops[i].fixed_ns);
-            add_value(&joined[p].per_sample_ns, &costs->ops[i].per_sample_ns);
+            dl_step_value_add(&joined[p].fixed_ns, &costs->ops[i].fixed_ns);
+            dl_step_value_add(&joined[p].per_sample_ns, &costs->ops[i].per_sample_ns);
             starts_ns[p] += costs->ops[i].fixed_ns.value * costs->ops[i].starts_frac.value;
         }
         free(costs->ops[i].name);

@@ -311,6 +311,10 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
 dl_status dl_step_layouts_check(const dl_step_costs *steps, size_t count,
                                 dl_error *err) DL_MUST_CHECK;
 
+/* Adds *more to *sum; an unknown value counts as none. The sum has the larger count, and the origin
+ * of the last addend that has a count. */
+void dl_step_value_add(dl_value *sum, const dl_value *more);
+
 /* Combines steps[count], count >= 1, of one workload into costs of one pass, if a step has several
  * ([costs] accumulate: the passes of the first step). Each operation is a line over the batch
  * sizes; with one batch size, starts_ns is fixed and the rest is per sample (updates and external

@@ -270,6 +270,33 @@ static void batch_sizes_make_lines(void **state)
     dl_step_costs_free(&steps[1]);
 }
 
+/* External waits of any stage are those of the model, also if the first stage has none. */
+static void waits_of_later_stages_count(void **state)
+{
+    (void)state;
+    rank_trace t[2];
+    dl_step_costs steps[2];
+    for (uint32_t s = 0; s < 2; s++) {
+        add_steps(&t[s], 4, 1);
+        steps[s] = take(&t[s], 8);
+        steps[s].axes.stages = 2;
+        steps[s].axes.stage = s;
+        steps[s].waits_ns = s * 1000;
+    }
+    dl_costs costs = {0};
+    dl_notes notes = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_stage_costs_combine(&costs, steps, 2, false, &notes, &err), DL_OK);
+    assert_true(costs.dispatch.external_ns.known);
+    assert_float_equal(costs.dispatch.external_ns.value, 1000, 1e-9);
+    assert_int_equal(costs.dispatch.external_ns.origin, DL_ORIGIN_MEASURED);
+    assert_float_equal(costs.dispatch.per_worker_ns.value, 2 * steps[0].host_ns - 1000, 1e-6);
+    dl_costs_free(&costs);
+    dl_notes_free(&notes);
+    dl_step_costs_free(&steps[0]);
+    dl_step_costs_free(&steps[1]);
+}
+
 /* A kernel that takes 1.25 times as long beside a collective is charged its time alone; copies to
  * the device are input. */
 static void what_is_charged_by_itself_is_taken_out(void **state)
@@ -699,6 +726,7 @@ int main(void)
         cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(accumulated_passes_come_apart),
         cmocka_unit_test(batch_sizes_make_lines),
+        cmocka_unit_test(waits_of_later_stages_count),
         cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
         cmocka_unit_test(without_launches_dispatch_is_unknown),
         cmocka_unit_test(one_step_is_taken_as_it_is),
