@@ -541,7 +541,7 @@ static char *workers_to_try(int64_t ranks)
 
 /* Returns the options that repeat the traced job: its layout and its replicas; NULL: each rank is a
  * worker. */
-static char *layout_of(const dl_step_costs *step, bool gpipe)
+static char *layout_of(const dl_costs *costs, const dl_step_costs *step)
 {
     const dl_step_axes *axes = &step->axes;
     const struct {
@@ -561,6 +561,7 @@ static char *layout_of(const dl_step_costs *step, bool gpipe)
     const int64_t batch = step->batch * (axes->shards > 1 ? axes->shards : 1);
     DL_AUTOFREE char *micro =
         axes->stages > 1 ? dl_format(" --micro-batches %zu", step->passes) : dl_strdup("");
+    const bool gpipe = costs->traces[0].schedule == DL_SCHEDULE_GPIPE;
     all = dl_format("--layout %s --workers %lld --batch-per-worker %lld%s%s", layout,
                     (long long)workers, (long long)batch, micro,
                     gpipe ? " --set pipeline.schedule=gpipe" : "");
@@ -570,9 +571,6 @@ static char *layout_of(const dl_step_costs *step, bool gpipe)
 
 static void print_next(const dl_costs *costs, const dl_step_costs *step, const char *file)
 {
-    bool gpipe = false; /* stages that tell the schedule agree on it */
-    for (size_t i = 0; i < costs->trace_count; i++)
-        gpipe = gpipe || costs->traces[i].gpipe;
     dl_gpu_model known = {0};
     const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
@@ -582,7 +580,7 @@ static void print_next(const dl_costs *costs, const dl_step_costs *step, const c
     DL_AUTOFREE char *machine = costs->cores > 0 ? dl_strdup("")
                                 : usual != NULL  ? dl_format("--machine %s%s ", usual, network)
                                                  : dl_strdup("--machine NAME ");
-    DL_AUTOFREE char *workers = workers_to_try(ranks), *layout = layout_of(step, gpipe);
+    DL_AUTOFREE char *workers = workers_to_try(ranks), *layout = layout_of(costs, step);
     if (layout != NULL) {
         printf("next: dlsim --costs %s %s%s (the traced job; other numbers of workers are other "
                "dp)\n",

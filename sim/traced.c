@@ -77,7 +77,7 @@ static bool is_own(const dl_point *point, const dl_point *own)
 
 static bool is_schedule(const dl_scenario_pipeline *pipeline, const dl_cost_trace *trace)
 {
-    return pipeline->schedule == (trace->gpipe ? DL_SCHEDULE_GPIPE : DL_SCHEDULE_1F1B);
+    return pipeline->schedule == trace->schedule;
 }
 
 /* Whether the scenario can represent the traced ranks as a point: those of a layout need one with

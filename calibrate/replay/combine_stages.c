@@ -138,7 +138,7 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
     if (status != DL_OK) return status;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < costs->trace_count && steps[i].axes.gpipe; k++)
-            costs->traces[k].gpipe = true;
+            costs->traces[k].schedule = DL_SCHEDULE_GPIPE;
     free(costs->gradients);
     costs->gradients = NULL;
     costs->gradient_count = 0;

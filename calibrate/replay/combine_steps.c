@@ -247,6 +247,7 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
                                .rank = s->rank,
                                .batch = s->batch,
                                .stages = s->axes.stages,
+                               .schedule = s->axes.gpipe ? DL_SCHEDULE_GPIPE : DL_SCHEDULE_1F1B,
                                .shards = s->axes.shards,
                                .allreduces = s->allreduces,
                                .collective_count = s->other_count};
@@ -259,7 +260,6 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
          * includes. */
         const double step_ns = s->step_ns + (s->on_cores ? s->recording_ns : 0);
         trace.step_ns = value_of(step_ns, error * step_ns, s->steps, DL_ORIGIN_MEASURED);
-        trace.gpipe = s->axes.gpipe;
         if (s->recording_ns > 0)
             trace.recording_ns = value_of(s->recording_ns, 0, 0, DL_ORIGIN_ASSUMED);
         trace.collectives =

@@ -155,6 +155,26 @@ typedef enum dl_sharded {
 /* "none", "optimizer", "gradients", "parameters", NULL at the end. */
 extern const char *const dl_sharded_names[];
 
+/* Order of a pipeline's micro-batches. */
+typedef enum dl_schedule {
+    DL_SCHEDULE_GPIPE,       /* all forward passes, then all backward passes (Huang et al. 2019) */
+    DL_SCHEDULE_1F1B,        /* one forward pass, then one backward pass as soon as one is possible
+                        * (Narayanan et al. 2019, with a flush at the end of each step) */
+    DL_SCHEDULE_INTERLEAVED, /* 1f1b with stages that have several runs of layers (chunks) each; as
+                              * many micro-batches as there are stages pass through each chunk in
+                              * turn (Narayanan et al. 2021, "Efficient large-scale language model
+                              * training", section 2.2) */
+    DL_SCHEDULE_PIPEDREAM,   /* no flush: each stage updates after each batch, and uses the weights
+                              * of a batch's forward pass in its backward pass (Narayanan et al.
+                              * 2019) */
+    DL_SCHEDULE_2BW,         /* no flush: all stages update after the micro-batches of a step, using
+                      * gradients that are one update older than the newest weights (Narayanan et
+                      * al. 2021) */
+    DL_SCHEDULES
+} dl_schedule;
+
+extern const char *const dl_schedule_names[DL_SCHEDULES + 1];
+
 /* Collectives of a traced step, of one kind and group size, other than those of gradients, of
  * sharded state and of the layout's axes. */
 typedef struct dl_traced_collective {
@@ -171,7 +191,7 @@ typedef struct dl_cost_trace {
     int64_t ranks, rank;   /* number of ranks, and the traced rank; 0 and -1: unknown */
     int64_t batch;         /* samples of the traced rank */
     int64_t stages;        /* pipeline stages of the traced job; < 2: none */
-    bool gpipe;            /* their schedule is gpipe, else 1f1b */
+    dl_schedule schedule;  /* theirs */
     int64_t shards;        /* ranks that share sharded parameters, if other ranks hold copies of
                             * them or divide layers; < 2: all ranks do, or none */
     bool allreduces;       /* the program all-reduces gradients in each step, like dlsim's mode

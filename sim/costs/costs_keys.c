@@ -22,6 +22,8 @@
 static const char *const reshards[] = {"yes", "no", NULL};
 static const char *const gathered_types[] = {"fp32", "bf16", NULL};
 const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
+const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "interleaved",
+                                                         "pipedream", "2bw"};
 
 #define KEY(in, key, kind, kept, member, words) \
     .section = in, .name = key, .type = kind, .owner = kept, .offset = member, .help = words
@@ -394,8 +396,9 @@ static const dl_key rows[] = {
     {TRACE("batch", DL_KEY_INT64, batch, "samples of a step of the traced rank"), COUNTS(INT32_MAX),
          .required = true},
     {TRACE("stages", DL_KEY_INT64, stages, "pipeline stages of the traced job"), COUNTS(1024)},
-    {TRACE("gpipe", DL_KEY_FLAG, gpipe, "the stages' schedule is gpipe; no: 1f1b"),
-         .fallback = "no"},
+    {TRACE("schedule", DL_KEY_CHOICE, schedule, "order of the stages' micro-batches"),
+         .choices = dl_schedule_names,
+     .fallback = "1f1b"},
     {TRACE("shards", DL_KEY_INT64, shards, "ranks that share the parameters, if others hold "
                                            "copies or divide layers (fsdp in a layout)"),
         COUNTS(1e6)},

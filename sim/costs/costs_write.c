@@ -193,8 +193,9 @@ static void write_trace(FILE *out, const dl_cost_trace *trace, size_t number)
     if (trace->ranks > 0) fprintf(out, "ranks = %lld\n", (long long)trace->ranks);
     if (trace->rank >= 0) fprintf(out, "rank = %lld\n", (long long)trace->rank);
     fprintf(out, "batch = %lld\n", (long long)trace->batch);
-    if (trace->stages > 1) fprintf(out, "stages = %lld\n", (long long)trace->stages);
-    if (trace->gpipe) fputs("gpipe = yes\n", out);
+    if (trace->stages > 1)
+        fprintf(out, "stages = %lld\nschedule = %s\n", (long long)trace->stages,
+                dl_schedule_names[trace->schedule]);
     if (trace->shards > 1) fprintf(out, "shards = %lld\n", (long long)trace->shards);
     if (trace->allreduces) fputs("allreduces = yes\n", out);
     write_line(out, "step_ns", &trace->step_ns);

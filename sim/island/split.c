@@ -8,9 +8,6 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "interleaved",
-                                                         "pipedream", "2bw"};
-
 void dl_pipeline_options_free(dl_pipeline_options *options)
 {
     for (size_t c = 0; c < options->cut_count; c++)

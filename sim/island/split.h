@@ -42,25 +42,6 @@
 #define DL_STAGE_CHUNKS_MAX 16
 #define DL_PIECES_MAX (DL_STAGES_MAX * DL_STAGE_CHUNKS_MAX)
 
-typedef enum dl_schedule {
-    DL_SCHEDULE_GPIPE,       /* all forward passes, then all backward passes (Huang et al. 2019) */
-    DL_SCHEDULE_1F1B,        /* one forward pass, then one backward pass as soon as one is possible
-                        * (Narayanan et al. 2019, with a flush at the end of each step) */
-    DL_SCHEDULE_INTERLEAVED, /* 1f1b with stages that have several runs of layers (chunks) each; as
-                              * many micro-batches as there are stages pass through each chunk in
-                              * turn (Narayanan et al. 2021, "Efficient large-scale language model
-                              * training", section 2.2) */
-    DL_SCHEDULE_PIPEDREAM,   /* no flush: each stage updates after each batch, and uses the weights
-                              * of a batch's forward pass in its backward pass (Narayanan et al.
-                              * 2019) */
-    DL_SCHEDULE_2BW,         /* no flush: all stages update after the micro-batches of a step, using
-                      * gradients that are one update older than the newest weights (Narayanan et
-                      * al. 2021) */
-    DL_SCHEDULES
-} dl_schedule;
-
-extern const char *const dl_schedule_names[DL_SCHEDULES + 1];
-
 /* A scenario's options for the split; the other settings are part of its points. */
 typedef struct dl_pipeline_options {
     char **cuts; /* [cut_count] first layers of stages 1, 2, ...; empty: balanced */

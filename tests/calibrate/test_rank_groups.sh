@@ -132,12 +132,12 @@ for s in 0 1 2 3; do
     stages stage=$s micro=4 >few$s.json
 done
 tested=$dlcal expect 0 "--micro-batches 4 --set pipeline.schedule=gpipe" costs gpipe?.json --batch 16 -o gpipe.ini
-has gpipe.ini '^gpipe = yes$'
+has gpipe.ini '^schedule = gpipe$'
 has gpipe.ini 'stage 0 of 4 .* in schedule 1f1b or gpipe'
 short=(--machine 4xdgx_h100 --batch-per-worker 16 --workers 2 --layout tp=4,pp=4)
 near GPipe "$(predict gpipe.ini "${short[@]}" --set pipeline.schedule=gpipe)" "$(traced gpipe.ini)" 0.03
 tested=$dlcal expect 0 "--micro-batches 4 (the traced job" costs few?.json --batch 16 -o few.ini
-lacks few.ini '^gpipe'
+has few.ini '^schedule = 1f1b$'
 tested=$dlcal expect 1 "in schedule gpipe, 4 micro-batches, tp 4" costs few0.json gpipe1.json few2.json few3.json --batch 16 -o bad.ini
 
 # Given parameters are those of the layers, too: in proportion to the gradients, or evenly.

@@ -114,8 +114,8 @@ static void stages_have_the_traced_schedule(void **state)
     assert_true(is_own_of_stages(STAGED(""), STAGES("1f1b")));
     assert_false(is_own_of_stages(STAGED(""), STAGES("gpipe")));
     assert_false(is_own_of_stages(STAGED(""), STAGES("pipedream")));
-    assert_true(is_own_of_stages(STAGED("gpipe = yes\n"), STAGES("gpipe")));
-    assert_false(is_own_of_stages(STAGED("gpipe = yes\n"), STAGES("1f1b")));
+    assert_true(is_own_of_stages(STAGED("schedule = gpipe\n"), STAGES("gpipe")));
+    assert_false(is_own_of_stages(STAGED("schedule = gpipe\n"), STAGES("1f1b")));
 }
 
 /* 1024 stages of 524288 shards are 2^29 ranks, of 8 GPUs 2^32: more than the trace has. */
