@@ -280,6 +280,15 @@ static bool is_amd(const dl_gpu_model *gpu)
     return strncasecmp(gpu->name, "mi", 2) == 0;
 }
 
+/* Whether the GPU's compute capability is 8.x. Where a machine file does not give it, GPUs that have
+ * tf32, but are neither Hopper, Blackwell nor AMD's, count. */
+static bool is_ampere(const dl_gpu_model *gpu)
+{
+    const dl_quantity *capability = &gpu->compute_capability;
+    if (capability->known) return floor(capability->value) == 8;
+    return gpu->tf32_flop_per_s.known && !is_hopper(gpu->name) && !is_amd(gpu);
+}
+
 dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class class)
 {
     const dl_arithmetic usual = class == DL_MODEL_TRANSFORMER ? DL_BF16 : DL_TF32;
@@ -823,10 +832,10 @@ static dl_status check_arithmetic(const dl_architecture *architecture, const dl_
                             "tf32",
                             architecture->name, dl_arithmetic_names[arithmetic]);
     }
-    if (architecture->attention == DL_ATTENTION_TRITON && (is_hopper(gpu->name) || is_amd(gpu))) {
+    if (architecture->attention == DL_ATTENTION_TRITON && !is_ampere(gpu)) {
         return dl_error_set(err, DL_ERR_DATA,
-                            "attention = triton: its rate is known before Hopper only, not on %s: "
-                            "fused",
+                            "attention = triton: its rate is known with compute capability 8.x "
+                            "only, not on %s: take attention = fused",
                             gpu->name);
     }
     if (architecture->attention == DL_ATTENTION_CUDNN_FP8 && arithmetic < DL_FP8) {

@@ -118,7 +118,7 @@ static const dl_network_key keys[KEYS] = {
          "fused: FlashAttention-2, on Blackwell cuDNN's; plain: the scores are written to "
          "memory; cudnn: kernels for Hopper and later, as FlashAttention-3; cudnn_fp8: with "
          "products in fp8 (Transformer Engine's fp8_dpa); triton: FlashAttention's first kernel in "
-         "Triton, before Hopper (MPT's attn_impl: triton)",
+         "Triton, on GPUs of compute capability 8.x (MPT's attn_impl: triton)",
          NULL},
     [GATED] = {"gated", no_yes, 0, 0, "the feed-forward layer has a third matrix (SwiGLU)", NULL},
     [NORM] = {"norm", norms, 0, 0, "layer norm, or RMS norm, which has no shift", NULL},

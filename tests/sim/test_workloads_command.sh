@@ -120,8 +120,13 @@ expect 1 "bf16_flop_per_s of v100 is not known: it may have no such arithmetic; 
 expect 1 "fp8_flop_per_s of a100 is not known" --workload gpt2 --machine dgx_a100 "${one[@]}" --arithmetic fp8
 expect 1 "nvfp4_flop_per_s of h100 is not known" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic fp4
 expect 1 "resnet50 has convolutions, which frameworks do not train in nvfp4" --workload resnet50 --machine 1xb200 "${one[@]}" --arithmetic nvfp4
-expect 1 "attention = triton: its rate is known before Hopper only, not on h100: fused" \
-    --workload gpt2:attention=triton --machine 1xh100 "${one[@]}"
+for gpu in v100 h100 b200 rtx5090 mi300x; do
+    expect 1 "triton: its rate is known with compute capability 8.x only, not on $gpu: take attention = fused" \
+        --workload gpt2:attention=triton --machine 1x$gpu "${one[@]}" --arithmetic fp16
+done
+for gpu in 1xa100 1xrtx4090 regions_2; do
+    expect 0 "times of gpt2:attention=triton" --workload gpt2:attention=triton --machine $gpu "${one[@]}"
+done
 expect 1 "attention = cudnn_fp8: this needs arithmetic = fp8 or nvfp4, not bf16" --workload gpt2:attention=cudnn_fp8 --machine 1xh100 "${one[@]}"
 for arithmetic in bf16 fp8 nvfp4; do
     expect 0 "1 point in" --workload llama:layers=8,fused=yes --machine 1xb200 --workers 1 --batch-per-worker 4 --steps 5 --arithmetic $arithmetic -o $arithmetic.csv
