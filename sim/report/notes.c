@@ -477,7 +477,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
-    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, class, products);
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu, class, arithmetic);
     DL_AUTO(dl_architecture_free) dl_architecture network = {0};
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&network, scenario->model, &error);
@@ -486,7 +486,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
     DL_AUTOFREE char *name = estimated_name(study, variant, &least, &most);
     DL_AUTOFREE char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
     DL_AUTOFREE char *sustained = sustained_of(variant, efficiency);
-    const char *assumed = dl_efficiency_assumed(gpu->name, class, products);
+    const char *assumed = dl_efficiency_assumed(gpu, class, arithmetic);
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, class, arithmetic);
     DL_AUTOFREE char *rates =
         kernels != NULL
@@ -549,8 +549,8 @@ static void add_compared(dl_note_list *list, const dl_variant *variant, const dl
     if (strcmp(gpus[0]->name, gpus[1]->name) == 0) return;
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     const dl_model_class class = dl_architecture_class(scenario->model);
-    const dl_efficiency *parts[] = {dl_efficiency_of(gpus[0]->name, class, arithmetic),
-                                    dl_efficiency_of(gpus[1]->name, class, arithmetic)};
+    const dl_efficiency *parts[] = {dl_efficiency_of(gpus[0], class, arithmetic),
+                                    dl_efficiency_of(gpus[1], class, arithmetic)};
     DL_AUTOFREE char *longer =
         parts[0]->sustained > 1 || parts[1]->sustained > 1
             ? dl_format(", with %.3g and %.3g times their kernels' times one by one",

@@ -231,33 +231,36 @@ static attention_speed attention_speed_of(const char *gpu, dl_attention kind)
  * fast as its predecessor (same papers): ln(2) / 1.96. */
 #define ATTENTION_LOG_SD 0.35
 
-const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
+const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic)
 {
-    if (is_kepler(gpu)) return &kepler;
-    if (class == DL_MODEL_TRANSFORMER && arithmetic >= DL_FP16) {
-        const dl_efficiency *measured = measured_kernels(gpu, arithmetic);
+    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
+    if (is_kepler(gpu->name)) return &kepler;
+    if (class == DL_MODEL_TRANSFORMER && products >= DL_FP16) {
+        const dl_efficiency *measured = measured_kernels(gpu->name, products);
         if (measured != NULL) return measured;
     }
-    if (arithmetic >= DL_FP8) return &in_fp8;
-    if (class == DL_MODEL_CONVOLUTION && arithmetic == DL_FP32 && is_volta(gpu)) return &volta;
-    return &efficiencies[class][arithmetic == DL_BF16 ? DL_FP16 : arithmetic];
+    if (products >= DL_FP8) return &in_fp8;
+    if (class == DL_MODEL_CONVOLUTION && products == DL_FP32 && is_volta(gpu->name)) return &volta;
+    return &efficiencies[class][products == DL_BF16 ? DL_FP16 : products];
 }
 
 /* Whether rates of this GPU's own kernels were published. */
-static bool has_own_kernels(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
+static bool has_own_kernels(const dl_gpu_model *gpu, dl_model_class class, dl_arithmetic arithmetic)
 {
-    const board of = board_of(gpu);
-    if (class != DL_MODEL_TRANSFORMER || arithmetic < DL_FP16) return false;
-    return of == MI300X ? strncasecmp(gpu, "mi300", 5) == 0 : of != BOARDS;
+    const board of = board_of(gpu->name);
+    if (class != DL_MODEL_TRANSFORMER || dl_gpu_model_products(gpu, arithmetic) < DL_FP16)
+        return false;
+    return of == MI300X ? strncasecmp(gpu->name, "mi300", 5) == 0 : of != BOARDS;
 }
 
-const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
+const char *dl_efficiency_assumed(const dl_gpu_model *gpu, dl_model_class class,
+                                  dl_arithmetic arithmetic)
 {
-    if (is_fitted(gpu)) return NULL;
+    if (is_fitted(gpu->name)) return NULL;
     if (!has_own_kernels(gpu, class, arithmetic))
         return "assumed, as no training rate of its architecture was fitted";
-    switch (board_of(gpu)) {
+    switch (board_of(gpu->name)) {
     case MI300X:
         return "assumed from its large products, 620 to 708 Tflop/s in bf16, 990 to 1273 in fp8 "
                "(SemiAnalysis 2024, AMD 2025)";
@@ -268,10 +271,10 @@ const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arit
     }
 }
 
-static double log_sd_of(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
+static double log_sd_of(const dl_gpu_model *gpu, dl_model_class class, dl_arithmetic arithmetic)
 {
     const double log_sd = dl_efficiency_of(gpu, class, arithmetic)->log_sd;
-    const bool known = is_fitted(gpu) || has_own_kernels(gpu, class, arithmetic);
+    const bool known = is_fitted(gpu->name) || has_own_kernels(gpu, class, arithmetic);
     return known ? log_sd : fmax(log_sd, UNFITTED_LOG_SD);
 }
 
@@ -337,7 +340,7 @@ static double small_windows_flop_per_s(const dl_gpu_model *gpu, dl_arithmetic ar
     if (arithmetic != DL_TF32) return flop_per_s;
     return fmax(flop_per_s,
                 fp32 * DL_ROOFLINE_WINOGRAD *
-                    dl_efficiency_of(gpu->name, DL_MODEL_CONVOLUTION, DL_FP32)->arithmetic_frac);
+                    dl_efficiency_of(gpu, DL_MODEL_CONVOLUTION, DL_FP32)->arithmetic_frac);
 }
 
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
@@ -349,9 +352,8 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
     const dl_quantity *low = dl_gpu_model_flop_per_s(gpu, arithmetic);
     if (!rate->known || !low->known) return refuse_rate(gpu, arithmetic, err);
     const double longer = efficiency->sustained;
-    const dl_efficiency *usual = arithmetic == DL_NVFP4
-                                     ? dl_efficiency_of(gpu->name, DL_MODEL_TRANSFORMER, DL_BF16)
-                                     : efficiency;
+    const dl_efficiency *usual =
+        arithmetic == DL_NVFP4 ? dl_efficiency_of(gpu, DL_MODEL_TRANSFORMER, DL_BF16) : efficiency;
     *roofline = (dl_roofline){
         .longer = 1,
         .flop_per_s = rate->value * usual->arithmetic_frac / longer,
@@ -850,8 +852,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err)
 {
-    const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
-    const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, products);
+    const dl_efficiency *efficiency = dl_efficiency_of(gpu, architecture->class, arithmetic);
     const size_t layers = architecture->layer_count;
     const int64_t parameters = dl_architecture_parameters(architecture);
     const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
@@ -862,7 +863,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, architecture->class, arithmetic);
     if (kernels != NULL) dl_roofline_take(&roofline, kernels);
     const double log_sd = kernels != NULL ? hypot(efficiency->log_sd, sustained_sd(kernels))
-                                          : log_sd_of(gpu->name, architecture->class, products);
+                                          : log_sd_of(gpu, architecture->class, arithmetic);
     *costs = (dl_costs){
         .path = dl_format("(%s)", architecture->name),
         .workload = dl_format("%s, %s, %s", architecture->name, dl_arithmetic_names[arithmetic],

@@ -80,14 +80,16 @@ typedef struct dl_efficiency {
     double sustained;  /* factor on the sum of kernels' times measured one by one, >= 1 */
 } dl_efficiency;
 
-/* Returns the efficiency; `gpu` is the name of its model, "k80". */
-const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
+/* Returns the efficiency of the products that programs make in `arithmetic`
+ * (dl_gpu_model_products). */
+const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic);
 
 /* Returns the basis of the fractions, as the end of a sentence, if no training rate of the GPU's
  * architecture was fitted, so that estimates have a wide spread. NULL: one was fitted, or the GPU's
  * kernels were measured one by one. */
-const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arithmetic arithmetic);
+const char *dl_efficiency_assumed(const dl_gpu_model *gpu, dl_model_class class,
+                                  dl_arithmetic arithmetic);
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {

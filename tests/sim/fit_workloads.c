@@ -30,7 +30,8 @@
 #define BATCH_MIN 16 /* of images, where they are fitted: smaller ones are bound by launches */
 
 typedef struct row {
-    char program[16], workload[128], gpu[24];
+    char program[16], workload[128];
+    const dl_gpu_model *model;
     dl_model_class class;
     dl_arithmetic arithmetic;
     double batch, micro_batches, measured_per_s; /* batch: of a micro-batch */
@@ -102,12 +103,12 @@ static dl_optimizer_kind optimizer_of(dl_model_class class)
     return class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
 }
 
-static double predict(const row *r, const rates *all, const dl_architecture *architecture,
+static double predict(const row *r, const dl_architecture *architecture,
                       const dl_efficiency *efficiency)
 {
     dl_roofline roofline = {0};
     dl_error error = {0};
-    if (dl_roofline_of(find_gpu(all, r->gpu), r->arithmetic, efficiency, &roofline, &error)) {
+    if (dl_roofline_of(r->model, r->arithmetic, efficiency, &roofline, &error)) {
         fail(&error);
     }
     const dl_optimizer_kind optimizer = optimizer_of(r->class);
@@ -128,12 +129,12 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
     return r->batch * 1e9 / fmax(gpu_ns, host_ns);
 }
 
-static double predict_bytes(const row *r, const rates *all, const dl_architecture *architecture)
+static double predict_bytes(const row *r, const dl_architecture *architecture)
 {
     dl_costs costs = {0};
     dl_error error = {0};
-    if (dl_roofline_costs(&costs, architecture, find_gpu(all, r->gpu), r->arithmetic,
-                          optimizer_of(r->class), false, &error)) {
+    if (dl_roofline_costs(&costs, architecture, r->model, r->arithmetic, optimizer_of(r->class),
+                          false, &error)) {
         fail(&error);
     }
     const double bytes = 2 * (double)costs.parameter_bytes + (double)costs.state_bytes +
@@ -165,12 +166,12 @@ static void add_row(const rates *all, const char *program, const char *workload,
     if (row_count == ROWS_MAX) abort();
     snprintf(r->program, sizeof r->program, "%s", program);
     snprintf(r->workload, sizeof r->workload, "%s", workload);
-    snprintf(r->gpu, sizeof r->gpu, "%s", gpu);
+    r->model = find_gpu(all, gpu);
     while (strcmp(dl_arithmetic_names[r->arithmetic], arithmetic) != 0)
         r->arithmetic++;
-    if (memory_bytes > 0) r->predicted_bytes = predict_bytes(r, all, &architecture);
-    const dl_efficiency *group = dl_efficiency_of(gpu, r->class, r->arithmetic);
-    r->log_error = log(predict(r, all, &architecture, group) / per_s);
+    if (memory_bytes > 0) r->predicted_bytes = predict_bytes(r, &architecture);
+    const dl_efficiency *group = dl_efficiency_of(r->model, r->class, r->arithmetic);
+    r->log_error = log(predict(r, &architecture, group) / per_s);
     if (is_by_kernels(group)) {
         r->fitted = false;
         dl_architecture_free(&architecture);
@@ -182,8 +183,7 @@ static void add_row(const rates *all, const char *program, const char *workload,
             dl_efficiency tried = *group;
             tried.arithmetic_frac = part_of(a);
             tried.memory_frac = part_of(m);
-            r->log_errors[a * STEPS + m] =
-                (float)log(predict(r, all, &architecture, &tried) / per_s);
+            r->log_errors[a * STEPS + m] = (float)log(predict(r, &architecture, &tried) / per_s);
         }
     }
     dl_architecture_free(&architecture);
@@ -246,10 +246,18 @@ static void read_scaling(const rates *all, const char *folder)
 
 /* --- the fit --------------------------------------------------------------------------------- */
 
+/* The efficiency on a GPU whose products have the arithmetic itself. */
+static const dl_efficiency *group_on(const char *gpu, dl_model_class class,
+                                     dl_arithmetic arithmetic)
+{
+    const dl_gpu_model model = {.name = (char *)gpu};
+    return dl_efficiency_of(&model, class, arithmetic);
+}
+
 /* Rows that share an efficiency. */
 static bool in_group(const row *r, const dl_efficiency *group)
 {
-    return dl_efficiency_of(r->gpu, r->class, r->arithmetic) == group;
+    return dl_efficiency_of(r->model, r->class, r->arithmetic) == group;
 }
 
 /* Adds the squares of the group's fitted rows but those of one GPU. */
@@ -258,7 +266,7 @@ static void add_squares(const dl_efficiency *group, const char *without, double 
     for (size_t i = 0; i < row_count; i++) {
         const row *r = &rows[i];
         if (!r->fitted || !in_group(r, group)) continue;
-        if (without != NULL && strcmp(r->gpu, without) == 0) continue;
+        if (without != NULL && strcmp(r->model->name, without) == 0) continue;
         for (int k = 0; k < STEPS * STEPS; k++)
             sums[k] += (double)r->log_errors[k] * (double)r->log_errors[k];
     }
@@ -268,8 +276,8 @@ static void add_squares(const dl_efficiency *group, const char *without, double 
  * tf32, whose kernels between the products are the same; NULL: none. */
 static const dl_efficiency *with_same_memory(const dl_efficiency *group)
 {
-    const dl_efficiency *fp32 = dl_efficiency_of("", DL_MODEL_TRANSFORMER, DL_FP32);
-    const dl_efficiency *tf32 = dl_efficiency_of("", DL_MODEL_TRANSFORMER, DL_TF32);
+    const dl_efficiency *fp32 = group_on("", DL_MODEL_TRANSFORMER, DL_FP32);
+    const dl_efficiency *tf32 = group_on("", DL_MODEL_TRANSFORMER, DL_TF32);
     return group == fp32 ? tf32 : group == tf32 ? fp32 : NULL;
 }
 
@@ -305,7 +313,7 @@ static bool fit_group(const char *name, const dl_efficiency *group)
         row *r = &rows[i];
         if (!in_group(r, group)) continue;
         const double fit = fixed ? r->log_error : (double)r->log_errors[at];
-        const double left = r->fitted ? (double)r->log_errors[best(group, r->gpu)] : fit;
+        const double left = r->fitted ? (double)r->log_errors[best(group, r->model->name)] : fit;
         r->fit_per_s = r->measured_per_s * exp(fit);
         r->left_out_per_s = r->measured_per_s * exp(left);
         squares += left * left;
@@ -340,16 +348,16 @@ static void print_rows(bool fitted, bool strange)
            "measured", "predicted", "error %");
     for (size_t i = 0; i < row_count; i++) {
         const row *r = &rows[i];
-        const bool is_strange = dl_efficiency_assumed(r->gpu, r->class, r->arithmetic) != NULL;
+        const bool is_strange = dl_efficiency_assumed(r->model, r->class, r->arithmetic) != NULL;
         if (r->fitted != fitted || is_strange != strange) continue;
         const double error = r->left_out_per_s / r->measured_per_s - 1;
-        printf("%-9s %-40s %-14s %-5s %6.0f %9.1f %9.1f %7.1f\n", r->program, r->workload, r->gpu,
-               dl_arithmetic_names[r->arithmetic], r->batch, r->measured_per_s, r->left_out_per_s,
-               100 * error);
+        printf("%-9s %-40s %-14s %-5s %6.0f %9.1f %9.1f %7.1f\n", r->program, r->workload,
+               r->model->name, dl_arithmetic_names[r->arithmetic], r->batch, r->measured_per_s,
+               r->left_out_per_s, 100 * error);
         sum += fabs(error);
         most = fmax(most, fabs(error));
         inside += fabs(log(1 + error)) <=
-                  1.96 * dl_efficiency_of(r->gpu, r->class, r->arithmetic)->log_sd;
+                  1.96 * dl_efficiency_of(r->model, r->class, r->arithmetic)->log_sd;
         count++;
     }
     printf("%s: %d rows, error mean %.1f %%, largest %.1f %%, %d in the 95 %% interval\n",
@@ -369,7 +377,7 @@ static void print_memory(void)
         const row *r = &rows[i];
         if (r->memory_bytes <= 0) continue;
         const double error = r->predicted_bytes / r->memory_bytes - 1;
-        printf("%-40s %-14s %-5s %6.0f %9.2f %9.2f %7.1f\n", r->workload, r->gpu,
+        printf("%-40s %-14s %-5s %6.0f %9.2f %9.2f %7.1f\n", r->workload, r->model->name,
                dl_arithmetic_names[r->arithmetic], r->batch, r->memory_bytes / 1e9,
                r->predicted_bytes / 1e9, 100 * error);
         sum += fabs(error);
@@ -394,16 +402,15 @@ int main(int argc, char **argv)
         for (int a = 0; a <= DL_FP16; a++) {
             char name[64];
             snprintf(name, sizeof name, "%s %s", dl_model_class_names[c], dl_arithmetic_names[a]);
-            same &= fit_group(name, dl_efficiency_of("", (dl_model_class)c, (dl_arithmetic)a));
+            same &= fit_group(name, group_on("", (dl_model_class)c, (dl_arithmetic)a));
         }
     }
-    same &= fit_group("kernels of A100", dl_efficiency_of("a100", DL_MODEL_TRANSFORMER, DL_FP16));
-    same &= fit_group("kernels of H200", dl_efficiency_of("h200", DL_MODEL_TRANSFORMER, DL_FP16));
-    same &= fit_group("kernels of H100", dl_efficiency_of("h100", DL_MODEL_TRANSFORMER, DL_FP16));
-    same &=
-        fit_group("kernels of MI300X", dl_efficiency_of("mi300x", DL_MODEL_TRANSFORMER, DL_FP16));
-    same &= fit_group("Volta", dl_efficiency_of("v100", DL_MODEL_CONVOLUTION, DL_FP32));
-    same &= fit_group("kepler", dl_efficiency_of("k80", DL_MODEL_CONVOLUTION, DL_FP32));
+    same &= fit_group("kernels of A100", group_on("a100", DL_MODEL_TRANSFORMER, DL_FP16));
+    same &= fit_group("kernels of H200", group_on("h200", DL_MODEL_TRANSFORMER, DL_FP16));
+    same &= fit_group("kernels of H100", group_on("h100", DL_MODEL_TRANSFORMER, DL_FP16));
+    same &= fit_group("kernels of MI300X", group_on("mi300x", DL_MODEL_TRANSFORMER, DL_FP16));
+    same &= fit_group("Volta", group_on("v100", DL_MODEL_CONVOLUTION, DL_FP32));
+    same &= fit_group("kepler", group_on("k80", DL_MODEL_CONVOLUTION, DL_FP32));
     print_rows(true, false);
     print_rows(false, false);
     print_rows(false, true);

@@ -22,6 +22,15 @@ static dl_gpu_model gpu(void)
                           .fp32_flop_per_s = known(1e12)};
 }
 
+/* Of another name, without half precision; valid up to the next call. */
+static const dl_gpu_model *named(const char *name)
+{
+    static dl_gpu_model model;
+    model = gpu();
+    model.name = (char *)name;
+    return &model;
+}
+
 /* Half of both rates: 500 flop and 50 bytes per ns. */
 static dl_roofline halves(void)
 {
@@ -93,6 +102,8 @@ static void slow_fp16_is_multiplied_in_fp32(void **state)
                             dl_roofline_pass(&full, &copies).per_sample_ns / 2, 0, 1e-12));
     assert_false(half.tensor_cores);
     assert_int_equal(dl_gpu_model_products(&model, DL_FP16), DL_FP32);
+    assert_ptr_equal(dl_efficiency_of(&model, DL_MODEL_CONVOLUTION, DL_FP16),
+                     dl_efficiency_of(&model, DL_MODEL_CONVOLUTION, DL_FP32));
     model.fp16_flop_per_s = known(2 * model.fp32_flop_per_s.value);
     assert_int_equal(dl_gpu_model_products(&model, DL_FP16), DL_FP16);
 }
@@ -102,9 +113,9 @@ static void bf16_is_as_fp16(void **state)
 {
     (void)state;
     dl_gpu_model model = gpu();
-    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_BF16);
+    const dl_efficiency *e = dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_BF16);
     dl_roofline half = {0}, brain = {0};
-    assert_ptr_equal(e, dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_FP16));
+    assert_ptr_equal(e, dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_FP16));
     model.fp16_flop_per_s = known(4e12);
     assert_int_equal(dl_roofline_of(&model, DL_BF16, e, &brain, NULL), DL_ERR_DATA);
     model.tf32_flop_per_s = known(2e12);
@@ -265,9 +276,9 @@ static void kernels_that_were_measured_one_by_one(void **state)
     dl_gpu_model model = gpu();
     model.name = name;
     model.fp16_flop_per_s = known(1e12);
-    const dl_efficiency *e = dl_efficiency_of(name, DL_MODEL_TRANSFORMER, DL_BF16);
-    assert_ptr_equal(e, dl_efficiency_of("A800", DL_MODEL_TRANSFORMER, DL_FP16));
-    assert_ptr_not_equal(e, dl_efficiency_of("A800", DL_MODEL_CONVOLUTION, DL_FP16));
+    const dl_efficiency *e = dl_efficiency_of(&model, DL_MODEL_TRANSFORMER, DL_BF16);
+    assert_ptr_equal(e, dl_efficiency_of(named("A800"), DL_MODEL_TRANSFORMER, DL_FP16));
+    assert_ptr_not_equal(e, dl_efficiency_of(named("A800"), DL_MODEL_CONVOLUTION, DL_FP16));
     dl_roofline roofline = {0};
     assert_int_equal(dl_roofline_of(&model, DL_FP16, e, &roofline, NULL), DL_OK);
     const dl_layer_pass pass = {{{.flop = 82000, .kernels = 1}, {.numbers = 545, .kernels = 1}}, 2};
@@ -322,15 +333,16 @@ static void strange_architectures_have_wide_intervals(void **state)
     char mi300x[] = "mi300x", mi250[] = "mi250", mi355x[] = "mi355x", toy[] = "toy",
          rtx4090[] = "rtx4090";
     for (size_t g = 0; g < sizeof fitted / sizeof *fitted; g++)
-        assert_null(dl_efficiency_assumed(fitted[g], DL_MODEL_TRANSFORMER, DL_BF16));
+        assert_null(dl_efficiency_assumed(named(fitted[g]), DL_MODEL_TRANSFORMER, DL_BF16));
     for (size_t g = 0; g < sizeof strange / sizeof *strange; g++)
-        assert_contains(dl_efficiency_assumed(strange[g], DL_MODEL_TRANSFORMER, DL_BF16),
+        assert_contains(dl_efficiency_assumed(named(strange[g]), DL_MODEL_TRANSFORMER, DL_BF16),
                         "no training rate of its architecture was fitted");
-    assert_null(dl_efficiency_assumed("b200", DL_MODEL_TRANSFORMER, DL_BF16));
-    assert_non_null(dl_efficiency_assumed("b200", DL_MODEL_CONVOLUTION, DL_BF16));
-    assert_contains(dl_efficiency_assumed("mi300x", DL_MODEL_TRANSFORMER, DL_BF16),
+    assert_null(dl_efficiency_assumed(named("b200"), DL_MODEL_TRANSFORMER, DL_BF16));
+    assert_non_null(dl_efficiency_assumed(named("b200"), DL_MODEL_CONVOLUTION, DL_BF16));
+    assert_contains(dl_efficiency_assumed(named("mi300x"), DL_MODEL_TRANSFORMER, DL_BF16),
                     "620 to 708 Tflop/s");
-    assert_contains(dl_efficiency_assumed("mi325x", DL_MODEL_TRANSFORMER, DL_FP8), "1124 to 1519");
+    assert_contains(dl_efficiency_assumed(named("mi325x"), DL_MODEL_TRANSFORMER, DL_FP8),
+                    "1124 to 1519");
     assert_in_range(1000 * spread_on(mi300x), 350, 400);
     assert_in_range(1000 * spread_on(mi250), 460, 500);
     assert_in_range(1000 * spread_on(mi355x), 460, 500);
@@ -365,7 +377,7 @@ static void published_products_give_the_rates_of_new_gpus(void **state)
         model.fp8_flop_per_s = known(2 * cases[c].peak);
         model.nvfp4_flop_per_s = known(4 * cases[c].peak);
         const dl_efficiency *e =
-            dl_efficiency_of(cases[c].gpu, DL_MODEL_TRANSFORMER, cases[c].arithmetic);
+            dl_efficiency_of(&model, DL_MODEL_TRANSFORMER, cases[c].arithmetic);
         assert_int_equal(dl_roofline_of(&model, cases[c].arithmetic, e, &roofline, NULL), DL_OK);
         const double rate =
             cases[c].arithmetic >= DL_FP8 ? roofline.low_flop_per_s : roofline.flop_per_s;
@@ -517,7 +529,7 @@ static void tf32_is_no_slower_than_fp32(void **state)
         double ns[2];
         for (int a = DL_FP32; a <= DL_TF32; a++) {
             const dl_efficiency *parts = dl_efficiency_of(
-                name,
+                &model,
                 passes[p].parts[0].small_windows ? DL_MODEL_CONVOLUTION : DL_MODEL_TRANSFORMER,
                 (dl_arithmetic)a);
             dl_roofline roofline = {0};
@@ -536,7 +548,7 @@ static void a_rate_that_is_not_known_is_an_error(void **state)
     const dl_gpu_model model = gpu();
     dl_roofline roofline = {0};
     dl_error error = {0};
-    const dl_efficiency *efficiency = dl_efficiency_of("toy", DL_MODEL_CONVOLUTION, DL_FP16);
+    const dl_efficiency *efficiency = dl_efficiency_of(named("toy"), DL_MODEL_CONVOLUTION, DL_FP16);
     assert_int_equal(dl_roofline_of(&model, DL_FP16, efficiency, &roofline, &error), DL_ERR_DATA);
     assert_non_null(strstr(error.text, "the rate fp16_flop_per_s of toy is not known"));
     assert_non_null(strstr(error.text, "known are fp32"));
@@ -568,7 +580,7 @@ static void costs_of_the_mlp(void **state)
     static char fitted[] = "rtx3090";
     dl_gpu_model model = gpu();
     model.name = fitted;
-    const dl_efficiency *e = dl_efficiency_of(fitted, DL_MODEL_CONVOLUTION, DL_FP32);
+    const dl_efficiency *e = dl_efficiency_of(&model, DL_MODEL_CONVOLUTION, DL_FP32);
     assert_int_equal(dl_architecture_make(&mlp, "mlp", NULL), DL_OK);
     assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP32, DL_MOMENTUM, false, NULL),
                      DL_OK);
@@ -797,7 +809,7 @@ static void products_take_what_was_measured(void **state)
 {
     (void)state;
     const dl_gpu_model model = measured_gpu();
-    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_FP32);
+    const dl_efficiency *e = dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_FP32);
     dl_roofline roofline = {0};
     assert_int_equal(dl_roofline_of(&model, DL_FP32, e, &roofline, NULL), DL_OK);
     assert_null(dl_roofline_kernels(&model, DL_MODEL_CONVOLUTION, DL_FP32));
@@ -826,7 +838,7 @@ static void kinds_of_kernels_have_rates_of_their_own(void **state)
     (void)state;
     dl_gpu_model model = measured_gpu();
     dl_gpu_kernels *k = &model.kernels[DL_FP32];
-    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_FP32);
+    const dl_efficiency *e = dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_FP32);
     dl_roofline roofline = {0};
     k->moves[DL_MOVE_NORM] = (dl_move_rates){known(40e9), known(2000)};
     k->moves[DL_MOVE_UPDATE] = (dl_move_rates){known(10e9), known(6000)};
