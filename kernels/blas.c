@@ -13,6 +13,7 @@
 
 #define LIBRARY "libopenblas.so.0"
 #define THREADS "OPENBLAS_NUM_THREADS"
+#define CORE "OPENBLAS_CORETYPE"
 
 static dl_blas blas;
 /* Exported by OpenBLAS, but not in its headers; NULL if a replacement library lacks them. */
@@ -40,9 +41,40 @@ static void *open_single_threaded(void)
     return handle;
 }
 
-static void load(void)
+/* Name of OpenBLAS's kernels for the processor's vector instructions; NULL: no AVX2. */
+static const char *vector_core(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+    return NULL;
+}
+
+/* OpenBLAS before 0.3.25 takes Intel's processors that it does not know for a Prescott, whose SSE3
+ * kernels take three times as long as those with AVX-512 (OpenBLAS's issue 4267). If so, loads it
+ * again with kernels that fit the processor, unless the user chose some. */
+static void *open_for_processor(void)
 {
     void *handle = open_single_threaded();
+    const char *core = vector_core();
+    char *(*core_name)(void) = NULL;
+    if (handle == NULL || core == NULL || getenv(CORE) != NULL ||
+        !dl_library_function(handle, "openblas_get_corename", &core_name) ||
+        strcmp(core_name(), "Prescott") != 0)
+        return handle;
+    dlclose(handle);
+    (void)setenv(CORE, core, 1);
+    handle = open_single_threaded();
+    (void)unsetenv(CORE);
+    return handle;
+}
+
+static void load(void)
+{
+    void *handle = open_for_processor();
     if (handle == NULL) {
         const char *reason = dlerror();
         snprintf(why, sizeof why, "%s", reason != NULL ? reason : LIBRARY);

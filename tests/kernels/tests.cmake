@@ -5,6 +5,15 @@ dl_add_fuzzer(fuzz_images INPUTS 1000 LINK dl_kernels ZLIB::ZLIB)
 dl_add_test(test_exchange unit LINK dl_kernels)
 dl_add_test(test_thread_team unit LINK dl_kernels)
 dl_add_test(test_quantise unit LINK dl_kernels)
+# Loads a double in place of OpenBLAS.
+add_library(openblas_double SHARED doubles/openblas_double.c)
+target_link_libraries(openblas_double PRIVATE dl_options)
+set_target_properties(openblas_double PROPERTIES OUTPUT_NAME openblas SOVERSION 0
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/openblas)
+dl_add_test(test_blas unit LINK dl_kernels)
+add_dependencies(test_blas openblas_double)
+set_property(TEST test_blas APPEND PROPERTY ENVIRONMENT
+    LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/openblas)
 dl_add_test(test_train unit LINK dl_kernels)
 dl_add_test(test_train_average unit LINK dl_kernels)
 dl_add_test(test_train_records unit LINK dl_kernels)
