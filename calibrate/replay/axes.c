@@ -32,7 +32,6 @@ typedef struct use {
     size_t all_count, next;
     calls *calls; /* [call_count] */
     size_t call_count;
-    dl_communicators communicators;
 } use;
 
 DL_ORDER_OF_POINTERS(by_start, dl_activity, DL_BY(start_ns), DL_COMPARE(a, b));
@@ -99,19 +98,6 @@ static void count_step(use *u, const dl_activity_step *step)
     }
 }
 
-static const dl_activity *comm_of(const use *u, uint64_t object)
-{
-    for (size_t i = 0; i < u->communicators.count && object != 0; i++)
-        if (u->communicators.items[i]->object == object) return u->communicators.items[i];
-    return NULL;
-}
-
-static uint32_t ranks_of(const use *u, uint64_t object)
-{
-    const dl_activity *comm = comm_of(u, object);
-    return comm != NULL ? comm->count : 0;
-}
-
 /* --- divided layers --------------------------------------------------------------------------- */
 
 /* Sums of a communicator's activations: whole activations exchanged, and all-reduces, or pairs of a
@@ -140,10 +126,8 @@ static activations sum_activations(const use *u, uint64_t object, uint32_t ranks
 static double hidden_frac(const use *u, uint64_t object)
 {
     const dl_trace *trace = u->source->trace;
-    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
-                                                     trace->strings, trace->string_count);
     dl_groups groups = dl_groups_find(trace->activities, trace->activity_count, trace->strings,
-                                      classes, u->source->launches, NULL);
+                                      u->source->classes, u->source->launches, NULL);
     double total_ns = 0, exposed_ns = 0;
     for (size_t i = 0; i < groups.count; i++) {
         if (groups.items[i].object != object) continue;
@@ -173,7 +157,7 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
         gradients->count > 0 ? gradients->ready[gradients->count - 1].bytes : 0;
     for (size_t i = 0; i < gradients->activation_count; i++) {
         const uint64_t own = gradients->activations[i];
-        const uint32_t ranks = ranks_of(u, own);
+        const uint32_t ranks = dl_communicators_ranks(u->source->communicators, own);
         const activations sum = sum_activations(u, own, ranks);
         if (own == gradients->object || ranks < 2 || ranks > TENSOR_MAX ||
             sum.bytes <= 1e-3 * gradient_bytes)
@@ -184,20 +168,20 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
         }
     }
     if (object == 0) return;
+    const dl_activity *comm = dl_communicators_get(u->source->communicators, object);
     axes->tensor_object = object;
-    axes->tensor = ranks_of(u, object);
+    axes->tensor = comm->count;
     axes->tensor_bytes = most.bytes / (most.count[0] + most.count[1]);
     for (int forward = 0; forward < 2; forward++)
         axes->tensor_calls[forward] = most.count[forward];
     DL_AUTOFREE char *members =
-        dl_group_members(u->source->trace->strings[comm_of(u, object)->detail], axes->tensor);
+        dl_group_members(u->source->trace->strings[comm->detail], axes->tensor);
     dl_notes_add(notes,
                  "ranks %s divide the layers (%s): in a step they sum %s %.4g times in forward and "
                  "%.4g times in backward passes. The costs are those of one of %u GPUs: [costs] "
                  "tensor_ranks, for --layout tp=%u",
-                 members, u->source->trace->strings[comm_of(u, object)->name],
-                 DL_BYTES_TEXT(axes->tensor_bytes), axes->tensor_calls[1], axes->tensor_calls[0],
-                 axes->tensor, axes->tensor);
+                 members, u->source->trace->strings[comm->name], DL_BYTES_TEXT(axes->tensor_bytes),
+                 axes->tensor_calls[1], axes->tensor_calls[0], axes->tensor, axes->tensor);
     const double hidden = hidden_frac(u, object);
     if (hidden > HIDDEN_FRAC) {
         dl_notes_add(notes,
@@ -243,9 +227,9 @@ static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes
     size_t unnamed = 0;
     for (size_t i = 0; i < u->call_count; i++) {
         const calls *c = &u->calls[i];
-        const dl_activity *of = comm_of(u, c->object);
+        const dl_activity *of = dl_communicators_get(u->source->communicators, c->object);
         if (c->kind != SEND && c->kind != RECV) continue;
-        if (of == NULL || of->count < 2) {
+        if (c->object == 0 || of == NULL || of->count < 2) {
             unnamed++;
             continue;
         }
@@ -319,7 +303,7 @@ static void take_copies(const use *u, dl_step_costs *costs, const dl_gradient_ex
     const double shard = gradients->ready[gradients->count - 1].bytes / gradients->ranks;
     for (size_t i = 0; i < u->call_count; i++) {
         const calls *c = &u->calls[i];
-        const uint32_t ranks = ranks_of(u, c->object);
+        const uint32_t ranks = dl_communicators_ranks(u->source->communicators, c->object);
         if (c->kind != REDUCE || ranks < 2 || c->object == gradients->object ||
             c->object == axes->tensor_object ||
             fabs((c->bytes[0] + c->bytes[1]) / shard - 1) > COPIES_FRAC)
@@ -336,7 +320,6 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
     const dl_trace *trace = source->trace;
     use u = {.source = source};
     list_all(&u);
-    u.communicators = dl_communicators_find(trace->activities, trace->activity_count);
     for (size_t i = 0; i < source->line->count; i++)
         if (source->line->steps[i].label == DL_STEP_REGULAR)
             count_step(&u, &source->line->steps[i]);
@@ -352,6 +335,5 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
     if (status == DL_OK) take_copies(&u, costs, gradients);
     free(u.all);
     free(u.calls);
-    free(u.communicators.items);
     return status;
 }

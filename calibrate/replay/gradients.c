@@ -30,10 +30,8 @@ typedef struct search {
     bool scatters;           /* they are reduce-scattered */
     size_t integers;         /* number of calls of integers, which are not listed */
     size_t call_count, next; /* next: first call that may belong to the current step */
-    uint8_t *classes;
-    dl_communicators communicators;
-    dl_reduce *reduces;     /* [call_count] */
-    dl_step_reduces *steps; /* [step_count] */
+    dl_reduce *reduces;      /* [call_count] */
+    dl_step_reduces *steps;  /* [step_count] */
     size_t reduce_count, step_count;
 } search;
 
@@ -67,7 +65,7 @@ static bool is_update(const search *s, size_t w)
 {
     const dl_activity *a = work_of(s, w);
     return s->source->phases->phases[w] == DL_PHASE_UPDATE && a->kind == DL_ACTIVITY_KERNEL &&
-           s->classes[a->name] == DL_KERNEL_OPTIMIZER;
+           s->source->classes[a->name] == DL_KERNEL_OPTIMIZER;
 }
 
 static double backward_ns(const search *s, size_t w)
@@ -102,7 +100,9 @@ static bool is_scatter(const search *s, const dl_activity *call)
 static double summed_bytes(const search *s, const dl_activity *call)
 {
     return (double)call->bytes *
-           (is_scatter(s, call) ? fmax(1, dl_communicators_ranks(&s->communicators, call)) : 1);
+           (is_scatter(s, call)
+                ? fmax(1, dl_communicators_ranks(s->source->communicators, call->object))
+                : 1);
 }
 
 /* Skips calls before the step's first launch: they belong to earlier steps, such as irregular
@@ -226,12 +226,6 @@ dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count
     return ready;
 }
 
-static uint32_t ranks_of(const search *s, uint64_t object)
-{
-    const dl_activity one = {.object = object};
-    return dl_communicators_ranks(&s->communicators, &one);
-}
-
 /* Lists the communicators that sum activations. */
 static void list_activations(const search *s, dl_gradient_exchange *found)
 {
@@ -244,14 +238,10 @@ static void list_activations(const search *s, dl_gradient_exchange *found)
 
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
 {
-    const dl_trace *trace = source->trace;
     const dl_step_line *line = source->line;
     search s = {.source = source};
     dl_gradient_exchange found = {0};
     list_calls(&s);
-    s.classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                  trace->string_count);
-    s.communicators = dl_communicators_find(trace->activities, trace->activity_count);
     s.reduces = dl_calloc(s.call_count, sizeof *s.reduces, "gradients");
     s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
     for (size_t i = 0; i < line->count; i++)
@@ -265,11 +255,9 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     found.scattered = s.scatters;
     found.object = s.object;
     found.integers = s.integers;
-    found.ranks = any ? ranks_of(&s, s.object) : 0;
+    found.ranks = any ? dl_communicators_ranks(source->communicators, s.object) : 0;
     free(s.calls);
     free(s.groups);
-    free(s.classes);
-    free(s.communicators.items);
     free(s.reduces);
     free(s.steps);
     return found;

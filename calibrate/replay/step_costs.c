@@ -755,7 +755,12 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
                                "its %zu regular steps hold no work but collectives and input",
                                t->line->regular_count);
     }
-    const dl_gradient_source source = {t->trace, t->line, &t->phases, &t->launches, t->work_ns};
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(t->trace->activities, t->trace->activity_count,
+                                                     t->trace->strings, t->trace->string_count);
+    const dl_communicators communicators =
+        dl_communicators_find(t->trace->activities, t->trace->activity_count);
+    const dl_gradient_source source = {t->trace,   t->line, &t->phases,    &t->launches,
+                                       t->work_ns, classes, &communicators};
     const dl_gradient_exchange gradients = dl_gradients_find(&source);
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
@@ -770,6 +775,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     if (status == DL_OK)
         dl_step_collectives_take(costs, &t->run, t->line, t->timed, &gradients, t->notes);
     free(gradients.activations);
+    free(communicators.items);
     if (status != DL_OK) return status;
     take_copies(t, costs);
     char key[32];

@@ -53,7 +53,9 @@ typedef struct dl_gradient_source {
     const dl_step_line *line;
     const dl_step_phases *phases;
     const dl_launches *launches;
-    const double *work_ns; /* [line.work_count] device time of each work */
+    const double *work_ns;  /* [line.work_count] device time of each work */
+    const uint8_t *classes; /* of dl_kernel_classes */
+    const dl_communicators *communicators;
 } dl_gradient_source;
 
 #define DL_REDUCES "AllReduce"

@@ -109,14 +109,17 @@ dl_communicators dl_communicators_find(const dl_activity *activities, size_t cou
     return found;
 }
 
-uint32_t dl_communicators_ranks(const dl_communicators *communicators,
-                                const dl_activity *collective)
+const dl_activity *dl_communicators_get(const dl_communicators *communicators, uint64_t object)
 {
-    for (size_t i = 0; i < communicators->count; i++) {
-        if (communicators->items[i]->object == collective->object)
-            return communicators->items[i]->count;
-    }
-    return 0;
+    for (size_t i = 0; i < communicators->count; i++)
+        if (communicators->items[i]->object == object) return communicators->items[i];
+    return NULL;
+}
+
+uint32_t dl_communicators_ranks(const dl_communicators *communicators, uint64_t object)
+{
+    const dl_activity *comm = dl_communicators_get(communicators, object);
+    return comm != NULL ? comm->count : 0;
 }
 
 /* Returns the slot of `correlation`, or the empty slot for it. */

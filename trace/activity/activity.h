@@ -127,9 +127,10 @@ typedef struct dl_communicators {
 
 dl_communicators dl_communicators_find(const dl_activity *activities, size_t count);
 
-/* Returns the number of ranks of a COLLECTIVE's communicator; 0: unknown. */
-uint32_t dl_communicators_ranks(const dl_communicators *communicators,
-                                const dl_activity *collective);
+/* Return the first COMM of an object, borrowed, and its number of ranks; NULL and 0: unknown. All
+ * communicators of an NCCL without hashes have object 0. */
+const dl_activity *dl_communicators_get(const dl_communicators *communicators, uint64_t object);
+uint32_t dl_communicators_ranks(const dl_communicators *communicators, uint64_t object);
 
 /* Maps device work to the host call that launched it: the CALLs of a trace by correlation. */
 

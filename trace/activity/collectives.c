@@ -54,7 +54,7 @@ static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activi
 {
     const dl_activity *call = &m->activities[activity];
     const char *name = m->strings[call->name];
-    const uint32_t ranks = dl_communicators_ranks(&m->communicators, call);
+    const uint32_t ranks = dl_communicators_ranks(&m->communicators, call->object);
     bool same = k->calls == 0 || (strcmp(k->name, name) == 0 && k->ranks == ranks);
     k->name = same ? name : "group";
     k->ranks = same ? ranks : 0;

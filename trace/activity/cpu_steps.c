@@ -84,7 +84,7 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
         DL_APPEND(training->collectives, training->collective_count, "collectives") =
             (dl_cpu_collective){.name = trace->strings[a->name],
                                 .bytes = a->bytes,
-                                .ranks = dl_communicators_ranks(&communicators, a),
+                                .ranks = dl_communicators_ranks(&communicators, a->object),
                                 .integers = dl_collective_of_integers(a, trace->strings),
                                 .ready_frac = (double)NAN,
                                 .called_ns = a->start_ns,

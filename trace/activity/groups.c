@@ -186,10 +186,10 @@ dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *cons
     DL_GROUPS (first, end, list.count, by_group(&list.kernels[first], &list.kernels[end]) == 0) {
         dl_group_summary sum = sum_group(&list.kernels[first], end - first, &computing,
                                          line_of(steps, list.kernels[first].device));
-        for (size_t c = 0; c < comms.count; c++) {
-            if (comms.items[c]->object != sum.object || sum.object == 0) continue;
-            sum.group = strings[comms.items[c]->name];
-            sum.members = strings[comms.items[c]->detail];
+        const dl_activity *comm = dl_communicators_get(&comms, sum.object);
+        if (comm != NULL && sum.object != 0) {
+            sum.group = strings[comm->name];
+            sum.members = strings[comm->detail];
         }
         if (sum.count > 0) DL_APPEND(groups.items, groups.count, "process groups") = sum;
     }
