@@ -357,15 +357,16 @@ static bool is_sharded(const dl_advice *advice, const size_t *at)
     return sharded[0] != '\0' && strcmp(sharded, "none") != 0;
 }
 
-/* Value of a key of [pipeline] in the point: that of its axis, or the scenario's; 0: not given. */
-static int64_t pipeline_value(const dl_advice_search *s, const size_t *at, const char *key)
+/* Value of a key in the point: that of its axis, or the scenario's; "": not given. */
+static const char *given_value(const dl_advice_search *s, const size_t *at, const char *section,
+                               const char *key)
 {
-    const dl_ini_entry *entry = dl_ini_find(&s->base, "pipeline", key);
+    const dl_ini_entry *entry = dl_ini_find(&s->base, section, key);
     for (size_t a = FIXED; a < s->advice->axis_count; a++)
-        if (strcmp(s->advice->axes[a].section, "pipeline") == 0 &&
+        if (strcmp(s->advice->axes[a].section, section) == 0 &&
             strcmp(s->advice->axes[a].key, key) == 0)
-            return atoll(value_at(s->advice, at, a));
-    return entry != NULL ? atoll(entry->value) : 0;
+            return value_at(s->advice, at, a);
+    return entry != NULL ? entry->value : "";
 }
 
 /* Whether the scenario gives the micro-batches of a worker, in number or size. */
@@ -459,8 +460,9 @@ int64_t dl_advice_batch(const dl_advice_search *s, const size_t *at)
     const dl_advice *advice = s->advice;
     const int64_t workers = atoll(value_at(advice, at, WORKERS));
     const int64_t given[] = {atoll(value_at(advice, at, ACCUMULATE)),
-                             pipeline_value(s, at, "micro_batches"),
-                             pipeline_value(s, at, "micro_batch"), s->scenario->points[0].shards};
+                             atoll(given_value(s, at, "pipeline", "micro_batches")),
+                             atoll(given_value(s, at, "pipeline", "micro_batch")),
+                             dl_scenario_layout_batches(given_value(s, at, "machine", "layout"))};
     int64_t shares = workers;
     for (size_t i = 0; i < DL_LENGTH(given); i++)
         shares *= given[i] > 1 ? given[i] : 1;

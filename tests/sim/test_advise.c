@@ -185,6 +185,27 @@ static void a_micro_batch_is_kept(void **state)
     dl_advice_free(&advice);
 }
 
+/* Three workers of 2 GPUs with samples of their own take 60 of 64 samples, in micro-batches of two,
+ * and three workers of 4 such GPUs 48. */
+static void a_batch_suits_the_layout_of_its_point(void **state)
+{
+    (void)state;
+    const made m = {"0", 0, 1, 16,
+                    "workers = 4\nlayout = fsdp=2 | fsdp=4\n[sync]\nmode = allreduce\n[workload]\n"
+                    "batch = 64\nparameter_bytes = 4MB\n[pipeline]\nmicro_batch = 2"};
+    dl_advice advice = advise(&m, NULL);
+    assert_int_equal(left_out(&advice, DL_OUT_REFUSED), 0);
+    bool found[2] = {false, false};
+    for (size_t p = 0; p < advice.point_count; p++) {
+        const dl_point *point = &advice.points[p].row.point;
+        if (point->workers != 3) continue;
+        assert_int_equal(point->batch, point->shards == 2 ? 60 : 48);
+        found[point->shards == 2] = true;
+    }
+    assert_true(found[0] && found[1]);
+    dl_advice_free(&advice);
+}
+
 static const made large_of_two = {
     "0", 0, 1, 2,
     "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\nparameter_bytes = 100MB"};
@@ -640,6 +661,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_number_of_gpus_is_inside),
         cmocka_unit_test(a_micro_batch_is_kept),
+        cmocka_unit_test(a_batch_suits_the_layout_of_its_point),
         cmocka_unit_test(what_does_not_fit_is_out),
         cmocka_unit_test(without_reserve_if_nothing_else_fits),
         cmocka_unit_test(a_server_is_not_ahead_by_what_is_assumed),
