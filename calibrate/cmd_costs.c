@@ -15,6 +15,7 @@
 #include "common/rows.h"
 #include "common/units.h"
 #include "sim/costs/assume.h"
+#include "sim/island/axes.h"
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/machine_catalogue.h"
 
@@ -544,29 +545,20 @@ static char *workers_to_try(int64_t ranks)
 static char *layout_of(const dl_costs *costs, const dl_step_costs *step)
 {
     const dl_step_axes *axes = &step->axes;
-    const struct {
-        const char *name;
-        uint32_t size;
-    } parts[] = {{"tp", axes->tensor}, {"pp", axes->stages}, {"fsdp", axes->shards}};
-    char *layout = NULL, *all = NULL;
-    int64_t gpus = 1;
-    for (size_t i = 0; i < DL_LENGTH(parts); i++) {
-        if (parts[i].size < 2) continue;
-        DL_AUTOFREE char *one = dl_format("%s=%u", parts[i].name, parts[i].size);
-        dl_join(&layout, ",", one);
-        gpus *= parts[i].size;
-    }
+    const int size[DL_AXES] = {[DL_AXIS_TP] = (int)axes->tensor,
+                               [DL_AXIS_PP] = (int)axes->stages,
+                               [DL_AXIS_FSDP] = (int)axes->shards};
+    DL_AUTOFREE char *layout = dl_axes_text(size, NULL);
     if (layout == NULL) return NULL;
+    const int64_t gpus = dl_axes_gpus(size);
     const int64_t workers = step->ranks > gpus ? step->ranks / gpus : 1;
-    const int64_t batch = step->batch * (axes->shards > 1 ? axes->shards : 1);
+    const int64_t batch = step->batch * dl_axes_batches(size);
     DL_AUTOFREE char *micro =
         axes->stages > 1 ? dl_format(" --micro-batches %zu", step->passes) : dl_strdup("");
     const bool gpipe = costs->traces[0].schedule == DL_SCHEDULE_GPIPE;
-    all = dl_format("--layout %s --workers %lld --batch-per-worker %lld%s%s", layout,
-                    (long long)workers, (long long)batch, micro,
-                    gpipe ? " --set pipeline.schedule=gpipe" : "");
-    free(layout);
-    return all;
+    return dl_format("--layout %s --workers %lld --batch-per-worker %lld%s%s", layout,
+                     (long long)workers, (long long)batch, micro,
+                     gpipe ? " --set pipeline.schedule=gpipe" : "");
 }
 
 static void print_next(const dl_costs *costs, const dl_step_costs *step, const char *file)

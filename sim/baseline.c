@@ -108,13 +108,9 @@ static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t 
     if (!dl_point_is_split(point)) return *point;
     dl_point one = one_worker(variant, point, batch);
     one.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
-    one.stages = point->stages;
+    memcpy(one.size, point->size, sizeof one.size);
     one.micro_batches = point->micro_batches;
-    one.shards = point->shards;
     one.chunks = point->chunks;
-    one.tensor = point->tensor;
-    one.context = point->context;
-    one.experts = point->experts;
     one.axes = point->axes;
     keep_micro_batch(&variant->scenario, &one);
     return one;
@@ -162,9 +158,8 @@ static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
 
 static bool same_layout(const dl_point *a, const dl_point *b)
 {
-    return a->workers == b->workers && a->stages == b->stages && a->shards == b->shards &&
-           a->tensor == b->tensor && a->context == b->context && a->experts == b->experts &&
-           a->chunks == b->chunks;
+    return a->workers == b->workers && a->chunks == b->chunks &&
+           dl_axes_are_equal(a->size, b->size);
 }
 
 /* Replaces *best and *best_ns by the candidate's if the candidate fits and its compute time is
@@ -229,13 +224,6 @@ dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_poi
     return best;
 }
 
-/* Appends "KEY=SIZE", preceded by a comma if the text is not empty; nothing for size <= 1. */
-static void add_axis(char *text, size_t bytes, const char *key, int size)
-{
-    const size_t used = strlen(text);
-    if (size > 1) snprintf(text + used, bytes - used, "%s%s=%d", used > 0 ? "," : "", key, size);
-}
-
 /* Appends " (KEY VALUE, KEY VALUE)" with the baseline's swept recomputation and arithmetic, after
  * "one GPU" or "one worker" if the text is empty. */
 static void add_settings(char *text, const dl_study *study, const dl_variant *variant,
@@ -261,19 +249,14 @@ static void add_settings(char *text, const dl_study *study, const dl_variant *va
 void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *study,
                             const dl_variant *variant, const dl_point *baseline)
 {
-    char layout[48] = "";
+    DL_AUTOFREE char *layout = dl_axes_text(baseline->size, NULL);
     const double parts = baseline->option[DL_SYNC_ACCUMULATE];
     const bool own = parts == (double)own_micro_batches(variant, baseline->batch);
     text[0] = '\0';
-    add_axis(layout, sizeof layout, "tp", baseline->tensor);
-    add_axis(layout, sizeof layout, "cp", baseline->context);
-    add_axis(layout, sizeof layout, "ep", baseline->experts);
-    add_axis(layout, sizeof layout, "pp", baseline->stages);
-    add_axis(layout, sizeof layout, "fsdp", baseline->shards);
     if (baseline->workers > 1) {
         snprintf(text, DL_BASELINE_TEXT_BYTES, "%d GPUs with sharded %s", baseline->workers,
                  dl_sharded_names[dl_scenario_sharded(&variant->scenario)]);
-    } else if (layout[0] != '\0') {
+    } else if (layout != NULL) {
         snprintf(text, DL_BASELINE_TEXT_BYTES, "one worker of %s", layout);
     } else if (!own) {
         snprintf(text, DL_BASELINE_TEXT_BYTES, "one GPU in %.0f micro-batches", parts);

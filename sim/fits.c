@@ -244,20 +244,7 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
                         bool says_samples, double needs_bytes)
 {
     const dl_point *point = &d->point;
-    const struct {
-        const char *name;
-        int count;
-    } axes[] = {{"tp", point->tensor},
-                {"cp", point->context},
-                {"ep", point->experts},
-                {"pp", point->stages},
-                {"fsdp", point->shards}};
-    DL_AUTOFREE char *layout = NULL;
-    for (size_t a = 0; a < DL_LENGTH(axes); a++) {
-        if (axes[a].count <= 1) continue;
-        DL_AUTOFREE char *axis = dl_format("%s=%d", axes[a].name, axes[a].count);
-        dl_join(&layout, ",", axis);
-    }
+    DL_AUTOFREE char *layout = dl_axes_text(point->size, NULL);
     DL_AUTOFREE char *samples =
         says_samples ? dl_format(" --micro-batch %.0f", dl_point_split(point).samples) : NULL;
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&

@@ -398,10 +398,8 @@ static void list_points(part *p, const dl_variant *variant)
 static bool same_baseline(const dl_point *a, const dl_point *b)
 {
     return a->batch == b->batch && a->mode == b->mode && a->workers == b->workers &&
-           a->stages == b->stages && a->shards == b->shards && a->tensor == b->tensor &&
-           a->context == b->context && a->experts == b->experts &&
-           a->micro_batches == b->micro_batches && a->chunks == b->chunks &&
-           a->option[DL_SYNC_ACCUMULATE] == b->option[DL_SYNC_ACCUMULATE];
+           dl_axes_are_equal(a->size, b->size) && a->micro_batches == b->micro_batches &&
+           a->chunks == b->chunks && a->option[DL_SYNC_ACCUMULATE] == b->option[DL_SYNC_ACCUMULATE];
 }
 
 /* Returns the index of the baseline among the part's points, adding it if it is new. */
@@ -697,12 +695,7 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
                                &all->study->variants[p->baseline_part[index]], baseline);
         /* A baseline that divides the model over GPUs differently from the row does not explain the
          * row's efficiency. */
-        const dl_point *own = &row->point;
-        const bool divides_alike =
-            own->stages == baseline->stages && own->tensor == baseline->tensor &&
-            own->context == baseline->context && own->experts == baseline->experts &&
-            own->shards == baseline->shards;
-        if (divides_alike || !dl_point_is_split(baseline))
+        if (dl_axes_are_equal(row->point.size, baseline->size) || !dl_point_is_split(baseline))
             row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
                                         (double)baseline->batch);
     }

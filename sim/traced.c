@@ -51,9 +51,7 @@ static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
                     .tensor = axis(costs->tensor_ranks),
                     .micro_batches = axis(costs->accumulate),
                     .axes = pipeline != NULL ? pipeline->axes : NULL};
-    /* In 64 bits: if the cost file's axes have more GPUs than ranks, their product may overflow an
-     * int. */
-    own.workers = (int)(trace->ranks / ((int64_t)own.stages * own.shards * own.tensor));
+    own.workers = (int)(trace->ranks / dl_axes_gpus(own.size));
     own.batch = own.workers * (int64_t)own.shards * trace->batch;
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         own.option[o] = dl_sync_options[o].fallback;
@@ -67,9 +65,8 @@ static bool is_own(const dl_point *point, const dl_point *own)
     const bool alone = own->workers == 1 && point->mode->exchange == DL_EXCHANGES_NOTHING;
     return point->cores == own->cores && point->workers == own->workers &&
            point->batch == own->batch && (point->mode == own->mode || alone) &&
-           point->gpu_count == 0 && axis(point->stages) == own->stages &&
-           axis(point->shards) == own->shards && axis(point->tensor) == own->tensor &&
-           axis(point->context) == 1 && axis(point->experts) == 1 && axis(point->chunks) == 1 &&
+           point->gpu_count == 0 && dl_axes_are_equal(point->size, own->size) &&
+           axis(point->chunks) == 1 &&
            (own->stages == 1 || point->micro_batches == own->micro_batches) &&
            point->option[DL_SYNC_ACCUMULATE] == own->option[DL_SYNC_ACCUMULATE] &&
            point->option[DL_SYNC_LAG] == own->option[DL_SYNC_LAG];
@@ -87,12 +84,10 @@ static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
     if (!is_known_trace(trace) || (trace->ranks > 1 && !trace->allreduces)) return false;
     const dl_point own = own_point(variant, trace);
     const dl_scenario_pipeline *p = variant->scenario.pipeline;
-    if (own.workers < 1 || own.workers * (int64_t)dl_point_ranks(&own) != trace->ranks)
-        return false;
+    if (own.workers < 1 || own.workers * dl_axes_gpus(own.size) != trace->ranks) return false;
     if (!dl_point_is_split(&own)) return true;
-    return p != NULL && axis(p->stages) == own.stages && axis(p->shards) == own.shards &&
-           axis(p->tensor) == own.tensor && axis(p->context) == 1 && axis(p->experts) == 1 &&
-           axis(p->chunks) == 1 && (own.stages == 1 || is_schedule(p, trace));
+    return p != NULL && dl_axes_are_equal(p->size, own.size) && axis(p->chunks) == 1 &&
+           (own.stages == 1 || is_schedule(p, trace));
 }
 
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point)

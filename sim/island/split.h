@@ -36,6 +36,7 @@
 #ifndef DL_SIM_ISLAND_SPLIT_H
 #define DL_SIM_ISLAND_SPLIT_H
 
+#include "sim/island/axes.h"
 #include "sim/platform/gpu.h"
 
 #define DL_STAGES_MAX 64
@@ -97,17 +98,6 @@ typedef struct dl_model_layers {
 
 void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs);
 void dl_model_layers_free(dl_model_layers *model);
-
-/* Axes of a worker's GPUs: those that divide each layer (TP), each sequence (CP) or the experts
- * (EP), pipeline stages (PP), shards of a stage (FSDP). */
-typedef enum dl_axis {
-    DL_AXIS_TP,
-    DL_AXIS_CP,
-    DL_AXIS_EP,
-    DL_AXIS_PP,
-    DL_AXIS_FSDP,
-    DL_AXES
-} dl_axis;
 
 /* The split of a point. A *rank* is the GPUs with the same stage and shard: a single one, or
  * `tensor` GPUs that divide its layers and work in lockstep. */

@@ -155,8 +155,7 @@ static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
 static bool are_equal(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
-    return p->tensor == q->tensor && p->stages == q->stages && p->shards == q->shards &&
-           p->experts == q->experts &&
+    return dl_axes_are_equal(p->size, q->size) &&
            a->values[DL_KEY_MICRO_BATCH] == b->values[DL_KEY_MICRO_BATCH] &&
            a->values[DL_KEY_RECOMPUTE] == b->values[DL_KEY_RECOMPUTE] &&
            fabs(a->step_s - b->step_s) <= EQUAL_FRAC * a->step_s;

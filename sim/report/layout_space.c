@@ -141,24 +141,9 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
  * frees it. */
 static char *layout_text(const dl_point *point, int order)
 {
-    static const char *const names[] = {[DL_AXIS_TP] = "tp",
-                                        [DL_AXIS_CP] = "cp",
-                                        [DL_AXIS_EP] = "ep",
-                                        [DL_AXIS_PP] = "pp",
-                                        [DL_AXIS_FSDP] = "fsdp"};
-    const int sizes[] = {[DL_AXIS_TP] = point->tensor,
-                         [DL_AXIS_CP] = point->context,
-                         [DL_AXIS_EP] = point->experts,
-                         [DL_AXIS_PP] = point->stages,
-                         [DL_AXIS_FSDP] = point->shards};
-    char *text = NULL;
-    for (int a = 0; a <= DL_AXES; a++) {
-        const dl_axis axis = a < DL_AXES ? orders[order][a] : DL_AXES;
-        const int size = a < DL_AXES ? sizes[axis] : point->workers;
-        if (size == 1 && (a < DL_AXES || text != NULL)) continue;
-        DL_AUTOFREE char *item = dl_format("%s=%d", a < DL_AXES ? names[axis] : "dp", size);
-        dl_join(&text, ",", item);
-    }
+    char *text = dl_axes_text(point->size, orders[order]);
+    DL_AUTOFREE char *workers = dl_format("dp=%d", point->workers);
+    if (point->workers > 1 || text == NULL) dl_join(&text, ",", workers);
     return text;
 }
 
@@ -339,10 +324,7 @@ static dl_status read_family(dl_layout_space *s, dl_layout_family *f, dl_error *
         dl_point point = scenario->points[0];
         const dl_point *own = &f->points[i];
         point.workers = own->workers;
-        point.stages = own->stages;
-        point.shards = own->shards;
-        point.tensor = own->tensor;
-        point.experts = own->experts;
+        memcpy(point.size, own->size, sizeof point.size);
         point.chunks = own->chunks;
         point.micro_batches = own->micro_batches;
         point.option[DL_SYNC_ACCUMULATE] = own->stages > 1 ? 1 : own->micro_batches;
@@ -376,10 +358,7 @@ const dl_costs *dl_layout_set_up(const dl_layout_space *s, const dl_layout *l,
     own->pipeline = *variant->scenario.pipeline;
     own->point = variant->scenario.points[l->at];
     own->pipeline.schedule = l->schedule;
-    own->pipeline.stages = own->point.stages;
-    own->pipeline.shards = own->point.shards;
-    own->pipeline.tensor = own->point.tensor;
-    own->pipeline.experts = own->point.experts;
+    memcpy(own->pipeline.size, own->point.size, sizeof own->pipeline.size);
     own->pipeline.chunks = own->point.chunks;
     own->pipeline.micro_batches = own->point.micro_batches;
     own->pipeline.micro_batch = atoi(l->values[DL_KEY_MICRO_BATCH]);

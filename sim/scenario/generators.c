@@ -253,8 +253,8 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
                             "[generators] says which GPUs train");
     }
     dl_scenario_pipeline *split = scenario->pipeline;
-    const int64_t sharers = split != NULL ? (int64_t)split->shards * split->experts : 1;
-    const int ranks = split != NULL ? dl_layout_ranks(split) : 1;
+    const int64_t sharers = split != NULL ? dl_axes_batches(split->size) : 1;
+    const int ranks = split != NULL ? (int)dl_axes_gpus(split->size) : 1;
     const int gpus = dl_generators_trainer_gpus(g);
     if (gpus % ranks != 0 || g->gpus % ranks != 0) {
         return dl_error_set_at(

@@ -8,29 +8,16 @@
 #include "common/units.h"
 #include "sim/scenario/scenario_internal.h"
 
-int dl_layout_ranks(const dl_scenario_pipeline *p)
-{
-    return p->stages * p->shards * p->context * p->experts * p->tensor;
-}
-
 /* --- [machine] layout ------------------------------------------------------------------------- */
 
-/* Axes from neighbours outwards; dp is the number of workers. */
-static const char *const axes[] = {[DL_AXIS_TP] = "tp",
-                                   [DL_AXIS_CP] = "cp",
-                                   [DL_AXIS_EP] = "ep",
-                                   [DL_AXIS_PP] = "pp",
-                                   [DL_AXIS_FSDP] = "fsdp",
-                                   [DL_AXES] = "dp",
-                                   NULL};
-enum { AXIS_DP = DL_AXES, AXES };
+enum { AXIS_DP = DL_AXES, AXES }; /* dp: the workers */
 
 void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept)
 {
     const char *last = strrchr(typed + kept, ',');
     if (last != NULL) kept = (size_t)(last + 1 - typed);
     for (int a = 0; a < AXES; a++) {
-        DL_AUTOFREE char *word = dl_format("%s=", axes[a]);
+        DL_AUTOFREE char *word = dl_format("%s=", dl_axis_names[a]);
         dl_complete_word(out, typed, kept, word);
     }
 }
@@ -49,13 +36,13 @@ static dl_status take_axis(void *user, char *item, dl_error *err)
     int found = 0;
     if (size == NULL) return dl_error_set(err, DL_ERR_PARSE, "'%s' is not AXIS=SIZE", item);
     *size++ = '\0';
-    while (found < AXES && strcmp(axes[found], item) != 0)
+    while (found < AXES && strcmp(dl_axis_names[found], item) != 0)
         found++;
     const char *why = found == AXES ? dl_scenario_word_says(item) : NULL;
     if (why != NULL) return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s: %s", item, why);
     if (found == AXES) {
         char hint[160];
-        dl_names_hint(hint, sizeof hint, item, axes, AXES);
+        dl_names_hint(hint, sizeof hint, item, dl_axis_names, AXES);
         return dl_error_set(err, DL_ERR_NAME, "unknown axis '%s'%s", item, hint);
     }
     if (to->size[found] > 0)
@@ -88,7 +75,7 @@ static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *en
 static dl_status take_workers(const dl_scenario *scenario, const layout *of, const dl_ini *ini,
                               const dl_ini_entry *entry, dl_sweep_list *workers, dl_error *err)
 {
-    const int ranks = dl_layout_ranks(scenario->pipeline),
+    const int ranks = (int)dl_axes_gpus(scenario->pipeline->size),
               gpus = dl_gpu_options_count(scenario->gpu);
     if (of->size[AXIS_DP] > 0 && workers->entry != NULL) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
@@ -131,11 +118,8 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     }
     dl_status status = read_axes(&of, ini, entry, err);
     if (status != DL_OK) return status;
-    p->stages = of.size[DL_AXIS_PP] > 0 ? of.size[DL_AXIS_PP] : 1;
-    p->shards = of.size[DL_AXIS_FSDP] > 0 ? of.size[DL_AXIS_FSDP] : 1;
-    p->tensor = of.size[DL_AXIS_TP] > 0 ? of.size[DL_AXIS_TP] : 1;
-    p->context = of.size[DL_AXIS_CP] > 0 ? of.size[DL_AXIS_CP] : 1;
-    p->experts = of.size[DL_AXIS_EP] > 0 ? of.size[DL_AXIS_EP] : 1;
+    for (int a = 0; a < DL_AXES; a++)
+        p->size[a] = dl_axis_size(of.size, (dl_axis)a);
     order_axes(p, &of);
     return take_workers(scenario, &of, ini, entry, &lists->workers, err);
 }
@@ -168,9 +152,7 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
     for (const char *at = layouts; *at != '\0';) {
         const size_t bytes = strcspn(at, "|");
         const layout of = axes_of(at, bytes);
-        int64_t each = 1;
-        for (int axis_at = 0; axis_at < AXIS_DP; axis_at++)
-            each *= of.size[axis_at] > 0 ? of.size[axis_at] : 1;
+        const int64_t each = dl_axes_gpus(of.size);
         const int64_t whole = each * (of.size[AXIS_DP] > 0 ? of.size[AXIS_DP] : 1);
         if (each > largest) largest = each;
         if (whole > *all) *all = whole;
@@ -185,8 +167,7 @@ int64_t dl_scenario_layout_batches(const char *layouts)
     for (const char *at = layouts; *at != '\0';) {
         const size_t bytes = strcspn(at, "|");
         const layout of = axes_of(at, bytes);
-        const int shards = of.size[DL_AXIS_FSDP], experts = of.size[DL_AXIS_EP];
-        const int64_t own = (int64_t)(shards > 0 ? shards : 1) * (experts > 0 ? experts : 1);
+        const int64_t own = dl_axes_batches(of.size);
         if (first > 0 && own != first) return 0;
         first = own;
         at += bytes + (at[bytes] != '\0');
@@ -197,14 +178,11 @@ int64_t dl_scenario_layout_batches(const char *layouts)
 /* Whether the given axes have the point's sizes, and those with several GPUs its order. */
 static bool allows(const layout *of, const dl_point *point, const dl_axis *order)
 {
-    const int sizes[AXES] = {
-        [DL_AXIS_TP] = point->tensor, [DL_AXIS_CP] = point->context,  [DL_AXIS_EP] = point->experts,
-        [DL_AXIS_PP] = point->stages, [DL_AXIS_FSDP] = point->shards, [AXIS_DP] = point->workers};
     int at = 0;
     for (int i = 0; i < of->count; i++) {
         const int axis = of->order[i];
-        if (of->size[axis] != sizes[axis]) return false;
-        if (sizes[axis] == 1 || axis == AXIS_DP) continue;
+        if (of->size[axis] != (axis == AXIS_DP ? point->workers : point->size[axis])) return false;
+        if (of->size[axis] == 1 || axis == AXIS_DP) continue;
         while (at < DL_AXES && (int)order[at] != axis)
             at++;
         if (at == DL_AXES) return false;
@@ -270,7 +248,7 @@ static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *i
         free(gpus.values);
         return status;
     }
-    const int ranks = dl_layout_ranks(scenario->pipeline);
+    const int ranks = (int)dl_axes_gpus(scenario->pipeline->size);
     size_t kept = 0;
     for (size_t i = 0; i < gpus.count; i++) {
         const int count = (int)gpus.values[i];
@@ -288,7 +266,7 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
                             const dl_sweep_lists *lists, dl_error *err)
 {
     const int gpus = dl_gpu_options_count(scenario->gpu),
-              ranks = dl_layout_ranks(scenario->pipeline);
+              ranks = (int)dl_axes_gpus(scenario->pipeline->size);
     for (size_t i = 0; i < lists->workers.count; i++) {
         const int workers = (int)lists->workers.values[i];
         if ((int64_t)workers * ranks <= gpus) continue;
@@ -412,6 +390,6 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
         return status;
     }
     if ((status = check_schedule(p, ini, err)) != DL_OK) return status;
-    if (dl_layout_ranks(p) > 1 && (status = check_keys(scenario, ini, err))) return status;
+    if (dl_axes_gpus(p->size) > 1 && (status = check_keys(scenario, ini, err))) return status;
     return p->stages > 1 ? DL_OK : accumulate(p, ini, lists, err);
 }

@@ -68,15 +68,18 @@ static void add_axis(char **model, const char *key, int size)
     if (size > 1) add_key(model, key, number);
 }
 
+/* Parts of transformers that the axes divide. */
+static const char *const divided_parts[] = {
+    [DL_AXIS_TP] = "layers", [DL_AXIS_CP] = "sequences", [DL_AXIS_EP] = "experts"};
+
 /* Returns the model's description with the layout's tp, cp and ep and the recomputation; the caller
  * frees it. */
 static char *divided(const dl_scenario *scenario)
 {
     char *text = dl_strdup(scenario->model);
     const dl_scenario_pipeline *p = scenario->pipeline;
-    add_axis(&text, "tp", p != NULL ? p->tensor : 1);
-    add_axis(&text, "cp", p != NULL ? p->context : 1);
-    add_axis(&text, "ep", p != NULL ? p->experts : 1);
+    for (size_t a = 0; p != NULL && a < DL_LENGTH(divided_parts); a++)
+        add_axis(&text, dl_axis_names[a], p->size[a]);
     if (scenario->recompute > 0)
         add_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
     return text;
@@ -86,8 +89,7 @@ static char *divided(const dl_scenario *scenario)
 static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
 {
     const dl_scenario_pipeline *p = scenario->pipeline;
-    const bool tensor = p != NULL && p->tensor > 1, context = p != NULL && p->context > 1;
-    const bool experts = p != NULL && p->experts > 1;
+    size_t a = 0;
     if (dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) return DL_OK;
     if (scenario->recompute > 0) {
         return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
@@ -95,20 +97,13 @@ static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
                                "recomputed, and the model is %s",
                                dl_recompute_names[scenario->recompute], scenario->model);
     }
-    if (!tensor && !context && !experts) return DL_OK;
+    while (a < DL_LENGTH(divided_parts) && (p == NULL || p->size[a] <= 1))
+        a++;
+    if (a == DL_LENGTH(divided_parts)) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
                            "%s=%d divides %s of transformers only, and the model is %s: pp and "
                            "fsdp divide any network",
-                           tensor    ? "tp"
-                           : context ? "cp"
-                                     : "ep",
-                           tensor    ? p->tensor
-                           : context ? p->context
-                                     : p->experts,
-                           tensor    ? "layers"
-                           : context ? "sequences"
-                                     : "experts",
-                           scenario->model);
+                           dl_axis_names[a], p->size[a], divided_parts[a], scenario->model);
 }
 
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,

@@ -22,7 +22,7 @@ bool dl_point_reduces_within(const dl_point *point)
 
 int dl_point_batches(const dl_point *point)
 {
-    return (point->shards > 1 ? point->shards : 1) * (point->experts > 1 ? point->experts : 1);
+    return (int)dl_axes_batches(point->size);
 }
 
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
@@ -34,8 +34,7 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 
 int dl_point_ranks(const dl_point *point)
 {
-    return (point->stages > 1 ? point->stages : 1) * dl_point_batches(point) *
-           (point->tensor > 1 ? point->tensor : 1) * (point->context > 1 ? point->context : 1);
+    return (int)dl_axes_gpus(point->size);
 }
 
 int dl_point_gpus(const dl_point *point)
@@ -60,17 +59,17 @@ int dl_point_workers_per_gpu(const dl_point *point)
 
 dl_split dl_point_split(const dl_point *point)
 {
-    const int stages = point->stages > 1 ? point->stages : 1;
+    const int stages = dl_axis_size(point->size, DL_AXIS_PP);
     const int micro_batches =
         stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
     const int batches = dl_point_batches(point);
-    const int context = point->context > 1 ? point->context : 1;
+    const int context = dl_axis_size(point->size, DL_AXIS_CP);
     dl_split split = {
         .stages = stages,
         .shards = batches * context,
         .context = context,
-        .experts = point->experts > 1 ? point->experts : 1,
-        .tensor = point->tensor > 1 ? point->tensor : 1,
+        .experts = dl_axis_size(point->size, DL_AXIS_EP),
+        .tensor = dl_axis_size(point->size, DL_AXIS_TP),
         .axes = {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_EP, DL_AXIS_PP, DL_AXIS_FSDP},
         .chunks = point->chunks > 1 && stages > 1 ? point->chunks : 1,
         .micro_batches = micro_batches,

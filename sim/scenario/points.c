@@ -737,12 +737,8 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
         }
         if (scenario->batch_per_worker) point.batch *= point.workers;
         if (scenario->pipeline != NULL) {
-            point.stages = scenario->pipeline->stages;
-            point.shards = scenario->pipeline->shards;
+            memcpy(point.size, scenario->pipeline->size, sizeof point.size);
             point.chunks = scenario->pipeline->chunks;
-            point.tensor = scenario->pipeline->tensor;
-            point.context = scenario->pipeline->context;
-            point.experts = scenario->pipeline->experts;
             point.axes = scenario->pipeline->axes;
             point.micro_batches = scenario->pipeline->micro_batches;
         }

@@ -40,14 +40,10 @@ typedef struct dl_point {
     const char *word; /* word of another program for the mode and a key, as given in the file; NULL:
                        * the mode's name */
     double option[DL_SYNC_SWEPT]; /* the default where the mode does not take the option */
-    int stages, micro_batches;    /* stages and micro-batches of a split model; stages <= 1: not
-                                   * split */
-    int shards;                   /* ranks that share a stage's parameters; <= 1: not sharded */
-    int chunks;                   /* runs of layers per stage; <= 1: one */
-    int tensor;                   /* GPUs that divide each layer; <= 1: not divided */
-    int context;                  /* GPUs that divide each sequence; <= 1: not divided */
-    int experts;                  /* GPUs that divide the experts; <= 1: each has all */
-    const dl_axis *axes;          /* [DL_AXES] order of the axes of a split model, borrowed */
+    DL_AXIS_SIZES;
+    int micro_batches;   /* micro-batches of a model with stages */
+    int chunks;          /* runs of layers per stage; <= 1: one */
+    const dl_axis *axes; /* [DL_AXES] order of the axes of a split model, borrowed */
 } dl_point;
 
 /* Kinds of workers on cores: threads with one memory, or processes. */
@@ -67,13 +63,10 @@ typedef struct dl_slow_worker {
 /* Section [pipeline]. */
 typedef struct dl_scenario_pipeline {
     dl_pipeline_options options;
-    int stages, micro_batches, chunks;
+    DL_AXIS_SIZES;
+    int micro_batches, chunks;
     int micro_batch;       /* samples of a rank's micro-batch, instead of micro_batches; 0: not
                             * given */
-    int shards;            /* ranks that share a stage's parameters; 1: not sharded */
-    int tensor;            /* GPUs that divide each layer; 1: not divided */
-    int context;           /* GPUs that divide each sequence; 1: not divided */
-    int experts;           /* GPUs that divide the experts; 1: each has all */
     dl_axis axes[DL_AXES]; /* from the axis of neighbouring GPUs outwards */
     dl_schedule schedule;
 } dl_scenario_pipeline;

@@ -85,9 +85,6 @@ const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
                                    size_t *count, dl_error *err) DL_MUST_CHECK;
 
-/* Returns the number of GPUs per worker. */
-int dl_layout_ranks(const dl_scenario_pipeline *split);
-
 /* Returns why the schedule cannot have this number of micro-batches on these stages, or NULL. */
 const char *dl_schedule_refuses(dl_schedule schedule, int64_t micro_batches, int stages);
 
