@@ -317,7 +317,6 @@ static void take_copies(const use *u, dl_step_costs *costs, const dl_gradient_ex
 dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *source,
                             const dl_gradient_exchange *gradients, dl_notes *notes, dl_error *err)
 {
-    const dl_trace *trace = source->trace;
     use u = {.source = source};
     list_all(&u);
     for (size_t i = 0; i < source->line->count; i++)
