@@ -628,6 +628,9 @@ int dl_machine_find_gpu(const dl_machine *machine, int number, int *index);
  * of the file have kind 0. */
 int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus);
 
+/* Parses "3" or "0-7", numbers below `count`; returns false for another text. */
+bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
+
 /* Return the largest number of GPUs, and the smallest number of NICs, over the machine's nodes. */
 int dl_machine_most_gpus(const dl_machine *machine);
 int dl_machine_fewest_nics(const dl_machine *machine);

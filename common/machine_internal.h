@@ -54,9 +54,6 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
                                   dl_status (*read)(const dl_machine_reader *,
                                                     const dl_ini_section *, const char *));
 
-/* Parses "3" or "0-7", numbers below `count`; returns false for another text. */
-bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
-
 /* Returns the sections that apply to nodes of a kind as a separate file: first each [SECTION of
  * KIND], so that [gpus 0-3 of t4] becomes [gpus 0-3], then the common sections that these do not
  * replace (see `sorts`). kind = NULL: all sections without a kind. The view borrows keys and

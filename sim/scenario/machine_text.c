@@ -173,17 +173,18 @@ static const fabric_rates reached[] = {
     {0, NULL, ""}};
 
 /* Writes the pairs "0-1, 0-2, ..." of which both GPUs are below `gpus`; returns their number. */
-static int write_pairs(FILE *out, const char *pairs, long gpus)
+static int write_pairs(FILE *out, const dl_ini *ini, const dl_ini_entry *pairs, long gpus)
 {
-    int count = 0;
-    for (const char *at = pairs; at != NULL && *at != '\0'; at = strchr(at, ',')) {
-        at += strspn(at, ", ");
-        char *second = NULL;
-        const long a = strtol(at, &second, 10);
-        const long b = *second == '-' ? strtol(second + 1, NULL, 10) : gpus;
-        if (a >= gpus || b >= gpus) continue;
-        fprintf(out, "%s%ld-%ld", count++ > 0 ? ", " : "", a, b);
+    char **items = NULL;
+    size_t item_count = 0;
+    int count = 0, first, last;
+    const dl_status status = dl_ini_split(ini, pairs, &items, &item_count, NULL);
+    DL_ASSERT(status == DL_OK, "pairs of a board: %s", pairs->value);
+    for (size_t i = 0; i < item_count; i++) {
+        const bool pair = dl_machine_parse_range(items[i], DL_MACHINE_MAX_PARTS, &first, &last);
+        if (!pair || last < gpus) fprintf(out, "%s%s", count++ > 0 ? ", " : "", items[i]);
     }
+    dl_ini_free_list(items, item_count);
     return count;
 }
 
@@ -205,7 +206,7 @@ static void write_board(writer *to, const char *board)
         size_t bytes = 0;
         if (strncmp(section, "nvlinks ", 8) != 0 || link == NULL || pairs == NULL) continue;
         FILE *out = dl_text_stream(&text, &bytes);
-        const int count = write_pairs(out, pairs->value, to->kind->gpus);
+        const int count = write_pairs(out, &ini, pairs, to->kind->gpus);
         fclose(out);
         if (count > 0) {
             char *note = dl_format("\n; As in machines/%s.ini.\n", board), *rates = NULL;
