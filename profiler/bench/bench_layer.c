@@ -10,22 +10,27 @@
  * inputs are about as large as these: 1 / sqrt(1024). */
 #define WEIGHT_SCALE 0.03
 
+/* A kernel of a layer. The weights of a product belong to one kernel, and serve others. */
+typedef struct item {
+    dl_kernel kernel;
+    size_t weights_of;          /* kernel that owns its weights; SIZE_MAX: it has none */
+    void *weights, *results[3]; /* NULL: none */
+} item;
+
 struct dl_bench_layer {
     const dl_backend *backend;
-    dl_kernel *kernels;
-    size_t *weights_of; /* index of the kernel that owns a product's weights */
-    size_t count, weights_count, forward_count;
+    item *items; /* [count] */
+    size_t count, forward_count;
     int64_t tokens;
     bool lacks_attention;
-    void **weights, *(*results)[3]; /* [count]; NULL: none */
 };
 
 /* --- the kernels ----------------------------------------------------------------------------- */
 
 static void add(dl_bench_layer *layer, dl_kernel kernel, size_t weights_of)
 {
-    DL_APPEND(layer->kernels, layer->count, "kernels of a layer") = kernel;
-    DL_APPEND(layer->weights_of, layer->weights_count, "kernels of a layer") = weights_of;
+    DL_APPEND(layer->items, layer->count, "kernels of a layer") =
+        (item){.kernel = kernel, .weights_of = weights_of};
 }
 
 /* Returns the last forward product with weights of this size that has no gradient of this pass yet;
@@ -34,10 +39,10 @@ static size_t owner_of(const dl_bench_layer *layer, const dl_shape_product *p, d
 {
     size_t owner = SIZE_MAX;
     for (size_t k = 0; k < layer->forward_count; k++) {
-        const dl_shape_product *forward = &layer->kernels[k].product;
+        const dl_shape_product *forward = &layer->items[k].kernel.product;
         bool taken = false;
         for (size_t b = layer->forward_count; b < layer->count; b++)
-            taken |= layer->weights_of[b] == k && layer->kernels[b].product.pass == pass;
+            taken |= layer->items[b].weights_of == k && layer->items[b].kernel.product.pass == pass;
         if (!taken && forward->inputs == p->inputs && forward->outputs == p->outputs) owner = k;
     }
     return owner;
@@ -162,7 +167,7 @@ dl_bench_layer *dl_bench_layer_with(const dl_bench_layer *layer, int64_t tokens)
     less->backend = layer->backend;
     less->tokens = tokens;
     for (size_t k = 0; k < layer->count; k++) {
-        dl_kernel kernel = layer->kernels[k];
+        dl_kernel kernel = layer->items[k].kernel;
         const double part = (double)tokens / (double)layer->tokens;
         if (kernel.product.rows > 0) kernel.product.rows = tokens;
         if (kernel.heads > 0) kernel.tokens = (int)tokens;
@@ -173,7 +178,7 @@ dl_bench_layer *dl_bench_layer_with(const dl_bench_layer *layer, int64_t tokens)
             kernel.numbers -= kernel.numbers % kernel.columns;
         }
         if (k == layer->forward_count) less->forward_count = k;
-        add(less, kernel, layer->weights_of[k]);
+        add(less, kernel, layer->items[k].weights_of);
     }
     return less;
 }
@@ -181,15 +186,18 @@ dl_bench_layer *dl_bench_layer_with(const dl_bench_layer *layer, int64_t tokens)
 void dl_bench_layer_free(dl_bench_layer *layer)
 {
     if (layer == NULL) return;
-    free(layer->kernels);
-    free(layer->weights_of);
+    free(layer->items);
     free(layer);
 }
 
-const dl_kernel *dl_bench_layer_kernels(const dl_bench_layer *layer, size_t *count)
+size_t dl_bench_layer_count(const dl_bench_layer *layer)
 {
-    *count = layer->count;
-    return layer->kernels;
+    return layer->count;
+}
+
+const dl_kernel *dl_bench_layer_kernel(const dl_bench_layer *layer, size_t k)
+{
+    return &layer->items[k].kernel;
 }
 
 /* --- a run ----------------------------------------------------------------------------------- */
@@ -220,17 +228,15 @@ void dl_bench_layer_start(dl_bench_layer *layer, const void *normal, size_t norm
         }
     }
     dl_error none = {0};
-    layer->weights = dl_calloc(layer->count, sizeof *layer->weights, "weights");
-    layer->results = dl_calloc(layer->count, sizeof *layer->results, "results");
     for (size_t k = 0; k < layer->count; k++) {
-        const dl_shape_product *p = &layer->kernels[k].product;
+        const dl_shape_product *p = &layer->items[k].kernel.product;
         size_t in[3], out[3];
-        dl_kernel_sizes(&layer->kernels[k], in, out);
-        if (layer->weights_of[k] == k)
-            layer->weights[k] =
+        dl_kernel_sizes(&layer->items[k].kernel, in, out);
+        if (layer->items[k].weights_of == k)
+            layer->items[k].weights =
                 take_weights(layer, scaled, normal_count, (size_t)p->inputs * (size_t)p->outputs);
         for (int o = 0; !backend->host_memory && o < 3; o++)
-            layer->results[k][o] = backend->allocate(out[o] * bytes, "results of a layer");
+            layer->items[k].results[o] = backend->allocate(out[o] * bytes, "results of a layer");
     }
     (void)backend->wait(&none); /* a failure is reported by the next wait again */
     free(scaled);
@@ -239,14 +245,10 @@ void dl_bench_layer_start(dl_bench_layer *layer, const void *normal, size_t norm
 void dl_bench_layer_stop(dl_bench_layer *layer)
 {
     for (size_t k = 0; k < layer->count; k++) {
-        layer->backend->release(layer->weights[k]);
+        layer->backend->release(layer->items[k].weights);
         for (int o = 0; !layer->backend->host_memory && o < 3; o++)
-            layer->backend->release(layer->results[k][o]);
+            layer->backend->release(layer->items[k].results[o]);
     }
-    free(layer->weights);
-    free(layer->results);
-    layer->weights = NULL;
-    layer->results = NULL;
 }
 
 /* Allocates the results of kernel k on a processor, not zeroed. */
@@ -255,14 +257,14 @@ static void take_results(dl_bench_layer *layer, size_t k, const size_t out[3])
     const size_t bytes = dl_precision_bytes(layer->backend->precision);
     for (int o = 0; layer->backend->host_memory && o < 3; o++)
         if (out[o] > 0)
-            layer->results[k][o] = dl_realloc(NULL, out[o], bytes, "results of a layer");
+            layer->items[k].results[o] = dl_realloc(NULL, out[o], bytes, "results of a layer");
 }
 
 static void free_results(dl_bench_layer *layer, size_t k)
 {
     for (int o = 0; layer->backend->host_memory && o < 3; o++) {
-        free(layer->results[k][o]);
-        layer->results[k][o] = NULL;
+        free(layer->items[k].results[o]);
+        layer->items[k].results[o] = NULL;
     }
 }
 
@@ -272,22 +274,23 @@ static dl_kernel_memory memory_of(const dl_bench_layer *layer, size_t k, size_t 
                                   const dl_kernel_memory *memory)
 {
     const size_t bytes = dl_precision_bytes(layer->backend->precision);
-    const bool weighs =
-        layer->weights_of[k] != SIZE_MAX && layer->kernels[k].product.pass != DL_PRODUCT_WEIGHT;
+    const bool weighs = layer->items[k].weights_of != SIZE_MAX &&
+                        layer->items[k].kernel.product.pass != DL_PRODUCT_WEIGHT;
     size_t in[3], out[3], flow_in[3], flow_out[3] = {0}, saved_in[3], saved_out[3] = {0};
     dl_kernel_memory own = *memory;
-    dl_kernel_sizes(&layer->kernels[k], in, out);
-    if (flow != SIZE_MAX) dl_kernel_sizes(&layer->kernels[flow], flow_in, flow_out);
-    if (saved != SIZE_MAX) dl_kernel_sizes(&layer->kernels[saved], saved_in, saved_out);
-    if (flow_out[0] >= in[0] && in[0] > 0) own.in[0] = layer->results[flow][0];
-    if (saved_out[0] >= in[1] && in[1] > 0) own.in[1] = layer->results[saved][0];
-    if (layer->kernels[k].heads > 0 && flow_out[0] >= 3 * in[0]) { /* queries, keys and values */
+    dl_kernel_sizes(&layer->items[k].kernel, in, out);
+    if (flow != SIZE_MAX) dl_kernel_sizes(&layer->items[flow].kernel, flow_in, flow_out);
+    if (saved != SIZE_MAX) dl_kernel_sizes(&layer->items[saved].kernel, saved_in, saved_out);
+    if (flow_out[0] >= in[0] && in[0] > 0) own.in[0] = layer->items[flow].results[0];
+    if (saved_out[0] >= in[1] && in[1] > 0) own.in[1] = layer->items[saved].results[0];
+    if (layer->items[k].kernel.heads > 0 &&
+        flow_out[0] >= 3 * in[0]) { /* queries, keys and values */
         own.in[1] = (const char *)own.in[0] + in[0] * bytes;
         own.in[2] = (const char *)own.in[1] + in[0] * bytes;
     }
-    if (weighs) own.in[1] = layer->weights[layer->weights_of[k]];
+    if (weighs) own.in[1] = layer->items[layer->items[k].weights_of].weights;
     for (int o = 0; o < 3; o++)
-        if (out[o] > 0) own.out[o] = layer->results[k][o];
+        if (out[o] > 0) own.out[o] = layer->items[k].results[o];
     return own;
 }
 
@@ -297,15 +300,15 @@ void dl_bench_layer_run(dl_bench_layer *layer, const dl_kernel_memory *memory)
     size_t flow = SIZE_MAX, kept = forward;
     for (size_t k = 0; k < layer->count; k++) {
         const bool back = k >= forward,
-                   of_weights = layer->kernels[k].product.rows > 0 &&
-                                layer->kernels[k].product.pass == DL_PRODUCT_WEIGHT;
+                   of_weights = layer->items[k].kernel.product.rows > 0 &&
+                                layer->items[k].kernel.product.pass == DL_PRODUCT_WEIGHT;
         /* The backward pass reads the forward results from the last to the first. */
         const size_t saved = back ? forward - 1 - (k - forward) * forward / backward : SIZE_MAX;
         size_t in[3], out[3];
-        dl_kernel_sizes(&layer->kernels[k], in, out);
+        dl_kernel_sizes(&layer->items[k].kernel, in, out);
         take_results(layer, k, out);
         const dl_kernel_memory own = memory_of(layer, k, flow, saved, memory);
-        dl_kernel_launch(layer->backend, &layer->kernels[k], &own);
+        dl_kernel_launch(layer->backend, &layer->items[k].kernel, &own);
         if (of_weights) continue; /* its result is kept to the end */
         if (back && flow >= forward && flow != SIZE_MAX) free_results(layer, flow);
         for (; back && kept > saved + 1; kept--)

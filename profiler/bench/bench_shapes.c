@@ -181,20 +181,19 @@ static dl_status add_products(shapes *s, dl_error *err)
 static void add_layer(shapes *s)
 {
     const char *note = NULL;
-    size_t count = 0;
     s->layer = dl_bench_layer_make(s->config->network, s->config->batch, s->backend, &note);
     if (note != NULL) dl_trace_writer_meta(s->writer, "layer_note", note);
     if (s->layer == NULL) return;
     if (s->config->device != NULL) s->small = dl_bench_layer_with(s->layer, LAUNCH_TOKENS);
     s->layer_name = dl_trace_writer_intern(s->writer, "layer");
     s->launch_name = dl_trace_writer_intern(s->writer, "launch");
-    const dl_kernel *kernels = dl_bench_layer_kernels(s->layer, &count);
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < dl_bench_layer_count(s->layer); k++) {
+        const dl_kernel *kernel = dl_bench_layer_kernel(s->layer, k);
         size_t c = 0;
         while (c < s->count &&
-               (s->cases[c].step_count == 0 || !dl_kernel_equal(&s->cases[c].kernel, &kernels[k])))
+               (s->cases[c].step_count == 0 || !dl_kernel_equal(&s->cases[c].kernel, kernel)))
             c++;
-        if (c == s->count) add_case(s, kernels[k], 0);
+        if (c == s->count) add_case(s, *kernel, 0);
         dl_kernel_case *of = &s->cases[c];
         of->layer_count++;
         if (of->step_count < of->layer_count) of->step_count = of->layer_count;
@@ -378,15 +377,15 @@ static dl_status loop_on_device(const shapes *s, int round, double sum_ns, doubl
 /* Records the host's time to launch a layer of few tokens, while the device computes. */
 static dl_status time_launches(const shapes *s, int round, dl_error *err)
 {
-    size_t count = 0;
-    (void)dl_bench_layer_kernels(s->small, &count);
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < LAUNCH_RUNS; i++)
         dl_bench_layer_run(s->small, &s->memory);
     const double each_ns = (double)(dl_clock_ns() - start_ns) / LAUNCH_RUNS;
     if (round >= 0)
-        append(s, (dl_record){.name = s->launch_name, .samples = (uint32_t)count}, round, start_ns,
-               each_ns);
+        append(s,
+               (dl_record){.name = s->launch_name,
+                           .samples = (uint32_t)dl_bench_layer_count(s->small)},
+               round, start_ns, each_ns);
     return s->backend->wait(err);
 }
 

@@ -63,8 +63,10 @@ dl_bench_layer *dl_bench_layer_make(const dl_architecture *network, int64_t batc
 dl_bench_layer *dl_bench_layer_with(const dl_bench_layer *layer, int64_t tokens);
 void dl_bench_layer_free(dl_bench_layer *layer);
 
-/* Returns the layer's kernels in the order of their execution, [*count]. Borrowed. */
-const dl_kernel *dl_bench_layer_kernels(const dl_bench_layer *layer, size_t *count);
+/* Return the number of the layer's kernels, and a kernel by its place in the order of execution,
+ * borrowed. */
+size_t dl_bench_layer_count(const dl_bench_layer *layer);
+const dl_kernel *dl_bench_layer_kernel(const dl_bench_layer *layer, size_t k);
 
 /* Allocates weights, copied from normal[normal_count] numbers in host memory, and on devices all
  * results. dl_bench_layer_stop releases them. */
