@@ -89,7 +89,9 @@ static dl_status take_pair(const settings *set, const dl_text_list *tables, size
 /* Reads the scenario to find the files that it names. The table that it names is the default. */
 static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
 {
-    dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
+    bool by_costs = false;
+    dl_status status =
+        dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, &by_costs, err);
     if (status == DL_OK) status = dl_table_scenario_read(&of->read, NULL, of->name, of->text, err);
     if (status != DL_OK) return dl_scenario_command_error(&set->command, of->scenario, err);
     if (of->table == NULL && of->read.measured_path != NULL) {

@@ -73,11 +73,13 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
         return dl_study_read(study, path, err);
     }
     DL_AUTOFREE char *text = NULL, *name = NULL;
-    dl_status status = dl_scenario_text(&set->command, path, &text, &name, err);
+    bool by_costs = false;
+    dl_status status = dl_scenario_text(&set->command, path, &text, &name, &by_costs, err);
     if (status == DL_OK && lasts) /* for the keys that need it; read_with_length sets its value */
         dl_ini_text_set(&text, "target", "samples", "1");
     if (status == DL_OK) status = dl_study_read_text(study, name, text, strlen(text), err);
     if (status == DL_OK && lasts) status = read_with_length(study, &text, name, set, err);
+    study->batch_by_costs = by_costs;
     if (status == DL_OK && save) {
         status = dl_scenario_save(set->save, text, name, err);
     }

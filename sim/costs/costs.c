@@ -306,6 +306,11 @@ static double step_ns(const dl_costs *costs, const double *factors, double batch
     return sum_ns * dl_costs_linearity(costs, batch);
 }
 
+int64_t dl_costs_step_batch(const dl_costs *costs)
+{
+    return costs->batch_max * (costs->accumulate > 1 ? costs->accumulate : 1);
+}
+
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
 {
     return step_ns(costs, NULL, batch, phase);

@@ -467,6 +467,9 @@ double dl_costs_linearity(const dl_costs *costs, double batch);
  * dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
 
+/* Largest measured number of samples of a GPU's step, in all its micro-batches; 0: not given. */
+int64_t dl_costs_step_batch(const dl_costs *costs);
+
 /* Returns the number that divides the time of an update if each of `sharers` ranks updates its part
  * of the parameters: `sharers` for the bytes, but 1 for the starts of kernels, which every rank
  * launches (starts_frac). */

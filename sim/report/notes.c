@@ -11,7 +11,6 @@
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/fits.h"
-#include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/shares.h"
@@ -125,22 +124,18 @@ static void add_accumulation(dl_note_list *list, const dl_variant *variant)
             staged ? "--micro-batches" : "[sync] accumulate"));
 }
 
-/* Adds a note on the batch per worker that the command line takes from the costs by default. */
-static void add_batch_of_gpus(dl_note_list *list, const dl_variant *variant)
+/* Adds a note on a batch per worker that is by default the costs', which those of all variants have
+ * from the first. */
+static void add_batch_of_gpus(dl_note_list *list, const dl_study *study)
 {
-    const dl_scenario *scenario = &variant->scenario;
-    const dl_costs *costs = &variant->costs;
-    if (strcmp(scenario->path, DL_SCENARIO_FROM_COMMAND) != 0 || !scenario->batch_per_worker ||
-        scenario->costs_path == NULL || scenario->model != NULL || scenario->point_count == 0)
-        return;
-    const dl_point *point = scenario->points;
-    const int64_t each = costs->batch_max * (costs->accumulate > 1 ? costs->accumulate : 1);
-    const int gpus = dl_point_batches(point);
-    const long long batch = (long long)each * gpus;
-    if (gpus == 1 || each == 0 || point->batch != batch * point->workers) return;
+    const dl_variant *first = &study->variants[0];
+    if (!study->batch_by_costs || first->scenario.model != NULL) return;
+    const long long each = dl_costs_step_batch(&first->costs);
+    const int gpus = dl_point_batches(&first->scenario.points[0]);
+    if (gpus == 1) return;
     dl_note_add(list, dl_format("a worker's batch of %lld is %d times the %lld samples per GPU of "
                                 "%s, as fsdp and ep divide it (--batch-per-worker sets it)",
-                                batch, gpus, (long long)each, dl_note_file(costs)));
+                                each * gpus, gpus, each, dl_note_file(&first->costs)));
 }
 
 /* Adds a note on a job that repeats all its work after a failure. */
@@ -774,10 +769,10 @@ char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks
         add_unknown(&list, &variant->costs);
         add_overlap(&list, variant);
         add_accumulation(&list, variant);
-        add_batch_of_gpus(&list, variant);
         add_turns(&list, variant);
         add_buffers(&list, variant);
     }
+    add_batch_of_gpus(&list, study);
     if (ranks != NULL) {
         *ranks = list.ranks;
     } else {

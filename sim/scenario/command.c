@@ -481,7 +481,7 @@ static dl_status put_measured_batch(char **text, const char *files, const char *
     dl_status status = dl_costs_read(&costs, path, err);
     if (status != DL_OK) return status;
     *has = costs.batch_max > 0;
-    const long long each = costs.batch_max * (costs.accumulate > 1 ? costs.accumulate : 1);
+    const long long each = dl_costs_step_batch(&costs);
     if (*has && gpus == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--batch (samples of all workers together) or --batch-per-worker is "
@@ -503,18 +503,21 @@ static bool searches_batch(const dl_scenario_command *command)
            strcmp(key->section, "workload") == 0 && strcmp(key->name, "batch_per_worker") == 0;
 }
 
-static dl_status put_batch(char **text, const dl_scenario_command *command, dl_error *err)
+/* Sets a batch per worker if the command line has no batch; *by_costs: whether it is that of the
+ * costs. */
+static dl_status put_batch(char **text, const dl_scenario_command *command, bool *by_costs,
+                           dl_error *err)
 {
-    bool has = false;
     if (dl_scenario_command_value(command, "batch") != NULL ||
         dl_scenario_command_value(command, "batch-per-worker") != NULL)
         return DL_OK;
     const char *costs = dl_scenario_command_value(command, "costs");
     dl_status status =
-        costs != NULL ? put_measured_batch(text, costs,
-                                           dl_scenario_command_value(command, "layout"), &has, err)
-                      : DL_OK;
-    if (status != DL_OK || has) return status;
+        costs != NULL
+            ? put_measured_batch(text, costs, dl_scenario_command_value(command, "layout"),
+                                 by_costs, err)
+            : DL_OK;
+    if (status != DL_OK || *by_costs) return status;
     const char *step = dl_scenario_command_value(command, "calibrate");
     const char *at = step != NULL ? strchr(step, '@') : NULL;
     if (command->needs_no_batch && step != NULL && (at == NULL || strchr(at, 'x') == NULL)) {
@@ -558,7 +561,8 @@ static bool names_workers(const char *layouts)
 }
 
 /* Sets the keys of a new scenario that the command line omits. */
-static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
+static dl_status put_defaults(char **text, const dl_scenario_command *command, bool *by_costs,
+                              dl_error *err)
 {
     const char *machines = dl_scenario_command_value(command, "machine");
     DL_AUTOFREE char *workers = NULL;
@@ -580,7 +584,7 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
                             "--samples-per-s needs --machine NAME (dlsim --machines lists them), "
                             "or --cores COUNT for workers on a processor");
     }
-    if ((status = put_batch(text, command, err)) != DL_OK) return status;
+    if ((status = put_batch(text, command, by_costs, err)) != DL_OK) return status;
     if (machines == NULL && dl_scenario_command_value(command, "cores") == NULL) {
         dl_ini_text_set(text, "machine", "cores", "measured");
     }
@@ -757,11 +761,12 @@ static void put_name(char **text, const dl_scenario_command *command)
 }
 
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
-                           char **name, dl_error *err)
+                           char **name, bool *batch_by_costs, dl_error *err)
 {
     size_t bytes = 0;
     dl_status status = DL_OK;
     *name = NULL;
+    *batch_by_costs = false;
     if (command->for_layouts && dl_scenario_command_value(command, "workers") != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--workers: --advise layout chooses a layout of all GPUs by itself");
@@ -775,7 +780,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     } else {
         *text = dl_strdup("[scenario]\nname = from the command line\n\n[machine]\n\n[workload]\n\n"
                           "[sync]\n");
-        status = put_defaults(text, command, err);
+        status = put_defaults(text, command, batch_by_costs, err);
         put_name(text, command);
     }
     DL_AUTOFREE char *folder =

@@ -57,6 +57,7 @@ typedef struct dl_study {
     double points_limit; /* 0: more than DL_STUDY_POINTS points are an error. Otherwise, if the
                           * lists make more points than this, the study has only one of them and
                           * `listed` is their number */
+    bool batch_by_costs; /* the batch is that of the costs, by default; set by the caller */
     double listed;       /* number of points that the lists make if points_limit is exceeded;
                           * else 0 */
 } dl_study;

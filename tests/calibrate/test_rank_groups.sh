@@ -68,6 +68,9 @@ near HSDP "$(predict "${hybrid[@]}" --workers 2)" "$(traced hsdp.ini)" 0.03
 near "HSDP with the trace's batch" "$(predict hsdp.ini --machine 2xdgx_h100 --layout fsdp=8 --workers 2)" "$(traced hsdp.ini)" 0.03
 tested=$dlsim expect 0 "a worker's batch of 32 is 8 times the 4 samples per GPU" \
     --costs hsdp.ini --machine 2xdgx_h100 --layout fsdp=8 --workers 2 --notes -o row.csv
+"$dlsim" --costs "${hybrid[@]}" --workers 2 --notes -o row.csv >given.txt
+has given.txt 'measured/s'
+lacks given.txt 'samples per GPU'
 tested=$dlsim expect 2 "--batch-per-worker is missing: hsdp.ini has 4 samples per GPU" \
     --costs hsdp.ini --machine 2xdgx_h100 --layout 'fsdp=8 | fsdp=16' -o row.csv
 tested=$dlsim expect 0 "measured/s" --costs "${hybrid[@]}" --workers 1,2 -o row.csv
