@@ -69,6 +69,22 @@ int dl_names_nearest(const char *name, const char *const *names, size_t count)
     return best >= 0 ? best : continued(name, names, count);
 }
 
+int dl_name_letter(const char **name)
+{
+    *name += strspn(*name, "_-. ");
+    return **name != '\0' ? tolower((unsigned char)*(*name)++) : 0;
+}
+
+bool dl_names_alike(const char *a, const char *b)
+{
+    int letter;
+    do {
+        letter = dl_name_letter(&a);
+        if (letter != dl_name_letter(&b)) return false;
+    } while (letter != 0);
+    return true;
+}
+
 int dl_names_find(const char *name, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

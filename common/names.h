@@ -12,6 +12,13 @@
  * letters ("bert": "bert_base"), or -1. */
 int dl_names_nearest(const char *name, const char *const *names, size_t count);
 
+/* Returns the next significant character of a name, in lower case, and moves behind it; skips '_',
+ * '-', '.' and spaces. 0 at the end. */
+int dl_name_letter(const char **name);
+
+/* Returns whether two names have the same significant characters: GPT2-XL is gpt2_xl. */
+bool dl_names_alike(const char *a, const char *b);
+
 /* Returns the index of `name` in names[count], or -1. */
 int dl_names_find(const char *name, const char *const *names, size_t count);
 

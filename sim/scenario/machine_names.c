@@ -16,14 +16,6 @@
 #define NODES_MAX 10000000
 #define PORTS_MAX 16 /* maximum number of ports per node */
 
-/* Returns the next significant character of a name; 0 at its end. */
-static int next_letter(const char **name)
-{
-    while (**name == '_' || **name == '-' || **name == ' ')
-        (*name)++;
-    return **name != '\0' ? tolower((unsigned char)*(*name)++) : 0;
-}
-
 /* Returns the name without leading brands: "GeForce RTX 3090", "nvidia_a100". */
 static const char *without_brands(const char *name)
 {
@@ -38,18 +30,10 @@ static const char *without_brands(const char *name)
     return name;
 }
 
-/* Compares names without brands, ignoring case, '_', '-' and spaces: RTX-3090 equals rtx3090,
- * v100pcie equals v100_pcie. */
+/* Compares names without brands: RTX-3090 equals rtx3090, v100pcie equals v100_pcie. */
 static bool same_name(const char *a, const char *b)
 {
-    int letter;
-    a = without_brands(a);
-    b = without_brands(b);
-    do {
-        letter = next_letter(&a);
-        if (letter != next_letter(&b)) return false;
-    } while (letter != 0);
-    return true;
+    return dl_names_alike(without_brands(a), without_brands(b));
 }
 
 /* --- the tables ------------------------------------------------------------------------------ */
@@ -254,7 +238,7 @@ static product product_of(const char *name)
 {
     product p = {.rest = name};
     size_t letters = 0, digits = 0;
-    for (int c; (c = next_letter(&name)) != 0; p.rest = name) {
+    for (int c; (c = dl_name_letter(&name)) != 0; p.rest = name) {
         if (!isdigit(c) && digits > 0) break;
         if (isdigit(c) && digits + 1 < sizeof p.number) p.number[digits++] = (char)c;
         if (!isdigit(c) && letters + 1 < sizeof p.series) p.series[letters++] = (char)c;
@@ -421,7 +405,7 @@ static dl_status understand_box(const dl_machine_tables *t, const char *name, si
         const char *gpu = NULL;
         const long count = count_before(part, &gpu);
         const int row = gpu != part ? dl_machine_row(&t->gpus, gpu) : -1;
-        if (same_name(part, "nvlink") && (rest == NULL || rest[0] == '\0')) {
+        if (dl_names_alike(part, "nvlink") && (rest == NULL || rest[0] == '\0')) {
             status = want_bridges(t, name, w, err);
         } else if (row < 0) {
             status = strchr(name, '+') != NULL
@@ -452,8 +436,8 @@ static dl_status understand_network(const char *name, const char *network, dl_wa
     w->network_gbit_per_s = isdigit((unsigned char)rate[0]) ? strtod(rate, &end) : 0;
     /* Reject hexadecimal numbers and exponents. */
     if (end != rate + strspn(rate, "0123456789.")) end = NULL;
-    w->infiniband = end != NULL && same_name(end, "ib");
-    const bool known = w->infiniband || (end != NULL && same_name(end, "gbe"));
+    w->infiniband = end != NULL && dl_names_alike(end, "ib");
+    const bool known = w->infiniband || (end != NULL && dl_names_alike(end, "gbe"));
     if (known && w->ports >= 1 && w->ports <= PORTS_MAX && w->network_gbit_per_s >= 0.1 &&
         w->network_gbit_per_s <= 10000) {
         return DL_OK;

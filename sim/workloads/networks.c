@@ -1,6 +1,7 @@
 /* Networks by name: parser of names and keys, and list of networks. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/manual.h"
@@ -27,28 +28,57 @@ static size_t list_networks(const char **names)
     return count;
 }
 
-static dl_status find_network(const char *name, const dl_network_kind **kind,
-                              const dl_named_network **network, dl_error *err)
+static dl_status find_alike(const char *name, const dl_network_kind **kind,
+                            const dl_named_network **network, dl_error *err)
 {
     for (int k = 0; k < KINDS; k++) {
         for (size_t n = 0; n < kinds[k]->network_count; n++) {
-            if (strcmp(kinds[k]->networks[n].name, name) != 0) continue;
+            if (!dl_names_alike(kinds[k]->networks[n].name, name)) continue;
             *kind = kinds[k];
             *network = &kinds[k]->networks[n];
             return DL_OK;
         }
     }
     for (int k = 0; k < KINDS; k++) {
-        const dl_word *word = dl_word_find(kinds[k]->network_words, name);
-        if (word != NULL && word->here != NULL) return find_network(word->here, kind, network, err);
-        if (word != NULL)
+        const dl_word *word = kinds[k]->network_words;
+        for (; word != NULL && word->word != NULL; word++) {
+            if (!dl_names_alike(word->word, name)) continue;
+            if (word->here != NULL) return find_alike(word->here, kind, network, err);
             return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'; %s", name,
                                 word->says);
+        }
     }
+    return DL_OK;
+}
+
+/* Cuts an ending from a name on Hugging Face that does not change the network's sizes. */
+static bool cut_ending(char *name)
+{
+    static const char *const endings[] = {"hf", "base", "chat", "instruct", "uncased", "v0.1"};
+    char *end = strrchr(name, '-');
+    for (size_t i = 0; end != NULL && i < DL_LENGTH(endings); i++) {
+        if (strcasecmp(end + 1, endings[i]) != 0) continue;
+        *end = '\0';
+        return true;
+    }
+    return false;
+}
+
+/* Finds a network by its name here, another name of it, or a model's name on Hugging Face:
+ * meta-llama/Llama-3.1-8B-Instruct. */
+static dl_status find_network(const char *name, const dl_network_kind **kind,
+                              const dl_named_network **network, dl_error *err)
+{
+    DL_AUTOFREE char *base = dl_strdup(dl_base_name(name));
+    const char *start = strncasecmp(base, "meta-", 5) == 0 ? base + 5 : base;
+    dl_status status = find_alike(start, kind, network, err);
+    while (status == DL_OK && *network == NULL && cut_ending(base))
+        status = find_alike(start, kind, network, err);
+    if (status != DL_OK || *network != NULL) return status;
     const char *names[NAMES_MAX];
     char hint[1000];
     const size_t count = list_networks(names);
-    dl_names_hint(hint, sizeof hint, name, names, count);
+    dl_names_hint(hint, sizeof hint, start, names, count);
     return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'%s", name, hint);
 }
 

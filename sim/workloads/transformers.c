@@ -55,6 +55,7 @@ enum { FUSED, PLAIN, CUDNN, CUDNN_FP8, TRITON };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const biases[] = {"no", "yes", "qkv", "attention", "feed_forward", NULL};
+enum { QKV_BIASES = 2 }; /* of biases */
 static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIAS_FEED_FORWARD,
                                            DL_BIAS_QKV, DL_BIAS_QKV | DL_BIAS_OUT,
                                            DL_BIAS_FEED_FORWARD};
@@ -489,29 +490,37 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [SEQUENCE_PARALLEL] = YES            \
         }                                        \
     }
-#define EXPERTS_OF(title, deep, wide, count, per, kv, inner, all, each, own, length, vocabulary_, \
-                   text)                                                                          \
-    {                                                                                             \
-        .name = title, .help = text, .values = {                                                  \
-            [LAYERS] = deep,                                                                      \
-            [WIDTH] = wide,                                                                       \
-            [HEADS] = count,                                                                      \
-            [HEAD_WIDTH] = per,                                                                   \
-            [KV_HEADS] = kv,                                                                      \
-            [FEED_FORWARD] = inner,                                                               \
-            [EXPERTS] = all,                                                                      \
-            [ACTIVE] = each,                                                                      \
-            [EXPERT_WIDTH] = own,                                                                 \
-            [SEQUENCE] = length,                                                                  \
-            [VOCABULARY] = vocabulary_,                                                           \
-            [GATED] = YES,                                                                        \
-            [NORM] = RMS_NORM,                                                                    \
-            [TENSOR] = 1,                                                                         \
-            [SEQUENCE_PARALLEL] = YES                                                             \
-        }                                                                                         \
+#define GATED_DECODER(title, deep, wide, count, per, kv, inner, all, each, own, length, \
+                      vocabulary_, biases, tie, text)                                   \
+    {                                                                                   \
+        .name = title, .help = text, .values = {                                        \
+            [LAYERS] = deep,                                                            \
+            [WIDTH] = wide,                                                             \
+            [HEADS] = count,                                                            \
+            [HEAD_WIDTH] = per,                                                         \
+            [KV_HEADS] = kv,                                                            \
+            [FEED_FORWARD] = inner,                                                     \
+            [EXPERTS] = all,                                                            \
+            [ACTIVE] = each,                                                            \
+            [EXPERT_WIDTH] = own,                                                       \
+            [SEQUENCE] = length,                                                        \
+            [VOCABULARY] = vocabulary_,                                                 \
+            [GATED] = YES,                                                              \
+            [NORM] = RMS_NORM,                                                          \
+            [BIAS] = biases,                                                            \
+            [TIED] = tie,                                                               \
+            [TENSOR] = 1,                                                               \
+            [SEQUENCE_PARALLEL] = YES                                                   \
+        }                                                                               \
     }
-#define LLAMA(title, deep, wide, count, kv, inner, length, vocabulary_, text) \
-    EXPERTS_OF(title, deep, wide, count, 0, kv, inner, 0, 0, 0, length, vocabulary_, text)
+#define LLAMA(title, deep, wide, count, kv, inner, length, vocabulary_, tie, text)               \
+    GATED_DECODER(title, deep, wide, count, 0, kv, inner, 0, 0, 0, length, vocabulary_, NO, tie, \
+                  text)
+#define QWEN2(title, deep, wide, count, kv, inner, vocabulary_, tie, text)                        \
+    GATED_DECODER(title, deep, wide, count, 0, kv, inner, 0, 0, 0, 4096, vocabulary_, QKV_BIASES, \
+                  tie, text)
+#define QWEN3(title, deep, wide, count, inner, tie, text) \
+    GATED_DECODER(title, deep, wide, count, 128, 8, inner, 0, 0, 0, 4096, 151936, NO, tie, text)
 
 /* The patches' projection counts as a table with one row per input and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text) \
@@ -537,26 +546,36 @@ static const dl_named_network networks[] = {
     GPT2("gpt2_medium", 24, 1024, 16, "the same"),
     GPT2("gpt2_large", 36, 1280, 20, "the same"),
     GPT2("gpt2_xl", 48, 1600, 25, "the same"),
-    LLAMA("llama", 32, 4096, 32, 0, 11008, 4096, 32000, "Llama 2 of 7 B, 4096 tokens"),
-    LLAMA("llama2_13b", 40, 5120, 40, 0, 13824, 4096, 32000, "the same of 13 B"),
-    LLAMA("llama2_70b", 80, 8192, 64, 8, 28672, 4096, 32000, "the same of 70 B"),
-    LLAMA("llama3_8b", 32, 4096, 32, 8, 14336, 8192, 128256, "Llama 3 of 8 B, 8192 tokens"),
-    LLAMA("llama3_70b", 80, 8192, 64, 8, 28672, 8192, 128256, "the same of 70 B"),
-    LLAMA("llama3_405b", 126, 16384, 128, 8, 53248, 8192, 128256, "the same of 405 B"),
-    LLAMA("mistral_7b", 32, 4096, 32, 8, 14336, 4096, 32000, "Mistral 7B v0.1, 4096 tokens"),
-    LLAMA("qwen2.5_7b", 28, 3584, 28, 4, 18944, 4096, 152064, "Qwen2.5, without biases"),
-    LLAMA("qwen2.5_14b", 48, 5120, 40, 8, 13824, 4096, 152064, "the same"),
-    LLAMA("qwen2.5_32b", 64, 5120, 40, 8, 27648, 4096, 152064, "the same"),
-    LLAMA("qwen2.5_72b", 80, 8192, 64, 8, 29568, 4096, 152064, "the same"),
-    LLAMA("qwen3_8b", 36, 4096, 32, 8, 12288, 4096, 151936, "Qwen3, without norms of heads"),
-    LLAMA("qwen3_14b", 40, 5120, 40, 8, 17408, 4096, 151936, "the same"),
-    EXPERTS_OF("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 4096, 32000,
-               "12.9 B active, 4096 tokens"),
-    EXPERTS_OF("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 4096, 32768, "39 B active"),
-    EXPERTS_OF("qwen3_30b_a3b", 48, 2048, 32, 128, 4, 6144, 128, 8, 768, 4096, 151936,
-               "3.3 B active, without norms of heads"),
-    EXPERTS_OF("qwen3_235b_a22b", 94, 4096, 64, 128, 4, 12288, 128, 8, 1536, 4096, 151936,
-               "22 B active, the same"),
+    LLAMA("llama", 32, 4096, 32, 0, 11008, 4096, 32000, NO, "Llama 2 of 7 B, 4096 tokens"),
+    LLAMA("llama2_13b", 40, 5120, 40, 0, 13824, 4096, 32000, NO, "the same of 13 B"),
+    LLAMA("llama2_70b", 80, 8192, 64, 8, 28672, 4096, 32000, NO, "the same of 70 B"),
+    LLAMA("llama3_8b", 32, 4096, 32, 8, 14336, 8192, 128256, NO, "Llama 3 of 8 B, 8192 tokens"),
+    LLAMA("llama3_70b", 80, 8192, 64, 8, 28672, 8192, 128256, NO, "the same of 70 B"),
+    LLAMA("llama3_405b", 126, 16384, 128, 8, 53248, 8192, 128256, NO, "the same of 405 B"),
+    LLAMA("llama3.2_1b", 16, 2048, 32, 8, 8192, 8192, 128256, YES, "Llama 3.2 of 1 B, 8192 tokens"),
+    LLAMA("llama3.2_3b", 28, 3072, 24, 8, 8192, 8192, 128256, YES, "the same of 3 B"),
+    LLAMA("mistral_7b", 32, 4096, 32, 8, 14336, 4096, 32000, NO, "Mistral 7B v0.1, 4096 tokens"),
+    QWEN2("qwen2.5_0.5b", 24, 896, 14, 2, 4864, 151936, YES, "Qwen2.5, 4096 tokens"),
+    QWEN2("qwen2.5_1.5b", 28, 1536, 12, 2, 8960, 151936, YES, "the same"),
+    QWEN2("qwen2.5_3b", 36, 2048, 16, 2, 11008, 151936, YES, "the same"),
+    QWEN2("qwen2.5_7b", 28, 3584, 28, 4, 18944, 152064, NO, "the same"),
+    QWEN2("qwen2.5_14b", 48, 5120, 40, 8, 13824, 152064, NO, "the same"),
+    QWEN2("qwen2.5_32b", 64, 5120, 40, 8, 27648, 152064, NO, "the same"),
+    QWEN2("qwen2.5_72b", 80, 8192, 64, 8, 29568, 152064, NO, "the same"),
+    QWEN3("qwen3_0.6b", 28, 1024, 16, 3072, YES, "Qwen3, without norms of heads"),
+    QWEN3("qwen3_1.7b", 28, 2048, 16, 6144, YES, "the same"),
+    QWEN3("qwen3_4b", 36, 2560, 32, 9728, YES, "the same"),
+    QWEN3("qwen3_8b", 36, 4096, 32, 12288, NO, "the same"),
+    QWEN3("qwen3_14b", 40, 5120, 40, 17408, NO, "the same"),
+    QWEN3("qwen3_32b", 64, 5120, 64, 25600, NO, "the same"),
+    GATED_DECODER("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 4096, 32000, NO, NO,
+                  "12.9 B active, 4096 tokens"),
+    GATED_DECODER("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 4096, 32768, NO, NO,
+                  "39 B active"),
+    GATED_DECODER("qwen3_30b_a3b", 48, 2048, 32, 128, 4, 6144, 128, 8, 768, 4096, 151936, NO, NO,
+                  "3.3 B active, without norms of heads"),
+    GATED_DECODER("qwen3_235b_a22b", 94, 4096, 64, 128, 4, 12288, 128, 8, 1536, 4096, 151936, NO,
+                  NO, "22 B active, the same"),
     VIT("vit_b", 12, 768, 12, 197, 769, "ViT-B/16, 224 x 224 pixels, without classes"),
     VIT("vit_l", 24, 1024, 16, 197, 769, "ViT-L/16, the same"),
     VIT("vit_h", 32, 1280, 16, 257, 589, "ViT-H/14, the same"),
@@ -581,8 +600,10 @@ static const dl_word network_words[] = {
     {"moe", NULL, with_experts},
     {"vit_b_16", "vit_b", NULL},
     {"vit_base", "vit_b", NULL},
+    {"vit_base_patch16_224", "vit_b", NULL},
     {"vit_l_16", "vit_l", NULL},
     {"vit_large", "vit_l", NULL},
+    {"vit_large_patch16_224", "vit_l", NULL},
     {"vit_huge", "vit_h", NULL},
     {"t5", NULL, no_pairs},
     {"t5_base", NULL, no_pairs},
@@ -590,9 +611,6 @@ static const dl_word network_words[] = {
     {"llama3.1_8b", "llama3_8b", NULL},
     {"llama3.1_70b", "llama3_70b", NULL},
     {"llama3.1_405b", "llama3_405b", NULL},
-    {"llama31_8b", "llama3_8b", NULL},
-    {"llama31_70b", "llama3_70b", NULL},
-    {"llama31_405b", "llama3_405b", NULL},
     {"mistral", "mistral_7b", NULL},
     {NULL, NULL, NULL},
 };

@@ -32,21 +32,40 @@ static double backward_flop(const dl_architecture *architecture)
 }
 
 /* Sources: torchvision's documentation of its models; transformers' of bert-base-uncased and
- * bert-large-uncased (with pooler) and of GPT-2's four sizes; the checkpoints of Llama 2 7B and
- * Llama 3 8B. */
+ * bert-large-uncased (with pooler) and of GPT-2's four sizes; the checkpoints of Llama 2 7B, Llama 3
+ * 8B, Llama 3.2 and Qwen2.5. */
 static void parameters_are_the_published_ones(void **state)
 {
     static const struct {
         const char *name;
         int64_t parameters;
     } cases[] = {
-        {"vgg16", 138357544},          {"vgg19", 143667240},       {"vgg19_bn_imagenet", 143678248},
-        {"resnet18", 11689512},        {"resnet34", 21797672},     {"resnet50", 25557032},
-        {"resnet101", 44549160},       {"resnet152", 60192808},    {"bert_base", 109482240},
-        {"bert_large", 335141888},     {"gpt2", 124439808},        {"gpt2_medium", 354823168},
-        {"gpt2_large", 774030080},     {"gpt2_xl", 1557611200},    {"llama", 6738415616},
-        {"llama3_405b", 405853388800}, {"mistral_7b", 7241732096}, {"llama3_8b", 8030261248},
-        {"vgg19_bn", 20040522},        {"transformer", 124439808},
+        {"vgg16", 138357544},
+        {"vgg19", 143667240},
+        {"vgg19_bn_imagenet", 143678248},
+        {"resnet18", 11689512},
+        {"resnet34", 21797672},
+        {"resnet50", 25557032},
+        {"resnet101", 44549160},
+        {"resnet152", 60192808},
+        {"bert_base", 109482240},
+        {"bert_large", 335141888},
+        {"gpt2", 124439808},
+        {"gpt2_medium", 354823168},
+        {"gpt2_large", 774030080},
+        {"gpt2_xl", 1557611200},
+        {"llama", 6738415616},
+        {"llama3_405b", 405853388800},
+        {"mistral_7b", 7241732096},
+        {"llama3_8b", 8030261248},
+        {"vgg19_bn", 20040522},
+        {"transformer", 124439808},
+        {"llama3.2_1b", 1235814400},
+        {"llama3.2_3b", 3212749824},
+        {"qwen2.5_0.5b", 494032768},
+        {"qwen2.5_1.5b", 1543714304},
+        {"qwen2.5_3b", 3085938688},
+        {"qwen2.5_7b", 7615616512},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -56,6 +75,33 @@ static void parameters_are_the_published_ones(void **state)
                      (long long)dl_architecture_parameters(&a));
         }
         dl_architecture_free(&a);
+    }
+}
+
+/* Names as people type them, and as on Hugging Face. */
+static void networks_have_many_names(void **state)
+{
+    static const struct {
+        const char *name, *same;
+    } cases[] = {
+        {"GPT2-XL", "gpt2_xl"},
+        {"ResNet-50", "resnet50"},
+        {"qwen3-30b-a3b", "qwen3_30b_a3b"},
+        {"Qwen/Qwen3-30B-A3B-Base", "qwen3_30b_a3b"},
+        {"Qwen/Qwen2.5-7B-Instruct", "qwen2.5_7b"},
+        {"meta-llama/Llama-2-7b-chat-hf", "llama"},
+        {"meta-llama/Meta-Llama-3-8B", "llama3_8b"},
+        {"meta-llama/Llama-3.1-8B-Instruct:sequence=4096", "llama3_8b:sequence=4096"},
+        {"mistralai/Mistral-7B-v0.1", "mistral_7b"},
+        {"google-bert/bert-base-uncased", "bert_base"},
+        {"google/vit-base-patch16-224", "vit_b"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_architecture a = make(cases[i].name), b = make(cases[i].same);
+        assert_int_equal(dl_architecture_parameters(&a), dl_architecture_parameters(&b));
+        dl_architecture_free(&a);
+        dl_architecture_free(&b);
     }
 }
 
@@ -865,6 +911,8 @@ static void errors_name_what_is_near(void **state)
         {"gpt2:kv_heads=5", DL_ERR_RANGE, "kv_heads = 5 does not divide heads = 12"},
         {"gpt2:sequence=2048", DL_ERR_RANGE, "sequence = 2048: only 1024 positions"},
         {"resnet50:image=8", DL_ERR_RANGE, "image = 8: resnet50 needs 32 at least"},
+        {"mistralai/Mistral-7B-v0.3", DL_ERR_NAME,
+         "no network is called 'mistralai/Mistral-7B-v0.3'; did you mean 'mistral_7b'?"},
         {"", DL_ERR_NAME, "no network is called ''"},
     };
     (void)state;
@@ -1220,6 +1268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_the_published_ones),
+        cmocka_unit_test(networks_have_many_names),
         cmocka_unit_test(tensors_are_counted),
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(a_block_on_two_gpus),
