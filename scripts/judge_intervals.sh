@@ -5,7 +5,7 @@
 #
 # Usage: scripts/judge_intervals.sh [-q] [SET...]    needs bin/dlsim in build/release (or $DLSIM), and
 # the data in $DL_DATA; skips sets without data with a message. -q: totals only. Sets: hkbu, horovod,
-# ddp, pollux, foundry, internevo, ultrascale, vtrain (default: all)
+# ddp, pollux, foundry, internevo, ultrascale (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 quiet=no wanted=
@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -q | --quiet) quiet=yes ;;
-        hkbu | horovod | ddp | pollux | foundry | internevo | ultrascale | vtrain) wanted+=" $1" ;;
+        hkbu | horovod | ddp | pollux | foundry | internevo | ultrascale) wanted+=" $1" ;;
         *) echo "judge_intervals.sh: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
     esac
     shift
@@ -152,19 +152,6 @@ if has ultrascale llm/ultrascale_1_2nodes.csv; then
                 --workload "llama:$shape,feed_forward=8192,sequence=4096,vocabulary=131072,fused=yes"
     done < <(plain "$data/llm/ultrascale_1_2nodes.csv" | awk -F, '
         $1 == 1 && $7 == 1 && $8 == 1 { printf "%s,%d,%d,%d,%d,%d,%.6g\n", $2, $3, $4, $5, $6, $9, $12 / 4096 }')
-fi
-
-# GPT in Megatron on one node.
-if has vtrain llm/vtrain_single.csv; then
-    while IFS=, read -r layers width heads sequence micro accumulate; do
-        plain "$data/llm/vtrain_single.csv" |
-            awk -F, -v key="$layers,$width,$heads,$sequence,$micro,$accumulate" '
-                $8 == 1 && $10 == 1 && $6 "," $4 "," $5 "," $7 "," $3 "," $2 / $9 / $3 == key { print $1, $2, 1000 * $2 / $11 }' |
-            judge vtrain "gpt $layers x $width, $sequence words, $accumulate x $micro" --machine 8xa100_80gb \
-                --set "sync.accumulate=$accumulate" --workload \
-                "transformer:layers=$layers,width=$width,heads=$heads,sequence=$sequence,vocabulary=51200,positions=$sequence,attention=plain,fused=yes"
-    done < <(plain "$data/llm/vtrain_single.csv" | awk -F, '
-        NR > 1 && $8 == 1 && $10 == 1 { key = $6 "," $4 "," $5 "," $7 "," $3 "," $2 / $9 / $3; if (!s[key]++) print key }')
 fi
 
 [ "$quiet" = yes ] || awk -F'\t' '

@@ -6,6 +6,7 @@ that --fits estimates with measured memory, and its verdicts with the rows that 
 Then prints a line for each set and its kinds of layouts: rows, mean, median and largest error of
 tokens/s, bias, rows in the 95 % interval. Last, the regret: among rows of the same model, batch and
 number of GPUs, the fastest measured row's rate over that of the row estimated to be the fastest, - 1.
+vtrain, which has estimates in place of measured steps, is first shown to consist of sums.
 
 Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
   SET         vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge, bridge_experts
@@ -13,7 +14,7 @@ Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
   --rows      also print each row
   --memory    judge memory only
   --left-out  fit A100's two parameters, the fraction of the memory rate and the sustained factor, to
-              three of the four sets that they come from, and judge them on the fourth
+              two of the three measured sets that they come from, and judge them on the third
   --every N   use only every Nth row of a set; with --left-out, only of sets of 100 rows or more
   --jobs N    run N simulations in parallel (default 2)
 $DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: the program (default build/release/bin/dlsim)
@@ -90,7 +91,7 @@ BATCH_READ = ("--set", "machine.reads=batch")
 
 
 def vtrain():
-    """Megatron-LM on one node of A100."""
+    """vTrain's estimates of Megatron-LM on one node of A100."""
     for r in table("vtrain_single.csv"):
         tp, dp, pp = (int(r[f"{axis} parallelism"]) for axis in ("tensor", "data", "pipeline"))
         batch, micro = int(r["global batch"]), int(r["micro batch"])
@@ -433,8 +434,7 @@ def fitted(row):
     """Whether the row is one that A100's parameters were fitted to; Megatron's rows beyond 64 GPUs take
     too long."""
     return row.gpu.startswith("a100") and {
-        "internevo": True, "megatron": row.gpus <= 64, "foundry": "recomputed" not in row.kind,
-        "vtrain": "2 to 8 sequences" in row.kind and " tp" not in row.kind}.get(row.set, False)
+        "internevo": True, "megatron": row.gpus <= 64, "foundry": "recomputed" not in row.kind}.get(row.set, False)
 
 
 def judge_left_out(rows, jobs):
@@ -496,6 +496,36 @@ def judge_choices(name, choices, details):
               f" {100 * statistics.median(regrets):6.1f} {100 * max(regrets):6.1f}")
 
 
+def judge_sums():
+    """Prints how many of vTrain's steps are linear, to 1 ns, in the number of micro-batches and, without dp, in that
+    of layers, and the time of a layer and micro-batch."""
+    steps = collections.defaultdict(dict)  # ns by (micro-batches, layers)
+    for r in table("vtrain_single.csv"):
+        width, tp, dp, pp, micro = (int(r[name]) for name in (
+            "hidden size", "tensor parallelism", "data parallelism", "pipeline parallelism", "micro batch"))
+        count = int(r["global batch"]) // (dp * micro)
+        steps[width, tp, micro, pp, dp][count, int(r["# layers"])] = 1e6 * float(r["iteration time (ms)"])
+    linear, layers = collections.Counter(), collections.defaultdict(set)
+    for (width, tp, micro, pp, dp), of in steps.items():
+        counts, depths = (sorted({key[axis] for key in of}) for axis in (0, 1))
+        for name, lines in (("micro-batches", [[(c, of[c, d]) for c in counts] for d in depths]),
+                            ("layers", [[(d, of[c, d]) for d in depths] for c in counts] if dp == 1 else [])):
+            for line_of in lines:
+                for (x, a), (y, b), (z, c) in zip(line_of, line_of[1:], line_of[2:]):
+                    linear[name, abs(b - a - (c - a) * (y - x) / (z - x)) <= 1] += 1
+        if len(counts) > 1:
+            slope = [(of[counts[1], d] - of[counts[0], d]) / (counts[1] - counts[0]) for d in (depths[0], depths[-1])]
+            layers[width, tp, micro].add(round(pp * (slope[1] - slope[0]) / (depths[-1] - depths[0]) / 1e6, 6))
+    for name in ("micro-batches", "layers"):
+        print(f"vtrain, {linear[name, True]} of {linear[name, True] + linear[name, False]} triples of steps that differ in"
+              f" {name} only are linear to 1 ns")
+    print("vtrain, ms of a layer and micro-batch, whatever the layers, micro-batches, pp and dp:")
+    for width, tp in dict.fromkeys(key[:2] for key in sorted(layers)):
+        print(f"   width {width}, tp {tp}, " + "; ".join(
+            f"{micro} sequence{'s' if micro > 1 else ''} " + " or ".join(f"{t:.6f}" for t in sorted(of))
+            for (w, t_p, micro), of in sorted(layers.items()) if (w, t_p) == (width, tp)))
+
+
 LARGE_SET = 100  # rows
 
 
@@ -525,6 +555,8 @@ def main():
     judge_memory(rows, given.jobs)
     if given.memory:
         return
+    if any(row.set == "vtrain" for row in rows):
+        judge_sums()
     rows = [row for row in rows if row.ran]
     with tempfile.TemporaryDirectory() as folder:
         large_memory(folder)

@@ -227,7 +227,7 @@ static bool dispatch_time(const basis *b, guess *g)
     }
     if (kernels > 0 && b->costs->dispatch.few) {
         g->value = kernels * DL_LAUNCH_FUSED_NS;
-        SAY(g, "%.0f kernels, 77 us each, as in Megatron's steps; 46 to 85 in traces of PyTorch",
+        SAY(g, "%.0f kernels, 77 us each, as in profiles of GPT; 46 to 85 in traces of PyTorch",
             kernels);
         return true;
     }

@@ -51,10 +51,10 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * of recording), which launch up to three times as many operations as are counted. A factor of 3 in
  * either direction covers all of these. */
 #define DL_LAUNCH_NS 30000
-/* Host time per fused kernel launched by a Python program: Megatron-LM's steps of narrow,
- * host-bound models (VIA-Research/vTrain, width 1024, one sequence at a time). For comparison, the
- * geometric mean of the three PyTorch values above is 62 us, and nanotron's host-bound steps take
- * 98 us. */
+/* Host time per fused kernel launched by a Python program: profiles of a layer of GPT of width 1024
+ * in PyTorch, one sequence at a time (VIA-Research/vTrain's table of steps has sums of these). All
+ * of its 15 host-bound profiles take 50 to 100 us, mean 74. For comparison, the geometric mean of
+ * the three PyTorch values above is 62 us, and nanotron's host-bound steps take 98 us. */
 #define DL_LAUNCH_FUSED_NS 77000
 
 typedef struct dl_assumption {
