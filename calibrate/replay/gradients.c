@@ -32,6 +32,7 @@ typedef struct search {
     size_t call_count, next; /* next: first call that may belong to the current step */
     dl_reduce *reduces;      /* [call_count] */
     dl_step_reduces *steps;  /* [step_count] */
+    double *done_ns;         /* [line.work_count] backward work of its step up to its end */
     size_t reduce_count, step_count;
 } search;
 
@@ -162,12 +163,13 @@ static bool choose_gradients(search *s)
  * its update. */
 static void take_step(search *s, const dl_activity_step *step)
 {
-    const size_t end = step->first + step->count;
+    const size_t end = step->first + step->count, passes = s->source->phases->passes;
     double all_ns = 0, done_ns = 0;
     bool updated = false;
     for (size_t w = step->first; w < end; w++)
-        all_ns += backward_ns(s, w);
+        s->done_ns[w] = all_ns += backward_ns(s, w);
     if (all_ns <= 0) return;
+    DL_AUTOFREE double *ends_ns = dl_pass_ends(s->source->phases, step, s->done_ns);
     dl_step_reduces *taken = &s->steps[s->step_count++];
     *taken = (dl_step_reduces){.first = s->reduce_count};
     for (size_t w = step->first; w < end; w++) {
@@ -179,7 +181,8 @@ static void take_step(search *s, const dl_activity_step *step)
                 is_scatter(s, of) != s->scatters)
                 continue;
             const double bytes = summed_bytes(s, of);
-            s->reduces[s->reduce_count++] = (dl_reduce){done_ns / all_ns, bytes};
+            s->reduces[s->reduce_count++] =
+                (dl_reduce){dl_backward_share(ends_ns, passes, done_ns), bytes};
             taken->count++;
             taken->bytes += bytes;
         }
@@ -244,6 +247,7 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     list_calls(&s);
     s.reduces = dl_calloc(s.call_count, sizeof *s.reduces, "gradients");
     s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
+    s.done_ns = dl_calloc(line->work_count, sizeof *s.done_ns, "gradients");
     for (size_t i = 0; i < line->count; i++)
         if (line->steps[i].label == DL_STEP_REGULAR) count_step(&s, &line->steps[i]);
     list_activations(&s, &found);
@@ -260,6 +264,7 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     free(s.groups);
     free(s.reduces);
     free(s.steps);
+    free(s.done_ns);
     return found;
 }
 

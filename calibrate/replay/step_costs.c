@@ -804,13 +804,22 @@ static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
                      costs->mean_passes > (double)costs->passes ? "long" : "short");
     }
     if (costs->passes < 2) return;
+    const bool sharded = costs->sharded == DL_SHARDED_PARAMETERS; /* dlsim reduces in each pass */
     dl_notes_add(notes,
                  "a step accumulates the gradients of %zu passes (micro-batches): forward pass %s, "
                  "backward pass %s in all. The cost file describes one of them, [costs] accumulate "
-                 "= %zu, and dlsim exchanges after the last one",
+                 "= %zu, and dlsim exchanges %s",
                  costs->passes, DL_NS_TEXT(costs->forward_ns.value),
-                 DL_NS_TEXT(costs->backward_ns.value), costs->passes);
-    if (each) {
+                 DL_NS_TEXT(costs->backward_ns.value), costs->passes,
+                 sharded ? "in each" : "after the last one");
+    if (sharded && !each) {
+        dl_notes_add(
+            notes,
+            "the traced program reduced gradients in the last of the %zu passes only "
+            "(set_requires_gradient_sync, no_sync), dlsim does in each: where the exchange "
+            "takes time, its steps are too long",
+            costs->passes);
+    } else if (each && !sharded) {
         dl_notes_add(notes,
                      "the traced program all-reduced in each of the %zu passes, which dlsim does "
                      "not simulate: with DistributedDataParallel's no_sync only the last one does",

@@ -146,7 +146,7 @@ static void add_gap(const dl_cpu_training *training, const places *at, dl_cpu_st
 }
 
 /* Sets ready_frac of the step's collectives called at called_ns to `backward_ns`, the time of the
- * backward pass so far; take_step divides it by the pass's total. */
+ * backward passes so far, from which take_step computes the share. */
 static void set_ready(dl_cpu_training *training, const dl_cpu_step *step, int64_t called_ns,
                       int64_t backward_ns)
 {
@@ -204,11 +204,11 @@ static void take_collectives_of(dl_cpu_training *training, dl_cpu_step *step, pl
         step->count++;
 }
 
-/* Splits the step with the operators of `work` into parts. Sets backward_ns of each operator to the
- * time of the step's backward pass up to the operator's end. */
+/* Splits the step with the operators of `work` into parts. Sets done[] of each operator to the share
+ * of the step's backward passes that is over at the operator's end. */
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
                       const dl_activity_step *work, const dl_step_phases *phases, dl_cpu_step *step,
-                      int64_t *backward_ns, places *at)
+                      double *done, places *at)
 {
     const int64_t end_ns = step->start_ns + step->duration_ns;
     const size_t first = work->first, end = work->first + work->count;
@@ -233,13 +233,18 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
                                        : DL_CPU_PART_FORWARD;
         add_gap(training, at, step, at_ns, o->start_ns, gap);
         add_operator(training, step, operators, o, part, backward && i < last, &at->call, until_ns);
-        backward_ns[i] = step->part_ns[DL_CPU_PART_BACKWARD];
+        done[i] = (double)step->part_ns[DL_CPU_PART_BACKWARD];
         step->part_operators[part] += started_between(operators, o->start_ns, own_end_ns);
         at_ns = until_ns;
     }
     add_gap(training, at, step, at_ns, end_ns, gap);
-    for (size_t c = step->first; c < step->first + step->count; c++)
-        training->collectives[c].ready_frac /= (double)step->part_ns[DL_CPU_PART_BACKWARD];
+    DL_AUTOFREE double *ends_ns = dl_pass_ends(phases, work, done);
+    for (size_t i = first; i < end; i++)
+        done[i] = dl_backward_share(ends_ns, phases->passes, done[i]);
+    for (size_t c = step->first; c < step->first + step->count; c++) {
+        double *ready = &training->collectives[c].ready_frac;
+        if (!isnan(*ready)) *ready = dl_backward_share(ends_ns, phases->passes, *ready);
+    }
 }
 
 /* Returns the step that contains the time, or NULL. */
@@ -269,16 +274,6 @@ static size_t after_operator(const dl_cpu_operators *operators, int64_t time_ns)
     return after;
 }
 
-/* Returns the fraction of the step's backward pass that is done when the operator around time_ns
- * ends. */
-static double ready_frac(const dl_cpu_operators *operators, const int64_t *backward_ns,
-                         const dl_cpu_step *step, int64_t time_ns)
-{
-    const size_t after = after_operator(operators, time_ns);
-    const double all_ns = (double)step->part_ns[DL_CPU_PART_BACKWARD];
-    return after > 0 && all_ns > 0 ? (double)backward_ns[after - 1] / all_ns : 1;
-}
-
 /* Returns for each operator, and for the end, the number of backward passes that begin before it;
  * freed by the caller. */
 static size_t *number_passes(const dl_step_phases *phases, size_t count)
@@ -295,7 +290,7 @@ static size_t *number_passes(const dl_step_phases *phases, size_t count)
 
 static addition *find_additions(const dl_cpu_training *training, const dl_trace *trace,
                                 const dl_cpu_operators *operators, const dl_step_phases *phases,
-                                const int64_t *backward_ns, size_t *count)
+                                const double *done, size_t *count)
 {
     addition *all = NULL;
     size_t *passes = number_passes(phases, operators->count);
@@ -306,11 +301,10 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
             continue;
         const dl_cpu_step *step = step_at(training, a->start_ns);
         if (step == NULL || step->label != DL_STEP_REGULAR) continue;
-        const dl_cpu_gradient gradient = {(double)a->bytes,
-                                          ready_frac(operators, backward_ns, step, a->start_ns)};
+        const size_t after = after_operator(operators, a->start_ns);
+        const dl_cpu_gradient gradient = {(double)a->bytes, after > 0 ? done[after - 1] : 1};
         DL_APPEND(all, *count, "gradients") =
-            (addition){(size_t)(step - training->steps),
-                       passes[after_operator(operators, a->start_ns)], a->start_ns, gradient};
+            (addition){(size_t)(step - training->steps), passes[after], a->start_ns, gradient};
     }
     free(passes);
     dl_sort(all, *count, sizeof *all, by_addition);
@@ -420,18 +414,18 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");
     training->step_count = line->count;
     training->regular_count = line->regular_count;
-    DL_AUTOFREE int64_t *backward_ns = dl_calloc(operators.count, sizeof *backward_ns, "operators");
+    DL_AUTOFREE double *done = dl_calloc(operators.count, sizeof *done, "operators");
     places at = {0};
     for (size_t s = 0; s < line->count; s++) {
         const dl_activity_step *from = &line->steps[s];
         dl_cpu_step *step = &training->steps[s];
         *step = (dl_cpu_step){
             .label = from->label, .start_ns = from->start_ns, .duration_ns = from->duration_ns};
-        take_step(training, &operators, from, &phases, step, backward_ns, &at);
+        take_step(training, &operators, from, &phases, step, done, &at);
     }
     size_t additions;
     DL_AUTOFREE addition *all =
-        find_additions(training, trace, &operators, &phases, backward_ns, &additions);
+        find_additions(training, trace, &operators, &phases, done, &additions);
     find_gradients(training, all, additions);
 }
 

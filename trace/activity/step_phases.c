@@ -262,6 +262,38 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     free(s.classes);
 }
 
+double *dl_pass_ends(const dl_step_phases *phases, const dl_activity_step *step,
+                     const double *done_ns)
+{
+    double *ends_ns = dl_calloc(phases->passes, sizeof *ends_ns, "passes");
+    const size_t end = step->first + step->count;
+    size_t passes = 0;
+    dl_phase before = DL_PHASE_NONE;
+    for (size_t w = step->first; w < end; w++) {
+        const dl_phase phase = (dl_phase)phases->phases[w];
+        if (phase == DL_PHASE_BACKWARD && before == DL_PHASE_FORWARD && passes++ > 0 &&
+            passes <= phases->passes)
+            ends_ns[passes - 2] = done_ns[w - 1];
+        if (phase != DL_PHASE_NONE) before = phase;
+    }
+    if (passes != phases->passes) memset(ends_ns, 0, phases->passes * sizeof *ends_ns);
+    if (step->count > 0) ends_ns[phases->passes - 1] = done_ns[end - 1];
+    return ends_ns;
+}
+
+double dl_backward_share(const double *ends_ns, size_t passes, double done_ns)
+{
+    const size_t first = passes > 1 && ends_ns[0] <= 0 ? passes - 1 : 0; /* only the sum is known */
+    const double count = (double)(passes - first);
+    double start_ns = 0;
+    for (size_t p = first; p < passes; p++) {
+        if (done_ns <= ends_ns[p] && ends_ns[p] > start_ns)
+            return ((double)(p - first) + (done_ns - start_ns) / (ends_ns[p] - start_ns)) / count;
+        start_ns = ends_ns[p];
+    }
+    return 1;
+}
+
 void dl_step_phases_free(dl_step_phases *phases)
 {
     free(phases->phases);
