@@ -12,11 +12,6 @@
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/reader.h"
 
-double dl_profiled_operator_ns(const dl_trace *trace)
-{
-    return dl_trace_meta(trace, "record_shapes") != NULL ? 1300 : 700;
-}
-
 /* Time in ns that a step waits for collectives and for data-loader processes. */
 static int64_t waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
 {

@@ -15,56 +15,11 @@
 #include "common/units.h"
 #include "sim/workloads/roofline.h"
 #include "trace/activity/activity.h"
-#include "trace/activity/capture_cost.h"
 #include "trace/activity/summary.h"
 #include "trace/readers/reader.h"
 
-/* Recording overhead per launch in ns if the trace does not give it: a launch of an empty kernel in
- * a loop takes 3.2 us without recording and 5.9 us under CUPTI, medians, on an H200 in a 16-core
- * virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. The 95 % interval is half to twice this
- * time. */
-#define RECORDED_LAUNCH_NS 2700.0
-#define RECORDED_MAX 0.5 /* maximum fraction of the host's time: at least half is the program's */
-
 /* Minimum fraction of a step at which external waits of threads are noted. */
 #define WAITS_NAMED_FRAC 0.01
-
-/* An interrupted step takes this many medians at least, and a step with more work has this many
- * times the median number of operations at least. */
-#define INTERRUPTED 2
-#define MORE_WORK 1.05
-/* Maximum number of interrupted steps; more have a cause in the program, such as a data loader that
- * stalls. */
-#define INTERRUPTED_MAX(count) (((count) + 9) / 10)
-
-uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes)
-{
-    uint8_t *flags = dl_calloc(count, 1, "steps");
-    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "steps");
-    size_t flagged = 0;
-    double longest_ns = 0;
-    if (count > 0) memcpy(sorted, ns, count * sizeof *sorted);
-    const double usual_ns = dl_distribution_of(sorted, count).p50;
-    if (count > 0) memcpy(sorted, works, count * sizeof *sorted);
-    const double usual_work = dl_distribution_of(sorted, count).p50;
-    for (size_t i = 0; i < count; i++) {
-        flags[i] = ns[i] > INTERRUPTED * usual_ns && works[i] <= MORE_WORK * usual_work;
-        flagged += flags[i];
-        if (flags[i]) longest_ns = fmax(longest_ns, ns[i]);
-    }
-    if (flagged > INTERRUPTED_MAX(count)) {
-        memset(flags, 0, count);
-    } else if (flagged > 0 && notes != NULL) {
-        dl_notes_add(
-            notes,
-            "%zu of %zu steps %s left out as interrupted: up to %s, without more work than "
-            "others, which take %s. If the program itself causes that, training is slower "
-            "than predicted",
-            flagged, count, flagged == 1 ? "is" : "are", DL_NS_TEXT(longest_ns),
-            DL_NS_TEXT(usual_ns));
-    }
-    return flags;
-}
 
 /* State while processing one trace. */
 typedef struct taking {
@@ -651,77 +606,6 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     return DL_OK;
 }
 
-/* Operators per step in traces of PyTorch's profiler; 0 in other traces, which have few ranges. */
-static double operators_of(const taking *t)
-{
-    const char *framework = dl_trace_meta(t->trace, "framework");
-    double count = 0;
-    if (framework == NULL || strcmp(framework, "PyTorch") != 0) return 0;
-    for (size_t i = 0; i < t->trace->activity_count; i++) {
-        const dl_activity *a = &t->trace->activities[i];
-        count +=
-            a->kind == DL_ACTIVITY_RANGE && dl_is_in_timed_step(t->line, t->timed, a->start_ns);
-    }
-    return count / (double)t->timed_count;
-}
-
-/* Subtracts the assumed recording overhead from the host's time. */
-static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_ns)
-{
-    const dl_capture_figure launch = {RECORDED_LAUNCH_NS, RECORDED_LAUNCH_NS, RECORDED_LAUNCH_NS};
-    dl_capture_figures figures = {
-        .items = {[DL_CAPTURE_PER_KERNEL] = launch, [DL_CAPTURE_PER_COPY] = launch}};
-    const dl_capture_estimate e = dl_capture_estimate_of(&figures, t->trace, t->line);
-    const double operators = operators_of(t), each_ns = dl_profiled_operator_ns(t->trace);
-    const double off_ns = fmin(e.step_ns + operators * each_ns, RECORDED_MAX * busy_ns);
-    costs->host_ns -= off_ns;
-    costs->recording_ns = off_ns;
-    costs->host_error_ns = DL_PROFILED_ERROR * off_ns;
-    DL_AUTOFREE char *also =
-        operators > 0 ? dl_format(" and each of %.0f operators %.1f us", operators, each_ns / 1e3)
-                      : dl_strdup("");
-    dl_notes_add(
-        t->notes,
-        "assumed: recording makes each of the %.0f launches of a step %.1f us longer%s (half to "
-        "twice that): %s are taken off the host's %s",
-        e.per_step[DL_CAPTURE_PER_KERNEL] + e.per_step[DL_CAPTURE_PER_COPY],
-        RECORDED_LAUNCH_NS / 1e3, also, DL_NS_TEXT(off_ns), DL_NS_TEXT(busy_ns));
-}
-
-/* Subtracts the recording overhead measured by dlprof bench overhead, from a trace of dlprof
- * run. */
-static void take_off_measured(const taking *t, dl_step_costs *costs, double busy_ns,
-                              const dl_capture_figures *figures)
-{
-    const dl_capture_estimate e = dl_capture_estimate_of(figures, t->trace, t->line);
-    const double off_ns = fmin(e.step_ns, RECORDED_MAX * busy_ns);
-    if (e.step_low_ns <= 0) return; /* not distinguishable from 0 */
-    costs->host_ns -= off_ns;
-    costs->recording_ns = off_ns;
-    costs->host_error_ns = (e.step_high_ns - e.step_low_ns) / (2 * 1.96);
-    dl_notes_add(t->notes,
-                 "recording adds %s (%s to %s) to a step, as dlprof bench overhead measured: taken "
-                 "off the host's %s",
-                 DL_NS_TEXT(off_ns), DL_NS_TEXT(e.step_low_ns), DL_NS_TEXT(e.step_high_ns),
-                 DL_NS_TEXT(busy_ns));
-}
-
-/* Subtracts the recording overhead from the host's time: measured if the trace has figures, else
- * assumed if the trace names its framework. */
-static void take_off_recording(const taking *t, dl_step_costs *costs)
-{
-    const char *text = dl_trace_meta(t->trace, DL_CAPTURE_COST_KEY);
-    const double busy_ns = costs->host_ns - costs->waits_ns;
-    dl_capture_figures figures;
-    dl_error unknown = {0};
-    if (isnan(busy_ns)) return;
-    if (text != NULL && dl_capture_figures_parse(text, &figures, &unknown) == DL_OK) {
-        take_off_measured(t, costs, busy_ns, &figures);
-    } else if (text != NULL || dl_trace_meta(t->trace, "framework") != NULL) {
-        take_off_assumed(t, costs, busy_ns);
-    }
-}
-
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
                       dl_external external, dl_error *err)
 {
@@ -743,7 +627,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     }
     if (status == DL_OK) status = take_host(t, works, costs, err);
     if (status != DL_OK) return status;
-    take_off_recording(t, costs);
+    dl_step_costs_take_off_recording(costs, t->trace, t->line, t->timed, t->notes);
     dl_step_phases_find(&t->phases, t->trace, t->line);
     costs->passes = t->phases.passes;
     costs->mean_passes = t->phases.mean_passes;

@@ -301,6 +301,13 @@ double dl_profiled_operator_ns(const dl_trace *trace);
 
 #define DL_PROFILED_ERROR 0.35 /* relative standard error of dl_profiled_operator_ns: ln 2 / 1.96 */
 
+/* Subtracts the recording overhead from host_ns: measured by dlprof bench overhead if the trace has
+ * its figures, else assumed if the trace names its framework. timed[line->count] marks the
+ * costs->steps steps whose whole time is known. Called by dl_step_costs_take. */
+void dl_step_costs_take_off_recording(dl_step_costs *costs, const dl_trace *trace,
+                                      const dl_step_line *line, const uint8_t *timed,
+                                      dl_notes *notes);
+
 /* Determines the costs of training on cores, the line DL_NO_DEVICE; called by
  * dl_step_costs_take. */
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
