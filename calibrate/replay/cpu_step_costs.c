@@ -164,17 +164,7 @@ static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *c
                  DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
 }
 
-/* Scales the recorded update of one rank's part to all parts. */
-static void scale_update(dl_step_costs *costs, uint32_t ranks)
-{
-    dl_step_op *update = find_op(costs, op_names[DL_CPU_PART_UPDATE]);
-    if (update == NULL) return;
-    update->ns.value *= ranks;
-    update->ns.error *= ranks;
-}
-
-/* Takes the state that `ranks` ranks divide, as FSDP does, and scales the update to all parts.
- * Returns whether the all-gathers are those of parameters. */
+/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are those of parameters. */
 static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
                          dl_notes *notes)
 {
@@ -197,9 +187,7 @@ static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint3
     of.scatter_calls = scatters / (double)cpu->regular_count;
     of.gather_calls = gathers / (double)cpu->regular_count;
     of.before_frac = gathers > 0 ? before / gathers : 0;
-    const bool gathers_them = dl_step_costs_take_sharded(costs, &of, notes);
-    scale_update(costs, ranks);
-    return gathers_them;
+    return dl_step_costs_take_sharded(costs, &of, notes);
 }
 
 /* Takes the all-reduces and reduce-scatters of gradients of regular steps: those called in backward
@@ -291,7 +279,7 @@ static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu
     if (bytes == 0 || fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return;
     costs->sharded = DL_SHARDED_OPTIMIZER;
     costs->broadcast_bytes = costs->broadcast_calls = 0;
-    scale_update(costs, ranks);
+    dl_step_costs_scale_update(costs, ranks);
     dl_notes_add(
         notes,
         "a step broadcasts %s, as many bytes as it has gradients: the optimizer's state is "

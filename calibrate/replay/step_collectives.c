@@ -165,12 +165,23 @@ static double gathered_before(const marked *m, const dl_instances *found, uint64
     return count > 0 ? (double)before / (double)count : 0;
 }
 
+void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks)
+{
+    for (size_t i = 0; i < costs->op_count; i++) {
+        dl_step_op *op = &costs->ops[i];
+        if (!dl_ends_with(op->name, ".update")) continue;
+        op->ns.value = op->starts_ns + fmax(0, op->ns.value - op->starts_ns) * ranks;
+        op->ns.error *= ranks;
+    }
+}
+
 bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes)
 {
     const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
     const double gathered = of->gathered_bytes / bytes;
     bool twice = false;
     costs->sharded = DL_SHARDED_GRADIENTS;
+    dl_step_costs_scale_update(costs, of->ranks);
     if (gathered >= GATHERED_MIN) {
         twice = of->scatter_calls > 0 && of->gather_calls > BOTH_PASSES * of->scatter_calls;
         costs->keeps_parameters = !twice && of->before_frac > 0.5;
@@ -215,18 +226,6 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
                             .gathered_bytes = gathers != NULL ? gathers->bytes * ranks : 0,
                             .before_frac = gathered_before(m, found, gradients->object)};
     if (dl_step_costs_take_sharded(costs, &of, notes)) gathers->ns = gathers->bytes = 0;
-}
-
-/* Scales the update of one rank's part to all parts. Kernel starts are not scaled, as a rank
- * launches kernels for its part only. */
-static void scale_update(dl_step_costs *costs, double ranks)
-{
-    for (size_t i = 0; i < costs->op_count; i++) {
-        dl_step_op *op = &costs->ops[i];
-        if (!dl_ends_with(op->name, ".update")) continue;
-        op->ns.value = op->starts_ns + fmax(0, op->ns.value - op->starts_ns) * ranks;
-        op->ns.error *= ranks;
-    }
 }
 
 /* Takes the ranks that share the state as an axis of the layout, if other GPUs divide the layers or
@@ -312,7 +311,6 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
     const list all = list_all(&m, &found);
     if (gradients->scattered && gradients->ranks > 1) {
         take_sharded(&m, &found, &all, costs, gradients, notes);
-        scale_update(costs, gradients->ranks);
         take_shards(costs, gradients->ranks, notes);
     }
     const int64_t placed =

@@ -268,8 +268,12 @@ typedef struct dl_sharding {
     double before_frac; /* fraction of the gathers before the first reduce-scatter */
 } dl_sharding;
 
-/* Sets `sharded` and `keeps_parameters` from the collectives of the gradients' ranks, with a note:
- * reduce-scatters give each rank the gradients of the part that it updates, and all-gathers collect
+/* Scales the update of one rank's part to the parts of all `ranks`. Kernel starts are not scaled, as
+ * a rank launches kernels for its part only. */
+void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks);
+
+/* Sets `sharded` and `keeps_parameters` from the collectives of the gradients' ranks, with a note,
+ * and scales the update to all parts: reduce-scatters give each rank the gradients of the part that it updates, and all-gathers collect
  * the parameters before the passes or after the update. Returns whether the all-gathers are those
  * of parameters. */
 bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes);
