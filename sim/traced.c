@@ -51,7 +51,7 @@ static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
                     .tensor = axis(costs->tensor_ranks),
                     .micro_batches = axis(costs->accumulate),
                     .axes = pipeline != NULL ? pipeline->axes : NULL};
-    own.workers = (int)(trace->ranks / dl_axes_gpus(own.size));
+    own.workers = (int)(trace->ranks / dl_costs_traced_gpus(costs, trace));
     own.batch = own.workers * (int64_t)own.shards * trace->batch;
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         own.option[o] = dl_sync_options[o].fallback;
@@ -84,7 +84,6 @@ static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
     if (!is_known_trace(trace) || (trace->ranks > 1 && !trace->allreduces)) return false;
     const dl_point own = own_point(variant, trace);
     const dl_scenario_pipeline *p = variant->scenario.pipeline;
-    if (own.workers < 1 || own.workers * dl_axes_gpus(own.size) != trace->ranks) return false;
     if (!dl_point_is_split(&own)) return true;
     return p != NULL && dl_axes_are_equal(p->size, own.size) && axis(p->chunks) == 1 &&
            (own.stages == 1 || is_schedule(p, trace));

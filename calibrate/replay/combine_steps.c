@@ -235,7 +235,7 @@ static void add_noise(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count)
+static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
     for (size_t i = 0; i < count; i++) {
         const dl_step_costs *s = &steps[i];
@@ -251,6 +251,14 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
                                .shards = s->axes.shards,
                                .allreduces = s->allreduces,
                                .collective_count = s->other_count};
+        const int64_t gpus = dl_costs_traced_gpus(costs, &trace);
+        if (trace.ranks % gpus != 0) {
+            dl_notes_add(notes,
+                         "the job's %lld ranks are not a multiple of the %lld GPUs of a worker: "
+                         "the trace's step is not compared with the simulated one",
+                         (long long)trace.ranks, (long long)gpus);
+            trace.ranks = 0;
+        }
         double squares = 0;
         for (size_t k = 0; k < s->steps; k++)
             squares += pow((double)s->factors[k] - 1, 2);
@@ -472,7 +480,7 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
     for (size_t i = 0; i < count; i++)
         passes[i] = of_one_pass(&steps[i]);
     const dl_status status = combine(costs, passes, count, notes, err);
-    if (status == DL_OK) add_traces(costs, steps, count);
+    if (status == DL_OK) add_traces(costs, steps, count, notes);
     for (size_t i = 0; i < count; i++)
         free(passes[i].ops);
     if (steps[0].passes > 1) costs->accumulate = (int64_t)steps[0].passes;

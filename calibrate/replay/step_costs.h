@@ -318,9 +318,9 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Returns DL_ERR_DATA if two of steps[count] are of different layouts: of other axes, or, of stages,
- * of other schedules or numbers of micro-batches. The ranks that share the state, or hold copies of
- * it, are unknown of a trace without gradients, which agrees with all. */
+/* Returns DL_ERR_DATA if two of steps[count] are of different layouts: of other axes, or, of
+ * stages, of other schedules or numbers of micro-batches. The ranks that share the state, or hold
+ * copies of it, are unknown of a trace without gradients, which agrees with all. */
 dl_status dl_step_layouts_check(const dl_step_costs *steps, size_t count,
                                 dl_error *err) DL_MUST_CHECK;
 
@@ -333,8 +333,8 @@ void dl_step_value_add(dl_value *sum, const dl_value *more);
  * sizes; with one batch size, starts_ns is fixed and the rest is per sample (updates and external
  * waits: all fixed). Gradients and slowdown are those of the first of `steps` that has them, the
  * noise of a batch size that of its first trace with two or more steps. `costs` must be zeroed;
- * release it with dl_costs_free. Returns DL_ERR_DATA if the traces are of different devices, of GPUs
- * and of cores, or of different layouts (dl_step_layouts_check). */
+ * release it with dl_costs_free. Returns DL_ERR_DATA if the traces are of different devices, of
+ * GPUs and of cores, or of different layouts (dl_step_layouts_check). */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -276,6 +276,15 @@ bool dl_costs_work_differs(const dl_costs *costs)
     return costs->work_step_count > 0 || (costs->work_frac.known && costs->work_frac.value > 0);
 }
 
+int64_t dl_costs_traced_gpus(const dl_costs *costs, const dl_cost_trace *trace)
+{
+    const int64_t sizes[] = {trace->stages, trace->shards, costs->tensor_ranks};
+    int64_t gpus = 1;
+    for (size_t i = 0; i < DL_LENGTH(sizes); i++)
+        gpus *= sizes[i] > 1 ? sizes[i] : 1;
+    return gpus;
+}
+
 /* Interpolates linearly in log(batch) between the table's entries; constant beyond them. */
 double dl_costs_linearity(const dl_costs *costs, double batch)
 {

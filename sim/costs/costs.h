@@ -452,6 +452,10 @@ const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t a
 /* Whether a worker's work varies from step to step. */
 bool dl_costs_work_differs(const dl_costs *costs);
 
+/* Returns the number of GPUs of a worker of the traced job: the product of stages, shards and
+ * tensor_ranks. The number of the job's ranks, if known, is a multiple of it. */
+int64_t dl_costs_traced_gpus(const dl_costs *costs, const dl_cost_trace *trace);
+
 /* Whether an operation's name ends in ".phase". */
 bool dl_costs_is_phase(const char *name, const char *phase);
 

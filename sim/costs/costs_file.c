@@ -601,6 +601,21 @@ static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
+/* Rejects traces whose ranks cannot be workers of the traced layout. */
+static dl_status check_traces(const dl_costs *costs, const dl_ini *ini, dl_error *err)
+{
+    for (size_t i = 0; i < costs->trace_count; i++) {
+        const dl_cost_trace *trace = &costs->traces[i];
+        const int64_t gpus = dl_costs_traced_gpus(costs, trace);
+        if (trace->ranks % gpus == 0) continue;
+        DL_AUTOFREE char *section = dl_format("trace %zu", i + 1);
+        return dl_ini_error(ini, dl_ini_find(ini, section, "ranks"), DL_ERR_RANGE, err,
+                            "not a multiple of stages x shards x [costs] tensor_ranks = %lld",
+                            (long long)gpus);
+    }
+    return DL_OK;
+}
+
 /* --- reading -------------------------------------------------------------------------------- */
 
 static dl_status read_into(void *part, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
@@ -804,6 +819,7 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
     if (status == DL_OK) status = check_ops(&parsed, ini, err);
     if (status == DL_OK) status = finish_noise(&parsed, ini, err);
     if (status == DL_OK) status = check_work(&parsed, ini, err);
+    if (status == DL_OK) status = check_traces(&parsed, ini, err);
     if (status == DL_OK) status = check_collectives(&parsed, ini, err);
     if (status == DL_OK) status = finish_layers(&parsed, err);
     if (status == DL_OK && parsed.batch_min > 0 && parsed.batch_max > 0 &&

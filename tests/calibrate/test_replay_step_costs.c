@@ -298,6 +298,28 @@ static void waits_of_later_stages_count(void **state)
     dl_step_costs_free(&steps[1]);
 }
 
+/* Three ranks are no pairs that share parameters: they do not run the layout of the costs. */
+static void ranks_that_do_not_fit_the_layout_are_noted(void **state)
+{
+    (void)state;
+    rank_trace t;
+    add_steps(&t, 4, 1);
+    dl_step_costs step = take(&t, 8);
+    step.axes.shards = 2;
+    for (uint32_t ranks = 3; ranks < 5; ranks++) {
+        dl_costs costs = {0};
+        dl_notes notes = {0};
+        dl_error err = {0};
+        step.ranks = ranks;
+        assert_int_equal(dl_step_costs_combine(&costs, &step, 1, &notes, &err), DL_OK);
+        assert_int_equal(costs.traces[0].ranks, ranks == 3 ? 0 : 4);
+        assert_int_equal(has_note(&notes, "3 ranks are not a multiple of the 2 GPUs"), ranks == 3);
+        dl_costs_free(&costs);
+        dl_notes_free(&notes);
+    }
+    dl_step_costs_free(&step);
+}
+
 /* A kernel that takes 1.25 times as long beside a collective is charged its time alone; copies to
  * the device are input. */
 static void what_is_charged_by_itself_is_taken_out(void **state)
@@ -728,6 +750,7 @@ int main(void)
         cmocka_unit_test(accumulated_passes_come_apart),
         cmocka_unit_test(batch_sizes_make_lines),
         cmocka_unit_test(waits_of_later_stages_count),
+        cmocka_unit_test(ranks_that_do_not_fit_the_layout_are_noted),
         cmocka_unit_test(what_is_charged_by_itself_is_taken_out),
         cmocka_unit_test(without_launches_dispatch_is_unknown),
         cmocka_unit_test(one_step_is_taken_as_it_is),

@@ -46,6 +46,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD FIRST "[trace 3]\nbatch = 1\n", DL_ERR_NAME, 6, "in turn"},
         {HEAD "[trace 1]\nranks = 8\n", DL_ERR_DATA, 3, "batch"},
         {HEAD FIRST "ranks = 0\n", DL_ERR_RANGE, 5, "ranks"},
+        {HEAD FIRST "ranks = 6\nstages = 4\n", DL_ERR_RANGE, 5, "tensor_ranks = 4"},
+        /* 2^10 x 2^19 x 2^3 */
+        {HEAD "tensor_ranks = 8\n" FIRST "stages = 1024\nshards = 524288\nranks = 8\n",
+         DL_ERR_RANGE, 8, "tensor_ranks = 4294967296"},
         {HEAD FIRST "step_ns = -1\n", DL_ERR_RANGE, 5, "step_ns"},
         {HEAD FIRST "collective_2 = A, 1, 1, 1, 1\n", DL_ERR_NAME, 5, "collective_1"},
         {HEAD FIRST "collective_1 = A, 1, 1\n", DL_ERR_PARSE, 5, "calls, bytes, ns and ranks"},

@@ -118,17 +118,6 @@ static void stages_have_the_traced_schedule(void **state)
     assert_false(is_own_of_stages(STAGED("schedule = gpipe\n"), STAGES("1f1b")));
 }
 
-/* 1024 stages of 524288 shards are 2^29 ranks, of 8 GPUs 2^32: more than the trace has. */
-static void axes_beyond_the_ranks_have_no_point(void **state)
-{
-    (void)state;
-    const char *const costs =
-        COSTS("tensor_ranks = 8\n" DEVICE("g"),
-              "[trace 1]\nranks = 8\nbatch = 2\nstages = 1024\nshards = 524288\nallreduces = yes\n"
-              "step_ns = 1375000\n");
-    assert_false(is_own(costs, "[sync]\nmode = allreduce\n"));
-}
-
 /* The simulated step is 1 + 0.1 ms and an all-reduce of 80 kB between two GPUs on a switch: 2 (0.2
  * us + 40 kB / 10 GB/s) = 8.4 us. 1.375 / 1.1084 - 1 = 0.2405 too fast, also if the scenario has
  * other points; with 16 ranks the machine has no such point. */
@@ -191,7 +180,6 @@ int main(void)
         cmocka_unit_test(the_point_of_a_trace_has_its_step),
         cmocka_unit_test(other_settings_are_not_its_own),
         cmocka_unit_test(stages_have_the_traced_schedule),
-        cmocka_unit_test(axes_beyond_the_ranks_have_no_point),
         cmocka_unit_test(the_own_step_is_predicted_where_no_row_has_it),
         cmocka_unit_test(collectives_that_are_left_out_are_told),
         cmocka_unit_test(scatter_is_no_contradiction),
