@@ -41,11 +41,17 @@ expect 0 "batch 8, zero1: parameters " "${xl[@]}" --mode ddp,zero1 --batch-per-w
 expect 0 "fits: --micro-batch 1, --recompute full (53.6 GB)" "${fits[@]}" --layout fsdp=8
 one=(--workload llama:layers=12,width=2048,heads=32,kv_heads=8,feed_forward=8192,vocabulary=128256,sequence=2048
     --machine 1xrtx4090)
-expect 0 "fits: --recompute full with --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --fits
+expect 0 "fits: --workload NAME:loss=fused --recompute full (23.7" "${one[@]}" --batch-per-worker 2 --fits
 expect 0 "fits: --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --recompute full --fits
-# 4-bit frozen weights are suggested if recomputation does not suffice; if nothing fits, --fits says so.
+# A fused loss, and then 4-bit frozen weights, are suggested if recomputation does not suffice; if nothing fits, --fits
+# says so.
 frozen=(--machine 1xrtx4090 --batch-per-worker 3 --fits --workload)
-expect 0 "fits: --workload NAME:frozen_bits=4 --recompute full" "${frozen[@]}" llama3_8b:lora=16,sequence=2048
+expect 0 "fits: --workload NAME:loss=fused --recompute full (24.4" --workload llama3_8b --machine 8xrtx4090 \
+    --mode fsdp --batch-per-worker 1 --workers 8 --fits
+expect 0 "fits: --recompute full with --batch-per-worker 1" "${frozen[@]}" llama3_8b:lora=16,sequence=2048 \
+    --batch-per-worker 4
+expect 0 "fits: --workload NAME:frozen_bits=4 --recompute full" "${frozen[@]}" \
+    llama3_8b:lora=16,sequence=2048,loss=fused --batch-per-worker 5
 expect 0 "batch 3 21.6 GB " "${frozen[@]}" llama3_8b:lora=16,sequence=2048,frozen_bits=4 --recompute full
 expect 0 "no smaller batch and no recomputation fits: take more GPUs" "${frozen[@]}" llama3_8b:sequence=256
 # Pipeline stages are tried last, 1F1B replaces GPipe, and recomputation also serves mixed GPU models. A recomputation
