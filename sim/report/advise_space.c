@@ -193,7 +193,8 @@ static void add_sharded(const dl_advice_search *s)
     dl_advice_axis *axis = &s->advice->axes[SHARDED];
     const dl_costs *costs = &s->study->variants[0].costs;
     const double memory_bytes = least_memory(&s->scenario->gpu->machine);
-    const double divided_bytes = 2 * (double)costs->parameter_bytes + (double)costs->state_bytes;
+    const double divided_bytes = 2 * (double)costs->parameter_bytes + (double)costs->state_bytes +
+                                 (double)costs->frozen_bytes;
     dl_advice_add_value(axis, "none");
     add_given(s, axis, NULL);
     if (costs->parameter_bytes < 0 || costs->state_bytes < 0 ||

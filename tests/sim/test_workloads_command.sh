@@ -233,6 +233,9 @@ expect 0 "compress = none (fp16: samples/s +58.2 %" --workload gpt2_medium --mac
 tight=(--workload "llama:layers=12,width=1536,sequence=4096" --machine 1xrtx3090 --batch-per-worker 1 --workers 1)
 expect 0 "Advised: 1 GPU, batch 1, none, recompute products" "${tight[@]}" --advise -o advice.csv
 expect 0 "No point fits with the allocator's reserve" "${tight[@]}" --recompute none --advise -o advice.csv
+# The frozen weights beside adapters are sharded, too.
+expect 0 "Advised: 2 GPUs, batch 2, allreduce, overlap yes, sharded parameters, recompute" \
+    --workload llama3_8b:sequence=4096 --machine 2xrtx4090 --batch-per-worker 1 --lora 16 --advise -o advice.csv
 expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 61ms
 expect 2 "without any computing the step takes" "${gpt[@]}" --machine 2xh100@1gbe --workers 4 --calibrate 61ms
