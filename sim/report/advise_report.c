@@ -111,7 +111,7 @@ static const dl_column columns[] = {
     {.heading = "workers", NUMBER(workers)},
     {.name = "batch_of_all", .heading = "batch", NUMBER(batch)},
     {DL_WORD("sync"), DL_MEMBER(advice_row, mode)},
-    {.name = "throughput_per_s", DL_PLAIN("samples/s", 1), NUMBER(per_s)},
+    {.name = "throughput_per_s", DL_RATE("samples/s"), NUMBER(per_s)},
     {.name = "throughput_low_per_s", NUMBER(low_per_s)},
     {.name = "throughput_high_per_s", NUMBER(high_per_s)},
     {.heading = "95 % interval", DL_MEMBER(advice_row, interval)},

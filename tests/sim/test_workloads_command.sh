@@ -212,9 +212,9 @@ expect 2 "or its rate, as 600samples/s" "${gpt[@]}" --machine 8xh100 --workers 1
 expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
-# Intervals of a few samples/s keep four digits.
+# Rates of a few samples/s and their intervals keep four digits.
 slow=(--workload llama3_8b:sequence=2048 --machine 2xh100 --batch 2 --lora 16 --mode ddp --recompute full --steps 4)
-"$tested" "${slow[@]}" --advise --max-points 4 -o advice.csv | grep -qE '^   1 .* [0-9]\.[0-9]{3} to [0-9]\.[0-9]{3} ' || fail "digits of an interval"
+"$tested" "${slow[@]}" --advise --max-points 4 -o advice.csv | grep -qE '^   1 .* [0-9]\.[0-9]{3} +[0-9]\.[0-9]{3} to [0-9]\.[0-9]{3} ' || fail "digits of a rate"
 grep -q '^calibrate = 1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
 # Notes with a measured effect come first, the largest one (here -29.5 to +31.5 %) at the top with the way to
 # measure it; overlap (1.3 %) is behind the arithmetic (12.3 %), and notes without an effect are last.
