@@ -463,6 +463,20 @@ static char *estimated_name(const dl_study *study, const dl_variant *variant, do
     return dl_strdup(variant->costs.workload);
 }
 
+/* Number of columns of a product on tensor cores whose rows are no multiple of 16 bytes and
+ * therefore slow to load, as of a vocabulary of 50257; 0: none. */
+static int unaligned_columns(const dl_architecture *network, dl_arithmetic arithmetic)
+{
+    const int bytes = arithmetic >= DL_FP16 ? 2 : 4;
+    for (size_t l = 0; l < network->layer_count; l++) {
+        const dl_layer_pass *forward = &network->layers[l].forward;
+        for (int p = 0; p < forward->count; p++)
+            if (forward->parts[p].odd_columns * bytes % 16 > 0)
+                return forward->parts[p].odd_columns;
+    }
+    return 0;
+}
+
 static void add_estimate(dl_note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -496,13 +510,20 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                         efficiency->arithmetic_frac, dl_arithmetic_names[products],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
+    const int columns = products != DL_FP32 ? unaligned_columns(&network, arithmetic) : 0;
+    DL_AUTOFREE char *padded =
+        columns > 0 ? dl_format("; products with %d columns, no multiple of 16 bytes, are slow: "
+                                "vocabulary=%d if padded, as by Megatron-LM and torch.compile",
+                                columns, (columns + 63) / 64 * 64)
+                    : dl_strdup("");
     list->rank = DL_NOTE_COMPUTE;
     dl_note_add(
-        list, dl_format("times of %s are estimated from %s%s%s", name, rates, interval,
+        list, dl_format("times of %s are estimated from %s%s%s%s", name, rates, interval,
                         network.unfused
                             ? "; norms, rotation, gates and scores are assumed to run operation by "
                               "operation, as in plain PyTorch: fused=yes if compiled or fused"
-                            : ""));
+                            : "",
+                        padded));
     list->rank = DL_NOTE_LEADING;
     if (costs->frozen_bytes > 0)
         dl_note_add(list,

@@ -298,6 +298,13 @@ expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --
 expect 2 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
 expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
 
+# A note names a vocabulary whose rows are no multiple of 16 bytes; in fp32 without tensor cores they do no harm.
+one=(--machine 1xa100 --workers 1 --batch-per-worker 2 --steps 2 --workload)
+expect 0 "vocabulary=50304 if padded" "${one[@]}" gpt2:layers=2,fused=yes
+for model in gpt2:layers=2,vocabulary=50304 "gpt2:layers=2 --arithmetic fp32"; do
+    "$tested" "${one[@]}" $model 2>&1 | grep -q "if padded" && fail "a padded vocabulary for $model"
+done
+
 # A note says how transformers are assumed to run (fused or not); fused= changes it.
 small=llama:layers=2,width=256,heads=4,sequence=128,vocabulary=1000
 expect 0 "fused=yes if compiled" --workload $small --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2
