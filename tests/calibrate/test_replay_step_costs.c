@@ -576,8 +576,8 @@ static void recording_is_taken_off_the_host(void **state)
     dl_step_costs_free(&bare);
 }
 
-/* One of five steps takes 200 us more of host time, so that the mean is 540 us; or 700 us more, which
- * exceeds two medians without more work, so that it is left out. */
+/* One of five steps takes 200 us more of host time, so that the mean is 540 us; or 700 us more,
+ * which exceeds two medians without more work, so that it is left out. */
 static void host_is_the_mean_without_interruptions(void **state)
 {
     (void)state;

@@ -6,8 +6,8 @@
 #include "common/alloc.h"
 #include "sim/scenario/study.h"
 
-/* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, with 20 kB of parameters
- * each; of those of the first 12 kB are a GPU's own experts. */
+/* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, with 20 kB of
+ * parameters each; of those of the first 12 kB are a GPU's own experts. */
 #define DIVIDED(ranks, exchanges)                                                               \
     "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n"                       \
     "expert_ranks = " ranks "\n[gpu_memory]\nactivation_bytes_per_sample "                      \
@@ -39,9 +39,9 @@ static double added_s(int gpus, const char *exchanges, int samples)
     return step_s[1] - step_s[0];
 }
 
-/* Each GPU sends n - 1 parts of 1 MB / n per sample at 10 GB/s. Of two GPUs each takes 50 us, of four
- * the link between the two switches 100 us, as 4 parts cross it in each direction; and latencies. The
- * step waits for all exchanges of both passes. */
+/* Each GPU sends n - 1 parts of 1 MB / n per sample at 10 GB/s. Of two GPUs each takes 50 us, of
+ * four the link between the two switches 100 us, as 4 parts cross it in each direction; and
+ * latencies. The step waits for all exchanges of both passes. */
 static void exchanges_are_waited_for(void **state)
 {
     (void)state;
@@ -57,8 +57,8 @@ static void exchanges_are_waited_for(void **state)
     }
 }
 
-/* In an all-to-all each of 4 GPUs sends 3/4 of the bytes of its samples, 8 / 4 of a step. What is not
- * of experts, 68 kB, is gathered and reduced once per step; experts have one GPU each. */
+/* In an all-to-all each of 4 GPUs sends 3/4 of the bytes of its samples, 8 / 4 of a step. What is
+ * not of experts, 68 kB, is gathered and reduced once per step; experts have one GPU each. */
 static void bytes_are_those_of_all_to_alls(void **state)
 {
     (void)state;
@@ -108,8 +108,9 @@ static double moved_bytes(const char *machine, const char *layout, const char *r
 
 /* A token has 2 different ones of 16 experts: 120 pairs. One of 4 GPUs has 4 experts, and 66 pairs
  * contain none of these: each GPU sends 54/120 = 0.45 of its tokens to each of the 3 others. On two
- * nodes 28 pairs contain none of the other node's 8: a GPU sends 92/120 of its tokens there, and passes
- * on the tokens of two GPUs, each of which has one expert, of 15 pairs, to each of 7 others. */
+ * nodes 28 pairs contain none of the other node's 8: a GPU sends 92/120 of its tokens there, and
+ * passes on the tokens of two GPUs, each of which has one expert, of 15 pairs, to each of 7
+ * others. */
 static void tokens_are_sent_once(void **state)
 {
     (void)state;
@@ -121,8 +122,8 @@ static void tokens_are_sent_once(void **state)
                 1e-9);
 }
 
-/* In plain all-to-alls each GPU sends 8 of 16 parts to the other node, half of 8 copies of each token.
- * Sent once, that is one copy: the step waits for about a quarter of the time. */
+/* In plain all-to-alls each GPU sends 8 of 16 parts to the other node, half of 8 copies of each
+ * token. Sent once, that is one copy: the step waits for about a quarter of the time. */
 static void the_network_carries_a_quarter(void **state)
 {
     (void)state;
@@ -149,8 +150,8 @@ static void the_network_carries_a_quarter(void **state)
     assert_near(added[1] / added[0], 0.25, 0.06);
 }
 
-/* Two workers of two GPUs each: 68 kB are summed like in a ring of all four, 2 x 3 x 68 kB, and the 12
- * kB of each of the two sets of experts in a ring of two, 2 x 12 kB. */
+/* Two workers of two GPUs each: 68 kB are summed like in a ring of all four, 2 x 3 x 68 kB, and the
+ * 12 kB of each of the two sets of experts in a ring of two, 2 x 12 kB. */
 static void gradients_of_experts_have_groups_of_their_own(void **state)
 {
     (void)state;
@@ -171,8 +172,8 @@ static void axes_in_any_order(void **state)
                      "layout = ep=1,fsdp=4,dp=2\n");
 }
 
-/* GPUs 0 and 1 below one switch have its links to themselves; pairs 0, 2 and 1, 3 share those between
- * the switches. Half of 10 MB go that way, in each of 4 exchanges of 2 samples. */
+/* GPUs 0 and 1 below one switch have its links to themselves; pairs 0, 2 and 1, 3 share those
+ * between the switches. Half of 10 MB go that way, in each of 4 exchanges of 2 samples. */
 static void exchanges_share_the_links(void **state)
 {
     (void)state;
@@ -213,9 +214,9 @@ static void each_gpu_has_one_place(void **state)
     }
 }
 
-/* 80 kB of parameters and of gradients, 40 kB of state, 7 kB per sample, 1 kB, as in the costs. Of what
- * is divided, a GPU has its part of the 68 kB (34 kB of state) over all GPUs, and of its own experts'
- * 12 kB (6 kB) over those that have the same ones. */
+/* 80 kB of parameters and of gradients, 40 kB of state, 7 kB per sample, 1 kB, as in the costs. Of
+ * what is divided, a GPU has its part of the 68 kB (34 kB of state) over all GPUs, and of its own
+ * experts' 12 kB (6 kB) over those that have the same ones. */
 static void memory_is_that_of_own_experts(void **state)
 {
     (void)state;
@@ -238,8 +239,8 @@ static void memory_is_that_of_own_experts(void **state)
     }
 }
 
-/* A shard that represents the others, with all groups of the same experts, takes as long and moves as
- * many bytes as all of them simulated. */
+/* A shard that represents the others, with all groups of the same experts, takes as long and moves
+ * as many bytes as all of them simulated. */
 static void a_group_represents_the_others(void **state)
 {
     (void)state;

@@ -6,19 +6,12 @@
 
 #include "common/alloc.h"
 #include "sim/island/memory.h"
-#include "sim/workloads/architecture.h"
+#include "tests/network.h"
 
 /* Bytes of the layer's numbers in 16 bits, of which `wide` have 32. */
 static double half_bytes(double numbers, double wide)
 {
     return 2 * (numbers - wide) + 4 * wide;
-}
-
-static void take(dl_architecture *made, const char *text)
-{
-    dl_error err = {0};
-    *made = (dl_architecture){0};
-    if (dl_architecture_make(made, text, &err) != DL_OK) fail_msg("%s: %s", text, err.text);
 }
 
 /* Korthikanti et al. 2022: a layer keeps s b h (34 + 5 a s / h) bytes, of which 2 s b h are masks
@@ -40,8 +33,7 @@ static void a_layer_keeps_what_the_formula_says(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char *text = dl_format("%s%s", shape, cases[c].more);
-        dl_architecture a;
-        take(&a, text);
+        dl_architecture a = network_of(text);
         const dl_architecture_layer *block = &a.layers[1];
         assert_near(half_bytes(block->kept_numbers, block->kept_wide),
                     ((34 - 2) * sh + cases[c].scores * scores) / cases[c].parts, 1e-12);
@@ -67,8 +59,7 @@ static void what_is_recomputed_is_not_kept(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char *text = dl_format("llama3_70b:layers=1,sequence=4096,fused=yes,tp=2,recompute=%s",
                                cases[c].name);
-        dl_architecture a;
-        take(&a, text);
+        dl_architecture a = network_of(text);
         const dl_architecture_layer *block = &a.layers[1];
         const double kept = half_bytes(block->kept_numbers, block->kept_wide);
         const double working = half_bytes(block->working_numbers, block->working_wide);
@@ -94,8 +85,7 @@ static void the_loss_has_its_copies(void **state)
         char *text = dl_format("llama:layers=1,width=16,heads=2,feed_forward=16,sequence=8,"
                                "vocabulary=10,fused=yes,loss=%s",
                                cases[c].loss);
-        dl_architecture a;
-        take(&a, text);
+        dl_architecture a = network_of(text);
         const dl_architecture_layer *head = &a.layers[2];
         const double norm = 2 * 2 * 8 * 16; /* its input and result */
         const double kept = half_bytes(head->kept_numbers, head->kept_wide) - norm;

@@ -34,6 +34,8 @@ set_tests_properties(test_scaling_data PROPERTIES LABELS unit)
 
 # Networks by name or definition, and machines by name.
 dl_add_test(test_architecture unit LINK dl_sim)
+dl_add_test(test_architecture_config unit LINK dl_sim)
+dl_add_test(test_architecture_experts unit LINK dl_sim)
 dl_add_test(test_roofline unit LINK dl_sim)
 dl_add_test(test_machine_catalogue unit LINK dl_sim)
 foreach(name machines_command pcie_boxes)

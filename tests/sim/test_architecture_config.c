@@ -1,0 +1,327 @@
+/* Networks from config.json files: parameters against published counts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "tests/near.h"
+#include "tests/network.h"
+
+static void write_config(const char *path, const char *text)
+{
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+static double attention_flop(const dl_architecture *a)
+{
+    const dl_layer_pass *pass = &a->layers[1].forward;
+    for (int p = 0; p < pass->count; p++)
+        if (pass->parts[p].attention != DL_ATTENTION_NOT) return pass->parts[p].flop;
+    return 0;
+}
+
+/* With a window of a quarter of the tokens, all but the first quarter attend to that quarter: 1 / 4
+ * - 1 / 32 of the scores of all pairs, not 1 / 2. Mistral's layers have it, Llama's and, without
+ * use_sliding_window, Qwen's do not. */
+static void windows_limit_attention(void **state)
+{
+    static const struct {
+        const char *type, *text;
+        double seen;
+    } cases[] = {{"mistral", "sliding_window\": 4096", 7.0 / 32},
+                 {"mistral", "sliding_window\": null", 0.5},
+                 {"mistral", "sliding_window\": 32768", 0.5},
+                 {"phi3", "sliding_window\": 4096", 7.0 / 32},
+                 {"llama", "sliding_window\": 4096", 0.5},
+                 {"qwen2", "use_sliding_window\": false, \"sliding_window\": 4096", 0.5}};
+    char path[] = "test_architecture_window.json";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *config = dl_format("{\"model_type\": \"%s\", \"hidden_size\": 4096, "
+                                 "\"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
+                                 "\"vocab_size\": 32000, \"%s}",
+                                 cases[i].type, cases[i].text);
+        char *text = dl_format("%s:sequence=16384", path);
+        write_config(path, config);
+        dl_architecture a = network_of(text);
+        assert_true(
+            near_scaled(attention_flop(&a), 4 * 16384.0 * 16384 * 4096 * cases[i].seen, 0, 1e-12));
+        dl_architecture_free(&a);
+        free(config);
+        free(text);
+    }
+    remove(path);
+}
+
+static const char *const llama_file =
+    "{\"architectures\": [\"LlamaForCausalLM\", \"}\"], \"hidden_size\": 4096, "
+    "\"intermediate_size\": 14336, \"max_position_embeddings\": 131072, \"model_type\": "
+    "\"llama\", \"num_attention_heads\": 32, \"num_hidden_layers\": 32, "
+    "\"num_key_value_heads\": "
+    "8, \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"hidden_size\": 7}, "
+    "\"tie_word_embeddings\": false, \"vocab_size\": 128256}\n";
+static const char *const gpt2_file =
+    "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": "
+    "null, \"n_positions\": 1024, \"vocab_size\": 50257}";
+static const char *const experts_file =
+    "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 2048, \"intermediate_size\": 6144, "
+    "\"moe_intermediate_size\": 768, \"num_hidden_layers\": 48, \"num_attention_heads\": 32, "
+    "\"num_key_value_heads\": 4, \"head_dim\": 128, \"num_experts\": 128, "
+    "\"num_experts_per_tok\": 8, \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], "
+    "\"max_position_embeddings\": 40960, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": "
+    "false, \"use_sliding_window\": false, \"vocab_size\": 151936}";
+
+/* Files of Llama 3 8B, GPT-2 and Qwen3-30B-A3B. */
+static void config_json_is_a_network(void **state)
+{
+    static const char *const broken[][2] = {
+        {"{\"model_type\": \"gpt_oss\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 32}",
+         "gpt_oss: types with experts that are simulated are mixtral, olmoe, qwen2_moe and"},
+        {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 8, \"mlp_only_layers\": [0]}",
+         "with and without experts in turn"},
+        {"{\"model_type\": \"qwen2_moe\", \"num_experts\": 8, \"decoder_sparse_step\": 2}",
+         "with and without experts in turn"},
+        {"{\"model_type\": \"mixtral\", \"hidden_size\": 8, \"num_attention_heads\": 2, "
+         "\"num_hidden_layers\": 2, \"vocab_size\": 8}",
+         "the number of experts is missing"},
+        {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
+        {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
+        {"{\"model_type\": \"gemma3\", \"text_config\": {\"head_dim\": 256}}", "text and images"},
+        {"{\"model_type\": \"llama4\", \"text_config\": {}}", "text and images are not simulated"},
+        {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}",
+         "deepseek_v3: types with experts that are simulated are mixtral"},
+        {"{\"model_type\": \"falcon\", \"multi_query\": true}", "falcon: the known types are"},
+        {"{\"model_type\": \"opt\", \"ffn_dim\": 3072}", "opt: the known types are"},
+        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
+        {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
+        {"{\"rms_norm_eps\": [1", "this is no JSON object"},
+    };
+    char path[] = "test_architecture_config.json";
+    (void)state;
+    write_config(path, llama_file);
+    char *text = dl_format("%s:sequence=2048", path);
+    dl_architecture a = network_of(path), b = network_of(text);
+    assert_int_equal(dl_architecture_parameters(&a), 8030261248);
+    assert_int_equal(a.sequence, 8192);
+    assert_int_equal(b.sequence, 2048);
+    assert_int_equal(dl_architecture_class(text), DL_MODEL_TRANSFORMER);
+    write_config(path, gpt2_file);
+    dl_architecture c = network_of(path);
+    assert_int_equal(dl_architecture_parameters(&c), 124439808);
+    write_config(path, experts_file);
+    dl_architecture d = network_of(path);
+    assert_int_equal(dl_architecture_parameters(&d), 30532110336);
+    assert_int_equal(d.experts, 128);
+    assert_int_equal(d.active, 8);
+    dl_architecture_free(&d);
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        dl_architecture none = {0};
+        dl_error error = {0};
+        write_config(path, broken[i][0]);
+        assert_int_not_equal(dl_architecture_make(&none, path, &error), DL_OK);
+        if (strstr(error.text, broken[i][1]) == NULL || strstr(error.text, path) == NULL)
+            fail_msg("%s", error.text);
+    }
+    remove(path);
+    free(text);
+    dl_architecture_free(&a);
+    dl_architecture_free(&b);
+    dl_architecture_free(&c);
+}
+
+/* The numbers are those of the parameters in the models' published weights. Norms of heads are not
+ * counted: 0.01 % at most. Llama 3.2, Gemma and SmolLM3 share the embedding's weights, the last two
+ * by default; heads of Mistral Nemo, Qwen3 of 0.6 B and Gemma are not width / heads wide. */
+static void configs_have_the_published_parameters(void **state)
+{
+    static const struct {
+        const char *type;
+        int width, inside, layers, heads, kv, head, words;
+        const char *more;
+        double parameters;
+    } models[] = {
+        {"llama", 2048, 8192, 16, 32, 8, 64, 128256, ", \"tie_word_embeddings\": true", 1235814400},
+        {"llama", 3072, 8192, 28, 24, 8, 128, 128256, ", \"tie_word_embeddings\": true",
+         3212749824},
+        {"mistral", 5120, 14336, 40, 32, 8, 128, 131072, "", 12247782400},
+        {"mistral", 5120, 32768, 40, 32, 8, 128, 131072, "", 23572403200},
+        {"phi3", 3072, 8192, 32, 32, 32, 96, 32064, ", \"sliding_window\": 2047", 3821079552},
+        {"phi3", 5120, 17920, 40, 40, 10, 128, 100352, "", 14659507200},
+        {"qwen2", 3584, 18944, 28, 28, 4, 128, 152064, "", 7615616512},
+        {"qwen3", 1024, 3072, 28, 16, 8, 128, 151936, ", \"tie_word_embeddings\": true", 596049920},
+        {"smollm3", 2048, 11008, 36, 16, 4, 128, 128256, "", 3075098624},
+        {"olmo2", 4096, 11008, 32, 32, 32, 128, 100352, "", 7298617344},
+        {"gemma2", 2304, 9216, 26, 8, 4, 256, 256000, ", \"sliding_window\": 4096", 2614341888},
+        {"gemma2", 3584, 14336, 42, 16, 8, 256, 256000, ", \"sliding_window\": 4096", 9241705984},
+        {"gemma3_text", 1152, 6912, 26, 4, 1, 256, 262144, ", \"sliding_window\": 512", 999885952},
+    };
+    char path[] = "test_architecture_published.json";
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char *config = dl_format(
+            "{\"model_type\": \"%s\", \"hidden_size\": %d, \"intermediate_size\": %d, "
+            "\"num_hidden_layers\": %d, \"num_attention_heads\": %d, "
+            "\"num_key_value_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d%s}",
+            models[m].type, models[m].width, models[m].inside, models[m].layers, models[m].heads,
+            models[m].kv, models[m].head, models[m].words, models[m].more);
+        write_config(path, config);
+        dl_architecture a = network_of(path);
+        assert_true(
+            near_scaled((double)dl_architecture_parameters(&a), models[m].parameters, 0, 1e-4));
+        dl_architecture_free(&a);
+        free(config);
+    }
+    remove(path);
+}
+
+/* Llama 3 8B with attention_bias has 4096 + 2 x 1024 + 4096 more parameters in each of 32 blocks,
+ * with mlp_bias 2 x 14336 + 4096; a type without them has the same number in any case. Qwen2 7B has
+ * biases of queries, keys and values (3584 + 2 x 512 in each of 28 blocks): all of the published
+ * number. Tensors: nine per block, without biases, and the biases. */
+static void biases_of_a_config_are_counted(void **state)
+{
+    static const struct {
+        const char *type, *more;
+        int64_t parameters;
+        int tensors;
+    } cases[] = {
+        {"llama", "", 8030261248, 9},
+        {"llama", ", \"attention_bias\": true", 8030261248 + 32 * 10240, 9 + 4},
+        {"llama", ", \"mlp_bias\": true", 8030261248 + 32 * 32768, 9 + 3},
+        {"granite", ", \"attention_bias\": true, \"mlp_bias\": true",
+         8030261248 + 32 * (10240 + 32768), 9 + 7},
+        {"qwen3", ", \"attention_bias\": true, \"mlp_bias\": true", 8030261248 + 32 * 10240, 9 + 4},
+        {"mistral", ", \"attention_bias\": true", 8030261248, 9},
+    };
+    char path[] = "test_architecture_bias.json";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *config = dl_format(
+            "{\"model_type\": \"%s\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
+            "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
+            "\"vocab_size\": 128256, \"tie_word_embeddings\": false%s}",
+            cases[i].type, cases[i].more);
+        write_config(path, config);
+        dl_architecture a = network_of(path);
+        assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
+        assert_int_equal(dl_layer_tensors(&a.layers[1]), cases[i].tensors);
+        dl_architecture_free(&a);
+        free(config);
+    }
+    write_config(path, "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, "
+                       "\"intermediate_size\": 18944, \"num_hidden_layers\": 28, "
+                       "\"num_attention_heads\": 28, \"num_key_value_heads\": 4, "
+                       "\"vocab_size\": 152064}");
+    dl_architecture qwen = network_of(path);
+    assert_int_equal(dl_architecture_parameters(&qwen), 7615616512);
+    dl_architecture_free(&qwen);
+    remove(path);
+}
+
+/* Gemma 2 has a window in every second layer, Gemma 3 in five of six: with a quarter of the tokens
+ * 7 / 32 of the scores, not half. Norms of results are two more with 2 numbers read and written
+ * each. A tanh on the scores of words reads and writes them, and saves its result. */
+static void gemma_has_windows_in_some_layers(void **state)
+{
+    static const char *const texts[] = {
+        "{\"model_type\": \"gemma2\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+        "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
+        "\"final_logit_softcapping\": 30.0}",
+        "{\"model_type\": \"gemma3_text\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+        "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
+        "\"final_logit_softcapping\": null}"};
+    char path[] = "test_architecture_gemma_windows.json";
+    (void)state;
+    for (int g = 0; g < 2; g++) {
+        write_config(path, texts[g]);
+        dl_architecture a =
+            network_of("test_architecture_gemma_windows.json:sequence=1024,fused=yes");
+        dl_architecture plain =
+            network_of("llama:width=64,heads=4,kv_heads=4,feed_forward=256,layers=1,"
+                       "vocabulary=100,sequence=1024,fused=yes,tied=yes");
+        for (int b = 1; b <= 6; b++) {
+            const dl_layer_pass *pass = &a.layers[b].forward;
+            int p = 0;
+            while (pass->parts[p].attention == DL_ATTENTION_NOT)
+                p++;
+            const bool full = b % (g == 0 ? 2 : 6) == 0;
+            assert_true(near_scaled(pass->parts[p].flop,
+                                    4 * 1024.0 * 1024 * 64 * (full ? 0.5 : 7.0 / 32), 0, 1e-12));
+            assert_true(near_scaled(pass->parts[p].keys, full ? 1024 : 256, 0, 0));
+        }
+        assert_int_equal(a.layers[1].forward.count, plain.layers[1].forward.count + 2);
+        assert_int_equal(dl_layer_parameters(&a.layers[1]),
+                         dl_layer_parameters(&plain.layers[1]) + 2 * 64);
+        assert_true(near_scaled(a.layers[7].kept_numbers - plain.layers[2].kept_numbers,
+                                g == 0 ? 1024 * 100 : 0, 0, 0));
+        dl_architecture_free(&a);
+        dl_architecture_free(&plain);
+    }
+    remove(path);
+    dl_architecture none = {0};
+    dl_error error = {0};
+    assert_int_equal(dl_architecture_make(&none, "llama:full_every=2", &error), DL_ERR_RANGE);
+    assert_non_null(strstr(error.text, "full_every = 2: this needs a window"));
+}
+
+/* OLMoE-1B-7B-0924: 6,919,161,856 parameters in its checkpoint, of which we do not count the norms
+ * of queries and keys, 2 x 2048 in each block; 1.3 billion are active (Muennighoff et al. 2024,
+ * arXiv 2409.02060). Its intermediate_size is that of an expert. */
+static void olmoe_has_its_parameters(void **state)
+{
+    char path[] = "test_architecture_olmoe.json";
+    (void)state;
+    write_config(path, "{\"model_type\": \"olmoe\", \"hidden_size\": 2048, \"intermediate_size\": "
+                       "1024, \"num_hidden_layers\": 16, \"num_attention_heads\": 16, "
+                       "\"num_key_value_heads\": 16, \"num_experts\": 64, "
+                       "\"num_experts_per_tok\": 8, \"max_position_embeddings\": 4096, "
+                       "\"tie_word_embeddings\": false, \"vocab_size\": 50304}");
+    dl_architecture a = network_of(path);
+    assert_int_equal(dl_architecture_parameters(&a), 6919161856 - 16 * 2 * 2048);
+    assert_true(near_scaled((double)dl_architecture_active(&a), 1.3e9, 0, 0.02));
+    dl_architecture_free(&a);
+    remove(path);
+}
+
+/* Gemma's heads are wider than width / heads (7B), and its head has the embedding's weights without
+ * saying so. The numbers are those of KerasHub's presets gemma_2b_en and gemma_7b_en. */
+static void gemma_has_its_parameters(void **state)
+{
+    static const struct {
+        int layers, width, heads, kv_heads, inside;
+        int64_t parameters;
+    } cases[] = {{18, 2048, 8, 1, 16384, 2506172416}, {28, 3072, 16, 16, 24576, 8537680896}};
+    char path[] = "test_architecture_gemma.json";
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        char *config = dl_format(
+            "{\"model_type\": \"gemma\", \"head_dim\": 256, \"hidden_act\": \"gelu\", "
+            "\"hidden_size\": %d, \"intermediate_size\": %d, \"max_position_embeddings\": 8192, "
+            "\"num_attention_heads\": %d, \"num_hidden_layers\": %d, \"num_key_value_heads\": %d, "
+            "\"rms_norm_eps\": 1e-06, \"vocab_size\": 256000}",
+            cases[i].width, cases[i].inside, cases[i].heads, cases[i].layers, cases[i].kv_heads);
+        write_config(path, config);
+        dl_architecture a = network_of(path);
+        assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
+        dl_architecture_free(&a);
+        free(config);
+    }
+    remove(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(config_json_is_a_network),
+        cmocka_unit_test(biases_of_a_config_are_counted),
+        cmocka_unit_test(configs_have_the_published_parameters),
+        cmocka_unit_test(gemma_has_windows_in_some_layers),
+        cmocka_unit_test(olmoe_has_its_parameters),
+        cmocka_unit_test(gemma_has_its_parameters),
+        cmocka_unit_test(windows_limit_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
