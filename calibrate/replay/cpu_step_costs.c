@@ -259,7 +259,7 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     if (cpu->gradient_bytes > 0) {
         costs->parameter_bytes = cpu->gradient_bytes;
         dl_notes_add(notes, "parameter_bytes are those of the gradients that %s",
-                     cpu->alternates
+                     cpu->phases.alternates
                          ? "the passes of a step's several optimizers add, except passes that a "
                            "longer one repeats, as a generator's does a discriminator's: "
                            "--parameter-bytes gives another number if others share parameters"
@@ -633,10 +633,10 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         const char *framework = dl_trace_meta(trace, "framework");
         costs->on_cores = true;
         costs->collectives = cpu.collective_count;
-        costs->passes = cpu.passes;
-        costs->mean_passes = cpu.mean_passes;
-        costs->known_steps = cpu.known_steps;
-        costs->updated_steps = cpu.updated_steps;
+        costs->passes = cpu.phases.passes;
+        costs->mean_passes = cpu.phases.mean_passes;
+        costs->known_steps = cpu.phases.known_steps;
+        costs->updated_steps = cpu.phases.updated_steps;
         costs->take_ns = (double)NAN;
         const bool varies = work_varies(trace, cpu.regular_count);
         take_parts(costs, &cpu, varies, notes);

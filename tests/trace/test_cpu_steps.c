@@ -232,7 +232,7 @@ static void validation_is_set_apart(void **state)
             assert_int_equal(steps.lines[0].steps[s].label,
                              s == 2 && !second ? DL_STEP_OTHER : DL_STEP_REGULAR);
         assert_int_equal(cpu.regular_count, second ? 5 : 4);
-        assert_int_equal(cpu.passes, 1);
+        assert_int_equal(cpu.phases.passes, 1);
         release(&cpu, &steps);
     }
 }
@@ -291,7 +291,7 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_BACKWARD], 100000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
-    assert_int_equal(cpu.passes, 2);
+    assert_int_equal(cpu.phases.passes, 2);
     assert_float_equal(cpu.gradient_bytes, 4000, 0); /* number of parameters */
     /* Gradient of the second pass, in the first of its two operators; both passes count alike. */
     assert_int_equal(cpu.gradient_count, 1);
@@ -364,7 +364,7 @@ static void gradients_of_passes_that_continue_count_once(void **state)
         add_models(&t, cases[c].bytes);
         dl_activity_steps steps;
         dl_cpu_training cpu = split(&t, &steps);
-        assert_true(cpu.alternates);
+        assert_true(cpu.phases.alternates);
         assert_float_equal(cpu.gradient_bytes, cases[c].sum, 0);
         release(&cpu, &steps);
     }
@@ -379,7 +379,7 @@ static void models_in_turn_accumulate_nothing(void **state)
     dl_activity_steps steps;
     dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
-    assert_int_equal(cpu.passes, 1);
+    assert_int_equal(cpu.phases.passes, 1);
     release(&cpu, &steps);
 }
 

@@ -11,7 +11,6 @@
 #include "trace/activity/collectives.h"
 #include "trace/activity/operators.h"
 #include "trace/activity/phases.h"
-#include "trace/activity/step_phases.h"
 
 const char *const dl_cpu_part_names[DL_CPU_PARTS] = {"input", "forward", "backward", "update",
                                                      "waiting for collectives"};
@@ -207,8 +206,7 @@ static void take_collectives_of(dl_cpu_training *training, dl_cpu_step *step, pl
 /* Splits the step with the operators of `work` into parts. Sets done[] of each operator to the share
  * of the step's backward passes that is over at the operator's end. */
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
-                      const dl_activity_step *work, const dl_step_phases *phases, dl_cpu_step *step,
-                      double *done, places *at)
+                      const dl_activity_step *work, dl_cpu_step *step, double *done, places *at)
 {
     const int64_t end_ns = step->start_ns + step->duration_ns;
     const size_t first = work->first, end = work->first + work->count;
@@ -216,13 +214,13 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
     int64_t at_ns = step->start_ns;
     size_t last = first; /* index after the last backward operator */
     for (size_t i = first; i < end; i++) {
-        if (part_of(phases, i) == DL_CPU_PART_BACKWARD) last = i + 1;
+        if (part_of(&training->phases, i) == DL_CPU_PART_BACKWARD) last = i + 1;
     }
     bool backward = false;
     dl_cpu_part gap = DL_CPU_PART_FORWARD;
     for (size_t i = first; i < end; i++) {
         const dl_activity *o = operators->items[i];
-        const dl_cpu_part part = part_of(phases, i);
+        const dl_cpu_part part = part_of(&training->phases, i);
         const int64_t own_end_ns = dl_cpu_operators_end_ns(operators, i);
         const int64_t until_ns = own_end_ns < end_ns ? own_end_ns : end_ns;
         backward = backward || part == DL_CPU_PART_BACKWARD;
@@ -238,6 +236,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         at_ns = until_ns;
     }
     add_gap(training, at, step, at_ns, end_ns, gap);
+    const dl_step_phases *phases = &training->phases;
     DL_AUTOFREE double *ends_ns = dl_pass_ends(phases, work, done);
     for (size_t i = first; i < end; i++)
         done[i] = dl_backward_share(ends_ns, phases->passes, done[i]);
@@ -289,11 +288,11 @@ static size_t *number_passes(const dl_step_phases *phases, size_t count)
 }
 
 static addition *find_additions(const dl_cpu_training *training, const dl_trace *trace,
-                                const dl_cpu_operators *operators, const dl_step_phases *phases,
-                                const double *done, size_t *count)
+                                const dl_cpu_operators *operators, const double *done,
+                                size_t *count)
 {
     addition *all = NULL;
-    size_t *passes = number_passes(phases, operators->count);
+    size_t *passes = number_passes(&training->phases, operators->count);
     *count = 0;
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
@@ -358,14 +357,15 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
     DL_GROUPS (first, end, count, all[end].step == all[first].step)
         lengths[runs++] = end - first;
     const size_t usual = runs > 0 ? dl_most_usual(lengths, runs) : 0;
-    const size_t own = usual / training->passes;
+    const size_t own = usual / training->phases.passes;
     double sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += all[i].gradient.bytes;
-    training->gradient_bytes = (training->alternates ? bytes_once(all, count) : sum) /
-                               fmax(1, (double)training->regular_count * training->mean_passes);
+    training->gradient_bytes =
+        (training->phases.alternates ? bytes_once(all, count) : sum) /
+        fmax(1, (double)training->regular_count * training->phases.mean_passes);
     free(lengths);
-    if (own == 0 || usual % training->passes != 0) return;
+    if (own == 0 || usual % training->phases.passes != 0) return;
     training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");
     training->gradient_count = own;
     DL_GROUPS (first, end, count, all[end].step == all[first].step) {
@@ -398,17 +398,11 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
                           const dl_step_line *line)
 {
     DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
-    DL_AUTO(dl_step_phases_free) dl_step_phases phases = {0};
     if (line->device != DL_NO_DEVICE || line->count == 0 || line->work_count == 0) return;
     dl_cpu_operators_find(&operators, trace->activities, trace->activity_count, trace->strings,
                           trace->string_count);
-    dl_step_phases_find(&phases, trace, line);
+    dl_step_phases_find(&training->phases, trace, line);
     training->thread = operators.thread;
-    training->passes = phases.passes;
-    training->mean_passes = phases.mean_passes;
-    training->alternates = phases.alternates;
-    training->known_steps = phases.known_steps;
-    training->updated_steps = phases.updated_steps;
     training->waits_for_loaders = loads_in_processes(trace->strings, trace->string_count);
     take_collectives(training, trace, &operators);
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");
@@ -421,11 +415,10 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
         dl_cpu_step *step = &training->steps[s];
         *step = (dl_cpu_step){
             .label = from->label, .start_ns = from->start_ns, .duration_ns = from->duration_ns};
-        take_step(training, &operators, from, &phases, step, done, &at);
+        take_step(training, &operators, from, step, done, &at);
     }
     size_t additions;
-    DL_AUTOFREE addition *all =
-        find_additions(training, trace, &operators, &phases, done, &additions);
+    DL_AUTOFREE addition *all = find_additions(training, trace, &operators, done, &additions);
     find_gradients(training, all, additions);
 }
 
@@ -434,6 +427,7 @@ void dl_cpu_training_free(dl_cpu_training *training)
     free(training->steps);
     free(training->collectives);
     free(training->gradients);
+    dl_step_phases_free(&training->phases);
     *training = (dl_cpu_training){0};
 }
 

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/activity/step_phases.h"
 #include "trace/activity/steps.h"
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
@@ -66,17 +67,12 @@ typedef struct dl_cpu_training {
     uint32_t thread;
     dl_cpu_step *steps; /* [step_count]; 0: no training on cores */
     size_t step_count, regular_count;
-    size_t known_steps, updated_steps; /* see step_phases.h */
-    bool waits_for_loaders;            /* INPUT is the wait for data-loader processes */
-    dl_cpu_collective *collectives;    /* [collective_count] by called_ns */
+    dl_step_phases phases;          /* of the operators */
+    bool waits_for_loaders;         /* INPUT is the wait for data-loader processes */
+    dl_cpu_collective *collectives; /* [collective_count] by called_ns */
     size_t collective_count;
-    double mean_passes; /* see step_phases.h */
-    size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
-                    * accumulated; 1 if updates lie between them (alternating models), or if there
-                    * are none */
-    bool alternates;       /* updates lie between its passes: several optimizers, as in a GAN */
     double gradient_bytes; /* bytes of gradients accumulated by AccumulateGrad per pass of a regular
-                            * step. If `alternates`, the sum over its passes, without a pass whose
+                            * step. If phases.alternates, the sum over its passes, without a pass whose
                             * gradients begin a longer pass (a GAN's discriminator within the
                             * generator's pass). 0: unknown */
     /* [gradient_count] gradients of the last pass of most regular steps, in the order of the

@@ -66,7 +66,7 @@ static void print_head(const dl_activity_summary *summary, FILE *out)
     if (summary->command[0] != '\0') dl_print_pair(out, "command", summary->command);
     const char *samples = dl_trace_meta(summary->trace, "batch_samples");
     if (samples != NULL) {
-        const size_t passes = summary->cpu.step_count > 0 ? summary->cpu.passes : 1;
+        const size_t passes = summary->cpu.step_count > 0 ? summary->cpu.phases.passes : 1;
         char times[40] = "";
         if (passes > 1) snprintf(times, sizeof times, ", %zu times a step", passes);
         snprintf(text, sizeof text, "%s samples%s, by the inputs of %s", samples, times,
@@ -529,7 +529,7 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     dl_json_begin(to, "cores", '{');
     dl_json_members(to, "thread=%u method=%s steps=%g passes=%g gradient_bytes=%g", cpu->thread,
                     dl_step_method_name(summary->cpu_method), (double)cpu->regular_count,
-                    (double)cpu->passes, cpu->gradient_bytes);
+                    (double)cpu->phases.passes, cpu->gradient_bytes);
     dl_distribution_write_json(to, "duration_ns", &steps);
     for (int p = 0; p < DL_CPU_PARTS; p++) {
         const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
