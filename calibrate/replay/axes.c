@@ -28,13 +28,9 @@ typedef struct calls {
 
 typedef struct use {
     const dl_gradient_source *source;
-    const dl_activity **all; /* [all_count] by start */
-    size_t all_count, next;
     calls *calls; /* [call_count] */
     size_t call_count;
 } use;
-
-DL_ORDER_OF_POINTERS(by_start, dl_activity, DL_BY(start_ns), DL_COMPARE(a, b));
 
 static int kind_of(const use *u, const dl_activity *call)
 {
@@ -57,43 +53,23 @@ static calls *find_calls(use *u, const dl_activity *call, call_kind kind)
     return made;
 }
 
-static void list_all(use *u)
+/* Counts the calls of the regular steps: means of a step. */
+static void count_calls(use *u)
 {
-    const dl_trace *trace = u->source->trace;
-    u->all = dl_calloc(trace->activity_count, sizeof *u->all, "calls of collectives");
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        const dl_activity *a = &trace->activities[i];
-        if (a->kind == DL_ACTIVITY_COLLECTIVE && kind_of(u, a) < CALL_KINDS)
-            u->all[u->all_count++] = a;
+    const double steps = (double)u->source->line->regular_count;
+    for (size_t i = 0; i < u->source->call_count; i++) {
+        const dl_step_call *one = &u->source->calls[i];
+        const bool forward = one->phase == DL_PHASE_FORWARD;
+        const int kind = kind_of(u, one->call);
+        if (kind == CALL_KINDS) continue;
+        calls *c = find_calls(u, one->call, (call_kind)kind);
+        c->count[forward]++;
+        c->bytes[forward] += (double)one->call->bytes;
     }
-    dl_sort(u->all, u->all_count, sizeof *u->all, by_start);
-}
-
-static const dl_activity *launch_of(const use *u, size_t w)
-{
-    const dl_activity *work = &u->source->trace->activities[u->source->line->work[w]];
-    return dl_launches_find(u->source->launches, work->correlation);
-}
-
-/* Counts the calls of a step: those before a launch belong to the pass of the launched work. */
-static void count_step(use *u, const dl_activity_step *step)
-{
-    const size_t end = step->first + step->count;
-    const dl_activity *before = NULL;
-    for (size_t w = step->first; w-- > 0 && before == NULL;)
-        before = launch_of(u, w);
-    while (before != NULL && u->next < u->all_count &&
-           u->all[u->next]->start_ns <= before->start_ns)
-        u->next++;
-    for (size_t w = step->first; w < end; w++) {
-        const dl_activity *launch = launch_of(u, w);
-        const bool forward = u->source->phases->phases[w] == DL_PHASE_FORWARD;
-        while (launch != NULL && u->next < u->all_count &&
-               u->all[u->next]->start_ns <= launch->start_ns) {
-            const dl_activity *call = u->all[u->next++];
-            calls *c = find_calls(u, call, (call_kind)kind_of(u, call));
-            c->count[forward]++;
-            c->bytes[forward] += (double)call->bytes;
+    for (size_t i = 0; i < u->call_count; i++) {
+        for (int forward = 0; forward < 2; forward++) {
+            u->calls[i].count[forward] /= steps;
+            u->calls[i].bytes[forward] /= steps;
         }
     }
 }
@@ -318,21 +294,10 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
                             const dl_gradient_exchange *gradients, dl_notes *notes, dl_error *err)
 {
     use u = {.source = source};
-    list_all(&u);
-    for (size_t i = 0; i < source->line->count; i++)
-        if (source->line->steps[i].label == DL_STEP_REGULAR)
-            count_step(&u, &source->line->steps[i]);
-    const double steps = (double)source->line->regular_count;
-    for (size_t i = 0; i < u.call_count; i++) {
-        for (int forward = 0; forward < 2; forward++) {
-            u.calls[i].count[forward] /= steps;
-            u.calls[i].bytes[forward] /= steps;
-        }
-    }
+    count_calls(&u);
     const dl_status status = take_stages(&u, costs, notes, err);
     if (status == DL_OK) take_tensor(&u, costs, gradients, notes);
     if (status == DL_OK) take_copies(&u, costs, gradients);
-    free(u.all);
     free(u.calls);
     return status;
 }

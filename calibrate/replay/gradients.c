@@ -23,55 +23,104 @@ typedef struct group_calls {
 
 typedef struct search {
     const dl_gradient_source *source;
-    const dl_activity **calls; /* [call_count] reductions by start */
-    group_calls *groups;       /* [group_count] */
+    group_calls *groups; /* [group_count] */
     size_t group_count;
-    uint64_t object;         /* communicator of the gradients */
-    bool scatters;           /* they are reduce-scattered */
-    size_t integers;         /* number of calls of integers, which are not listed */
-    size_t call_count, next; /* next: first call that may belong to the current step */
-    dl_reduce *reduces;      /* [call_count] */
-    dl_step_reduces *steps;  /* [step_count] */
-    double *done_ns;         /* [line.work_count] backward work of its step up to its end */
-    size_t reduce_count, step_count;
+    uint64_t object; /* communicator of the gradients */
+    bool scatters;   /* they are reduce-scattered */
 } search;
+
+/* --- calls of collectives --------------------------------------------------------------------- */
 
 DL_ORDER_OF_POINTERS(by_start, dl_activity, DL_BY(start_ns), DL_COMPARE(a, b));
 
-static void list_calls(search *s)
+static const dl_activity *work_of(const dl_gradient_source *s, size_t w)
 {
-    const dl_trace *trace = s->source->trace;
-    s->calls = dl_calloc(trace->activity_count, sizeof *s->calls, "gradients");
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        const dl_activity *a = &trace->activities[i];
-        if (a->kind != DL_ACTIVITY_COLLECTIVE || a->bytes == 0 ||
-            (strcasecmp(trace->strings[a->name], DL_REDUCES) != 0 &&
-             strcasecmp(trace->strings[a->name], DL_SCATTERS) != 0))
-            continue;
-        if (dl_collective_of_integers(a, trace->strings)) {
-            s->integers++;
-            continue;
-        }
-        s->calls[s->call_count++] = a;
-    }
-    dl_sort(s->calls, s->call_count, sizeof(dl_activity *), by_start);
+    return &s->trace->activities[s->line->work[w]];
 }
 
-static const dl_activity *work_of(const search *s, size_t w)
+static const dl_activity *launch_of(const dl_gradient_source *s, size_t w)
 {
-    return &s->source->trace->activities[s->source->line->work[w]];
+    return dl_launches_find(s->launches, work_of(s, w)->correlation);
 }
 
-static bool is_update(const search *s, size_t w)
+static bool is_update(const dl_gradient_source *s, size_t w)
 {
     const dl_activity *a = work_of(s, w);
-    return s->source->phases->phases[w] == DL_PHASE_UPDATE && a->kind == DL_ACTIVITY_KERNEL &&
-           s->source->classes[a->name] == DL_KERNEL_OPTIMIZER;
+    return s->phases->phases[w] == DL_PHASE_UPDATE && a->kind == DL_ACTIVITY_KERNEL &&
+           s->classes[a->name] == DL_KERNEL_OPTIMIZER;
 }
 
-static double backward_ns(const search *s, size_t w)
+static double backward_ns(const dl_gradient_source *s, size_t w)
 {
-    return s->source->phases->phases[w] == DL_PHASE_BACKWARD ? s->source->work_ns[w] : 0;
+    return s->phases->phases[w] == DL_PHASE_BACKWARD ? s->work_ns[w] : 0;
+}
+
+/* Adds the calls of one step, from all[count]; *next is the first that may belong to it. Sets
+ * done_ns[line.work_count] of its work to the time of backward work up to the end of each. */
+static void add_calls(dl_gradient_source *s, size_t step, const dl_activity *const *all,
+                      size_t count, size_t *next, double *done_ns)
+{
+    const size_t first = s->line->steps[step].first, end = first + s->line->steps[step].count;
+    const dl_activity *before = NULL;
+    double all_ns = 0, before_ns = 0;
+    bool updated = false;
+    for (size_t w = first; w-- > 0 && before == NULL;)
+        before = launch_of(s, w);
+    while (before != NULL && *next < count && all[*next]->start_ns <= before->start_ns)
+        ++*next;
+    for (size_t w = first; w < end; w++)
+        done_ns[w] = all_ns += backward_ns(s, w);
+    DL_AUTOFREE double *ends_ns = dl_pass_ends(s->phases, &s->line->steps[step], done_ns);
+    for (size_t w = first; w < end; w++) {
+        const double share =
+            all_ns > 0 ? dl_backward_share(ends_ns, s->phases->passes, before_ns) : 0;
+        const dl_activity *launch = launch_of(s, w);
+        for (; launch != NULL && *next < count && all[*next]->start_ns <= launch->start_ns; ++*next)
+            s->calls[s->call_count++] = (dl_step_call){.call = all[*next],
+                                                       .step = step,
+                                                       .phase = (dl_phase)s->phases->phases[w],
+                                                       .share = share,
+                                                       .updated = updated};
+        before_ns = done_ns[w];
+        updated = (updated || is_update(s, w)) && backward_ns(s, w) <= 0;
+    }
+}
+
+void dl_step_calls_find(dl_gradient_source *source)
+{
+    const dl_trace *trace = source->trace;
+    DL_AUTOFREE const dl_activity **all =
+        dl_calloc(trace->activity_count, sizeof *all, "calls of collectives");
+    DL_AUTOFREE double *done_ns =
+        dl_calloc(source->line->work_count, sizeof *done_ns, "calls of collectives");
+    size_t count = 0, next = 0;
+    for (size_t i = 0; i < trace->activity_count; i++)
+        if (trace->activities[i].kind == DL_ACTIVITY_COLLECTIVE)
+            all[count++] = &trace->activities[i];
+    dl_sort(all, count, sizeof *all, by_start);
+    source->calls = dl_calloc(count, sizeof *source->calls, "calls of collectives");
+    for (size_t s = 0; s < source->line->count; s++)
+        if (source->line->steps[s].label == DL_STEP_REGULAR)
+            add_calls(source, s, all, count, &next, done_ns);
+}
+
+/* --- gradients -------------------------------------------------------------------------------- */
+
+static bool is_scatter(const search *s, const dl_activity *call)
+{
+    return strcasecmp(s->source->trace->strings[call->name], DL_SCATTERS) == 0;
+}
+
+static bool is_reduction(const search *s, const dl_activity *call)
+{
+    return call->kind == DL_ACTIVITY_COLLECTIVE && call->bytes > 0 &&
+           (is_scatter(s, call) ||
+            strcasecmp(s->source->trace->strings[call->name], DL_REDUCES) == 0);
+}
+
+static bool is_of_integers(const search *s, const dl_activity *call)
+{
+    return dl_collective_of_integers(call, s->source->trace->strings);
 }
 
 static group_calls *group_of(search *s, const dl_activity *call)
@@ -92,11 +141,6 @@ static bool is_of_activations(const group_calls *group)
     return group->forward_bytes > ACTIVATIONS_FRAC * group->backward_bytes;
 }
 
-static bool is_scatter(const search *s, const dl_activity *call)
-{
-    return strcasecmp(s->source->trace->strings[call->name], DL_SCATTERS) == 0;
-}
-
 /* Bytes that the call sums; a rank of a reduce-scatter reports only its own part. */
 static double summed_bytes(const search *s, const dl_activity *call)
 {
@@ -106,39 +150,17 @@ static double summed_bytes(const search *s, const dl_activity *call)
                 : 1);
 }
 
-/* Skips calls before the step's first launch: they belong to earlier steps, such as irregular
- * ones. */
-static void skip_earlier(search *s, const dl_activity_step *step)
+/* Adds up the bytes that each communicator moves in the forward passes, and after them up to the
+ * update. */
+static void count_bytes(search *s)
 {
-    const dl_activity *first = NULL;
-    for (size_t w = step->first; w < step->first + step->count && first == NULL; w++)
-        first = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
-    while (first != NULL && s->next < s->call_count &&
-           s->calls[s->next]->start_ns < first->start_ns)
-        s->next++;
-}
-
-/* Adds up the bytes that each communicator moves in the step's forward passes, and after them up to
- * the update. */
-static void count_step(search *s, const dl_activity_step *step)
-{
-    const uint8_t *phases = s->source->phases->phases;
-    double done_ns = 0;
-    bool updated = false;
-    skip_earlier(s, step);
-    for (size_t w = step->first; w < step->first + step->count; w++) {
-        const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
-        const bool forward = done_ns <= 0 || phases[w] == DL_PHASE_FORWARD;
-        while (call != NULL && s->next < s->call_count &&
-               s->calls[s->next]->start_ns <= call->start_ns) {
-            const dl_activity *of = s->calls[s->next++];
-            if (updated) continue;
-            group_calls *group = group_of(s, of);
-            *(forward ? &group->forward_bytes : &group->backward_bytes) += (double)of->bytes;
-            if (!forward) group->summed_bytes[is_scatter(s, of)] += summed_bytes(s, of);
-        }
-        done_ns += backward_ns(s, w);
-        updated = (updated || is_update(s, w)) && backward_ns(s, w) <= 0;
+    for (size_t i = 0; i < s->source->call_count; i++) {
+        const dl_step_call *c = &s->source->calls[i];
+        const bool forward = c->share <= 0 || c->phase == DL_PHASE_FORWARD;
+        if (c->updated || !is_reduction(s, c->call) || is_of_integers(s, c->call)) continue;
+        group_calls *group = group_of(s, c->call);
+        *(forward ? &group->forward_bytes : &group->backward_bytes) += (double)c->call->bytes;
+        if (!forward) group->summed_bytes[is_scatter(s, c->call)] += summed_bytes(s, c->call);
     }
 }
 
@@ -159,36 +181,28 @@ static bool choose_gradients(search *s)
     return most > 0;
 }
 
-/* Lists the reductions of gradients called after the start of the step's backward pass and before
- * its update. */
-static void take_step(search *s, const dl_activity_step *step)
+/* Returns the gradients of the reductions called after the start of a step's backward pass and
+ * before its update; NULL: none. */
+static dl_gradients_ready *take_calls(const search *s, size_t *count)
 {
-    const size_t end = step->first + step->count, passes = s->source->phases->passes;
-    double all_ns = 0, done_ns = 0;
-    bool updated = false;
-    for (size_t w = step->first; w < end; w++)
-        s->done_ns[w] = all_ns += backward_ns(s, w);
-    if (all_ns <= 0) return;
-    DL_AUTOFREE double *ends_ns = dl_pass_ends(s->source->phases, step, s->done_ns);
-    dl_step_reduces *taken = &s->steps[s->step_count++];
-    *taken = (dl_step_reduces){.first = s->reduce_count};
-    for (size_t w = step->first; w < end; w++) {
-        const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
-        while (call != NULL && s->next < s->call_count &&
-               s->calls[s->next]->start_ns <= call->start_ns) {
-            const dl_activity *of = s->calls[s->next++];
-            if (done_ns <= 0 || updated || of->object != s->object ||
-                is_scatter(s, of) != s->scatters)
-                continue;
-            const double bytes = summed_bytes(s, of);
-            s->reduces[s->reduce_count++] =
-                (dl_reduce){dl_backward_share(ends_ns, passes, done_ns), bytes};
-            taken->count++;
-            taken->bytes += bytes;
-        }
-        done_ns += backward_ns(s, w);
-        updated = (updated || is_update(s, w)) && backward_ns(s, w) <= 0;
+    const size_t most = s->source->call_count;
+    DL_AUTOFREE dl_reduce *reduces = dl_calloc(most, sizeof *reduces, "gradients");
+    DL_AUTOFREE dl_step_reduces *steps = dl_calloc(most, sizeof *steps, "gradients");
+    size_t reduce_count = 0, step_count = 0, step = SIZE_MAX;
+    for (size_t i = 0; i < most; i++) {
+        const dl_step_call *c = &s->source->calls[i];
+        if (c->share <= 0 || c->updated || c->call->object != s->object ||
+            !is_reduction(s, c->call) || is_of_integers(s, c->call) ||
+            is_scatter(s, c->call) != s->scatters)
+            continue;
+        if (c->step != step) steps[step_count++] = (dl_step_reduces){.first = reduce_count};
+        step = c->step;
+        const double bytes = summed_bytes(s, c->call);
+        reduces[reduce_count++] = (dl_reduce){c->share, bytes};
+        steps[step_count - 1].count++;
+        steps[step_count - 1].bytes += bytes;
     }
+    return dl_gradients_usual(steps, step_count, reduces, count);
 }
 
 DL_ORDER(by_number_and_bytes, dl_step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
@@ -241,30 +255,21 @@ static void list_activations(const search *s, dl_gradient_exchange *found)
 
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
 {
-    const dl_step_line *line = source->line;
+    const dl_trace *trace = source->trace;
     search s = {.source = source};
     dl_gradient_exchange found = {0};
-    list_calls(&s);
-    s.reduces = dl_calloc(s.call_count, sizeof *s.reduces, "gradients");
-    s.steps = dl_calloc(line->count, sizeof *s.steps, "gradients");
-    s.done_ns = dl_calloc(line->work_count, sizeof *s.done_ns, "gradients");
-    for (size_t i = 0; i < line->count; i++)
-        if (line->steps[i].label == DL_STEP_REGULAR) count_step(&s, &line->steps[i]);
+    for (size_t i = 0; i < trace->activity_count; i++)
+        found.integers +=
+            is_reduction(&s, &trace->activities[i]) && is_of_integers(&s, &trace->activities[i]);
+    count_bytes(&s);
     list_activations(&s, &found);
-    s.next = 0;
-    const bool any = choose_gradients(&s);
-    for (size_t i = 0; i < line->count && any; i++)
-        if (line->steps[i].label == DL_STEP_REGULAR) take_step(&s, &line->steps[i]);
-    found.ready = dl_gradients_usual(s.steps, s.step_count, s.reduces, &found.count);
+    if (choose_gradients(&s)) {
+        found.ready = take_calls(&s, &found.count);
+        found.ranks = dl_communicators_ranks(source->communicators, s.object);
+    }
     found.scattered = s.scatters;
     found.object = s.object;
-    found.integers = s.integers;
-    found.ranks = any ? dl_communicators_ranks(source->communicators, s.object) : 0;
-    free(s.calls);
     free(s.groups);
-    free(s.reduces);
-    free(s.steps);
-    free(s.done_ns);
     return found;
 }
 

@@ -643,8 +643,14 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
                                                      t->trace->strings, t->trace->string_count);
     const dl_communicators communicators =
         dl_communicators_find(t->trace->activities, t->trace->activity_count);
-    const dl_gradient_source source = {t->trace,   t->line, &t->phases,    &t->launches,
-                                       t->work_ns, classes, &communicators};
+    dl_gradient_source source = {.trace = t->trace,
+                                 .line = t->line,
+                                 .phases = &t->phases,
+                                 .launches = &t->launches,
+                                 .work_ns = t->work_ns,
+                                 .classes = classes,
+                                 .communicators = &communicators};
+    dl_step_calls_find(&source);
     const dl_gradient_exchange gradients = dl_gradients_find(&source);
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
@@ -658,6 +664,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     if (status == DL_OK && costs->gradient_count == 0) take_parameters(t, costs);
     if (status == DL_OK)
         dl_step_collectives_take(costs, &t->run, t->line, t->timed, &gradients, t->notes);
+    free(source.calls);
     free(gradients.activations);
     free(communicators.items);
     if (status != DL_OK) return status;

@@ -47,7 +47,16 @@
  * (frameworks change buckets after the first step); shares are means over these steps. Calls after
  * the backward pass, but before the optimizer's first kernel, have share 1. */
 
-/* Parts of the trace that describe the exchange; all borrowed. */
+/* A collective that the host calls in a regular step of the line. */
+typedef struct dl_step_call {
+    const dl_activity *call; /* borrowed */
+    size_t step;
+    dl_phase phase; /* of the work whose launch follows the call */
+    double share;   /* share of the backward pass's device time before it; 0 without such a pass */
+    bool updated;   /* the optimizer's first kernel was launched before it, after the passes */
+} dl_step_call;
+
+/* Parts of the trace that describe the exchange; all borrowed except the calls. */
 typedef struct dl_gradient_source {
     const dl_trace *trace;
     const dl_step_line *line;
@@ -56,7 +65,13 @@ typedef struct dl_gradient_source {
     const double *work_ns;  /* [line.work_count] device time of each work */
     const uint8_t *classes; /* of dl_kernel_classes */
     const dl_communicators *communicators;
+    dl_step_call *calls; /* [call_count] in order; of dl_step_calls_find, freed by the caller */
+    size_t call_count;
 } dl_gradient_source;
+
+/* Sets the source's calls from its other members. A call belongs to the step whose next launch
+ * follows it. O(n log n). */
+void dl_step_calls_find(dl_gradient_source *source);
 
 #define DL_REDUCES "AllReduce"
 #define DL_SCATTERS "ReduceScatter"
