@@ -19,7 +19,7 @@ processor time of child processes (of a data loader) per recorded step; "dlprof_
 from these processes, and of the thread's processor time in it; "dlprof_faults" and
 "dlprof_kernel_ns", minor page faults and processor time in the kernel per timed step;
 "dlprof_threads", the threads that operators use; if there are other optimizers,
-"dlprof_parameter_bytes", the bytes of all parameters. If there is no trace, a .log has the reason.
+"dlprof_parameter_bytes", the bytes of all parameters that backward passes train. If there is no trace, a .log has the reason.
 Processes that do not train on processors write nothing. Errors of this file never reach the
 program; if the program starts a profiler itself, this one gives way.
 """
@@ -78,7 +78,7 @@ class Recorder:
         self.profiler = None  # while recording
         self.starting = False
         self.recorded = 0
-        self.others = []  # further optimizers, as in a GAN
+        self.others = []  # Other: further optimizers, as in a GAN
         self.ranges = None  # if source is BACKWARD or there are others
         self.own_profiler = False  # whether the program's own profiler was running
         self.done = False
@@ -96,10 +96,18 @@ class Recorder:
                 self.take(optimizer)
             if optimizer is self.source:
                 self.count()
-            elif not self.done and not any(optimizer is other for other in self.others):
-                self.others.append(optimizer)
+            elif not self.done:
+                self.update_other(optimizer)
         except Exception as error:  # must not reach the program
             self.give_up("%s: %s" % (type(error).__name__, error))
+
+    def update_other(self, optimizer):
+        for other in self.others:
+            if other.optimizer is optimizer:
+                if other.trains:
+                    other.stop()
+                return
+        self.others.append(Other(optimizer))
 
     def after_backward(self, roots):
         """Called at the end of each outermost backward pass."""
@@ -221,6 +229,8 @@ class Recorder:
             profiler.add_metadata_json("dlprof_threads", str(threads()))
         if self.others:
             profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
+            for other in self.others:
+                other.stop()
         for name, median in self.takes.medians():
             profiler.add_metadata_json(name, str(median))
         profiler.stop()
@@ -232,11 +242,11 @@ class Recorder:
         os.replace(part, self.stem + ".json.gz")
 
     def parameter_bytes(self):
-        """Bytes of all optimizers' trainable parameters, each counted once. (Gradients in the trace may
+        """Bytes of all optimizers' trained parameters, each counted once. (Gradients in the trace may
         count some twice, as several networks' passes add to them.)"""
         parameters = {
             id(p): p
-            for optimizer in [self.source] + self.others
+            for optimizer in [self.source] + [o.optimizer for o in self.others if o.trains]
             for group in optimizer.param_groups
             for p in group["params"]
             if p.requires_grad
@@ -277,6 +287,29 @@ class Recorder:
                 )
         except OSError:
             pass
+
+
+class Other:
+    """An optimizer besides the first, and whether backward passes give its parameters gradients. DiLoCo's
+    outer optimizer updates copies of the parameters, whose gradients the program computes itself."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.trains = False
+        self.hooks = [
+            p.register_hook(self.see)
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p.requires_grad
+        ]
+
+    def see(self, gradient):
+        self.trains = True
+
+    def stop(self):
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks = []
 
 
 class Takes:

@@ -21,7 +21,9 @@ from torch.profiler import operator
 steps, device, code = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 own = len(sys.argv) > 4 and sys.argv[4] == "own"
 first = torch.optim.Optimizer([torch.parameter(device)])
-other = torch.optim.Optimizer([torch.parameter(device)])
+critic = torch.parameter(device)
+other = torch.optim.Optimizer([critic])
+outer = torch.optim.Optimizer([torch.parameter(device)]) # no backward pass gives it gradients
 for step in range(steps):
     if own and step == 20:
         mine = torch.autograd.profiler.profile().__enter__()
@@ -29,8 +31,11 @@ for step in range(steps):
         with operator("aten::linear"): pass
     for layer in range(3):
         with operator("autograd::engine::evaluate_function: AddmmBackward0"): pass
+    critic.add_gradient()
     first.step()
     other.step() # its steps are within the first one's
+    if step % 10 == 3: outer.step()
+assert not critic.hooks or steps < 60
 if own:
     mine.__exit__()
 print("trained", torch.optim.optimizer.hooks and "hooked")
@@ -55,16 +60,17 @@ python3 -c 'import json
 run = json.load(open("crowded.json"))
 assert 0.25 < run["others_frac"] <= 1 and 0 <= run["steal_frac"] <= 1, run' || fail "others: $(cat crowded.json)"
 [ "$(ls -A whole | wc -l)" -eq 1 ] || fail "whole holds $(ls -A whole)"
-counted() { # FILE...: operators "Optimizer.step" of both optimizers
+counted() { # FILE...: operators "Optimizer.step" of all optimizers
     zcat "$@" | grep -o "Optimizer.step#SGD.step" | wc -l
 }
-# 20 steps end with an update of the first optimizer, each preceded by one of the other.
-[ "$(counted whole/*.json.gz)" -eq 40 ] || fail "$(counted whole/*.json.gz) updates, not 40"
+# 20 steps end with an update of the first optimizer, each preceded by one of the other; two have a
+# third.
+[ "$(counted whole/*.json.gz)" -eq 42 ] || fail "$(counted whole/*.json.gz) updates, not 42"
 zcat whole/*.json.gz | python3 -c 'import json, sys
 ns = json.load(sys.stdin)["dlprof_step_ns"]
 assert 4e6 <= ns < 4e9, ns' || fail "no time without the profiler"
 zcat whole/*.json.gz | grep -q '"dlprof_threads": 2' || fail "no threads of operators"
-# With two optimizers, each step has a range, and the parameters of both are counted once.
+# With several optimizers, each step has a range, and the parameters with gradients are counted once.
 zcat whole/*.json.gz | python3 -c 'import json, sys
 trace = json.load(sys.stdin)
 assert trace["dlprof_parameter_bytes"] == 2000, trace["dlprof_parameter_bytes"]

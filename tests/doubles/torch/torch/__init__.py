@@ -6,13 +6,26 @@ import types
 from . import _C, autograd, nn, optim, profiler  # noqa: F401
 
 
-def parameter(device):
-    return types.SimpleNamespace(
-        device=types.SimpleNamespace(type=device),
-        requires_grad=True,
-        numel=lambda: 250,
-        element_size=lambda: 4,
-    )
+class parameter:
+    requires_grad = True
+
+    def __init__(self, device):
+        self.device = types.SimpleNamespace(type=device)
+        self.hooks = {}
+
+    def numel(self):
+        return 250
+
+    def element_size(self):
+        return 4
+
+    def register_hook(self, hook):
+        self.hooks[len(self.hooks)] = hook
+        return types.SimpleNamespace(remove=self.hooks.clear)
+
+    def add_gradient(self):
+        for hook in self.hooks.values():
+            hook(None)
 
 
 def get_num_threads():
