@@ -289,25 +289,66 @@ static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu
         DL_BYTES_TEXT(bytes), ranks);
 }
 
-/* Notes all-reduces outside of backward passes that are not those of gradients. */
-static void note_outside(const dl_step_costs *costs, const dl_cpu_training *cpu,
-                         const dl_cpu_collectives *of, dl_notes *notes)
+/* Returns the bytes that all-reduces of the step, or those of `only` if it is not NULL, sum outside
+ * of the backward pass. */
+static double outside_bytes(const dl_cpu_training *cpu, const dl_cpu_step *step,
+                            const dl_cpu_collectives *only)
+{
+    double bytes = 0;
+    for (size_t c = step->first; c < step->first + step->count; c++) {
+        const dl_cpu_collective *of = &cpu->collectives[c];
+        if (strcmp(of->name, DL_REDUCES) == 0 && isnan(of->ready_frac) &&
+            (only == NULL || (of->bytes == only->bytes && of->ranks == only->ranks)))
+            bytes += reduced_bytes(of);
+    }
+    return bytes;
+}
+
+/* Marks in average[step_count] the regular steps whose all-reduces outside of the backward pass sum
+ * as many bytes as the parameters have, in one or by parameter, and notes them: local SGD. */
+static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu, uint8_t *average,
+                          dl_notes *notes)
 {
     const double all = costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes
                                                  : costs->parameter_bytes;
-    const double every = round(1 / of->per_step);
-    char average[160] = "";
-    if (!isnan(of->ready_frac) || reduces_after(cpu)) return;
-    if (of->bytes > 0 && fabs((double)of->bytes / all - 1) <= GRADIENTS_DIFFER_MAX && every >= 1)
-        snprintf(average, sizeof average,
-                 ". As many bytes as the parameters have: an average every %.0f %s (local SGD) is "
-                 "dlsim --mode average --interval %.0f",
+    size_t count = 0, first = 0, last = 0;
+    for (size_t s = 0; s < cpu->step_count && all > 0 && !reduces_after(cpu); s++) {
+        if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
+        average[s] =
+            fabs(outside_bytes(cpu, &cpu->steps[s], NULL) / all - 1) <= GRADIENTS_DIFFER_MAX;
+        if (!average[s]) continue;
+        if (count++ == 0) first = s;
+        last = s;
+    }
+    if (count == 0) return;
+    const double every = count > 1 ? (double)(last - first) / (double)(count - 1) : 0;
+    char interval[96] = "its interval is not in the trace: dlsim --mode average --interval STEPS";
+    if (every > 0)
+        snprintf(interval, sizeof interval,
+                 "an average every %.3g %s (local SGD) is dlsim --mode average --interval %.0f",
                  every, every > 1 ? "steps" : "step", every);
     dl_notes_add(notes,
+                 "in %zu of %zu steps AllReduce calls outside of the backward pass, left out of "
+                 "the costs, sum as many bytes as the parameters have: %s",
+                 count, cpu->regular_count, interval);
+}
+
+/* Notes all-reduces outside of backward passes that are neither those of gradients nor only in steps
+ * marked as `average`. */
+static void note_outside(const dl_cpu_training *cpu, const dl_cpu_collectives *of,
+                         const uint8_t *average, dl_notes *notes)
+{
+    bool noted = of->integers || of->bytes == 0;
+    if (!isnan(of->ready_frac) || reduces_after(cpu)) return;
+    for (size_t s = 0; s < cpu->step_count && !noted; s++)
+        noted = cpu->steps[s].label == DL_STEP_REGULAR && !average[s] &&
+                outside_bytes(cpu, &cpu->steps[s], of) > 0;
+    if (!noted) return;
+    dl_notes_add(notes,
                  "%.3g AllReduce calls a step%s%s, outside of the backward pass, are left out of "
-                 "the costs%s",
+                 "the costs",
                  of->per_step, of->bytes > 0 ? " of " : "",
-                 of->bytes > 0 ? DL_BYTES_TEXT((double)of->bytes) : "", average);
+                 of->bytes > 0 ? DL_BYTES_TEXT((double)of->bytes) : "");
 }
 
 /* Takes broadcasts outside of backward passes, which are broadcasts of buffers or parameters; notes
@@ -319,9 +360,11 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool g
     size_t count;
     uint32_t ranks = 0;
     DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    DL_AUTOFREE uint8_t *average = dl_calloc(cpu->step_count, sizeof *average, "steps");
+    note_averages(costs, cpu, average, notes);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
-        if (strcmp(g->name, DL_REDUCES) == 0) note_outside(costs, cpu, g, notes);
+        if (strcmp(g->name, DL_REDUCES) == 0) note_outside(cpu, g, average, notes);
         if (strcmp(g->name, DL_REDUCES) == 0 && g->integers && !isnan(g->ready_frac))
             dl_notes_add(notes,
                          "%.3g AllReduce calls a step of %s of integers, as DDP makes with "
@@ -371,9 +414,12 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
     costs->recording_ns = sum_ns;
     dl_notes_add(notes,
                  "assumed: PyTorch's profiler makes each of %.0f operators per step %.1f us longer "
-                 "(half to twice that): %s, %.0f %% of the step, are subtracted. dlprof run, or "
-                 "--copies, measures the step without it",
-                 operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
+                 "(half to twice that): %s, %.0f %% of the step, are subtracted. %s",
+                 operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns,
+                 dl_trace_meta(trace, "unprofiled_step_ns") != NULL
+                     ? "The step that dlprof run timed without it does not show how much, as it "
+                       "contains waits for other processes; --copies measures it"
+                     : "dlprof run, or --copies, measures the step without it");
 }
 
 /* Maximum fraction of a step's time that steps wait on average, for the profiler's overhead to be

@@ -200,10 +200,29 @@ grep -q "^\[broadcast\]" zero.ini && { echo "FAIL: broadcasts are charged twice:
 # The same as an all-reduce: DDP's hook for local SGD, which averages the parameters outside of the
 # backward pass. Here it does so in each step.
 sed 's/c10d::broadcast_/c10d::allreduce_/; s/gloo:broadcast/gloo:all_reduce/' zero.json >local.json
-expect 0 "1 AllReduce calls a step of 2.65 MB, outside of the" costs local.json --batch 4 -o local.ini
+expect 0 "in 4 of 4 steps AllReduce calls outside of the backward pass" costs local.json --batch 4 -o local.ini
 holds local.ini "an average every 1 step (local SGD) is dlsim --mode average --interval 1"
 "$tested" costs loop.json --batch 4 -o loop.ini | grep -q "outside of the" &&
     { echo "FAIL: gradients reduced after the backward pass are left out"; failures=$((failures + 1)); }
+# Averages by hand, of one tensor after the other, after the second and the fourth step, or only after
+# the second one.
+averaging() { # NUMBERS: keeps these of the eight all-reduces, separated by |
+    awk -v kept="^($1)\$" '/"gloo:all_reduce"/ && ++reduce !~ kept {
+        sub("gloo:all_reduce", "aten::other") } { print }' loop.json
+}
+averaging "2|6|4|8" >averages.json
+expect 0 "in 2 of 4 steps AllReduce calls outside" costs averages.json --batch 4 -o averages.ini
+holds averages.ini "an average every 2 steps (local SGD) is dlsim --mode average --interval 2"
+holds averages.ini "parameter_bytes = 2646944"
+grep -q "AllReduce calls a step of" averages.ini &&
+    { echo "FAIL: parts of an average are noted too: $(cat averages.ini)"; failures=$((failures + 1)); }
+averaging "2|6" >average.json
+expect 0 "in 1 of 4 steps" costs average.json --batch 4 -o averages.ini
+holds averages.ini "its interval is not in the trace"
+# A step that dlprof run timed without the profiler, but that waits for the other process.
+sed '1s/{/{ "dlprof_step_ns": 90000000,/' loop.json >timed.json
+expect 0 "" costs timed.json --batch 4 -o timed.ini
+holds timed.ini "it contains waits for other processes; --copies measures it"
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
