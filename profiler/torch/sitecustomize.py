@@ -18,8 +18,8 @@ processor time of child processes (of a data loader) per recorded step; "dlprof_
 "dlprof_take_processor_ns", the medians over the batches of the timed steps of the time to get one
 from these processes, and of the thread's processor time in it; "dlprof_faults" and
 "dlprof_kernel_ns", minor page faults and processor time in the kernel per timed step;
-"dlprof_threads", the threads that operators use; if there are other optimizers,
-"dlprof_parameter_bytes", the bytes of all parameters that backward passes train. If there is no trace, a .log has the reason.
+"dlprof_threads", the threads that operators use; if there are optimizers, "dlprof_parameter_bytes",
+the bytes of all parameters that backward passes train. If there is no trace, a .log has the reason.
 Processes that do not train on processors write nothing. Errors of this file never reach the
 program; if the program starts a profiler itself, this one gives way.
 """
@@ -227,7 +227,7 @@ class Recorder:
         threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
         if threads is not None:
             profiler.add_metadata_json("dlprof_threads", str(threads()))
-        if self.others:
+        if self.source is not BACKWARD:
             profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
             for other in self.others:
                 other.stop()
@@ -243,7 +243,7 @@ class Recorder:
 
     def parameter_bytes(self):
         """Bytes of all optimizers' trained parameters, each counted once. (Gradients in the trace may
-        count some twice, as several networks' passes add to them.)"""
+        count some twice, as several networks' passes, or those of LBFGS, add to them.)"""
         parameters = {
             id(p): p
             for optimizer in [self.source] + [o.optimizer for o in self.others if o.trains]

@@ -15,14 +15,14 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 USUAL = os.path.join(HERE, "usual.py")
 MLP, CNN, TRANSFORMER = 4 * 669706, 4 * 1070986, 4 * 661736  # bytes of the parameters
-PASS = "the gradients that a pass adds"
+PASS, UPDATED = "the gradients that a pass adds", "those that the optimizer updates"
 # script: (launcher, traces, batch, bytes of parameters, maximum of regular steps, a text in dlcal's
 # output). The first of the 20 recorded steps may be incomplete; one step of `validate` contains the
 # validation.
 SCRIPTS = {
     "loader": ([], 1, 16, CNN, 19, "processor time a step"),
     "accumulate": ([], 1, 32, TRANSFORMER, 19, "the gradients of 4 passes of 8 each"),
-    "validate": ([], 1, 128, MLP, 18, PASS),
+    "validate": ([], 1, 128, MLP, 18, UPDATED),
     "by_hand": ([], 1, 64, MLP, 20, PASS),
     "launched": (["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"], 2, 32,
                  MLP, 19, "those of the gradients exchanged in a step"),

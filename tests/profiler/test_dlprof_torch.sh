@@ -77,6 +77,12 @@ assert trace["dlprof_parameter_bytes"] == 2000, trace["dlprof_parameter_bytes"]
 steps = [e for e in trace["traceEvents"] if e.get("name", "").startswith("ProfilerStep#")]
 assert len(steps) == 20, len(steps)' || fail "several optimizers"
 
+# Without an optimizer's own gradients in the trace, as these operators have no shapes, dlcal takes the
+# parameters that the recorder counts.
+tested=$dlcal
+expect 0 "parameter_bytes are those that the optimizer" costs whole/*.json.gz --batch 8 -o counted.ini
+grep -q "^parameter_bytes = 2000" counted.ini || fail "counted.ini: $(cat counted.ini)"
+
 # dlcal scales the operations to the step time without the profiler.
 tested=$dlcal
 expect 0 "without the profiler a step took" costs whole/*.json.gz --batch 8 -o costs.ini
@@ -174,6 +180,7 @@ for step in range(40):
 assert _BaseDataLoaderIter.__next__ is own
 END
 expect 0 "by PyTorch's profiler" run -o loaded -- python3 loaded.py 2
+zcat loaded/*.json.gz | grep -q '"dlprof_parameter_bytes": 1000' || fail "no parameters of one optimizer"
 zcat loaded/*.json.gz | python3 -c 'import json, sys
 trace = json.load(sys.stdin)
 assert 2e6 <= trace["dlprof_take_ns"] < trace["dlprof_step_ns"], trace["dlprof_take_ns"]

@@ -425,6 +425,7 @@ static void end_closures(dl_kineto *kineto)
     const dl_trace *trace = &kineto->builder.trace;
     pass *passes = NULL;
     size_t count = 0, shortened = 0;
+    bool several = false; /* LBFGS, which calls its closure several times a step */
     const uint32_t cut_off = dl_trace_builder_name(&kineto->builder, "closure, cut off");
     uint8_t *roles = dl_calloc(trace->string_count, 1, "roles of ranges");
     for (size_t i = 0; i < trace->string_count; i++)
@@ -446,6 +447,7 @@ static void end_closures(dl_kineto *kineto)
         a->start_ns = passes[after - 1].end_ns;
         a->duration_ns = end_ns - a->start_ns;
         shortened++;
+        several = several || strstr(trace->strings[a->name], "#LBFGS.") != NULL;
     }
     for (size_t i = 0; i < trace->activity_count && shortened > 0; i++) {
         dl_activity *a = &trace->activities[i];
@@ -458,8 +460,11 @@ static void end_closures(dl_kineto *kineto)
     if (shortened > 0)
         dl_read_note(kineto->item,
                      "%zu ranges of an optimizer's step contain backward passes (a closure, as in "
-                     "Lightning): the updates are what follows these",
-                     shortened);
+                     "Lightning): the updates are what follows these%s",
+                     shortened,
+                     several ? ". LBFGS calls it several times a step, and DistributedDataParallel "
+                               "exchanges gradients each time: dlsim does once a step"
+                             : "");
 }
 
 /* Sets the bytes of copies from their calls if the copies do not give them. */
