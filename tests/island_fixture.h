@@ -66,6 +66,51 @@ static inline double needs_bytes(const char *costs_text, const char *layout, int
     return memory.needs_bytes;
 }
 
+/* Time of a collective of the first `gpus` GPUs on idle links, s. */
+static inline double idle_s(dl_collective_kind kind, int gpus, double bytes)
+{
+    char path[64];
+    snprintf(path, sizeof path, "island_idle_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nworkers = 1\n[workload]\ncosts = c\n"
+                                     "batch = 1\n",
+                                     path);
+    unlink(path);
+    dl_place places[8];
+    dl_error err = {0};
+    double ns = 0;
+    for (int g = 0; g < gpus; g++)
+        places[g] = dl_gpu_options_place(s.gpu, g);
+    const dl_collective_config config = {.kind = kind,
+                                         .algorithm = "auto",
+                                         .ranks = places,
+                                         .rank_count = gpus,
+                                         .bytes = bytes,
+                                         .chunk_bytes = DL_CHUNK_BYTES};
+    assert_int_equal(dl_collective_idle_ns(&s.gpu->links, &config, &ns, &err), DL_OK);
+    dl_scenario_free(&s);
+    return ns * 1e-9;
+}
+
+/* Asserts that the costs are refused for these keys of [machine], in a message with `says`. */
+static inline void assert_layout_refused(const char *costs_text, const char *machine,
+                                         const char *says)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "island_refused_%d.ini", (int)getpid());
+    fixture_write(path, costs_text);
+    snprintf(text, sizeof text,
+             "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 64\n", machine, path);
+    dl_study study = {0};
+    dl_error err = {0};
+    dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
+    if (status == DL_OK) status = dl_study_read_costs(&study, &err);
+    unlink(path);
+    assert_contains(err.text, says);
+    assert_int_equal(status, DL_ERR_DATA);
+    dl_study_free(&study);
+}
+
 /* Asserts that the layouts of one worker, which are orders of the same axes, take equally long on a
  * node whose links are all alike; and that `with_one`, which has an axis of size one before
  * fsdp=4,dp=2, takes as long as without that axis. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "sim/scenario/study.h"
 
 /* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, the first with
  * `ring`. */
@@ -42,27 +41,7 @@ static double added_s(int gpus, const char *ring, int samples)
 /* Time of a hop of `bytes` from each GPU to the next, s: one step of an all-gather among all. */
 static double hop_s(int gpus, double bytes)
 {
-    char path[64];
-    snprintf(path, sizeof path, "context_%d.ini", (int)getpid());
-    fixture_write(path, FIXTURE_GPUS);
-    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nworkers = 1\n[workload]\ncosts = c\n"
-                                     "batch = 1\n",
-                                     path);
-    unlink(path);
-    dl_place places[8];
-    dl_error err = {0};
-    double ns = 0;
-    for (int g = 0; g < gpus; g++)
-        places[g] = dl_gpu_options_place(s.gpu, g);
-    const dl_collective_config config = {.kind = DL_ALLGATHER,
-                                         .algorithm = "auto",
-                                         .ranks = places,
-                                         .rank_count = gpus,
-                                         .bytes = gpus * bytes,
-                                         .chunk_bytes = DL_CHUNK_BYTES};
-    assert_int_equal(dl_collective_idle_ns(&s.gpu->links, &config, &ns, &err), DL_OK);
-    dl_scenario_free(&s);
-    return ns * 1e-9 / (gpus - 1);
+    return idle_s(DL_ALLGATHER, gpus, gpus * bytes) / (gpus - 1);
 }
 
 /* 1 MB at 10 GB/s takes 0.1 ms, approximately the time h of a hop. Without concurrent attention the
@@ -175,24 +154,8 @@ static void memory_is_that_of_a_part(void **state)
 static void whole_sequences_are_not_divided(void **state)
 {
     (void)state;
-    static const char *const layouts[][2] = {{"layout = cp=2\n", "[costs] context_ranks = 2"},
-                                             {"workers = 2\n", "--layout cp=4"}};
-    for (int c = 0; c < 2; c++) {
-        char path[64], text[256];
-        snprintf(path, sizeof path, "context_costs_%d.ini", (int)getpid());
-        fixture_write(path, c == 0 ? DIVIDED("1", "") : DIVIDED("4", ""));
-        snprintf(text, sizeof text,
-                 "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 16\n",
-                 layouts[c][0], path);
-        dl_study study = {0};
-        dl_error err = {0};
-        dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
-        if (status == DL_OK) status = dl_study_read_costs(&study, &err);
-        unlink(path);
-        assert_int_equal(status, DL_ERR_DATA);
-        assert_contains(err.text, layouts[c][1]);
-        dl_study_free(&study);
-    }
+    assert_layout_refused(DIVIDED("1", ""), "layout = cp=2\n", "[costs] context_ranks = 2");
+    assert_layout_refused(DIVIDED("4", ""), "workers = 2\n", "--layout cp=4");
 }
 
 int main(void)

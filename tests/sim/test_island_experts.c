@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "sim/scenario/study.h"
 
 /* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, with 20 kB of
  * parameters each; of those of the first 12 kB are a GPU's own experts. */
@@ -264,25 +263,9 @@ static void a_group_represents_the_others(void **state)
 static void all_experts_are_not_divided(void **state)
 {
     (void)state;
-    static const char *const layouts[][2] = {
-        {"layout = ep=2\n", "ep = 2 divides the experts, but these are costs of all experts"},
-        {"workers = 2\n", "--layout ep=4"}};
-    for (int c = 0; c < 2; c++) {
-        char path[64], text[256];
-        snprintf(path, sizeof path, "experts_costs_%d.ini", (int)getpid());
-        fixture_write(path, c == 0 ? DIVIDED("1", "") : DIVIDED("4", ""));
-        snprintf(text, sizeof text,
-                 "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 64\n",
-                 layouts[c][0], path);
-        dl_study study = {0};
-        dl_error err = {0};
-        dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
-        if (status == DL_OK) status = dl_study_read_costs(&study, &err);
-        unlink(path);
-        assert_contains(err.text, layouts[c][1]);
-        assert_int_equal(status, DL_ERR_DATA);
-        dl_study_free(&study);
-    }
+    assert_layout_refused(DIVIDED("1", ""), "layout = ep=2\n",
+                          "ep = 2 divides the experts, but these are costs of all experts");
+    assert_layout_refused(DIVIDED("4", ""), "workers = 2\n", "--layout ep=4");
 }
 
 int main(void)

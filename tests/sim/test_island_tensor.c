@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "sim/scenario/study.h"
 #include "sim/sync/mode.h"
 
 /* A layer of 0.1 ms + 10 us per sample forward and twice that backward, with an output of 1 kB per
@@ -31,36 +30,14 @@ static double by_layers_s(int gpus, double samples)
         double bytes;
         int calls;
     } layers[] = {{100000, 2}, {40000, 5}, {40000, 7}, {0, 0}};
-    char path[64];
-    snprintf(path, sizeof path, "tensor_%d.ini", (int)getpid());
-    fixture_write(path, FIXTURE_GPUS);
-    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nworkers = 1\n[workload]\ncosts = c\n"
-                                     "batch = 1\n",
-                                     path);
-    unlink(path);
-    dl_place places[8];
-    double sum_ns = 0;
-    dl_error err = {0};
-    for (int g = 0; g < gpus; g++)
-        places[g] = dl_gpu_options_place(s.gpu, g);
+    double sum_s = 0;
     for (int l = 0; l < 4; l++) {
-        sum_ns += 3 * (1e5 + 1e4 * samples);
-        for (int kind = 0; kind < 2 && layers[l].calls > 0; kind++) {
-            double ns;
-            const dl_collective_config config = {
-                .kind = kind == 0 ? DL_ALLGATHER : DL_REDUCE_SCATTER,
-                .algorithm = "auto",
-                .ranks = places,
-                .rank_count = gpus,
-                .bytes = layers[l].bytes * samples,
-                .chunk_bytes = DL_CHUNK_BYTES,
-            };
-            assert_int_equal(dl_collective_idle_ns(&s.gpu->links, &config, &ns, &err), DL_OK);
-            sum_ns += layers[l].calls * ns;
-        }
+        sum_s += 3 * (1e-4 + 1e-5 * samples);
+        for (int kind = 0; kind < 2 && layers[l].calls > 0; kind++)
+            sum_s += layers[l].calls * idle_s(kind == 0 ? DL_ALLGATHER : DL_REDUCE_SCATTER, gpus,
+                                              layers[l].bytes * samples);
     }
-    dl_scenario_free(&s);
-    return sum_ns * 1e-9;
+    return sum_s;
 }
 
 /* The collectives of a whole pass take as long as those of its layers in sequence; so does the rest
@@ -214,30 +191,13 @@ static void memory_is_that_of_a_part(void **state)
     }
 }
 
-static void refuse(const char *costs, const char *layout, const char *part)
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "tensor_costs_%d.ini", (int)getpid());
-    fixture_write(path, costs);
-    snprintf(text, sizeof text,
-             "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 16\n", layout, path);
-    dl_study study = {0};
-    dl_error err = {0};
-    dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
-    if (status == DL_OK) status = dl_study_read_costs(&study, &err);
-    unlink(path);
-    assert_int_equal(status, DL_ERR_DATA);
-    assert_contains(err.text, part);
-    dl_study_free(&study);
-}
-
 /* Costs of whole layers cannot be used for parts, nor vice versa. */
 static void whole_layers_are_not_divided(void **state)
 {
     (void)state;
-    refuse(sharing, "layout = tp=2\n", "[costs] tensor_ranks = 2");
-    refuse(DIVIDED("4", LAYERS), "layout = tp=2\n", "--layout tp=4");
-    refuse(DIVIDED("4", LAYERS), "workers = 2\n", "--layout tp=4");
+    assert_layout_refused(sharing, "layout = tp=2\n", "[costs] tensor_ranks = 2");
+    assert_layout_refused(DIVIDED("4", LAYERS), "layout = tp=2\n", "--layout tp=4");
+    assert_layout_refused(DIVIDED("4", LAYERS), "workers = 2\n", "--layout tp=4");
 }
 
 int main(void)
