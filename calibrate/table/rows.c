@@ -19,23 +19,23 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
-/* Returns the one batch of the scenario's points, per worker if the scenario gives it so; NaN if
- * they have several. */
-static double batch_of(const dl_scenario *scenario)
+/* Returns the one batch of the scenario's points, per worker if the scenario gives it so; 0 if they
+ * have several. */
+static int64_t batch_of(const dl_scenario *scenario)
 {
-    double batch = (double)NAN;
+    int64_t batch = 0;
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
-        const double own = (double)point->batch / (scenario->batch_per_worker ? point->workers : 1);
-        if (p > 0 && own != batch) return (double)NAN;
+        const int64_t own = point->batch / (scenario->batch_per_worker ? point->workers : 1);
+        if (p > 0 && own != batch) return 0;
         batch = own;
     }
     return batch;
 }
 
 /* Accepts the columns of measured rows, under all their names, and the column placement; requires
- * workers or placement, and batch unless the scenario has one. */
-static dl_status check_columns(dl_csv *csv, const dl_scenario *scenario, dl_error *err)
+ * workers or placement, and batch unless all rows have `batch`. */
+static dl_status check_columns(dl_csv *csv, int64_t batch, dl_error *err)
 {
     const dl_status status = dl_measured_name_columns(csv, NULL, err);
     if (status != DL_OK) return status;
@@ -54,7 +54,7 @@ static dl_status check_columns(dl_csv *csv, const dl_scenario *scenario, dl_erro
     }
     const bool tells_workers =
         dl_csv_column(csv, "workers") >= 0 || dl_csv_column(csv, "placement") >= 0;
-    const bool tells_batch = dl_csv_column(csv, "batch") >= 0 || !isnan(batch_of(scenario));
+    const bool tells_batch = dl_csv_column(csv, "batch") >= 0 || batch > 0;
     if (tells_workers && tells_batch) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
                            "a row needs workers (or gpus) or placement, batch (of all workers; or "
@@ -102,7 +102,7 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_scenario *sce
         return row_error(csv, row, DL_ERR_DATA, err, "workers and placement differ");
     }
     if (dl_csv_column(csv, "batch") < 0)
-        keys->batch = batch_of(scenario) * (scenario->batch_per_worker ? keys->workers : 1);
+        keys->batch = (double)to->batch * (scenario->batch_per_worker ? keys->workers : 1);
     const bool whole = keys->workers == floor(keys->workers) && keys->batch == floor(keys->batch);
     if (!whole || !(keys->workers >= 1) || !(keys->batch <= INT32_MAX)) {
         return row_error(csv, row, DL_ERR_RANGE, err, "workers and batch must be whole numbers");
@@ -330,10 +330,12 @@ static void set_points(dl_table_rows *rows, dl_scenario *scenario)
 static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
                           const dl_scenario *scenario, dl_error *err)
 {
-    dl_status status = check_columns(csv, scenario, err);
+    const int64_t batch = batch_of(scenario);
+    dl_status status = check_columns(csv, batch, err);
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
         if (use != NULL && strcmp(use, dl_csv_text_in(csv, i, "use")) != 0) continue;
         dl_table_row *row = &rows->rows[rows->count++];
+        row->batch = batch;
         status = read_row(csv, i, scenario, row, err);
         rows->used += !row->failed;
     }
