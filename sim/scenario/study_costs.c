@@ -280,8 +280,7 @@ dl_status dl_study_read_costs(dl_study *study, dl_error *err)
         if (status == DL_OK) status = check_split(variant, err);
         study->point_count += variant->scenario.point_count;
     }
-    for (size_t v = 0; v < study->variant_count && status == DL_OK; v++)
-        dl_variant_assume_messages(study, &study->variants[v]);
+    if (status == DL_OK) dl_study_assume_messages(study);
     if (status == DL_OK && study->variant_count > 0) keep_factor(study);
     return status;
 }

@@ -17,8 +17,9 @@ void dl_variant_take_dtypes(dl_variant *variant);
 /* Sets settings that are still open to their usual values, as assumptions of the variant. */
 void dl_variant_assume_settings(dl_variant *variant);
 
-/* Notes as an assumption that gradients are not compressed, if the study compares the variant with
- * FSDP whose messages have 16 bits. Call after all variants have their types of messages. */
-void dl_variant_assume_messages(const dl_study *study, dl_variant *variant);
+/* Notes as an assumption of variants that they do not compress gradients, if the study compares
+ * them with FSDP whose messages have 16 bits. Call after all variants have their types of
+ * messages. */
+void dl_study_assume_messages(dl_study *study);
 
 #endif

@@ -426,13 +426,10 @@ static bool has_short_messages(const dl_variant *variant)
            gpu->param_dtype == DL_DTYPE_BF16 && gpu->reduce_dtype == DL_DTYPE_BF16;
 }
 
-void dl_variant_assume_messages(const dl_study *study, dl_variant *variant)
+static void assume_uncompressed(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
-    bool compared = false;
-    for (size_t v = 0; v < study->variant_count; v++)
-        compared |= has_short_messages(&study->variants[v]);
-    if (!compared || scenario->gpu == NULL || variant->costs.half_weights ||
+    if (scenario->gpu == NULL || variant->costs.half_weights ||
         dl_scenario_sharded(scenario) != DL_SHARDED_NONE || gives(scenario, "exchange", "compress"))
         return;
     dl_assumption *a = dl_setting_assume(
@@ -443,4 +440,13 @@ void dl_variant_assume_messages(const dl_study *study, dl_variant *variant)
     strcpy(a->other, "fp16");
     a->matters = reduces_whole_gradients;
     a->change = compress_to_fp16;
+}
+
+void dl_study_assume_messages(dl_study *study)
+{
+    bool compared = false;
+    for (size_t v = 0; v < study->variant_count; v++)
+        compared |= has_short_messages(&study->variants[v]);
+    for (size_t v = 0; compared && v < study->variant_count; v++)
+        assume_uncompressed(&study->variants[v]);
 }
