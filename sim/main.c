@@ -269,7 +269,7 @@ static void print_checked(const dl_inputs *in)
     printf("%s: %zu points, %lld replicates of %lld steps; %s\n", in->study.path,
            in->study.point_count, (long long)first->replicates, (long long)first->steps,
            assumed == 0 ? "no costs are missing" : "costs that are missing are assumed");
-    char **notes = dl_study_notes(&in->study, &count, NULL);
+    char **notes = dl_study_notes(&in->study, DL_NOTES_ALL, &count);
     for (size_t i = 0; i < count; i++)
         dl_report_note_print(stdout, notes[i]);
     dl_study_notes_free(notes, count);

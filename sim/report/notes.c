@@ -25,8 +25,6 @@ void dl_note_add(dl_note_list *list, char *note)
         free(note);
         return;
     }
-    list->ranks = dl_realloc(list->ranks, list->count + 1, sizeof *list->ranks, "ranks");
-    list->ranks[list->count] = list->rank;
     DL_APPEND(list->notes, list->count, "notes") = note;
 }
 
@@ -366,15 +364,12 @@ static void add_shares(dl_note_list *list, const dl_variant *variant)
 
 /* Adds a note on the arithmetic, and on the sizes of weights and messages, which do not follow from
  * it. If variants of the study differ in what they exchange, each one's note names its mode. */
-static void add_arithmetic(dl_note_list *list, const dl_study *study, const dl_variant *variant)
+static void add_arithmetic(dl_note_list *list, const dl_variant *variant, bool differ)
 {
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(&variant->scenario);
     const dl_sharded sharded = dl_scenario_sharded(&variant->scenario);
     const bool halves = variant->costs.half_weights && sharded != DL_SHARDED_PARAMETERS;
-    bool differ = false;
     if (arithmetic < DL_FP16) return;
-    for (size_t v = 0; v < study->variant_count; v++)
-        differ |= dl_scenario_sharded(&study->variants[v].scenario) != sharded;
     char *of = !differ ? dl_strdup("")
                : sharded == DL_SHARDED_NONE
                    ? dl_strdup(" without sharding")
@@ -477,20 +472,26 @@ static int unaligned_columns(const dl_architecture *network, dl_arithmetic arith
     return 0;
 }
 
+/* Makes the scenario's network; the caller frees it. */
+static dl_architecture network_of(const dl_scenario *scenario)
+{
+    dl_architecture network = {0};
+    dl_error error = {0};
+    const dl_status status = dl_architecture_make(&network, scenario->model, &error);
+    DL_ASSERT(status == DL_OK, "%s", error.text);
+    return network;
+}
+
 static void add_estimate(dl_note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
-    const dl_costs *costs = &variant->costs;
     if (scenario->model == NULL) return;
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
     const dl_efficiency *efficiency = dl_efficiency_of(gpu, class, arithmetic);
-    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
-    dl_error error = {0};
-    const dl_status status = dl_architecture_make(&network, scenario->model, &error);
-    DL_ASSERT(status == DL_OK, "%s", error.text);
+    DL_AUTO(dl_architecture_free) dl_architecture network = network_of(scenario);
     double least, most;
     DL_AUTOFREE char *name = estimated_name(study, variant, &least, &most);
     DL_AUTOFREE char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
@@ -516,7 +517,6 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                                 "vocabulary=%d if padded, as by Megatron-LM and torch.compile",
                                 columns, (columns + 63) / 64 * 64)
                     : dl_strdup("");
-    list->rank = DL_NOTE_COMPUTE;
     dl_note_add(
         list, dl_format("times of %s are estimated from %s%s%s%s", name, rates, interval,
                         network.unfused
@@ -524,8 +524,14 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                               "operation, as in plain PyTorch: fused=yes if compiled or fused"
                             : "",
                         padded));
-    list->rank = DL_NOTE_LEADING;
-    if (costs->frozen_bytes > 0)
+}
+
+/* Adds notes on the parts of a network's parameters that are trained, and that a token uses. */
+static void add_parameters(dl_note_list *list, const dl_variant *variant)
+{
+    if (variant->scenario.model == NULL) return;
+    DL_AUTO(dl_architecture_free) dl_architecture network = network_of(&variant->scenario);
+    if (variant->costs.frozen_bytes > 0)
         dl_note_add(list,
                     dl_format("adapters of %.4g million parameters are trained, the other %.4g "
                               "billion of a GPU's part are frozen",
@@ -542,9 +548,6 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                       network.tensor > 1 ? " of a GPU's part" : "",
                       network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens"
                                                : ""));
-    list->rank = DL_NOTE_OTHER;
-    add_arithmetic(list, study, variant);
-    list->rank = DL_NOTE_LEADING;
 }
 
 /* Whether the variant's times are estimates for a network on a GPU, with none of its steps
@@ -748,57 +751,71 @@ static void add_network(dl_note_list *list, const dl_variant *variant)
                         names, dl_base_name(scenario->gpu->machine.path)));
 }
 
-char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks)
+static void add_leading(dl_note_list *list, const dl_study *study)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        add_restarts(list, &variant->scenario.failures);
+        add_divided(list, &variant->scenario);
+        if (variant->scenario.gpu == NULL) add_shared_memory(list, variant);
+        add_outer(list, variant);
+        add_idle_input(list, variant);
+        if (variant->scenario.gpu == NULL) continue;
+        add_shares(list, variant);
+        add_parameters(list, variant);
+        const char *in_vain = dl_recompute_in_vain(&variant->scenario);
+        if (in_vain != NULL) dl_note_add(list, dl_strdup(in_vain));
+        add_idle(list, study, variant);
+        add_racks(list, &variant->scenario.gpu->machine);
+        add_host(list, variant);
+        add_external(list, variant);
+        add_slots(list, variant);
+    }
+}
+
+static void add_computes(dl_note_list *list, const dl_study *study)
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        add_throughput(list, &variant->scenario);
+        add_calibrated(list, variant);
+        if (variant->scenario.gpu == NULL) continue;
+        add_scaling(list, variant);
+        add_models(list, variant);
+        add_estimate(list, study, variant);
+        add_compared(list, variant, &study->variants[0]);
+    }
+}
+
+static void add_others(dl_note_list *list, const dl_study *study)
+{
+    const dl_sharded sharded = dl_scenario_sharded(&study->variants[0].scenario);
+    bool differ = false;
+    for (size_t v = 1; v < study->variant_count; v++)
+        differ |= dl_scenario_sharded(&study->variants[v].scenario) != sharded;
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_variant *variant = &study->variants[v];
+        if (variant->scenario.gpu != NULL && variant->scenario.model != NULL)
+            add_arithmetic(list, variant, differ);
+        add_job(list, variant);
+        add_sharded(list, variant);
+        if (variant->scenario.gpu == NULL) continue;
+        add_network(list, variant);
+        add_unknown(list, &variant->costs);
+        add_overlap(list, variant);
+        add_accumulation(list, variant);
+        add_turns(list, variant);
+        add_buffers(list, variant);
+    }
+    add_batch_of_gpus(list, study);
+}
+
+char **dl_study_notes(const dl_study *study, unsigned kinds, size_t *count)
 {
     dl_note_list list = {0};
-    for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_variant *variant = &study->variants[v];
-        add_restarts(&list, &variant->scenario.failures);
-        add_divided(&list, &variant->scenario);
-        list.rank = DL_NOTE_COMPUTE;
-        add_throughput(&list, &variant->scenario);
-        add_calibrated(&list, variant);
-        list.rank = DL_NOTE_LEADING;
-        if (variant->scenario.gpu == NULL) add_shared_memory(&list, variant);
-        add_outer(&list, variant);
-        add_idle_input(&list, variant);
-        if (variant->scenario.gpu == NULL) continue;
-        add_shares(&list, variant);
-        list.rank = DL_NOTE_COMPUTE;
-        add_scaling(&list, variant);
-        add_models(&list, variant);
-        list.rank = DL_NOTE_LEADING;
-        add_estimate(&list, study, variant);
-        list.rank = DL_NOTE_COMPUTE;
-        if (v > 0) add_compared(&list, variant, &study->variants[0]);
-        list.rank = DL_NOTE_LEADING;
-        const char *in_vain = dl_recompute_in_vain(&variant->scenario);
-        if (in_vain != NULL) dl_note_add(&list, dl_strdup(in_vain));
-        add_idle(&list, study, variant);
-        add_racks(&list, &variant->scenario.gpu->machine);
-        add_host(&list, variant);
-        add_external(&list, variant);
-        add_slots(&list, variant);
-    }
-    list.rank = DL_NOTE_OTHER;
-    for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_variant *variant = &study->variants[v];
-        add_job(&list, variant);
-        add_sharded(&list, variant);
-        if (variant->scenario.gpu == NULL) continue;
-        add_network(&list, variant);
-        add_unknown(&list, &variant->costs);
-        add_overlap(&list, variant);
-        add_accumulation(&list, variant);
-        add_turns(&list, variant);
-        add_buffers(&list, variant);
-    }
-    add_batch_of_gpus(&list, study);
-    if (ranks != NULL) {
-        *ranks = list.ranks;
-    } else {
-        free(list.ranks);
-    }
+    if (kinds & DL_NOTES_LEADING) add_leading(&list, study);
+    if (kinds & DL_NOTES_COMPUTE) add_computes(&list, study);
+    if (kinds & DL_NOTES_OTHER) add_others(&list, study);
     *count = list.count;
     return list.notes;
 }
@@ -820,7 +837,6 @@ char **dl_file_notes(const dl_study *study, size_t *count)
         for (size_t i = 0; i < costs->note_count; i++)
             dl_note_add(&list, dl_format("%s: %s", file, costs->notes[i]));
     }
-    free(list.ranks);
     *count = list.count;
     return list.notes;
 }

@@ -5,17 +5,18 @@
 
 #include "sim/sweep.h"
 
-typedef enum dl_note_rank {
-    DL_NOTE_LEADING, /* on settings that may not be what the user meant */
-    DL_NOTE_COMPUTE, /* origin of compute times: its effect is that of DL_INFLUENCE_COMPUTE */
-    DL_NOTE_OTHER
-} dl_note_rank;
+/* Kinds of notes, as flags. */
+enum {
+    DL_NOTES_LEADING = 1, /* on settings that may not be what the user meant */
+    DL_NOTES_COMPUTE = 2, /* origin of compute times: its effect is that of DL_INFLUENCE_COMPUTE */
+    DL_NOTES_OTHER = 4,
+    DL_NOTES_ALL = 7
+};
 
-/* Returns the notes, each once, as an array of *count owned strings; release with
- * dl_study_notes_free. Sets *ranks, unless NULL, to an array of their ranks, which the caller
- * frees. Call after dl_study_read_costs and after costs are switched off, as those need not be
- * known. */
-char **dl_study_notes(const dl_study *study, size_t *count, dl_note_rank **ranks);
+/* Returns the notes of these kinds, in the order above and each once, as an array of *count owned
+ * strings; release with dl_study_notes_free. Call after dl_study_read_costs and after costs are
+ * switched off, as those need not be known. */
+char **dl_study_notes(const dl_study *study, unsigned kinds, size_t *count);
 void dl_study_notes_free(char **notes, size_t count);
 
 /* Returns notes on the traces of the costs (sim/traced.h): their own steps, the collectives that

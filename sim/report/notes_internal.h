@@ -7,10 +7,8 @@
 #include "sim/report/notes.h"
 
 typedef struct dl_note_list {
-    char **notes;        /* [count] */
-    dl_note_rank *ranks; /* [count] */
+    char **notes; /* [count] */
     size_t count;
-    dl_note_rank rank; /* of notes that are added */
 } dl_note_list;
 
 /* Adds a note unless the list has it already. Takes ownership of `note`. */

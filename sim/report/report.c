@@ -53,7 +53,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     for (size_t k = 0; k < study->key_count; k++)
         dl_csv_comment(writer, "swept: [%s] %s", study->keys[k].section, study->keys[k].key);
     size_t count = 0;
-    write_notes(writer, dl_study_notes(study, &count, NULL), &count);
+    write_notes(writer, dl_study_notes(study, DL_NOTES_ALL, &count), &count);
     write_notes(writer, dl_traced_notes(study, sweep, &count), &count);
     write_notes(writer, dl_file_notes(study, &count), &count);
     dl_report_assumed_head(writer, study, sweep);

@@ -550,33 +550,35 @@ static double effect_of_compute(const dl_sweep *sweep)
  * largest first, then the others. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
-    size_t traced_count = 0, count = 0, deciding_count = 0;
+    size_t traced_count = 0, leading_count = 0, compute_count = 0, count = 0, deciding_count = 0;
     size_t row_count = 0;
     dl_effects effects = {0};
-    dl_note_rank *ranks = NULL;
     char **of_rows = dl_report_row_notes(study, sweep, &row_count);
     char **traced = dl_traced_notes(study, sweep, &traced_count);
-    char **notes = dl_study_notes(study, &count, &ranks);
+    char **leading = dl_study_notes(study, DL_NOTES_LEADING, &leading_count);
+    char **computes = dl_study_notes(study, DL_NOTES_COMPUTE, &compute_count);
+    char **notes = dl_study_notes(study, DL_NOTES_OTHER, &count);
     DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
     const double compute = effect_of_compute(sweep);
     for (size_t i = 0; i < row_count; i++)
         fprintf(out, "%s\n", of_rows[i]);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
-    for (size_t i = 0; i < count; i++)
-        if (ranks[i] == DL_NOTE_LEADING) fprintf(out, "%s\n", notes[i]);
+    for (size_t i = 0; i < leading_count; i++)
+        fprintf(out, "%s\n", leading[i]);
     add_alone(&effects, study, sweep);
-    for (size_t i = 0; i < count; i++)
-        if (ranks[i] == DL_NOTE_COMPUTE) dl_effects_add(&effects, compute, dl_strdup(notes[i]));
+    for (size_t i = 0; i < compute_count; i++)
+        dl_effects_add(&effects, compute, dl_strdup(computes[i]));
     add_deciding(&effects, deciding, deciding_count, true);
     dl_report_assumed(&effects, study, sweep);
     for (size_t i = 0; i < count; i++)
-        if (ranks[i] == DL_NOTE_OTHER) dl_effects_add(&effects, 0, dl_strdup(notes[i]));
+        dl_effects_add(&effects, 0, dl_strdup(notes[i]));
     add_deciding(&effects, deciding, deciding_count, false);
     dl_effects_write(out, &effects);
     put_no_interval(out, study, sweep);
-    free(ranks);
     dl_study_notes_free(notes, count);
+    dl_study_notes_free(computes, compute_count);
+    dl_study_notes_free(leading, leading_count);
     dl_study_notes_free(traced, traced_count);
     dl_study_notes_free(of_rows, row_count);
 }

@@ -180,7 +180,6 @@ char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *cou
         if (row != NULL && dl_step_collectives_trace(&variant->costs) != NULL)
             add_collectives(&list, variant, row);
     }
-    free(list.ranks);
     *count = list.count;
     return list.notes;
 }

@@ -574,7 +574,7 @@ static bool has_note(const dl_study *study, const char *text)
 {
     size_t count = 0;
     bool found = false;
-    char **notes = dl_study_notes(study, &count, NULL);
+    char **notes = dl_study_notes(study, DL_NOTES_ALL, &count);
     for (size_t i = 0; i < count; i++)
         found |= strstr(notes[i], text) != NULL;
     dl_study_notes_free(notes, count);

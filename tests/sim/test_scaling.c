@@ -159,7 +159,7 @@ static void costs_of_the_own_gpu_stay(void **state)
 static void assert_note(const dl_study *s, const char *text, bool there)
 {
     size_t count = 0;
-    char **notes = dl_study_notes(s, &count, NULL);
+    char **notes = dl_study_notes(s, DL_NOTES_ALL, &count);
     bool found = false;
     for (size_t i = 0; i < count; i++)
         found |= strstr(notes[i], text) != NULL;

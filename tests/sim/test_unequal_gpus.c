@@ -137,7 +137,7 @@ static void the_slower_one_delays_the_update(void **state)
 static bool notes_say(const dl_study *study, const char *text)
 {
     size_t count = 0;
-    char **notes = dl_study_notes(study, &count, NULL);
+    char **notes = dl_study_notes(study, DL_NOTES_ALL, &count);
     bool found = false;
     for (size_t i = 0; i < count; i++)
         found |= strstr(notes[i], text) != NULL;
