@@ -46,3 +46,8 @@ void dl_wrap(FILE *out, const char *text, int column, int indent, int columns)
     }
     fputc('\n', out);
 }
+
+void dl_wrap_print(FILE *out, const char *text, int indent)
+{
+    dl_wrap(out, text, 0, indent, dl_wrap_columns(out));
+}

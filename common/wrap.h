@@ -13,4 +13,7 @@ int dl_wrap_columns(FILE *out);
  * blanks. A longer word has a separate line. Ends the last line. */
 void dl_wrap(FILE *out, const char *text, int column, int indent, int columns);
 
+/* Writes a text from the start of a line, in lines of dl_wrap_columns(out). */
+void dl_wrap_print(FILE *out, const char *text, int indent);
+
 #endif

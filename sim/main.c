@@ -769,7 +769,7 @@ static void say_rules(const dl_settings *set)
     }
     DL_AUTOFREE char *line = dl_format("Keys as in %s, except those that the scenario sets: %s.",
                                        set->command.rules, list);
-    dl_wrap(stdout, line, 0, 2, dl_wrap_columns(stdout));
+    dl_wrap_print(stdout, line, 2);
 }
 
 /* Checks the scenario `path` (NULL: command line only), then simulates it or searches for its best

@@ -245,7 +245,7 @@ static FILE *line_begin(line *l)
 static void line_end(line *l, FILE *out, int indent)
 {
     fclose(l->out);
-    dl_wrap(out, l->text, 0, indent, dl_wrap_columns(out));
+    dl_wrap_print(out, l->text, indent);
     free(l->text);
 }
 
@@ -502,10 +502,10 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     size_t alike = 0;
     line l;
     if (!advice->varies) {
-        dl_wrap(out,
-                "Nothing varies: the costs have no standard errors, and steps no noise. "
-                "So there are no intervals, and small differences mean nothing.",
-                0, 2, dl_wrap_columns(out));
+        dl_wrap_print(out,
+                      "Nothing varies: the costs have no standard errors, and steps no noise. "
+                      "So there are no intervals, and small differences mean nothing.",
+                      2);
         return;
     }
     line_begin(&l);
@@ -526,7 +526,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     if (alike > 0) fputs(".", l.out);
     fclose(l.out);
     DL_AUTOFREE char *text = dl_format("Cannot be told apart from%s", l.text);
-    if (alike > 0) dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    if (alike > 0) dl_wrap_print(out, text, 2);
     free(l.text);
 }
 

@@ -576,7 +576,7 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
     }
     if (named > 0) fputc('.', line);
     fclose(line);
-    if (named > 0) dl_wrap(out, text, 0, 0, dl_wrap_columns(out));
+    if (named > 0) dl_wrap_print(out, text, 0);
     free(text);
 }
 
@@ -616,7 +616,7 @@ void dl_explanation_print(FILE *out, const dl_explanation *x)
     char *text = sentences(x), *rest = NULL;
     fputs("What takes the time:\n", out);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        dl_wrap(out, line, 0, 0, dl_wrap_columns(out));
+        dl_wrap_print(out, line, 0);
     free(text);
     if (x->row == x->sweep->row_count) return;
     put_epoch(out, x);

@@ -181,7 +181,7 @@ static void print_advice(FILE *out, const trial *t, const dl_generators *g)
     dl_results_make(&results, &t->study, &t->sweep, NULL, false);
     DL_AUTOFREE char *answer = dl_generators_answer(&results.results[t->best], false);
     DL_AUTOFREE char *line = dl_format("Advised: %s", answer);
-    dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+    dl_wrap_print(out, line, 2);
     if (row->speedup < 1.1)
         fprintf(out, "%s\n",
                 row->speedup < 0.9

@@ -36,12 +36,13 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
                   counts[DL_LAYOUT_REFUSED] > 0 ? " Not possible: " : "",
                   counts[DL_LAYOUT_REFUSED] > 0 && advice->refused != NULL ? advice->refused : "",
                   counts[DL_LAYOUT_REFUSED] > 0 ? "." : "");
-    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    dl_wrap_print(out, text, 2);
     if (advice->is_uncached)
-        dl_wrap(out,
-                "None fits with the allocator's cache: these run out of memory unless the cache is "
-                "almost empty.",
-                0, 2, dl_wrap_columns(out));
+        dl_wrap_print(
+            out,
+            "None fits with the allocator's cache: these run out of memory unless the cache is "
+            "almost empty.",
+            2);
 }
 
 /* Returns the parts of a step, "compute 9.51 s, communication 410 ms"; the caller frees it. */
@@ -90,7 +91,7 @@ static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usu
                       name, advice->options[row], pair.ratio, pair.wins, pair.draws,
                       pair.differ ? "" : ": cannot be told apart", own, best);
     }
-    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    dl_wrap_print(out, text, 2);
 }
 
 static void print_rivals(FILE *out, const dl_layout_advice *advice)
@@ -107,13 +108,13 @@ static void print_rivals(FILE *out, const dl_layout_advice *advice)
         !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")
         : list == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
                         : dl_format("Cannot be told apart from the first: %s.", list);
-    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    dl_wrap_print(out, text, 2);
 }
 
 void dl_layout_advice_print(FILE *out, const dl_layout_advice *advice)
 {
     DL_AUTOFREE char *options = dl_format("Advised: %s", advice->options[0]);
-    dl_wrap(out, options, 0, 2, dl_wrap_columns(out));
+    dl_wrap_print(out, options, 2);
     print_searched(out, advice);
     print_rivals(out, advice);
     for (int u = 0; u < DL_LAYOUT_USUALS; u++)

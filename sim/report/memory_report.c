@@ -135,6 +135,6 @@ void dl_report_memory(FILE *out, const dl_study *study)
     dl_rows_end(&rows, 0);
     fclose(below);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+        dl_wrap_print(out, line, 2);
     free(text);
 }

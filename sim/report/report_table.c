@@ -371,15 +371,15 @@ static void print_rows(FILE *out, const dl_results *results)
     DL_AUTOFREE char *left_out = NULL;
     const dl_result *best = dl_results_best(results);
     DL_AUTOFREE char *answer = dl_report_answer(results);
-    if (answer != NULL) dl_wrap(out, answer, 0, 2, dl_wrap_columns(out));
+    if (answer != NULL) dl_wrap_print(out, answer, 2);
     view_begin(&v, results, dl_view_main(results));
     if (v.common != NULL) {
         DL_AUTOFREE char *line =
             dl_format("%s: %s.", results->count > 1 ? "In all rows" : "Settings", v.common);
-        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+        dl_wrap_print(out, line, 2);
     }
     DL_AUTOFREE char *over = speedup_line(results);
-    if (over != NULL) dl_wrap(out, over, 0, 2, dl_wrap_columns(out));
+    if (over != NULL) dl_wrap_print(out, over, 2);
     v.table.mark = dl_result_mark;
     v.table.remark = dl_result_remark;
     v.table.chosen = results->count > 1 ? best : NULL;
@@ -392,7 +392,7 @@ static void print_rows(FILE *out, const dl_results *results)
     dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
     if (left_out != NULL) {
         DL_AUTOFREE char *line = dl_format("Left out here: %s.", left_out);
-        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+        dl_wrap_print(out, line, 2);
     }
     view_end(&v);
 }

@@ -200,7 +200,7 @@ static void print_verdict(FILE *out, const dl_solution *solution)
                 solution->count);
     }
     fclose(line);
-    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    dl_wrap_print(out, text, 2);
     free(text);
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "sim/sync/mode.h"
 
 /* A layer of 0.1 ms + 10 us per sample forward and twice that backward, with an output of 1 kB per
  * sample, and the given numbers of collectives of `bytes` per sample in each pass. */
