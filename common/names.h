@@ -12,7 +12,7 @@
  * letters ("bert": "bert_base"), or -1. */
 int dl_names_nearest(const char *name, const char *const *names, size_t count);
 
-/* Returns the next significant character of a name, in lower case, and moves behind it; skips '_',
+/* Returns the next significant character of a name, in lower case, and advances past it; skips '_',
  * '-', '.' and spaces. 0 at the end. */
 int dl_name_letter(const char **name);
 

@@ -53,7 +53,7 @@ static const char *vector_core(void)
     return NULL;
 }
 
-/* OpenBLAS before 0.3.25 takes Intel's processors that it does not know for a Prescott, whose SSE3
+/* OpenBLAS before 0.3.25 treats Intel processors that it does not know as a Prescott, whose SSE3
  * kernels take three times as long as those with AVX-512 (OpenBLAS's issue 4267). If so, loads it
  * again with kernels that fit the processor, unless the user chose some. */
 static void *open_for_processor(void)

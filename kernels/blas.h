@@ -1,8 +1,7 @@
 /* OpenBLAS, loaded with a single thread, and with kernels that fit the processor, when the first
- * model is made. A linked OpenBLAS would start
- * a thread per core before main(), also for commands that multiply no matrices; each thread maps
- * 128 MiB and, if a limit (ulimit -v) refuses that, retries forever, so that not even `dlprof
- * --version` would finish. */
+ * model is made. A linked OpenBLAS would start a thread per core before main(), also for commands
+ * that multiply no matrices; each thread maps 128 MiB and, if a limit (ulimit -v) refuses that,
+ * retries forever, so that not even `dlprof --version` would finish. */
 #ifndef DL_KERNELS_BLAS_H
 #define DL_KERNELS_BLAS_H
 

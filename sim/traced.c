@@ -77,8 +77,8 @@ static bool is_schedule(const dl_scenario_pipeline *pipeline, const dl_cost_trac
     return pipeline->schedule == trace->schedule;
 }
 
-/* Whether the scenario can represent the traced ranks as a point: those of a layout need one with
- * the same axes and, of stages, the same schedule. */
+/* Whether the scenario can represent the traced ranks as a point: for a layout, it must have the
+ * same axes and, with stages, the same schedule. */
 static bool has_point(const dl_variant *variant, const dl_cost_trace *trace)
 {
     if (!is_known_trace(trace) || (trace->ranks > 1 && !trace->allreduces)) return false;

@@ -191,9 +191,9 @@ const char *dl_step_axes_schedule(const dl_step_axes *axes)
 }
 
 /* Takes the stages: ranks that send activations to the next and gradients to the previous one, once
- * per micro-batch. The forward passes that a backward pass follows tell the schedule: with 1f1b,
- * stage s of S runs S - 1 - s passes ahead; with gpipe, all. If the stage has no more micro-batches
- * than that and one, the schedules are the same to it. */
+ * per micro-batch. The number of forward passes directly followed by a backward pass tells the
+ * schedule: with 1f1b, stage s of S runs S - 1 - s passes ahead; with gpipe, all. With at most S -
+ * s micro-batches, the stage has the same order in both schedules. */
 static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes, dl_error *err)
 {
     dl_step_axes *axes = &costs->axes;

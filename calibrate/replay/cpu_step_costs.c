@@ -164,7 +164,8 @@ static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *c
                  DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
 }
 
-/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are those of parameters. */
+/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are
+ * those of parameters. */
 static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
                          dl_notes *notes)
 {
@@ -270,8 +271,8 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
 }
 
-/* Takes broadcasts of as many bytes as a pass adds gradients for those of a divided optimizer (ZeRO
- * stage 1): each owner of a part of its state sends the parameters that it has updated. */
+/* Recognizes a divided optimizer (ZeRO stage 1) by broadcasts of as many bytes as a pass's
+ * gradients: each owner of a part of its state sends the parameters that it has updated. */
 static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
                                 dl_notes *notes)
 {

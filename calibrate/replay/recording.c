@@ -15,8 +15,8 @@
 #define RECORDED_LAUNCH_NS 2700.0
 #define RECORDED_MAX 0.5 /* maximum fraction of the host's time: at least half is the program's */
 
-/* An interrupted step takes this many medians at least, and a step with more work has this many
- * times the median number of operations at least. */
+/* An interrupted step takes over INTERRUPTED times the median, with at most MORE_WORK times the
+ * median work. */
 #define INTERRUPTED 2
 #define MORE_WORK 1.05
 /* Maximum number of interrupted steps; more have a cause in the program, such as a data loader that

@@ -63,7 +63,7 @@ typedef struct dl_gradient_source {
     const dl_step_phases *phases;
     const dl_launches *launches;
     const double *work_ns;  /* [line.work_count] device time of each work */
-    const uint8_t *classes; /* of dl_kernel_classes */
+    const uint8_t *classes; /* returned by dl_kernel_classes */
     const dl_communicators *communicators;
     dl_step_call *calls; /* [call_count] in order; of dl_step_calls_find, freed by the caller */
     size_t call_count;
@@ -88,13 +88,13 @@ typedef struct dl_gradient_exchange {
     uint64_t *activations; /* [activation_count] communicators that sum activations; owned by the
                             * caller */
     size_t activation_count;
-    size_t integers; /* number of calls that sum integers, which are no gradients */
+    size_t integers; /* number of calls that sum integers, which are never gradients */
 } dl_gradient_exchange;
 
-/* Finds the exchange of gradients: the all-reduces or the reduce-scatters of that communicator that
- * sums most bytes after the forward pass. Ignores sums of integers, and communicators that sum more
- * than a quarter as many bytes in the forward pass as in the backward pass: they sum activations of
- * split layers. O(n log n). */
+/* Finds the exchange of gradients: the all-reduces or reduce-scatters of the communicator that sums
+ * most bytes between the forward pass and the update. Ignores sums of integers, and communicators
+ * that sum more than a quarter as many bytes in the forward pass as in the backward pass: they sum
+ * activations of split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
 /* Returns whether the time lies in one of the steps of `line` that are marked in
@@ -173,24 +173,26 @@ typedef struct dl_step_op {
 } dl_step_op;
 
 /* Returns one flag for each of ns[count] steps, 1 for an interrupted step: longer than twice the
- * median, with no more work than usual (works[count]; NaN: unknown, as the work varies), if at most
- * a tenth of the steps are. Such a step is an artefact of the recording, for example of another
- * program; a long step with more work, such as a validation every tenth step, is a part of
- * training. Adds a note if there are any and `notes` is not NULL. The caller frees the array. */
+ * median, with no more work than usual (works[count]), if at most a tenth of the steps, rounded up,
+ * are. Such a step is an artefact of the recording, for example of another program; a long step
+ * with more work, such as a validation every tenth step, is a part of training. A step of unknown
+ * work (NaN) is never flagged. Adds a note if there are any and `notes` is not NULL. The caller
+ * frees the array. */
 uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes);
 
 /* Axes of the traced job, besides that of its gradients. */
 typedef struct dl_step_axes {
     uint32_t tensor;        /* GPUs that divide the layers; 1: none do */
     uint64_t tensor_object; /* their communicator */
-    double tensor_bytes;    /* whole activation that one of their collectives exchanges, mean */
-    double tensor_calls[2]; /* all-reduces, or pairs of gather and reduce-scatter, of a step's
-                             * backward and forward passes */
+    double tensor_bytes;    /* mean size of the whole activation that one of their collectives
+                             * exchanges */
+    double tensor_calls[2]; /* number of all-reduces, or of pairs of gather and reduce-scatter, in a
+                             * step's backward and forward passes */
     uint32_t stages, stage; /* pipeline stages, and the traced one */
     bool gpipe;             /* all forward passes precede the backward passes */
-    bool either;           /* they do with 1f1b, too: the stage has too few micro-batches to tell */
-    double crossing_bytes; /* sent to the next stage in a micro-batch */
-    uint32_t copies;       /* ranks that hold the same part of sharded state; 1: no copies */
+    bool either;            /* 1f1b has the same order: the stage has too few micro-batches */
+    double crossing_bytes;  /* sent to the next stage in a micro-batch */
+    uint32_t copies;        /* ranks that hold the same part of sharded state; 1: no copies */
     uint64_t copies_object; /* their communicator */
     uint32_t shards;        /* ranks that share the state, if layers are divided or there are
                              * copies; else 1 */
@@ -283,14 +285,14 @@ typedef struct dl_sharding {
     double before_frac; /* fraction of the gathers before the first reduce-scatter */
 } dl_sharding;
 
-/* Scales the update of one rank's part to the parts of all `ranks`. Kernel starts are not scaled, as
- * a rank launches kernels for its part only. */
+/* Scales the update of one rank's part to the parts of all `ranks`, without the starts of kernels,
+ * as a rank launches kernels for its part only. */
 void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks);
 
 /* Sets `sharded` and `keeps_parameters` from the collectives of the gradients' ranks, with a note,
- * and scales the update to all parts: reduce-scatters give each rank the gradients of the part that it updates, and all-gathers collect
- * the parameters before the passes or after the update. Returns whether the all-gathers are those
- * of parameters. */
+ * and scales the update to all parts. Reduce-scatters give each rank the gradients of the part that
+ * it updates; all-gathers collect the parameters before the passes or after the update. Returns
+ * whether the all-gathers are those of parameters. */
 bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes);
 
 /* Sets the axes from the process groups of a step's collectives; with stages, also the number of
@@ -320,9 +322,10 @@ double dl_profiled_operator_ns(const dl_trace *trace);
 
 #define DL_PROFILED_ERROR 0.35 /* relative standard error of dl_profiled_operator_ns: ln 2 / 1.96 */
 
-/* Subtracts the recording overhead from host_ns: measured by dlprof bench overhead if the trace has
- * its figures, else assumed if the trace names its framework. timed[line->count] marks the
- * costs->steps steps whose whole time is known. Called by dl_step_costs_take. */
+/* Subtracts the recording overhead from host_ns: that measured by dlprof bench overhead if the
+ * trace has it, else an assumed one. Has no effect if the measured overhead may be 0, or if the
+ * trace has neither an overhead nor its framework's name. timed[line->count] marks the costs->steps
+ * steps whose whole time is known. Called by dl_step_costs_take. */
 void dl_step_costs_take_off_recording(dl_step_costs *costs, const dl_trace *trace,
                                       const dl_step_line *line, const uint8_t *timed,
                                       dl_notes *notes);
@@ -333,23 +336,23 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Returns DL_ERR_DATA if two of steps[count] are of different layouts: of other axes, or, of
- * stages, of other schedules or numbers of micro-batches. The ranks that share the state, or hold
- * copies of it, are unknown of a trace without gradients, which agrees with all. */
+/* Returns DL_ERR_DATA if two of steps[count] have different layouts: different axes or, with
+ * stages, different schedules or numbers of micro-batches. Sharding and copies are compared only
+ * between traces with gradients, as other traces do not show them. */
 dl_status dl_step_layouts_check(const dl_step_costs *steps, size_t count,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Adds *more to *sum; an unknown value counts as none. The sum has the larger count, and the origin
- * of the last addend that has a count. */
+/* Adds *more to *sum if it is known. The sum gets the larger count, and the origin of *more if that
+ * has a count. */
 void dl_step_value_add(dl_value *sum, const dl_value *more);
 
-/* Combines steps[count], count >= 1, of one workload into costs of one pass, if a step has several
- * ([costs] accumulate: the passes of the first step). Each operation is a line over the batch
- * sizes; with one batch size, starts_ns is fixed and the rest is per sample (updates and external
- * waits: all fixed). Gradients and slowdown are those of the first of `steps` that has them, the
- * noise of a batch size that of its first trace with two or more steps. `costs` must be zeroed;
- * release it with dl_costs_free. Returns DL_ERR_DATA if the traces are of different devices, of
- * GPUs and of cores, or of different layouts (dl_step_layouts_check). */
+/* Combines steps[count], count >= 1, of one workload into the costs of a pass; [costs] accumulate
+ * gets the passes of the first step, if several. Each operation is a line over the batch sizes;
+ * with one batch size, starts_ns is fixed and the rest is per sample (updates and external waits:
+ * all fixed). Gradients and slowdown are those of the first of `steps` that has them, the noise of
+ * a batch size that of its first trace with two or more steps. `costs` must be zeroed; release it
+ * with dl_costs_free. Returns DL_ERR_DATA if the traces are of different devices, of GPUs and of
+ * cores, or of different layouts (dl_step_layouts_check). */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -332,7 +332,8 @@ static double sum_of_weights(const dl_table_model *model)
     return sum;
 }
 
-/* Root mean square of dr/dx over the rows of the cost's parts, from the length of its column. */
+/* Returns the root mean square of dr/dx over the rows of the parts that have this cost; `length` is
+ * the Euclidean norm of dr/dx over all rows. */
 static double effect_of(const dl_table_model *model, size_t cost, double length)
 {
     double rows = 0;

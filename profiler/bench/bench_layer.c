@@ -10,7 +10,8 @@
  * inputs are about as large as these: 1 / sqrt(1024). */
 #define WEIGHT_SCALE 0.03
 
-/* A kernel of a layer. The weights of a product belong to one kernel, and serve others. */
+/* A kernel of a layer. A forward product owns its weights, which products of the backward pass also
+ * use. */
 typedef struct item {
     dl_kernel kernel;
     size_t weights_of;          /* kernel that owns its weights; SIZE_MAX: it has none */
@@ -268,8 +269,8 @@ static void free_results(dl_bench_layer *layer, size_t k)
     }
 }
 
-/* Chooses what kernel k reads: the result of the kernel before it (`flow`), weights, and in the
- * backward pass what forward kernel `saved` has written; else `memory`. */
+/* Chooses the memory of kernel k: it reads the result of the kernel before it (`flow`), weights,
+ * and in the backward pass what forward kernel `saved` has written; else `memory`. */
 static dl_kernel_memory memory_of(const dl_bench_layer *layer, size_t k, size_t flow, size_t saved,
                                   const dl_kernel_memory *memory)
 {

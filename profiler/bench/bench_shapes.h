@@ -3,13 +3,13 @@
  *
  * Measures products of ten shapes spread over the range of sizes, four of them with a small
  * dimension, and those of a network, separately in the three passes of a layer; and kernels that
- * move data, by kind, and attention at several sizes. Operands are normal random numbers, since
- * on GPUs products of zeros take less power. Every round runs all cases in a new order, and
- * then, for as long, the forward and backward pass of the network's last block: the ratio of its
- * time to the sum of its kernels' times in the same round is the sustained factor. On GPUs also
- * the host's time to launch the kernels of a block of a few tokens. The change of the spread
- * shapes between the first round and the last is the machine's drift. Names and fields of the
- * records: trace/record.h. */
+ * move data, by kind, and attention at several sizes. Operands are normal random numbers, since on
+ * GPUs products of zeros take less power. Every round runs all cases in a new order, and then, for
+ * as long, the forward and backward pass of the network's last block: the ratio of its time to the
+ * sum of its kernels' times in the same round is the sustained factor. On GPUs it also measures the
+ * host's time to launch the kernels of a block of a few tokens. The change of the spread shapes
+ * between the first round and the last is the machine's drift. Names and fields of the records:
+ * trace/record.h. */
 #ifndef DL_PROFILER_BENCH_SHAPES_H
 #define DL_PROFILER_BENCH_SHAPES_H
 

@@ -109,7 +109,8 @@ typedef struct one_node {
     int count;
 } one_node;
 
-/* Finds the first node of each kind among the ranks, nodes[count]; returns their number. */
+/* Sets nodes[], which has room for all kinds of nodes, to the first node of each kind among
+ * ranks[count]; returns their number. */
 static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one_node *nodes)
 {
     int found = 0, last_kind = -1;

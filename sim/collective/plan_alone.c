@@ -71,7 +71,6 @@ typedef struct last_use {
     bool is_counted; /* for a class: it is included in most_per_s of its links */
 } last_use;
 
-/* A link of the plan. */
 typedef struct link_use {
     last_use last;     /* used only if most_per_s exceeds the capacity */
     double most_per_s; /* bytes per second with all classes at the full rate of their links */

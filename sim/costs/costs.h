@@ -191,10 +191,10 @@ typedef struct dl_cost_trace {
     int64_t ranks, rank;   /* number of ranks, and the traced rank; 0 and -1: unknown */
     int64_t batch;         /* samples of the traced rank */
     int64_t stages;        /* pipeline stages of the traced job; < 2: none */
-    dl_schedule schedule;  /* theirs */
+    dl_schedule schedule;  /* schedule of these stages */
     int64_t shards;        /* ranks that share sharded parameters, if other ranks hold copies of
                             * them or divide layers; < 2: all ranks do, or none */
-    bool allreduces;       /* the program all-reduces gradients in each step, like dlsim's mode
+    bool allreduces;       /* the program exchanges gradients in each step, like dlsim's mode
                             * allreduce */
     dl_value step_ns;      /* mean step time */
     dl_value recording_ns; /* estimated time that recording added to the host's part of a step,

@@ -169,8 +169,8 @@ static dl_status check_sum(const dl_costs *costs, dl_error *err)
                            sum, all);
 }
 
-/* Checks that a layer whose tokens are sent once has whole numbers of copies and of experts,
- * equally many on each GPU. */
+/* Checks the copies and experts of a layer whose tokens are sent once: whole numbers, as many
+ * experts on each GPU, and no fewer experts than copies. */
 static dl_status check_copies(const dl_costs *costs, const dl_layer_cost *layer, dl_error *err)
 {
     const double copies = layer->expert_copies.value, experts = layer->expert_count.value;
@@ -601,7 +601,7 @@ static dl_status finish_noise(dl_costs *costs, const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* Rejects traces whose ranks cannot be workers of the traced layout. */
+/* Rejects traces whose number of ranks is not a multiple of the GPUs of a worker. */
 static dl_status check_traces(const dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->trace_count; i++) {

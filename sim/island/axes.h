@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Those that divide each layer (TP), each sequence (CP) or the experts (EP), pipeline stages (PP),
- * shards of a stage (FSDP). */
+/* TP divides each layer, CP each sequence, EP the experts; PP: pipeline stages; FSDP: shards of a
+ * stage. */
 typedef enum dl_axis {
     DL_AXIS_TP,
     DL_AXIS_CP,
@@ -34,7 +34,7 @@ extern const char *const dl_axis_names[DL_AXES + 2];
 
 /* Size of an axis, >= 1. */
 int dl_axis_size(const int size[DL_AXES], dl_axis axis);
-/* Whether all axes have equal sizes. */
+/* Whether each axis has the same size in a and b. */
 bool dl_axes_are_equal(const int a[DL_AXES], const int b[DL_AXES]);
 /* Number of GPUs of a worker. */
 int64_t dl_axes_gpus(const int size[DL_AXES]);

@@ -198,8 +198,8 @@ dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *confi
 void dl_islands_free(dl_islands *islands);
 
 /* Whether the machine and the shape let the shards of each stage work in lockstep: there are
- * several, each rank has its own host thread, and none is slower, waits for a batch being made or
- * read, or has slower collectives within layers or different routes to the next stage
+ * several shards, each rank has its own host thread, and none is slower, waits for a batch being
+ * made or read, or has slower collectives within layers or different routes to the next stage
  * (island_fold.c). *lone: the crossings of two shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 

@@ -84,9 +84,10 @@ typedef struct dl_model_layer {
     double exchange_bytes, exchanges[2];  /* bytes of a sample that a GPU distributes in an
                                            * all-to-all; their number per backward and per forward
                                            * pass */
-    double copies;                        /* copies of a token in exchange_bytes, one for each of
-                                           * its experts, if a GPU or node with several of these
-                                           * gets only one; 0: it gets one for each */
+    double copies;                        /* > 0: exchange_bytes has this many copies of a token,
+                                           * one for each of its experts, but a GPU or node with
+                                           * several of these experts receives only one; 0: it
+                                           * receives all */
     double experts;                       /* with copies: number of experts of all GPUs; a token
                                            * uses `copies` different ones */
 } dl_model_layer;

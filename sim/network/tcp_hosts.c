@@ -22,7 +22,7 @@
 #define BURST_PACKETS 7       /* packets of a 64 KiB message, which is sent as a unit */
 #define SEND_BUFFER 4194304.0 /* largest buffer of a socket: tcp_wmem */
 #define RECEIVED_MOST 6291456.0 /* largest window of a receiver: tcp_rmem */
-#define BUFFER_HEADERS 640.0    /* bytes per buffered packet; the sum rounds up to a power of two */
+#define BUFFER_HEADERS 640.0    /* added to a packet's payload, then rounded up to a power of two */
 #define CUBIC_SHRINK 0.7        /* factor on the window after a loss: RFC 9438 */
 #define CUBIC_GROWTH 0.4        /* CUBIC's constant C, in packets / s^3: RFC 9438 */
 

@@ -525,8 +525,8 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     return DL_OK;
 }
 
-/* If no point fits with the allocator's reserve, admits those that fit without it; false: there are
- * none. */
+/* If no point fits with the allocator's reserve, admits those that fit without it. Returns whether
+ * any point was admitted. */
 static bool take_uncached(dl_advice *advice)
 {
     for (size_t p = 0; p < advice->point_count; p++)

@@ -122,8 +122,8 @@ static void add_accumulation(dl_note_list *list, const dl_variant *variant)
             staged ? "--micro-batches" : "[sync] accumulate"));
 }
 
-/* Adds a note on a batch per worker that is by default the costs', which those of all variants have
- * from the first. */
+/* Adds a note on the default batch per worker, derived from the costs' batch of a GPU, if several
+ * GPUs of a worker divide it. */
 static void add_batch_of_gpus(dl_note_list *list, const dl_study *study)
 {
     const dl_variant *first = &study->variants[0];
@@ -458,8 +458,8 @@ static char *estimated_name(const dl_study *study, const dl_variant *variant, do
     return dl_strdup(variant->costs.workload);
 }
 
-/* Number of columns of a product on tensor cores whose rows are no multiple of 16 bytes and
- * therefore slow to load, as of a vocabulary of 50257; 0: none. */
+/* Number of columns of the first product whose rows are not a multiple of 16 bytes and therefore
+ * slow to load into tensor cores, as of a vocabulary of 50257; 0: none. */
 static int unaligned_columns(const dl_architecture *network, dl_arithmetic arithmetic)
 {
     const int bytes = arithmetic >= DL_FP16 ? 2 : 4;

@@ -319,9 +319,8 @@ static char *place_of_baseline(const dl_result *of)
     return text;
 }
 
-/* Returns "Speedup is over one worker of fsdp=2.", or the baselines of several machines or models;
- * NULL if the table has no speedup, or if all are over one worker with the micro-batches of the
- * costs, on a single machine. The caller frees it. */
+/* Returns a line such as "Speedup is over one worker of fsdp=2."; NULL if no row has a speedup, or
+ * if all are over one worker (or one GPU) without anything to add. The caller frees it. */
 static char *speedup_line(const dl_results *results)
 {
     DL_AUTOFREE char *list = NULL,

@@ -469,9 +469,9 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     return DL_OK;
 }
 
-/* Sets the batch per worker to the largest measured batch of the first cost file, that of one GPU,
- * over all micro-batches and all GPUs of a worker with samples of their own; *has: whether the file
- * has one. */
+/* Sets the batch per worker to the largest measured batch of a GPU's step in the first cost file,
+ * times the GPUs of a worker that have different samples. *has: whether the file has a measured
+ * batch. DL_ERR_USAGE if that number of GPUs differs between the layouts. */
 static dl_status put_measured_batch(char **text, const char *files, const char *layouts, bool *has,
                                     dl_error *err)
 {

@@ -70,8 +70,8 @@ static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *en
     return status;
 }
 
-/* Sets the number of workers to that of the layout, or to the number that the machine's GPUs
- * allow. */
+/* Sets the numbers of workers that the scenario leaves open: to the layout's dp or, without it, to
+ * what the machine's GPUs allow. */
 static dl_status take_workers(const dl_scenario *scenario, const layout *of, const dl_ini *ini,
                               const dl_ini_entry *entry, dl_sweep_list *workers, dl_error *err)
 {

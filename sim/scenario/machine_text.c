@@ -188,7 +188,7 @@ static int write_pairs(FILE *out, const dl_ini *ini, const dl_ini_entry *pairs, 
     return count;
 }
 
-/* Writes the board's NVLink between the node's GPUs, which take its first places. */
+/* Writes the board's NVLink between the node's GPUs, which take the board's first places. */
 static void write_board(writer *to, const char *board)
 {
     dl_ini ini = {0};

@@ -202,8 +202,8 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
  * is read. */
 int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all);
 
-/* Returns the GPUs of one worker that have samples of their own (fsdp and ep), or 0 if these
- * layouts differ in it. Invalid parts count as 1. */
+/* Returns the number of GPUs of a worker that have samples of their own (fsdp x ep), or 0 if it
+ * differs between the layouts. Invalid parts count as 1. */
 int64_t dl_scenario_layout_batches(const char *layouts);
 
 /* Whether one of these layouts (text as in a file) agrees in all sizes that it gives with the

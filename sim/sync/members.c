@@ -50,7 +50,8 @@ int64_t dl_members_due(const dl_team *team, int worker, int64_t steps)
     return steps * team->config.fragments / team->workers[worker].interval;
 }
 
-/* The step after which the exchange number `count` of an interval is due. */
+/* Step, counted from the start of the run, after which exchange number `count` of the run is
+ * due. */
 static int64_t due_step(const dl_team *team, int worker, int64_t count)
 {
     const int64_t fragments = team->config.fragments;

@@ -590,11 +590,11 @@ static void add_router(dl_architecture_layer *layer, const dl_transformer *s)
     layer->kept_wide += scores + hot;
 }
 
-/* Adds the moves before and behind the experts, of the tokens and of `rows` copies. With fused
- * kernels one copies the tokens in the order of their experts, and one sums the results, which the
- * activation has multiplied by the probabilities (Megatron-LM, moe_utils.permute and unpermute,
- * weighted_bias_swiglu_impl). Their backward passes move as much. Tokens that are sent once are
- * copied by the GPUs that get them (_DeepepManager.get_permuted_hidden_states_by_experts). */
+/* Adds the moves before and after the experts with fused kernels: one kernel copies the tokens to
+ * `rows` rows in the order of their experts, the other sums the results, which the activation has
+ * already multiplied by the probabilities (Megatron-LM, moe_utils.permute and unpermute,
+ * weighted_bias_swiglu_impl). Each backward pass moves as much. Tokens that are sent once are
+ * copied by the GPUs that receive them (_DeepepManager.get_permuted_hidden_states_by_experts). */
 static void add_permutation(dl_architecture_layer *layer, const dl_transformer *s, double rows)
 {
     const double ranks = s->sends_once ? s->expert_ranks : 1;
@@ -725,8 +725,8 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {
         recompute_products(layer, s, core, behind);
     }
-    /* Blocks' inputs have 16 bits, and so do torchao's inputs of products (float8_linear.py,
-     * input_hp). */
+    /* What recomputation keeps has 16 bits: blocks' inputs, or torchao's inputs of products
+     * (float8_linear.py, input_hp). */
     if (full || s->recompute == RECOMPUTE_PRODUCTS)
         layer->kept_low_instead = layer->kept_low_more = layer->kept_eight_bytes = 0;
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;

@@ -55,7 +55,7 @@ enum { FUSED, PLAIN, CUDNN, CUDNN_FP8, TRITON };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const biases[] = {"no", "yes", "qkv", "attention", "feed_forward", NULL};
-enum { QKV_BIASES = 2 }; /* of biases */
+enum { QKV_BIASES = 2 }; /* index of "qkv" in `biases` */
 static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIAS_FEED_FORWARD,
                                            DL_BIAS_QKV, DL_BIAS_QKV | DL_BIAS_OUT,
                                            DL_BIAS_FEED_FORWARD};

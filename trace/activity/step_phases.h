@@ -51,15 +51,16 @@ typedef struct dl_step_phases {
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line);
 void dl_step_phases_free(dl_step_phases *phases);
 
-/* Returns the time of a step's backward work up to the end of each of its [phases->passes] backward
- * passes, from the time up to the end of each work, done_ns[line.work_count]; ends[passes - 1] is
- * that of all. If the step has another number of passes, all ends but the last are 0. The caller
+/* Returns, for each of a step's [phases->passes] backward passes, the time of backward work up to
+ * its end; done_ns[line.work_count] is that time up to the end of each work. The last end is that
+ * of all backward work. If the step has another number of passes, all other ends are 0. The caller
  * frees the array. */
 double *dl_pass_ends(const dl_step_phases *phases, const dl_activity_step *step,
                      const double *done_ns);
 
-/* Returns the share of a step's `passes` backward passes that is over when done_ns of their work
- * are: every pass counts alike, however long it takes, unless its end is 0. */
+/* Returns the share of a step's backward passes that is over after done_ns of their work.
+ * ends_ns[passes]: from dl_pass_ends. Each pass counts as 1 / passes, however long it takes; if
+ * only the last end is known, all work counts alike. */
 double dl_backward_share(const double *ends_ns, size_t passes, double done_ns);
 
 #endif

@@ -44,8 +44,9 @@ uint64_t dl_json_count(dl_json_text value)
     return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* Reads the exponent after 'e', which starts at text.at[i]. Returns false if there is no number. An
- * exponent of 99 or more is not read further: every time with it overflows, or rounds to 0. */
+/* Reads the exponent after 'e', which starts at text.at[i]. Returns false if the rest is not a
+ * number. Digits after 99 or more are ignored: every time with such an exponent overflows, or
+ * rounds to 0. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';
