@@ -36,3 +36,19 @@ make_table() {
           print $at["workers"] "," $at["batch"] "," (++row % 3 == 0 && off > 0 ? per_s * (1 + off) : per_s) }' \
         made.csv >table.csv
 }
+
+# make_table_with_errors: writes table.csv with errors in some rows, which the fit leaves out, and
+# costs.ini without the costs that it finds
+make_table_with_errors() {
+    local known="[costs]
+schema = 1
+parameter_bytes = 8000000
+[dispatch]
+per_worker_ns = 0"
+    make_table "$known
+serial_ns = 200000
+[op network.forward]
+fixed_ns = 1000000
+per_sample_ns = 30000" 0.04
+    echo "$known" >costs.ini
+}

@@ -38,18 +38,7 @@ parent = socket0
 link = x16
 port = port
 END
-known="[costs]
-schema = 1
-parameter_bytes = 8000000
-[dispatch]
-per_worker_ns = 0"
-# Some rows have errors, so that the fit weights rows and leaves some out.
-make_table "$known
-serial_ns = 200000
-[op network.forward]
-fixed_ns = 1000000
-per_sample_ns = 30000" 0.04
-echo "$known" >costs.ini
+make_table_with_errors
 
 fit=(table table.csv -s scenario.ini -o fitted.ini --rows rows.csv --json report.json)
 

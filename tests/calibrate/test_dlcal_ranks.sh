@@ -26,18 +26,7 @@ batch = 24, 96
 mode = allreduce
 END
 four_gpus "root_bytes_per_s = 4GB/s"
-known="[costs]
-schema = 1
-parameter_bytes = 8000000
-[dispatch]
-per_worker_ns = 0"
-# Some rows have errors, so that rows are left out and the fit is not exact.
-make_table "$known
-serial_ns = 200000
-[op network.forward]
-fixed_ns = 1000000
-per_sample_ns = 30000" 0.04
-echo "$known" >costs.ini
+make_table_with_errors
 
 fit() { # command..., writes into the folder `to`
     "$@" table table.csv -s scenario.ini --threads "$threads" -o fitted.ini --rows rows.csv --json report.json \
