@@ -45,7 +45,8 @@ static dl_status take_item(void *user, char *text, dl_error *err)
     double value = 0;
     const dl_status status = r->item(text, r->key, &value, err);
     if (status == DL_OK && contains(r->list, value))
-        return dl_error_set(err, DL_ERR_RANGE, "'%s' is given twice", text);
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "'%s' means the same as an earlier value of the list", text);
     DL_APPEND(r->list->values, r->list->count, "swept values") = value;
     return status;
 }

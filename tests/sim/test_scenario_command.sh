@@ -273,6 +273,7 @@ sys.exit([row["sync"] for row in rows] != ["allreduce", "fsdp"])' || fail "--mod
 expect 2 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: give only one" \
     "${one[@]}" --mode fsdp --set exchange.sharded=none
 expect 2 "'fsdp' is given twice" "${one[@]}" --mode fsdp,ddp,fsdp
+expect 2 "'horovod' means the same as an earlier value" "${one[@]}" --mode allreduce,horovod
 expect 0 "zero1" fsdp.ini --mode zero1 -o zero1.csv
 expect 0 "--mode allreduce" "${one[@]}" --mode fsdp --workers 4 --advise --max-points 5 -o advice.csv
 expect 2 "fsdp in a list of modes: write allreduce, and --set exchange.sharded=parameters" "${one[@]}" \
