@@ -9,6 +9,7 @@
 #include "sim/root.h"
 #include "sim/run.h"
 #include "sim/scenario/study.h"
+#include "sim/workloads/architecture.h"
 
 #define ROUNDS_MAX 60
 #define PRECISION 1e-7 /* tolerance of the logarithm of the factor */
@@ -27,19 +28,20 @@ static dl_status check_factor(double factor, dl_error *err)
                         1 / most, most);
 }
 
-/* Parses "600/s" or "600 samples/s". */
+/* Parses the number of "600/s", "600 samples/s" or "60000 tokens/s". */
 static dl_status parse_rate(const char *text, double *per_s, dl_error *err)
 {
     DL_AUTOFREE char *number = dl_strndup_trimmed(text, strspn(text, "0123456789.eE+-"));
     return dl_parse_double(number, 1e-6, 1e12, per_s, err);
 }
 
-/* Whether the text is a number of samples per second. */
-static bool is_rate(const char *text)
+/* Whether the text is a number of samples or, with *in_tokens, of tokens per second. */
+static bool is_rate(const char *text, bool *in_tokens)
 {
     const char *unit = text + strspn(text, "0123456789.eE+-");
     unit += strspn(unit, " ");
-    return unit > text && (strcmp(unit, "/s") == 0 || strcmp(unit, "samples/s") == 0);
+    *in_tokens = strcmp(unit, "tokens/s") == 0;
+    return unit > text && (*in_tokens || strcmp(unit, "/s") == 0 || strcmp(unit, "samples/s") == 0);
 }
 
 /* Parses "212 ms". */
@@ -49,7 +51,8 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
     if (number == 0 || text[number] == '\0') {
         return dl_error_set(err, DL_ERR_PARSE,
                             "expected a measured step, as 212ms, 212ms@8 (of 8 workers) or "
-                            "212ms@8x32 (with 32 samples each), or its rate, as 600samples/s");
+                            "212ms@8x32 (with 32 samples each), or its rate, as 600samples/s or "
+                            "60000tokens/s");
     }
     const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
     if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
@@ -81,8 +84,9 @@ static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_e
     }
     const size_t bytes = strcspn(text, "@");
     DL_AUTOFREE char *step = dl_strndup_trimmed(text, bytes);
-    dl_status status = is_rate(step) ? parse_rate(step, &calibrate->per_s, err)
-                                     : parse_step(step, &calibrate->step_ns, err);
+    dl_status status = is_rate(step, &calibrate->in_tokens)
+                           ? parse_rate(step, &calibrate->per_s, err)
+                           : parse_step(step, &calibrate->step_ns, err);
     if (status == DL_OK && text[bytes] == '@')
         status = parse_calibrated_point(text + bytes + 1, calibrate, err);
     return status;
@@ -226,6 +230,24 @@ static dl_status refuse(search *s, double limit, double limit_ns)
         DL_NS_TEXT(s->step_ns), dl_point_text(point, sizeof point, s->point), why);
 }
 
+/* Sets the step that follows from the measured rate. */
+static dl_status take_rate(const dl_scenario *scenario, const dl_point *point,
+                           dl_calibrate *calibrate, dl_error *err)
+{
+    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    double items = (double)point->batch;
+    if (calibrate->in_tokens) {
+        if (scenario->model == NULL ||
+            dl_architecture_make(&network, scenario->model, NULL) != DL_OK || network.sequence == 0)
+            return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                                   "[workload] calibrate: a rate in tokens/s needs a [workload] "
+                                   "model whose samples are sequences; give samples/s");
+        items *= (double)network.sequence;
+    }
+    calibrate->step_ns = dl_s_to_ns(items / calibrate->per_s);
+    return DL_OK;
+}
+
 dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
                             dl_calibrate *calibrate, dl_error *err)
 {
@@ -235,8 +257,8 @@ dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
     if (status != DL_OK) return status;
     calibrate->workers = point.workers;
     calibrate->samples = samples_of(&point);
-    if (calibrate->per_s > 0)
-        calibrate->step_ns = dl_s_to_ns((double)point.batch / calibrate->per_s);
+    if (calibrate->per_s > 0) status = take_rate(scenario, &point, calibrate, err);
+    if (status != DL_OK) return status;
     search s = {scenario, costs, &point, calibrate->step_ns, DL_OK, err};
     const double at_least_ns = predict_ns(&s, 1 / DL_CALIBRATE_FACTOR_MAX);
     if (s.status != DL_OK) return s.status;

@@ -6,6 +6,7 @@
  *   calibrate = 212 ms@8      ; step of eight workers, with that point's mode and batch per worker
  *   calibrate = 212 ms@8x32   ; step of eight workers with 32 samples each
  *   calibrate = 600 samples/s@8x32 ; such a step by its rate, of all workers together
+ *   calibrate = 60000 tokens/s@8   ; the same, of a model whose samples are sequences
  *   calibrate = 1.31          ; the factor itself
  *
  * The factor applies to forward, backward, update and copies to buckets. Exchange, input and the
@@ -28,7 +29,8 @@ dl_status dl_calibrate_read(dl_calibrate *calibrate, const dl_ini *ini,
 /* Finds the factor for the scenario and its costs, which must not contain assumptions yet, and sets
  * the factor, step, workers and samples of *calibrate. DL_ERR_RANGE, with the prediction at the
  * limit, if no factor within DL_CALIBRATE_FACTOR_MAX gives the step, and for more workers than the
- * machine has GPUs; DL_ERR_DATA if the scenario cannot predict the measured step; the errors of
+ * machine has GPUs; DL_ERR_DATA if the scenario cannot predict the measured step, and
+ * for tokens/s without sequences; the errors of
  * dl_run. */
 dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
                             dl_calibrate *calibrate, dl_error *err) DL_MUST_CHECK;

@@ -53,7 +53,8 @@ static const struct {
      "exchange only, from dlcal links."},
     {"calibrate", "workload", "calibrate", "STEP", group_model,
      "Measured step time (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each) or "
-     "rate (600samples/s), to which computing is scaled; all else is predicted relative to it."},
+     "rate (600samples/s, 60000tokens/s), to which computing is scaled; all else is predicted "
+     "relative to it."},
     {"batch", "workload", "batch", "LIST", group_model,
      "Number of samples per step, of all workers together."},
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,

@@ -285,7 +285,7 @@ static const dl_key rows[] = {
      .sweep = ',',
      .help = "a measured step, to which all compute times are scaled: 212ms@8x32 was measured "
              "with 8 workers and 32 samples each. Default: with the fewest workers. Its rate "
-             "will do, as 600samples/s, of all workers. A number "
+             "will do, as 600samples/s or 60000tokens/s, of all workers. A number "
              "without unit is the scale factor. Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "

@@ -100,7 +100,8 @@ typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 typedef struct dl_calibrate {
     double step_ns;  /* 0: the factor, or a rate for dl_calibrate_find, is given, or no
                       * calibration */
-    double per_s;    /* samples/s of all workers, in place of step_ns; 0: not given */
+    double per_s;    /* rate of all workers, in place of step_ns; 0: not given */
+    bool in_tokens;  /* per_s is in tokens per second, not samples */
     int workers;     /* workers of the measured run; 0: the scenario's fewest */
     int64_t samples; /* samples per worker of the measured run; 0: those of the scenario's point */
     double factor;   /* 0: not determined yet, or no calibration */

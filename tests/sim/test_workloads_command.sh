@@ -208,6 +208,10 @@ expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8
 expect 0 "takes the measured 61.7" "${gpt[@]}" --machine 8xh100 --calibrate "1036.6 samples/s@8" --workers 1,8 -o by_rate.csv
 awk -v a="$(rate eight.csv)" -v b="$(rate by_rate.csv)" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
     fail "calibrated by a step $(rate eight.csv), by its rate $(rate by_rate.csv)"
+# A rate in tokens is that of samples of 1024 tokens each.
+expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 134295tokens/s -o by_rate.csv
+expect 2 "needs a [workload] model whose samples are sequences" --workload resnet50 --machine 1xh100 --workers 1 \
+    --batch-per-worker 8 --calibrate 5000tokens/s
 expect 2 "or its rate, as 600samples/s" "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate rate
 expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
