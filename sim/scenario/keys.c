@@ -63,7 +63,7 @@ static const char *const copyings[] = {"at_once", "in_turn", NULL};
 static const char *const partials[] = {"yes", "no", NULL};
 static const char *const stops[] = {"trainer", "generators", "both", NULL};
 const char *const dl_recompute_names[] = {"auto", "none", "selective", "full", "products", NULL};
-static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL};
+static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", "adam8bit", NULL};
 
 #define OPTION(number, key, l, h, text, value, whole, words) \
     {"sync",                                                 \
@@ -248,8 +248,9 @@ static const dl_key rows[] = {
              "bf16 (Transformer Engine); auto: bf16 for transformers, tf32 for convolutions, if all "
              "GPUs have it, else fp32. Exchange is in fp32 unless sharded"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
-     .sweep = ',', .only = "model", .help = "optimizer. auto: momentum for images, adam for "
-                                            "transformers"},
+     .sweep = ',', .only = "model", .elsewhere = dl_optimizer_words,
+     .help = "optimizer. auto: momentum for images, adam for transformers; adam8bit: Adam with "
+             "states of 8 bits in blocks of 256 (AdamW8bit of torchao and bitsandbytes)"},
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
      .sweep = ',', .only = "model",
      .help = "activations of a transformer that the backward pass computes again. selective: the "

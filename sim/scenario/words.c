@@ -143,6 +143,16 @@ const dl_word dl_arithmetic_words[] = {
     {NULL, NULL, NULL},
 };
 
+const dl_word dl_optimizer_words[] = {
+    {"adamw", "adam", NULL},
+    {"adamw_torch", "adam", NULL},
+    {"adamw_torch_fused", "adam", NULL},
+    {"adamw8bit", "adam8bit", NULL},
+    {"adamw_8bit", "adam8bit", NULL},
+    {"adamw_bnb_8bit", "adam8bit", NULL},
+    {NULL, NULL, NULL},
+};
+
 const dl_word dl_sharded_words[] = {
     {"ddp", "none", NULL},
     {"no_shard", "none", NULL},

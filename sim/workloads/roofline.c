@@ -18,10 +18,14 @@
 #define NVFP4_BYTES (0.5 + 1 / 16.0)
 #define WORKSPACE_BYTES 1e9 /* memory of the driver and of libraries: assumed */
 
-static const char *const optimizer_names[] = {"sgd", "momentum", "adam"};
+static const char *const optimizer_names[] = {"sgd", "momentum", "adam", "adam8bit"};
 
-static const int state_numbers[] = {0, 1, 2};
-static const int moved_numbers[] = {3, 5, 7};
+/* Part of a number of 4 bytes that a state of 8 bits takes with its share of the 32-bit scale of
+ * 256 states (torchao/optim/adam.py, AdamW8bit's block_size). */
+#define STATE_8BIT ((1 + 4 / 256.) / 4)
+
+static const double state_numbers[] = {0, 1, 2, 2 * STATE_8BIT};
+static const double moved_numbers[] = {3, 5, 7, 3 + 4 * STATE_8BIT};
 
 /* Fractions of the rates that programs reach, fitted by tests/sim/fit_workloads.c. */
 #define FITTED(arithmetic, memory, sd, count)                   \
@@ -870,7 +874,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
                               optimizer_names[optimizer]),
         .device = dl_strdup(gpu->name),
         .parameter_bytes = parameters * PARAMETER_BYTES,
-        .state_bytes = parameters * PARAMETER_BYTES * state_numbers[optimizer],
+        .state_bytes = (int64_t)((double)(parameters * PARAMETER_BYTES) * state_numbers[optimizer]),
         .frozen_bytes = frozen_bytes(architecture, &roofline),
         .ops = dl_calloc(2 * layers + 2, sizeof *costs->ops, "operations"),
         .op_count = 2 * layers + 2,

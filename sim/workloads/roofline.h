@@ -68,8 +68,8 @@ dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class clas
 /* Numbers of state and of memory traffic per parameter: sgd 0 and 3, momentum 1 and 5, adam 2 and 7
  * (gradient, parameter and state read, parameter and state written), of 4 bytes each: in fp16,
  * bf16, fp8 and nvfp4 only activations and products have lower precision, not parameters and
- * gradients. */
-typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kind;
+ * gradients. adam8bit has two states of 8 bits, with scales. */
+typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM, DL_ADAM_8BIT } dl_optimizer_kind;
 
 typedef struct dl_efficiency {
     double arithmetic_frac, memory_frac; /* fractions of the data sheet's rates */

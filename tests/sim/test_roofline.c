@@ -56,10 +56,13 @@ static void the_slower_of_flop_and_bytes_counts(void **state)
     const dl_pass_time time = dl_roofline_pass(&roofline, &pass);
     assert_true(near_scaled(time.per_sample_ns, 20 + 40 + 8, 0, 1e-12));
     assert_true(near_scaled(time.fixed_ns, 2 + 4 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
-    /* 1000 parameters: 12, 20 and 28 kB at 50 bytes per ns. */
+    /* 1000 parameters: 12, 20 and 28 kB at 50 bytes per ns; with states of 8 bits 12 kB and twice 2
+     * states of 1 + 4 / 256 bytes. */
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_SGD), 240, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_MOMENTUM), 400, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_ADAM), 560, 0, 1e-12));
+    assert_true(
+        near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_ADAM_8BIT), 321.25, 0, 1e-12));
 }
 
 /* 1 Tflop/s in fp16 as well, at half of all rates. 100 numbers, 60 of them with 4 bytes, and 10

@@ -43,6 +43,11 @@ one=(--workload llama:layers=12,width=2048,heads=32,kv_heads=8,feed_forward=8192
     --machine 1xrtx4090)
 expect 0 "fits: --workload NAME:loss=fused --recompute full (23.7" "${one[@]}" --batch-per-worker 2 --fits
 expect 0 "fits: --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --recompute full --fits
+# Adam's two states of 8 bits and their scales take 2.03 bytes a parameter in place of 8.
+expect 0 "parameters 4.02 GB, optimizer 2.04 GB" --workload llama3_8b --machine 8xrtx4090 --mode fsdp --workers 8 \
+    --batch-per-worker 1 --set workload.optimizer=adamw_8bit --fits
+expect 0 "parameters 4.02 GB, optimizer 8.03 GB" --workload llama3_8b --machine 8xrtx4090 --mode fsdp --workers 8 \
+    --batch-per-worker 1 --set workload.optimizer=adamw --fits
 # A fused loss, and then 4-bit frozen weights, are suggested if recomputation does not suffice; if nothing fits, --fits
 # says so.
 frozen=(--machine 1xrtx4090 --batch-per-worker 3 --fits --workload)
