@@ -109,4 +109,12 @@ static inline void rank_trace_range(rank_trace *t, uint32_t name, int64_t start_
                                     .duration_ns = t->host_ns - start_ns});
 }
 
+/* Adds a kernel that computes, launched within a range. */
+static inline void rank_trace_work_in(rank_trace *t, uint32_t range, int64_t duration_ns)
+{
+    const int64_t start_ns = t->host_ns;
+    rank_trace_work(t, RT_COMPUTE, duration_ns);
+    rank_trace_range(t, range, start_ns);
+}
+
 #endif

@@ -23,9 +23,7 @@ static void add_unmarked_step(rank_trace *t, double scale, int gathers)
     rank_trace_work(t, RT_COMPUTE, (int64_t)(scale * SECOND_NS));
     rank_trace_range(t, RT_BACKWARD, backward_ns);
     rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 1000, 5000);
-    const int64_t update_ns = t->host_ns;
-    rank_trace_work(t, RT_COMPUTE, UPDATE_NS);
-    rank_trace_range(t, RT_OPTIMIZER, update_ns);
+    rank_trace_work_in(t, RT_OPTIMIZER, UPDATE_NS);
 }
 
 static void add_steps_that_gather(rank_trace *t, int steps, double scale, int gathers)
@@ -114,9 +112,7 @@ static void sums_of_integers_are_no_gradients(void **state)
         rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
         rank_trace_range(&t, RT_BACKWARD, backward_ns);
         rank_trace_collective(&t, RT_REDUCE, RT_REDUCE_KERNEL, 4000, 5000);
-        const int64_t update_ns = t.host_ns;
-        rank_trace_work(&t, RT_COMPUTE, UPDATE_NS);
-        rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+        rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
     dl_notes notes = {0};
@@ -191,9 +187,7 @@ static void add_accumulating_steps(rank_trace *t, int steps, bool each)
             if (exchanges) rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, 1000, 5000);
             rank_trace_range(t, RT_BACKWARD, backward_ns);
         }
-        const int64_t update_ns = t->host_ns;
-        rank_trace_work(t, RT_COMPUTE, UPDATE_NS);
-        rank_trace_range(t, RT_OPTIMIZER, update_ns);
+        rank_trace_work_in(t, RT_OPTIMIZER, UPDATE_NS);
         rank_trace_range(t, RT_STEP, step_ns);
     }
 }
@@ -662,12 +656,8 @@ static void model_is_what_was_copied_before(void **state)
             copy_to_device(&t, 7000);
             copy_to_device(&t, 900);
             rank_trace_work(&t, RT_COMPUTE, FORWARD_NS);
-            const int64_t backward_ns = t.host_ns;
-            rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
-            rank_trace_range(&t, RT_BACKWARD, backward_ns);
-            const int64_t update_ns = t.host_ns;
-            rank_trace_work(&t, RT_COMPUTE, cases[i].update_ns);
-            rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+            rank_trace_work_in(&t, RT_BACKWARD, SECOND_NS);
+            rank_trace_work_in(&t, RT_OPTIMIZER, cases[i].update_ns);
             rank_trace_range(&t, RT_STEP, step_ns);
         }
         dl_step_costs c = take(&t, 8);
@@ -700,9 +690,7 @@ static void model_is_as_large_as_gradients_that_are_added(void **state)
                 t.activities[t.trace.activity_count - 1].bytes =
                     (g == 0 ? cases[i].first : cases[i].second) + cases[i].more * (uint64_t)s;
             }
-            const int64_t update_ns = t.host_ns;
-            rank_trace_work(&t, RT_COMPUTE, UPDATE_NS);
-            rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+            rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
             rank_trace_range(&t, RT_STEP, step_ns);
         }
         dl_step_costs c = take(&t, 8);
@@ -722,13 +710,9 @@ static void shared_parameters_are_noted(void **state)
         for (int model = 0; model < 2; model++) {
             for (int i = 0; i < 4; i++)
                 rank_trace_work(&t, RT_COMPUTE, 10000);
-            const int64_t backward_ns = t.host_ns;
-            rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
-            rank_trace_range(&t, RT_BACKWARD, backward_ns);
+            rank_trace_work_in(&t, RT_BACKWARD, SECOND_NS);
             t.activities[t.trace.activity_count - 1].bytes = model == 0 ? 1000 : 4000;
-            const int64_t update_ns = t.host_ns;
-            rank_trace_work(&t, RT_COMPUTE, UPDATE_NS);
-            rank_trace_range(&t, RT_OPTIMIZER, update_ns);
+            rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
         }
         rank_trace_range(&t, RT_STEP, step_ns);
     }
