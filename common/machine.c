@@ -10,150 +10,151 @@
 #include "common/keys.h"
 #include "common/machine_internal.h"
 #include "common/names.h"
-#include "common/units.h"
+#include "common/sort.h"
 
 #define DL_MACHINE_SCHEMA 1
 #define MTU_BYTES 1500 /* MTU of Ethernet */
 
-dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
-                               const void *parts, int count, size_t size, int *index)
+/* Returns the run of a node: the last run that starts at or before it. */
+static const dl_node_run *run_of(const dl_machine *m, int node)
 {
-    const dl_ini_entry *entry = NULL;
-    dl_status status = dl_keys_need(r->ini, section, key, &entry, r->err);
-    if (status != DL_OK) return status;
-    DL_AUTOFREE const char **names = dl_calloc((size_t)count, sizeof *names, "names");
-    for (int i = 0; i < count; i++)
-        names[i] = *(char *const *)(const void *)((const char *)parts + (size_t)i * size);
-    *index = dl_names_find(entry->value, names, (size_t)count);
-    if (*index < 0) {
-        char hint[256];
-        dl_names_hint(hint, sizeof hint, entry->value, names, (size_t)count);
-        status = dl_ini_error(r->ini, entry, DL_ERR_NAME, r->err, "unknown name%s", hint);
+    size_t after = 0;
+    DL_BISECT(after, (size_t)m->run_count, m->runs[after].first <= node);
+    return &m->runs[after - 1];
+}
+
+int dl_machine_kind(const dl_machine *machine, int node)
+{
+    return machine->run_count == 1 ? machine->runs[0].kind : run_of(machine, node)->kind;
+}
+
+const dl_node_kind *dl_machine_node(const dl_machine *machine, int node)
+{
+    return &machine->kinds[dl_machine_kind(machine, node)];
+}
+
+int dl_machine_gpus_before(const dl_machine *machine, int nodes)
+{
+    const dl_node_run *run = run_of(machine, nodes);
+    return run->first_gpu + (nodes - run->first) * machine->kinds[run->kind].gpu_count;
+}
+
+int dl_machine_gpus(const dl_machine *machine)
+{
+    return dl_machine_gpus_before(machine, machine->nodes);
+}
+
+int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus)
+{
+    if (gpus <= dl_machine_gpus(machine)) return machine->nodes;
+    const dl_node_run *last = &machine->runs[machine->run_count - 1];
+    int index;
+    if (gpus < last->first_gpu) return dl_machine_find_gpu(machine, (int)gpus - 1, &index) + 1;
+    const int per_node = machine->kinds[last->kind].gpu_count;
+    return last->first + (gpus - last->first_gpu + per_node - 1) / per_node;
+}
+
+int dl_machine_most_gpus(const dl_machine *machine)
+{
+    int most = 0;
+    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const int gpus = machine->kinds[machine->runs[r].kind].gpu_count;
+        if (gpus > most) most = gpus;
     }
-    return status;
+    return most;
 }
 
-/* Like dl_machine_read_name, among the link classes. */
-static dl_status machine_read_class(const dl_machine_reader *r, const char *section,
-                                    const char *key, int *index)
+int dl_machine_fewest_nics(const dl_machine *machine)
 {
-    return dl_machine_read_name(r, section, key, r->machine->classes, r->machine->class_count,
-                                sizeof *r->machine->classes, index);
-}
-
-/* Reads the key "parent": socketN or the name of a switch. */
-static dl_status machine_read_parent(const dl_machine_reader *r, const char *section, int *place)
-{
-    const dl_node_kind *n = r->node;
-    size_t sockets = (size_t)n->sockets, count = sockets + (size_t)n->switch_count;
-    DL_AUTOFREE char **names = dl_calloc(count, sizeof *names, "places");
-    for (size_t i = 0; i < sockets; i++)
-        names[i] = dl_format("socket%zu", i);
-    for (size_t i = sockets; i < count; i++)
-        names[i] = n->switches[i - sockets].name;
-    dl_status status =
-        dl_machine_read_name(r, section, "parent", names, (int)count, sizeof *names, place);
-    for (size_t i = 0; i < sockets; i++)
-        free(names[i]);
-    return status;
-}
-
-bool dl_machine_parse_range(const char *text, int count, int *first, int *last)
-{
-    char *copy = dl_strdup(text), *dash = strchr(copy, '-');
-    if (dash != NULL) *dash = '\0';
-    int64_t low = 0, high = 0;
-    bool good = dl_parse_int(copy, 0, count - 1, &low, NULL) == DL_OK &&
-                dl_parse_int(dash ? dash + 1 : copy, low, count - 1, &high, NULL) == DL_OK;
-    free(copy);
-    *first = (int)low;
-    *last = (int)high;
-    return good;
-}
-
-dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
-                          const char *text)
-{
-    return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line, "[%s]: %s",
-                           section->name, text);
-}
-
-dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
-                                  dl_status (*read)(const dl_machine_reader *,
-                                                    const dl_ini_section *, const char *))
-{
-    size_t length = strlen(kind), count = 0;
-    for (size_t i = 0; i < r->ini->section_count; i++) {
-        const dl_ini_section *section = &r->ini->sections[i];
-        if (strncmp(section->name, kind, length) != 0 || section->name[length] != ' ') continue;
-        bool again = false;
-        for (size_t j = 0; j < i && !again; j++)
-            again = strcmp(r->ini->sections[j].name, section->name) == 0;
-        if (again) continue;
-        if (count++ == DL_MACHINE_MAX_PARTS) {
-            return dl_machine_fail(r, section, "too many sections of this sort");
-        }
-        dl_status status = read(r, section, section->name + length + 1);
-        if (status != DL_OK) return status;
+    int fewest = INT32_MAX;
+    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const int nics = machine->kinds[machine->runs[r].kind].nic_count;
+        if (nics < fewest) fewest = nics;
     }
-    return DL_OK;
+    return fewest;
 }
 
-/* --- checks ----------------------------------------------------------------------------------- */
-
-/* Checks that the parents of every switch lead to a socket, within DL_MACHINE_MAX_DEPTH levels. */
-static dl_status check_switches(const dl_machine_reader *r)
+int dl_machine_find_gpu(const dl_machine *machine, int number, int *index)
 {
-    const dl_node_kind *n = r->node;
-    for (int i = 0; i < n->switch_count; i++) {
-        int place = n->sockets + i, depth = 0;
-        while (place >= n->sockets && depth <= n->switch_count) {
-            place = dl_machine_parent(n, place);
-            depth++;
-        }
-        if (place < n->sockets && depth <= DL_MACHINE_MAX_DEPTH) continue;
-        return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, 0,
-                               place >= n->sockets
-                                   ? "[switch %s] is not connected to a socket: its parents form a "
-                                     "ring"
-                                   : "[switch %s] lies too deep in the tree",
-                               n->switches[i].name);
-    }
-    return DL_OK;
+    size_t after = 0;
+    DL_BISECT(after, (size_t)machine->run_count, machine->runs[after].first_gpu <= number);
+    const dl_node_run *run = &machine->runs[after - 1];
+    const int per_node = machine->kinds[run->kind].gpu_count, left = number - run->first_gpu;
+    *index = left % per_node;
+    return run->first + left / per_node;
 }
 
-/* Checks that a node has valid switches, a GPU and at most one price, and that several nodes have
- * NICs. Returns DL_ERR_RANGE or DL_ERR_DATA. */
-static dl_status check_node(const dl_machine_reader *r)
+int dl_machine_model_number(const dl_machine *machine, int node, int index)
 {
-    const dl_node_kind *n = r->node;
-    dl_status status = check_switches(r);
-    if (status != DL_OK) return status;
-    if (n->gpu_count == 0) {
-        return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, 0,
-                               "the machine has no [gpus ..]");
-    }
-    if (n->price_usd_per_hour.known && n->gpu_price_usd_per_hour.known) {
-        const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "gpu_price_usd_per_hour");
-        return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
-                            "price_usd_per_hour is given too: give only one");
-    }
-    if (r->machine->nodes > 1 && n->nic_count == 0) {
-        const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "nodes");
-        return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
-                            "the nodes are not connected: no [nics ..]");
-    }
-    return DL_OK;
+    return dl_machine_node(machine, node)->gpus[index].model;
 }
 
-/* Checks the switches between nodes. */
-static dl_status check_fabric(const dl_machine_reader *r)
+const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index)
 {
-    dl_error why = {0};
-    const dl_status status = dl_machine_check_fabric(r->machine, &why);
-    return status == DL_OK ? DL_OK
-                           : dl_error_set_at(r->err, status, r->ini->path,
-                                             dl_ini_section_line(r->ini, "fabric"), "%s", why.text);
+    return &machine->models[dl_machine_model_number(machine, node, index)];
+}
+
+static int links_of(const dl_machine *m, int kind)
+{
+    return m->kinds[kind].name != NULL ? kind : 0;
+}
+
+int dl_machine_links_kind(const dl_machine *machine, int node)
+{
+    return links_of(machine, dl_machine_kind(machine, node));
+}
+
+bool dl_machine_has_unlike_nodes(const dl_machine *machine)
+{
+    const int first = links_of(machine, machine->runs[0].kind);
+    for (int r = 1; r < machine->run_count && machine->runs[r].first < machine->nodes; r++)
+        if (links_of(machine, machine->runs[r].kind) != first) return true;
+    return false;
+}
+
+static bool has_port(const dl_node_kind *node, int class)
+{
+    for (int i = 0; i < node->nic_count; i++)
+        if (node->nics[i].port == class) return true;
+    return false;
+}
+
+bool dl_machine_has_unlike_ports(const dl_machine *machine)
+{
+    const dl_node_kind *first = &machine->kinds[machine->runs[0].kind];
+    for (int r = 1; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const dl_node_kind *node = &machine->kinds[machine->runs[r].kind];
+        for (int i = 0; i < node->nic_count; i++)
+            if (!has_port(first, node->nics[i].port)) return true;
+    }
+    return false;
+}
+
+bool dl_machine_has_model(const dl_machine *machine, int model)
+{
+    bool found = false;
+    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
+        const dl_node_kind *node = &machine->kinds[machine->runs[r].kind];
+        for (int g = 0; g < node->gpu_count; g++)
+            found |= node->gpus[g].model == model;
+    }
+    return found;
+}
+
+int dl_machine_socket(const dl_node_kind *node, int place)
+{
+    while (place >= node->sockets)
+        place = dl_machine_parent(node, place);
+    return place;
+}
+
+int dl_machine_nvlink(const dl_node_kind *node, int a, int b)
+{
+    for (int i = 0; i < node->nvlink_count; i++) {
+        const dl_nvlink *l = &node->nvlinks[i];
+        if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return i;
+    }
+    return -1;
 }
 
 int dl_machine_site(const dl_machine *machine, int node)
@@ -206,9 +207,23 @@ int dl_machine_nccl(const dl_machine *machine)
     return machine->library == DL_LIBRARY_NCCL ? DL_NCCL_DEFAULT_MINOR : 0;
 }
 
+static void free_kind(dl_node_kind *kind)
+{
+    for (int i = 0; i < kind->switch_count; i++)
+        free(kind->switches[i].name);
+    free(kind->switches);
+    free(kind->gpus);
+    free(kind->nics);
+    free(kind->nvlinks);
+    free(kind->name);
+}
+
 void dl_machine_free(dl_machine *machine)
 {
-    dl_machine_free_kinds(machine);
+    for (int i = 0; i < machine->kind_count; i++)
+        free_kind(&machine->kinds[i]);
+    free(machine->kinds);
+    free(machine->runs);
     for (int i = 0; i < machine->model_count; i++)
         free(machine->models[i].name);
     for (int i = 0; i < machine->class_count; i++)
@@ -368,152 +383,6 @@ static dl_status read_site_pair(const dl_machine_reader *r, const dl_ini_section
     return dl_keys_read(&dl_machine_keys, OF_SITE_PAIR, r->ini, section->name, pair, r->err);
 }
 
-static dl_status name_switch(const dl_machine_reader *r, const dl_ini_section *section,
-                             const char *name)
-{
-    dl_node_kind *n = r->node;
-    if (strncmp(name, "socket", strlen("socket")) == 0) {
-        return dl_machine_fail(r, section, "names that begin with 'socket' are of sockets");
-    }
-    DL_APPEND(n->switches, n->switch_count, "PCIe switches") =
-        (dl_pcie_switch){.name = dl_strdup(name)};
-    return DL_OK;
-}
-
-static dl_status read_switch(const dl_machine_reader *r, const dl_ini_section *section,
-                             const char *name)
-{
-    dl_node_kind *n = r->node;
-    int i = 0;
-    while (strcmp(n->switches[i].name, name) != 0)
-        i++;
-    dl_status status = machine_read_parent(r, section->name, &n->switches[i].parent);
-    return status != DL_OK ? status
-                           : machine_read_class(r, section->name, "link", &n->switches[i].link);
-}
-
-/* Reads the numbers of a section [gpus 0-3] or [nics 0-3]; the first must be `count`, the number of
- * parts in earlier sections. */
-static dl_status read_numbers(const dl_machine_reader *r, const dl_ini_section *section,
-                              const char *name, const char *part, int count, int *last)
-{
-    int first = 0;
-    char text[80];
-    if (!dl_machine_parse_range(name, DL_MACHINE_MAX_PARTS, &first, last)) {
-        snprintf(text, sizeof text, "expected the number of a %s or a range such as 0-3", part);
-        return dl_machine_fail(r, section, text);
-    }
-    if (first == count) return DL_OK;
-    snprintf(text, sizeof text, "%ss must be numbered from 0 on without gaps", part);
-    return dl_machine_fail(r, section, text);
-}
-
-static dl_status read_gpus(const dl_machine_reader *r, const dl_ini_section *section,
-                           const char *name)
-{
-    const dl_machine *m = r->machine;
-    dl_node_kind *n = r->node;
-    int last = 0;
-    dl_gpu gpu = {0};
-    dl_status status;
-    if ((status = read_numbers(r, section, name, "GPU", n->gpu_count, &last)) ||
-        (status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
-                                       sizeof *m->models, &gpu.model)) ||
-        (status = machine_read_parent(r, section->name, &gpu.parent)) ||
-        (status = machine_read_class(r, section->name, "link", &gpu.link))) {
-        return status;
-    }
-    while (n->gpu_count <= last)
-        DL_APPEND(n->gpus, n->gpu_count, "GPUs") = gpu;
-    return DL_OK;
-}
-
-static dl_status read_nics(const dl_machine_reader *r, const dl_ini_section *section,
-                           const char *name)
-{
-    dl_node_kind *n = r->node;
-    int last = 0;
-    dl_nic nic = {0};
-    dl_status status;
-    if ((status = read_numbers(r, section, name, "NIC", n->nic_count, &last)) ||
-        (status = machine_read_parent(r, section->name, &nic.parent)) ||
-        (status = machine_read_class(r, section->name, "link", &nic.link)) ||
-        (status = machine_read_class(r, section->name, "port", &nic.port))) {
-        return status;
-    }
-    while (n->nic_count <= last)
-        DL_APPEND(n->nics, n->nic_count, "NICs") = nic;
-    return DL_OK;
-}
-
-static dl_status add_nvlink(const dl_machine_reader *r, const dl_ini_entry *entry, const char *pair,
-                            dl_nvlink nvlink)
-{
-    dl_node_kind *n = r->node;
-    bool good = strchr(pair, '-') != NULL &&
-                dl_machine_parse_range(pair, DL_MACHINE_MAX_PARTS, &nvlink.a, &nvlink.b);
-    if (!good || nvlink.a == nvlink.b || nvlink.b >= n->gpu_count) {
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
-                            "'%s' is no pair of GPUs a-b with a < b < %d", pair, n->gpu_count);
-    }
-    for (int i = 0; i < n->nvlink_count; i++) {
-        if (n->nvlinks[i].a != nvlink.a || n->nvlinks[i].b != nvlink.b) continue;
-        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "the pair %s comes twice", pair);
-    }
-    DL_APPEND(n->nvlinks, n->nvlink_count, "NVLinks") = nvlink;
-    return DL_OK;
-}
-
-static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *section,
-                              const char *name)
-{
-    (void)name; /* only distinguishes sections */
-    dl_nvlink nvlink = {0};
-    const dl_ini_entry *entry = NULL;
-    dl_status status;
-    if ((status = machine_read_class(r, section->name, "link", &nvlink.link)) ||
-        (status =
-             dl_keys_read(&dl_machine_keys, OF_NVLINKS, r->ini, section->name, &nvlink, r->err)) ||
-        (status = dl_keys_need(r->ini, section->name, "pairs", &entry, r->err))) {
-        return status;
-    }
-    char **pairs = NULL;
-    size_t count = 0;
-    status = dl_ini_split(r->ini, entry, &pairs, &count, r->err);
-    if (status != DL_OK) return status;
-    for (size_t i = 0; i < count && status == DL_OK; i++)
-        status = add_nvlink(r, entry, pairs[i], nvlink);
-    dl_ini_free_list(pairs, count);
-    return status;
-}
-
-static dl_status read_host(const dl_machine_reader *r)
-{
-    dl_node_kind *n = r->node;
-    const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
-    n->socket_link = n->nvswitch_link = -1;
-    dl_status status = dl_keys_read(&dl_machine_keys, OF_KIND, r->ini, NULL, n, r->err);
-    if (status != DL_OK || (n->sockets <= 1 && !given)) return status;
-    return machine_read_class(r, "host", "socket_link", &n->socket_link);
-}
-
-dl_status dl_machine_read_node(const dl_machine_reader *r)
-{
-    dl_status status;
-    if ((status = read_host(r)) || (status = dl_machine_each_section(r, "switch", name_switch)) ||
-        (status = dl_machine_each_section(r, "switch", read_switch)) ||
-        (status = dl_machine_each_section(r, "gpus", read_gpus)) ||
-        (status = dl_machine_each_section(r, "nics", read_nics)) ||
-        (status = dl_machine_each_section(r, "nvlinks", read_nvlinks))) {
-        return status;
-    }
-    if (dl_ini_section_line(r->ini, "nvswitch") > 0) {
-        status = machine_read_class(r, "nvswitch", "link", &r->node->nvswitch_link);
-        if (status != DL_OK) return status;
-    }
-    return check_node(r);
-}
-
 void dl_machine_take_tcp(dl_machine *machine)
 {
     dl_tcp *tcp = &machine->tcp;
@@ -547,6 +416,16 @@ const char *dl_machine_source_of(const dl_machine *machine, const char *section)
     for (int i = 0; i < machine->source_count; i++)
         if (strcmp(machine->sources[i].section, section) == 0) return machine->sources[i].text;
     return NULL;
+}
+
+/* Checks the switches between nodes. */
+static dl_status check_fabric(const dl_machine_reader *r)
+{
+    dl_error why = {0};
+    const dl_status status = dl_machine_check_fabric(r->machine, &why);
+    return status == DL_OK ? DL_OK
+                           : dl_error_set_at(r->err, status, r->ini->path,
+                                             dl_ini_section_line(r->ini, "fabric"), "%s", why.text);
 }
 
 static dl_status read_all(const dl_machine_reader *r)

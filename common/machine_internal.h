@@ -61,16 +61,8 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
 dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
 void dl_machine_free_view(dl_ini *view);
 
-/* Reads and checks the inside of a node, into r->node. */
-dl_status dl_machine_read_node(const dl_machine_reader *r);
-
 /* Reads the kinds of nodes, and [nodes ..]. */
 dl_status dl_machine_read_kinds(const dl_machine_reader *r);
-void dl_machine_free_kinds(dl_machine *machine);
-
-/* Visits the quantities of a kind for dl_machine_each: in section "host of t4" if the kind's own
- * sections determine the quantity, else in "host". */
-void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 
 /* Reads the keys of [fabric] other than plain numbers and names, which were read before. */
 dl_status dl_machine_read_fabric(const dl_machine_reader *r);

@@ -1,12 +1,16 @@
-/* The keys of machine files, and their quantities as a list. */
+/* The keys of machine files, their quantities as a list, and functions that all readers of sections
+ * need. */
 #include "common/machine.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/keys.h"
 #include "common/machine_internal.h"
+#include "common/names.h"
+#include "common/units.h"
 
 /* Plausible ranges, wider than those of existing hardware: rates from a modem to a rack's crossbar,
  * arithmetic from a microcontroller to an exascale machine. */
@@ -303,6 +307,24 @@ static void visit_part(void *part, int owner, const char *name, dl_machine_visit
     }
 }
 
+/* Visits the numbers of a kind: in section "host of t4" if the kind's own sections determine the
+ * number, else in "host". */
+static void visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user)
+{
+    uint64_t bit = 1;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const dl_key *key = &rows[k];
+        if (key->owner != OF_KIND) continue;
+        if (key->bounds) {
+            DL_AUTOFREE char *section = (kind->own & bit) != 0
+                                            ? dl_format("%s of %s", key->section, kind->name)
+                                            : dl_strdup(key->section);
+            visit(user, section, key, (dl_quantity *)(void *)((char *)kind + key->offset));
+        }
+        bit <<= 1;
+    }
+}
+
 void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user)
 {
     for (int i = 0; i < machine->model_count; i++)
@@ -310,8 +332,67 @@ void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user)
     for (int i = 0; i < machine->class_count; i++)
         visit_part(&machine->classes[i], OF_CLASS, machine->classes[i].name, visit, user);
     for (int i = 0; i < machine->kind_count; i++)
-        dl_machine_visit_kind(&machine->kinds[i], visit, user);
+        visit_kind(&machine->kinds[i], visit, user);
     visit_part(machine, OF_NETWORK, NULL, visit, user);
     for (int i = 0; i < machine->protocol_count; i++)
         visit_part(&machine->protocols[i], OF_PROTOCOL, machine->protocols[i].name, visit, user);
+}
+
+dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
+                               const void *parts, int count, size_t size, int *index)
+{
+    const dl_ini_entry *entry = NULL;
+    dl_status status = dl_keys_need(r->ini, section, key, &entry, r->err);
+    if (status != DL_OK) return status;
+    DL_AUTOFREE const char **names = dl_calloc((size_t)count, sizeof *names, "names");
+    for (int i = 0; i < count; i++)
+        names[i] = *(char *const *)(const void *)((const char *)parts + (size_t)i * size);
+    *index = dl_names_find(entry->value, names, (size_t)count);
+    if (*index < 0) {
+        char hint[256];
+        dl_names_hint(hint, sizeof hint, entry->value, names, (size_t)count);
+        status = dl_ini_error(r->ini, entry, DL_ERR_NAME, r->err, "unknown name%s", hint);
+    }
+    return status;
+}
+
+bool dl_machine_parse_range(const char *text, int count, int *first, int *last)
+{
+    char *copy = dl_strdup(text), *dash = strchr(copy, '-');
+    if (dash != NULL) *dash = '\0';
+    int64_t low = 0, high = 0;
+    bool good = dl_parse_int(copy, 0, count - 1, &low, NULL) == DL_OK &&
+                dl_parse_int(dash ? dash + 1 : copy, low, count - 1, &high, NULL) == DL_OK;
+    free(copy);
+    *first = (int)low;
+    *last = (int)high;
+    return good;
+}
+
+dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
+                          const char *text)
+{
+    return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, section->line, "[%s]: %s",
+                           section->name, text);
+}
+
+dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
+                                  dl_status (*read)(const dl_machine_reader *,
+                                                    const dl_ini_section *, const char *))
+{
+    size_t length = strlen(kind), count = 0;
+    for (size_t i = 0; i < r->ini->section_count; i++) {
+        const dl_ini_section *section = &r->ini->sections[i];
+        if (strncmp(section->name, kind, length) != 0 || section->name[length] != ' ') continue;
+        bool again = false;
+        for (size_t j = 0; j < i && !again; j++)
+            again = strcmp(r->ini->sections[j].name, section->name) == 0;
+        if (again) continue;
+        if (count++ == DL_MACHINE_MAX_PARTS) {
+            return dl_machine_fail(r, section, "too many sections of this sort");
+        }
+        dl_status status = read(r, section, section->name + length + 1);
+        if (status != DL_OK) return status;
+    }
+    return DL_OK;
 }

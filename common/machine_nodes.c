@@ -1,4 +1,4 @@
-/* Nodes of a machine file: the kind of each node, and the sections of the kinds. */
+/* Nodes of a machine file: their inside, and the kind of each node. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,174 +7,6 @@
 #include "common/machine_internal.h"
 #include "common/names.h"
 #include "common/sort.h"
-
-/* --- nodes ------------------------------------------------------------------------------------ */
-
-/* Returns the run of a node: the last run that starts at or before it. */
-static const dl_node_run *run_of(const dl_machine *m, int node)
-{
-    size_t after = 0;
-    DL_BISECT(after, (size_t)m->run_count, m->runs[after].first <= node);
-    return &m->runs[after - 1];
-}
-
-int dl_machine_kind(const dl_machine *machine, int node)
-{
-    return machine->run_count == 1 ? machine->runs[0].kind : run_of(machine, node)->kind;
-}
-
-const dl_node_kind *dl_machine_node(const dl_machine *machine, int node)
-{
-    return &machine->kinds[dl_machine_kind(machine, node)];
-}
-
-int dl_machine_gpus_before(const dl_machine *machine, int nodes)
-{
-    const dl_node_run *run = run_of(machine, nodes);
-    return run->first_gpu + (nodes - run->first) * machine->kinds[run->kind].gpu_count;
-}
-
-int dl_machine_gpus(const dl_machine *machine)
-{
-    return dl_machine_gpus_before(machine, machine->nodes);
-}
-
-int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus)
-{
-    if (gpus <= dl_machine_gpus(machine)) return machine->nodes;
-    const dl_node_run *last = &machine->runs[machine->run_count - 1];
-    int index;
-    if (gpus < last->first_gpu) return dl_machine_find_gpu(machine, (int)gpus - 1, &index) + 1;
-    const int per_node = machine->kinds[last->kind].gpu_count;
-    return last->first + (gpus - last->first_gpu + per_node - 1) / per_node;
-}
-
-int dl_machine_most_gpus(const dl_machine *machine)
-{
-    int most = 0;
-    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
-        const int gpus = machine->kinds[machine->runs[r].kind].gpu_count;
-        if (gpus > most) most = gpus;
-    }
-    return most;
-}
-
-int dl_machine_fewest_nics(const dl_machine *machine)
-{
-    int fewest = INT32_MAX;
-    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
-        const int nics = machine->kinds[machine->runs[r].kind].nic_count;
-        if (nics < fewest) fewest = nics;
-    }
-    return fewest;
-}
-
-int dl_machine_find_gpu(const dl_machine *machine, int number, int *index)
-{
-    size_t after = 0;
-    DL_BISECT(after, (size_t)machine->run_count, machine->runs[after].first_gpu <= number);
-    const dl_node_run *run = &machine->runs[after - 1];
-    const int per_node = machine->kinds[run->kind].gpu_count, left = number - run->first_gpu;
-    *index = left % per_node;
-    return run->first + left / per_node;
-}
-
-int dl_machine_model_number(const dl_machine *machine, int node, int index)
-{
-    return dl_machine_node(machine, node)->gpus[index].model;
-}
-
-const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index)
-{
-    return &machine->models[dl_machine_model_number(machine, node, index)];
-}
-
-static int links_of(const dl_machine *m, int kind)
-{
-    return m->kinds[kind].name != NULL ? kind : 0;
-}
-
-int dl_machine_links_kind(const dl_machine *machine, int node)
-{
-    return links_of(machine, dl_machine_kind(machine, node));
-}
-
-bool dl_machine_has_unlike_nodes(const dl_machine *machine)
-{
-    const int first = links_of(machine, machine->runs[0].kind);
-    for (int r = 1; r < machine->run_count && machine->runs[r].first < machine->nodes; r++)
-        if (links_of(machine, machine->runs[r].kind) != first) return true;
-    return false;
-}
-
-static bool has_port(const dl_node_kind *node, int class)
-{
-    for (int i = 0; i < node->nic_count; i++)
-        if (node->nics[i].port == class) return true;
-    return false;
-}
-
-bool dl_machine_has_unlike_ports(const dl_machine *machine)
-{
-    const dl_node_kind *first = &machine->kinds[machine->runs[0].kind];
-    for (int r = 1; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
-        const dl_node_kind *node = &machine->kinds[machine->runs[r].kind];
-        for (int i = 0; i < node->nic_count; i++)
-            if (!has_port(first, node->nics[i].port)) return true;
-    }
-    return false;
-}
-
-bool dl_machine_has_model(const dl_machine *machine, int model)
-{
-    bool found = false;
-    for (int r = 0; r < machine->run_count && machine->runs[r].first < machine->nodes; r++) {
-        const dl_node_kind *node = &machine->kinds[machine->runs[r].kind];
-        for (int g = 0; g < node->gpu_count; g++)
-            found |= node->gpus[g].model == model;
-    }
-    return found;
-}
-
-int dl_machine_parent(const dl_node_kind *node, int place)
-{
-    return place < node->sockets ? -1 : node->switches[place - node->sockets].parent;
-}
-
-int dl_machine_socket(const dl_node_kind *node, int place)
-{
-    while (place >= node->sockets)
-        place = dl_machine_parent(node, place);
-    return place;
-}
-
-int dl_machine_nvlink(const dl_node_kind *node, int a, int b)
-{
-    for (int i = 0; i < node->nvlink_count; i++) {
-        const dl_nvlink *l = &node->nvlinks[i];
-        if ((l->a == a && l->b == b) || (l->a == b && l->b == a)) return i;
-    }
-    return -1;
-}
-
-static void free_kind(dl_node_kind *kind)
-{
-    for (int i = 0; i < kind->switch_count; i++)
-        free(kind->switches[i].name);
-    free(kind->switches);
-    free(kind->gpus);
-    free(kind->nics);
-    free(kind->nvlinks);
-    free(kind->name);
-}
-
-void dl_machine_free_kinds(dl_machine *machine)
-{
-    for (int i = 0; i < machine->kind_count; i++)
-        free_kind(&machine->kinds[i]);
-    free(machine->kinds);
-    free(machine->runs);
-}
 
 /* --- view of the file for one kind ------------------------------------------------------------ */
 
@@ -310,6 +142,228 @@ void dl_machine_free_view(dl_ini *view)
     *view = (dl_ini){0};
 }
 
+/* --- inside of a node ------------------------------------------------------------------------- */
+
+int dl_machine_parent(const dl_node_kind *node, int place)
+{
+    return place < node->sockets ? -1 : node->switches[place - node->sockets].parent;
+}
+
+/* Like dl_machine_read_name, among the link classes. */
+static dl_status read_class(const dl_machine_reader *r, const char *section, const char *key,
+                            int *index)
+{
+    return dl_machine_read_name(r, section, key, r->machine->classes, r->machine->class_count,
+                                sizeof *r->machine->classes, index);
+}
+
+/* Reads the key "parent": socketN or the name of a switch. */
+static dl_status read_parent(const dl_machine_reader *r, const char *section, int *place)
+{
+    const dl_node_kind *n = r->node;
+    size_t sockets = (size_t)n->sockets, count = sockets + (size_t)n->switch_count;
+    DL_AUTOFREE char **names = dl_calloc(count, sizeof *names, "places");
+    for (size_t i = 0; i < sockets; i++)
+        names[i] = dl_format("socket%zu", i);
+    for (size_t i = sockets; i < count; i++)
+        names[i] = n->switches[i - sockets].name;
+    dl_status status =
+        dl_machine_read_name(r, section, "parent", names, (int)count, sizeof *names, place);
+    for (size_t i = 0; i < sockets; i++)
+        free(names[i]);
+    return status;
+}
+
+/* Checks that the parents of every switch lead to a socket, within DL_MACHINE_MAX_DEPTH levels. */
+static dl_status check_switches(const dl_machine_reader *r)
+{
+    const dl_node_kind *n = r->node;
+    for (int i = 0; i < n->switch_count; i++) {
+        int place = n->sockets + i, depth = 0;
+        while (place >= n->sockets && depth <= n->switch_count) {
+            place = dl_machine_parent(n, place);
+            depth++;
+        }
+        if (place < n->sockets && depth <= DL_MACHINE_MAX_DEPTH) continue;
+        return dl_error_set_at(r->err, DL_ERR_RANGE, r->ini->path, 0,
+                               place >= n->sockets
+                                   ? "[switch %s] is not connected to a socket: its parents form a "
+                                     "ring"
+                                   : "[switch %s] lies too deep in the tree",
+                               n->switches[i].name);
+    }
+    return DL_OK;
+}
+
+/* Checks that a node has valid switches, a GPU and at most one price, and that several nodes have
+ * NICs. Returns DL_ERR_RANGE or DL_ERR_DATA. */
+static dl_status check_node(const dl_machine_reader *r)
+{
+    const dl_node_kind *n = r->node;
+    dl_status status = check_switches(r);
+    if (status != DL_OK) return status;
+    if (n->gpu_count == 0) {
+        return dl_error_set_at(r->err, DL_ERR_DATA, r->ini->path, 0,
+                               "the machine has no [gpus ..]");
+    }
+    if (n->price_usd_per_hour.known && n->gpu_price_usd_per_hour.known) {
+        const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "gpu_price_usd_per_hour");
+        return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
+                            "price_usd_per_hour is given too: give only one");
+    }
+    if (r->machine->nodes > 1 && n->nic_count == 0) {
+        const dl_ini_entry *entry = dl_ini_find(r->ini, "machine", "nodes");
+        return dl_ini_error(r->ini, entry, DL_ERR_DATA, r->err,
+                            "the nodes are not connected: no [nics ..]");
+    }
+    return DL_OK;
+}
+
+static dl_status name_switch(const dl_machine_reader *r, const dl_ini_section *section,
+                             const char *name)
+{
+    dl_node_kind *n = r->node;
+    if (strncmp(name, "socket", strlen("socket")) == 0) {
+        return dl_machine_fail(r, section, "names that begin with 'socket' are of sockets");
+    }
+    DL_APPEND(n->switches, n->switch_count, "PCIe switches") =
+        (dl_pcie_switch){.name = dl_strdup(name)};
+    return DL_OK;
+}
+
+static dl_status read_switch(const dl_machine_reader *r, const dl_ini_section *section,
+                             const char *name)
+{
+    dl_node_kind *n = r->node;
+    int i = 0;
+    while (strcmp(n->switches[i].name, name) != 0)
+        i++;
+    dl_status status = read_parent(r, section->name, &n->switches[i].parent);
+    return status != DL_OK ? status : read_class(r, section->name, "link", &n->switches[i].link);
+}
+
+/* Reads the numbers of a section [gpus 0-3] or [nics 0-3]; the first must be `count`, the number of
+ * parts in earlier sections. */
+static dl_status read_numbers(const dl_machine_reader *r, const dl_ini_section *section,
+                              const char *name, const char *part, int count, int *last)
+{
+    int first = 0;
+    char text[80];
+    if (!dl_machine_parse_range(name, DL_MACHINE_MAX_PARTS, &first, last)) {
+        snprintf(text, sizeof text, "expected the number of a %s or a range such as 0-3", part);
+        return dl_machine_fail(r, section, text);
+    }
+    if (first == count) return DL_OK;
+    snprintf(text, sizeof text, "%ss must be numbered from 0 on without gaps", part);
+    return dl_machine_fail(r, section, text);
+}
+
+static dl_status read_gpus(const dl_machine_reader *r, const dl_ini_section *section,
+                           const char *name)
+{
+    const dl_machine *m = r->machine;
+    dl_node_kind *n = r->node;
+    int last = 0;
+    dl_gpu gpu = {0};
+    dl_status status;
+    if ((status = read_numbers(r, section, name, "GPU", n->gpu_count, &last)) ||
+        (status = dl_machine_read_name(r, section->name, "model", m->models, m->model_count,
+                                       sizeof *m->models, &gpu.model)) ||
+        (status = read_parent(r, section->name, &gpu.parent)) ||
+        (status = read_class(r, section->name, "link", &gpu.link))) {
+        return status;
+    }
+    while (n->gpu_count <= last)
+        DL_APPEND(n->gpus, n->gpu_count, "GPUs") = gpu;
+    return DL_OK;
+}
+
+static dl_status read_nics(const dl_machine_reader *r, const dl_ini_section *section,
+                           const char *name)
+{
+    dl_node_kind *n = r->node;
+    int last = 0;
+    dl_nic nic = {0};
+    dl_status status;
+    if ((status = read_numbers(r, section, name, "NIC", n->nic_count, &last)) ||
+        (status = read_parent(r, section->name, &nic.parent)) ||
+        (status = read_class(r, section->name, "link", &nic.link)) ||
+        (status = read_class(r, section->name, "port", &nic.port))) {
+        return status;
+    }
+    while (n->nic_count <= last)
+        DL_APPEND(n->nics, n->nic_count, "NICs") = nic;
+    return DL_OK;
+}
+
+static dl_status add_nvlink(const dl_machine_reader *r, const dl_ini_entry *entry, const char *pair,
+                            dl_nvlink nvlink)
+{
+    dl_node_kind *n = r->node;
+    bool good = strchr(pair, '-') != NULL &&
+                dl_machine_parse_range(pair, DL_MACHINE_MAX_PARTS, &nvlink.a, &nvlink.b);
+    if (!good || nvlink.a == nvlink.b || nvlink.b >= n->gpu_count) {
+        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err,
+                            "'%s' is no pair of GPUs a-b with a < b < %d", pair, n->gpu_count);
+    }
+    for (int i = 0; i < n->nvlink_count; i++) {
+        if (n->nvlinks[i].a != nvlink.a || n->nvlinks[i].b != nvlink.b) continue;
+        return dl_ini_error(r->ini, entry, DL_ERR_RANGE, r->err, "the pair %s comes twice", pair);
+    }
+    DL_APPEND(n->nvlinks, n->nvlink_count, "NVLinks") = nvlink;
+    return DL_OK;
+}
+
+static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *section,
+                              const char *name)
+{
+    (void)name; /* only distinguishes sections */
+    dl_nvlink nvlink = {0};
+    const dl_ini_entry *entry = NULL;
+    dl_status status;
+    if ((status = read_class(r, section->name, "link", &nvlink.link)) ||
+        (status =
+             dl_keys_read(&dl_machine_keys, OF_NVLINKS, r->ini, section->name, &nvlink, r->err)) ||
+        (status = dl_keys_need(r->ini, section->name, "pairs", &entry, r->err))) {
+        return status;
+    }
+    char **pairs = NULL;
+    size_t count = 0;
+    status = dl_ini_split(r->ini, entry, &pairs, &count, r->err);
+    if (status != DL_OK) return status;
+    for (size_t i = 0; i < count && status == DL_OK; i++)
+        status = add_nvlink(r, entry, pairs[i], nvlink);
+    dl_ini_free_list(pairs, count);
+    return status;
+}
+
+static dl_status read_host(const dl_machine_reader *r)
+{
+    dl_node_kind *n = r->node;
+    const bool given = dl_ini_find(r->ini, "host", "socket_link") != NULL;
+    n->socket_link = n->nvswitch_link = -1;
+    dl_status status = dl_keys_read(&dl_machine_keys, OF_KIND, r->ini, NULL, n, r->err);
+    if (status != DL_OK || (n->sockets <= 1 && !given)) return status;
+    return read_class(r, "host", "socket_link", &n->socket_link);
+}
+
+static dl_status read_inside(const dl_machine_reader *r)
+{
+    dl_status status;
+    if ((status = read_host(r)) || (status = dl_machine_each_section(r, "switch", name_switch)) ||
+        (status = dl_machine_each_section(r, "switch", read_switch)) ||
+        (status = dl_machine_each_section(r, "gpus", read_gpus)) ||
+        (status = dl_machine_each_section(r, "nics", read_nics)) ||
+        (status = dl_machine_each_section(r, "nvlinks", read_nvlinks))) {
+        return status;
+    }
+    if (dl_ini_section_line(r->ini, "nvswitch") > 0) {
+        status = read_class(r, "nvswitch", "link", &r->node->nvswitch_link);
+        if (status != DL_OK) return status;
+    }
+    return check_node(r);
+}
+
 /* --- numbers of kinds ------------------------------------------------------------------------- */
 
 /* Returns the bits of the numbers that the kind's sections give, or omit by replacing all sections
@@ -333,22 +387,6 @@ static uint64_t own_numbers(const dl_ini *ini, const char *kind)
         bit <<= 1;
     }
     return own;
-}
-
-void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user)
-{
-    uint64_t bit = 1;
-    for (size_t k = 0; k < dl_machine_keys.count; k++) {
-        const dl_key *key = &dl_machine_keys.rows[k];
-        if (key->owner != OF_KIND) continue;
-        if (key->bounds) {
-            DL_AUTOFREE char *section = (kind->own & bit) != 0
-                                            ? dl_format("%s of %s", key->section, kind->name)
-                                            : dl_strdup(key->section);
-            visit(user, section, key, (dl_quantity *)(void *)((char *)kind + key->offset));
-        }
-        bit <<= 1;
-    }
 }
 
 /* --- [nodes ..] ------------------------------------------------------------------------------- */
@@ -414,7 +452,7 @@ static dl_status read_kind(const dl_machine_reader *r, const char *name)
         .machine = r->machine, .node = &kind, .ini = &view, .err = r->err};
     dl_status status = name != NULL ? check_own_keys(r, name) : DL_OK;
     if (status == DL_OK && name != NULL) status = dl_keys_check(&dl_machine_keys, &view, r->err);
-    if (status == DL_OK) status = dl_machine_read_node(&own);
+    if (status == DL_OK) status = read_inside(&own);
     if (status != DL_OK && name != NULL && r->err != NULL) {
         const size_t used = strlen(r->err->text);
         snprintf(r->err->text + used, sizeof r->err->text - used, " (nodes of kind %s)", name);
