@@ -391,7 +391,7 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
 }
 
 /* Sets the parameters of the model, and those of its layers, which sum to them: in proportion to
- * what the traces show, else alike. */
+ * what the traces show, else evenly. */
 static void set_parameters(dl_costs *costs, double bytes, dl_notes *notes)
 {
     double sum = 0;

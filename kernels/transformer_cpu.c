@@ -347,7 +347,7 @@ static void attend_backward_part(const void *loop, size_t first, size_t last)
             product(false, true, rows, keys, size, factor, q, size, k, 0, scores, keys);
             product(false, true, rows, keys, size, 1, dy, size, v, 0, slopes, keys);
             for (int i = 0; i < rows; i++) {
-                dl_real mean = 0; /* of the slopes, by the probabilities */
+                dl_real mean = 0; /* mean of the slopes, weighted by the probabilities */
                 for (int d = 0; d < size; d++)
                     mean += dy[i * size + d] * y[i * size + d];
                 score_gradients(scores + (size_t)i * (size_t)keys,

@@ -33,7 +33,7 @@ static dl_status probe(dl_box *box, dl_error *err)
 }
 #endif
 
-/* Reads the GPUs from the driver. A missing driver is no failure: the file names its gaps. */
+/* Reads the GPUs from the driver. A missing driver is not an error: the file names its gaps. */
 static void ask_driver(dl_box *box)
 {
     dl_nvml nvml = {0};

@@ -625,8 +625,8 @@ static void free_inputs(run_inputs *in, const dl_scenario *scenario)
     free(in->expected_work);
 }
 
-/* Whether a run may end early once its steps repeat: nothing varies them. Expected work that is
- * dealt in turn repeats only after as many steps as there are workers, so it is excluded. */
+/* Whether a run may end early once its steps repeat. Expected work that is dealt in turn repeats
+ * only after as many steps as there are workers, so it is excluded. */
 static bool may_repeat(const dl_scenario *scenario, const dl_team_config *team, bool is_split,
                        bool expects_work)
 {

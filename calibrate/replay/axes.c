@@ -23,7 +23,7 @@ typedef struct calls {
     uint64_t object;
     call_kind kind;
     uint32_t peer;
-    double count[2], bytes[2]; /* of a step, after the forward pass, and in it */
+    double count[2], bytes[2]; /* per step: [0] outside the forward passes, [1] in them */
 } calls;
 
 typedef struct use {

@@ -91,7 +91,7 @@ static dl_step_mean part_mean(const dl_cpu_step *const *steps, size_t count, int
     return (dl_step_mean){d.mean, d.sd / sqrt((double)count)};
 }
 
-/* Takes the mean step without its waits, its parts, and the noise. */
+/* Takes the mean step with and without its waits, its parts, and the noise. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool varies,
                        dl_notes *notes)
 {
@@ -352,9 +352,8 @@ static void note_outside(const dl_cpu_training *cpu, const dl_cpu_collectives *o
                  of->bytes > 0 ? DL_BYTES_TEXT((double)of->bytes) : "");
 }
 
-/* Takes broadcasts outside of backward passes, which are broadcasts of buffers or parameters; notes
- * all other collectives except reductions and the parameters' gathers, which cost files cannot
- * describe. */
+/* Takes broadcasts outside of backward passes, which are of buffers or parameters. Notes the
+ * collectives that cost files cannot describe. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool gathers_parameters,
                         dl_notes *notes)
 {

@@ -100,7 +100,8 @@ static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
 }
 
 /* Writes to steps_ns[line.count] the host's time of each timed step with known launches, from its
- * first launch to the next step's first launch; returns the number of values. */
+ * first launch to the next step's first launch, and to works[line.count] the step's number of
+ * works; returns the number of values. */
 static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns,
                             double *works)
 {
@@ -466,9 +467,9 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
     return bytes;
 }
 
-/* Sets parameter_bytes for a trace without all-reduces: the bytes of the gradients added per pass;
- * else the bytes copied to the device before the first timed step, of other sizes than the steps'
- * input, unless the update's duration is implausible for that many bytes. */
+/* Sets parameter_bytes for a trace without an exchange of gradients: the bytes of the gradients
+ * added per pass; else the bytes copied to the device before the first timed step, of other sizes
+ * than the steps' input, unless the update's duration is implausible for that many bytes. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);

@@ -129,7 +129,7 @@ static void read_output(copy *c, const regex_t *expression)
     }
     c->used -= (size_t)(at - c->text);
     memmove(c->text, at, c->used);
-    if (c->used == sizeof c->text - 1) c->used = 0; /* longer lines are no steps */
+    if (c->used == sizeof c->text - 1) c->used = 0; /* a longer line cannot be a step */
 }
 
 /* Time when the last copy printed its line warmup + 1; INT64_MAX before that. */

@@ -48,8 +48,8 @@ static const int spread_heads[][3] = {{16, 128, 64}, {32, 256, 32}, {16, 512, 64
                                       {8, 512, 128}, {4, 1024, 64}, {64, 256, 64}};
 enum { SPREAD_HEADS = sizeof spread_heads / sizeof *spread_heads, QUICK_HEADS = 2 };
 
-#define LAUNCH_TOKENS 8 /* of the layer whose time is that of its launches */
-#define LAUNCH_RUNS 8   /* of this layer, of which a GPU's queue holds all kernels */
+#define LAUNCH_TOKENS 8 /* tokens of a layer that takes as long as its launches */
+#define LAUNCH_RUNS 8   /* runs of that layer whose kernels fit into a GPU's queue */
 #define LAYER_MOST 1000 /* runs of a layer in a round */
 #define QUICK_LAYERS 2
 

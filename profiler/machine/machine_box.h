@@ -96,7 +96,7 @@ typedef struct dl_box {
     /* Measured, by dl_box_take_copies. */
     char copies_note[160];          /* why copies of GPUs were not measured; "": they were, or were
                                      * not requested */
-    double root_bytes_per_s;        /* from a socket to all its GPUs; 0 also if this is no limit */
+    double root_bytes_per_s;        /* from a socket to all its GPUs; 0: unknown, or not a limit */
     double nvlink_copy_bytes_per_s; /* per lane */
     double nvswitch_copy_bytes_per_s;
 } dl_box;

@@ -58,8 +58,9 @@ typedef struct dl_layer_cost {
      * number of these per pass; unknown: none. */
     dl_value expert_parameter_bytes, expert_bytes_per_sample;
     dl_value expert_exchanges_forward, expert_exchanges_backward;
-    /* Copies of a token, each for another expert, in expert_bytes_per_sample of which a GPU or node
-     * gets only one, unknown: all; with it the number of experts of all GPUs. */
+    /* expert_copies: expert_bytes_per_sample has this many copies of a token, one for each of its
+     * experts, but a GPU or node with several of these experts receives only one; unknown: it
+     * receives all. expert_count, needed with it: number of experts of all GPUs. */
     dl_value expert_copies, expert_count;
 } dl_layer_cost;
 
@@ -248,9 +249,10 @@ typedef struct dl_costs {
         dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
     } average, update;
     dl_value optimizer_reads, optimizer_writes; /* vectors that the server reads and writes after
-                                                 * the sum; unknown: derived from state_bytes if the
-                                                 * update's rate is assumed, else 0; on a GPU, the
-                                                 * time of the worker's update (dl_workload_init) */
+                                                 * the sum; each, if unknown, is derived from
+                                                 * state_bytes if the update's rate is assumed, else
+                                                 * 0; if both are unknown, a server on a GPU takes
+                                                 * the time of the worker's update instead */
     dl_value outer_reads, outer_writes;         /* vectors that an outer optimizer reads and writes;
                                                  * unknown: 5 and 2 */
     /* Rates at which a core encodes a vector into a message and decodes it, by dl_compress. */

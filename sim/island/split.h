@@ -88,7 +88,7 @@ typedef struct dl_model_layer {
                                            * one for each of its experts, but a GPU or node with
                                            * several of these experts receives only one; 0: it
                                            * receives all */
-    double experts;                       /* with copies: number of experts of all GPUs; a token
+    double experts;                       /* number of experts of all GPUs, if copies > 0; a token
                                            * uses `copies` different ones */
 } dl_model_layer;
 

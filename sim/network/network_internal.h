@@ -102,7 +102,7 @@ static inline bool dl_network_is_shared(const dl_network *network, int link)
     return network->users[link] > 1;
 }
 
-/* The unshared link of a crowd's flows; -1: the class is no crowd. */
+/* The unshared link of a crowd's flows; -1: the class is not a crowd. */
 static inline int dl_network_own_link(const dl_network *network, const dl_flow_class *c)
 {
     return c->crowd >= 0 ? network->crowds[c->crowd].own : -1;

@@ -28,7 +28,7 @@ typedef struct dl_accuracy {
     int repeated; /* points with at least DL_MEASURED_REPEATED_MIN runs; the members below, except
                    * left_out, cover only these */
     double noise_frac;  /* standard error of a point's median over the median; mean over points. An
-                         * error up to this size is no evidence against a prediction */
+                         * error up to this size is not evidence against a prediction */
     double spread_frac; /* p90 / p10 - 1 of a point's runs; the largest over all points */
     size_t spread_row;  /* row of the point with that spread */
 

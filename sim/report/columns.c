@@ -259,7 +259,8 @@ GETTER(micro_batches_of, dl_point_is_split(&r->row->point)
 GETTER(schedule_of, dl_datum_text(dl_point_is_split(&r->row->point)
                                       ? dl_schedule_names[r->variant->scenario.pipeline->schedule]
                                       : NULL))
-/* Parts of a sequence share parameters only if the parameters are sharded. */
+/* Returns the number of GPUs that share a stage's parameters; 1 if the split's shards only have
+ * parts of sequences or experts. */
 static int shards_of_split(dl_split split)
 {
     return dl_split_is_sharded(&split) ? split.shards : 1;

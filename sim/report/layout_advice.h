@@ -33,7 +33,7 @@ typedef enum dl_layout_usual {
 
 typedef struct dl_layout_advice {
     dl_study study; /* one variant per layout simulated with draws, the fastest first */
-    dl_sweep sweep; /* their rows */
+    dl_sweep sweep; /* rows of the study's points */
     size_t counts[DL_LAYOUT_FATES], count;
     size_t usual[DL_LAYOUT_USUALS]; /* row of each reference, or of a layout equal to it; row_count:
                                      * none fits */

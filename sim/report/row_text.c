@@ -93,7 +93,7 @@ static char *short_note(const dl_sweep *sweep)
 typedef struct fast_workers {
     int count;
     double steps_frac; /* share of all steps */
-    double step_s;     /* of the fastest */
+    double step_s;     /* mean step of the fastest worker */
 } fast_workers;
 
 static fast_workers fast_workers_of(const dl_row *row)

@@ -86,8 +86,8 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
 
 /* Improves an error from reading the scenario `path` (NULL: from the command line alone) as changed
  * by the command, or from reading its costs. For a value from the command line, names its option
- * instead of a line of generated text, with DL_ERR_USAGE; for a file that is no INI file, names its
- * kind and the program that reads it. Returns the error's code. */
+ * instead of a line of generated text, with DL_ERR_USAGE; for a file that is not an INI file, names
+ * its kind and the program that reads it. Returns the error's code. */
 dl_status dl_scenario_command_error(const dl_scenario_command *command, const char *path,
                                     dl_error *err);
 

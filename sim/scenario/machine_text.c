@@ -76,8 +76,8 @@ static bool is_grace(const dl_machine_tables *t, const dl_wanted_nodes *kind)
     return true;
 }
 
-/* Returns the number of processors: one for each two GPUs of a Grace or of a rack; else two for
- * more than four GPUs. */
+/* Returns the number of processors: one per two GPUs with Grace processors or in a rack; else two
+ * for more than four GPUs. */
 static int sockets_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
     if (is_grace(t, kind) || kind->gpus > GPUS_OF_A_BOX)

@@ -138,7 +138,8 @@ static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs
     return status;
 }
 
-/* If the workers on cores are processes, rejects features that are simulated only for threads. */
+/* Rejects features that are not simulated for the kind of workers on cores: sharding for threads;
+ * compression, and averages with absences, for processes. */
 static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
 {
     const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;

@@ -157,8 +157,8 @@ static const char *not_accumulated(const dl_scenario *scenario, const dl_point *
     return dl_schedule_refuses(scenario->pipeline->schedule, micro_batches, point->stages);
 }
 
-/* Takes the number of micro-batches from the program of the costs if the scenario leaves it open.
- * Gathered parameters allow only one. Interleaved stages never leave it open, as the default, 1, is
+/* Takes the number of micro-batches from the program of the costs if the scenario leaves it open;
+ * not for sharded parameters on GPUs. Interleaved stages never leave it open, as the default, 1, is
  * rejected (sim/scenario/points.c, check_batch). */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {

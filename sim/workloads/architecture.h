@@ -179,8 +179,9 @@ typedef struct dl_architecture_layer {
     int64_t expert_parameters;
     double expert_numbers, expert_forward, expert_backward;
     double
-        expert_copies; /* copies of a token in expert_numbers of which a GPU or node gets only one;
-                           * 0: it gets one for each expert */
+        expert_copies; /* > 0: expert_numbers has this many copies of a token, one for each of its
+                        * experts, but a GPU or node with several of these experts receives only
+                        * one; 0: it receives all */
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 

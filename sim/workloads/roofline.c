@@ -231,8 +231,8 @@ static attention_speed attention_speed_of(const char *gpu, dl_attention kind)
                                        : (attention_speed){0.5, 0.5, 0};
 }
 
-/* Standard deviation of the logarithm of attention_part over implementations, each about twice as
- * fast as its predecessor (same papers): ln(2) / 1.96. */
+/* Standard deviation of the logarithm of the rate of fused attention over implementations, each
+ * about twice as fast as its predecessor (same papers): ln(2) / 1.96. */
 #define ATTENTION_LOG_SD 0.35
 
 const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class class,
@@ -585,7 +585,7 @@ static double experts_ns(const dl_roofline *roofline, const dl_layer_part *part)
     return sum;
 }
 
-/* Time of each of a part's own kernels that are no products, in addition to its roofline. */
+/* Time of each of a part's own kernels that are not products, in addition to its roofline. */
 static double each_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const dl_attention_rates *attention = measured_attention(roofline, part);
@@ -746,7 +746,7 @@ static double spread_of(const dl_architecture *architecture, const dl_roofline *
     return hypot(hypot(log_sd, attention / all * ATTENTION_LOG_SD), narrow / all * NARROW_LOG_SD);
 }
 
-/* Time of a pass's own attention, in ns, which is its first attention part. */
+/* Time per sample of a pass's own attention, its first part of attention, in ns. */
 static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pass)
 {
     int p = 0;

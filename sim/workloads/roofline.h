@@ -97,8 +97,8 @@ typedef struct dl_roofline {
     double longer; /* sustained factor of the measured kernels, which the rates below include */
     double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns, product_ns;
     double low_flop_per_s; /* rate of products in fp8 or nvfp4 (dl_low_bits); 0: in neither */
-    double low_bytes;      /* of a number in these */
-    double low_read_bytes; /* read of a number to convert it */
+    double low_bytes;      /* bytes of a number in fp8 or nvfp4 */
+    double low_read_bytes; /* bytes read of a number to convert it */
     bool tensor_cores;
     double odd_flop_per_s;           /* rate of products whose rows are not a multiple of 16
                                       * bytes */
@@ -136,15 +136,15 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer);
 
-/* Estimates the costs of training the network on the GPU, all assumed: operations LAYER.forward and
- * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, the number of
- * kernels that the host launches, input copied to the GPU, memory, the spread, and gradients
- * exchanged during the backward pass, in the buckets of PyTorch's DistributedDataParallel or
- * (`units`) in whole layers, which FSDP gathers (a block of a transformer, its auto_wrap_policy's
- * usual unit). Everything else remains unknown. Errors of dl_roofline_of; DL_ERR_DATA also for
- * convolutions in fp8 or nvfp4, for attention in 8 bits with another arithmetic, and for
- * attention = triton on GPUs whose rate of it is unknown. `costs` must
- * be zeroed; release with dl_costs_free. */
+/* Estimates the costs of training the network on the GPU, all assumed: operations LAYER.forward
+ * and LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, the
+ * number of kernels that the host launches, input copied to the GPU, memory, the spread, and
+ * gradients exchanged during the backward pass, in the buckets of PyTorch's
+ * DistributedDataParallel or (`units`) in whole layers, which FSDP gathers (a block of a
+ * transformer, its auto_wrap_policy's usual unit). Everything else remains unknown. Errors of
+ * dl_roofline_of; DL_ERR_DATA also for convolutions in fp8 or nvfp4, for attention in 8 bits
+ * with another arithmetic, and for attention = triton on GPUs whose rate of it is unknown.
+ * `costs` must be zeroed; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err) DL_MUST_CHECK;

@@ -126,8 +126,8 @@ static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s,
     layer->kept_wide += s->rms ? n : 0;
 }
 
-/* Adds a norm: with fused kernels, as one kernel in each pass, of which the backward one reads both
- * inputs for the input's gradient and, unless frozen, again for the parameters'. */
+/* Adds a norm; with fused kernels, one kernel in each pass. The backward kernel reads both inputs
+ * for the input's gradient and, unless frozen, again for the parameters'. */
 static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int readers)
 {
     const double stream = s->own_tokens * s->width;
@@ -733,7 +733,8 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     if (full) layer->expert_backward += layer->expert_forward;
     /* With frozen weights no products for weights' gradients overlap the reduction of inputs'
      * gradients. */
-    const double alone = s->by_tokens ? 0.5 : 0; /* of a result's gradient */
+    const double alone = s->by_tokens ? 0.5 : 0; /* half a pair: a result's gradient is only
+                                                  * gathered */
     const double waits = s->rank > 0 ? 2 : experts ? 1 + alone + shared * alone : 2 * alone;
     set_collectives(layer, s, 2 + shared, waits + (full ? 2 + shared : 0));
     if (s->tensor > 1 && s->rank == 0)
@@ -766,7 +767,8 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
     layer->output_numbers = s->tokens * s->width / s->tensor;
     set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens && s->rank == 0 ? 0.5 : 0);
     if (!s->causal) add_norm(layer, s, 1); /* its result is the first block's input */
-    if (s->metrics > 0) { /* after the last backward pass: scores of 16 and twice of 32 bits */
+    if (s->metrics > 0) { /* after the last backward pass: the scores in 16 bits, and twice in 32
+                           * bits */
         layer->working_numbers = 3 * s->tokens * s->vocabulary;
         layer->working_wide = 2 * s->tokens * s->vocabulary;
     }

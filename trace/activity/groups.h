@@ -36,7 +36,8 @@ typedef struct dl_group_summary {
     uint64_t object;             /* 0: unknown */
     size_t count;                /* number of kernels */
     double per_step;             /* kernels per step; 0: no steps */
-    double bytes;                /* of one rank, as NCCL counts them, all kernels; 0: unknown */
+    double bytes;                /* bytes of all kernels, per rank, as NCCL counts them; 0:
+                                  * unknown */
     double total_ns, exposed_ns; /* time of the kernels; part of it without computing beside it */
 } dl_group_summary;
 

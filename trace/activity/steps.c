@@ -518,7 +518,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     DL_AUTOFREE int64_t *cuts = given || operators->count == 0
                                     ? NULL
                                     : dl_cpu_operators_cuts(operators, &count, &by_update);
-    /* Marks of micro-batches, of which a step has at least two, are no steps. */
+    /* Marks of micro-batches, of which a step has at least two, are not steps. */
     const bool parts = by_update && 4 * count < 3 * marks->count;
     const bool cut = by_update && marks->count > 0 && marks_cut_passes(search, cuts, count);
     if (marks->count > 0 && !parts && !cut) {

@@ -39,7 +39,7 @@ typedef struct inputs {
     uint64_t elements[INPUTS_MAX];
     size_t type_bytes[INPUTS_MAX];
     size_t count, type_count;
-    bool has_others; /* a type that is no integer of 32 or 64 bits */
+    bool has_others; /* a type other than an integer of 32 or 64 bits */
 } inputs;
 
 /* A process group; its index gives the identity of its COMM. */
@@ -116,7 +116,7 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
     const dl_trace *trace = &kineto->builder.trace;
     uint32_t name = dl_kineto_text(kineto, values[KEY_COLLECTIVE]);
     const char *collective = dl_comm_of_name(trace->strings[name]);
-    if (collective == NULL) return; /* no collective, e.g. "wait" */
+    if (collective == NULL) return; /* not a collective, e.g. "wait" */
     bool of_kernel = activity->kind == DL_ACTIVITY_KERNEL;
     dl_kineto_call *call =
         keep(kineto, of_kernel ? TOLD_BY_KERNEL : TOLD_BY_PARAMETERS, collective, activity);
@@ -297,7 +297,8 @@ static bool has_parts(const dl_kineto *kineto)
     return false;
 }
 
-/* Tells the groups of a job whose `calls` do not name theirs. */
+/* Notes that `calls` calls do not name their process group, and lists the job's first 8 groups in
+ * the trace's metadata. */
 static void note_ungrouped(dl_kineto *kineto, size_t calls)
 {
     DL_AUTOFREE char *list = NULL;
@@ -419,7 +420,7 @@ DL_ORDER(by_end, pass, DL_BY(end_ns), DL_BY_DESCENDING(start_ns));
 /* Lets an optimizer's range that contains backward passes begin at the end of the last one: its
  * step was given a closure that runs the forward and backward pass, as by Lightning. If there are
  * such ranges, one that starts after the trace's last backward pass is a closure that the trace's
- * end cuts off, and no update. */
+ * end cuts off, not an update. */
 static void end_closures(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
