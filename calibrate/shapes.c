@@ -354,7 +354,7 @@ static bool is_kind(const char *name, const char *kind, bool both)
     return name[length] == '\0' || (both && strcmp(name + length, "_backward") == 0);
 }
 
-/* Flop of attention by the name of its record; 0: it is none. */
+/* Flop of attention by the name of its record; 0: another kind of kernel. */
 static double attention_flop(const char *name, bool backward)
 {
     long long heads, tokens, size;

@@ -228,8 +228,8 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
     if (dl_step_costs_take_sharded(costs, &of, notes)) gathers->ns = gathers->bytes = 0;
 }
 
-/* Takes the ranks that share the state as an axis of the layout, if other GPUs divide the layers or
- * hold copies. Only sharded parameters have such an axis. */
+/* Takes the ranks that share the parameters as an axis of the layout, if there are other axes:
+ * divided layers, stages or copies. Only sharded parameters have such an axis. */
 static void take_shards(dl_step_costs *costs, uint32_t ranks, dl_notes *notes)
 {
     dl_step_axes *axes = &costs->axes;

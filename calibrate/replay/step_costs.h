@@ -194,8 +194,8 @@ typedef struct dl_step_axes {
     double crossing_bytes;  /* sent to the next stage in a micro-batch */
     uint32_t copies;        /* ranks that hold the same part of sharded state; 1: no copies */
     uint64_t copies_object; /* their communicator */
-    uint32_t shards;        /* ranks that share the state, if layers are divided or there are
-                             * copies; else 1 */
+    uint32_t shards;        /* ranks that share the parameters, if layers are divided or there are
+                             * stages or copies; else 1 */
 } dl_step_axes;
 
 /* Owns its arrays; release with dl_step_costs_free. */
@@ -204,9 +204,9 @@ typedef struct dl_step_costs {
     double mean_passes; /* of its regular steps, see trace/activity/step_phases.h */
     size_t passes;      /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
-    size_t steps; /* number of steps with known times, of which step_ns is the mean. device_ns is
-                   * the mean device time of a step (above); on cores, the mean step without
-                   * waits */
+    size_t steps;                      /* number of steps with known times */
+    /* step_ns: mean time of these steps. device_ns: mean device time of a step (above); on cores,
+     * mean time of a step without waits. */
     double step_ns, device_ns;
     double host_ns; /* mean, without recording overhead, including waits_ns; NaN: the trace has no
                      * launches */

@@ -194,7 +194,7 @@ typedef struct dl_cost_trace {
     int64_t stages;        /* pipeline stages of the traced job; < 2: none */
     dl_schedule schedule;  /* schedule of these stages */
     int64_t shards;        /* ranks that share sharded parameters, if other ranks hold copies of
-                            * them or divide layers; < 2: all ranks do, or none */
+                            * them, divide layers or are stages; < 2: all ranks do, or none */
     bool allreduces;       /* the program exchanges gradients in each step, like dlsim's mode
                             * allreduce */
     dl_value step_ns;      /* mean step time */

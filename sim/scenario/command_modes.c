@@ -31,7 +31,8 @@ static int mode_of(const char *given)
     return dl_names_find(name, dl_mode_names, DL_MODES);
 }
 
-/* Options of [sync], as bits, that the modes of a list take; all of them if a word is no mode. */
+/* Options of [sync], as bits, that the modes of a list take; all of them if a word is not a
+ * mode. */
 static unsigned options_of_modes(const char *list)
 {
     unsigned options = 0;
@@ -58,7 +59,7 @@ void dl_scenario_leave_modes(char **text, const char *list)
     remove_keys_of_modes(text, list);
 }
 
-/* Whether a mode of the list, or a word that is none, can have the key of [exchange]. */
+/* Whether a mode of the list, or a word that is not a mode, can have the key of [exchange]. */
 static bool modes_take(const dl_scenario *scenario, const dl_key *key, const char *list)
 {
     bool take = false;

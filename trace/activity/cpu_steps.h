@@ -39,7 +39,8 @@ typedef struct dl_cpu_collective {
     const char *name; /* "AllReduce", ...; borrowed from the trace, or constant */
     uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
     uint32_t ranks;   /* 0: unknown */
-    bool integers;    /* of 32 or 64 bits, as DDP's map of used parameters: no gradients */
+    bool integers;    /* it sums integers of 32 or 64 bits, as of DDP's map of used parameters,
+                       * which are never gradients */
     /* fraction of the step's backward pass before the call; NaN: not called during it */
     double ready_frac;
     int64_t called_ns, start_ns, end_ns; /* call by the training thread; start and end of

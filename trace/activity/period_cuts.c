@@ -44,8 +44,8 @@ static bool same_pair(unit_place a, unit_place b)
 
 DL_ORDER(compare_backs, place_idle, DL_BY(place.before), DL_BY(place.kind), DL_BY(back));
 
-/* Returns how many of the two signs of a step's start symbol i shows: it is the first copy of an
- * input, and it follows an update. */
+/* A step may start with a symbol that is the first copy of an input, or that follows an update.
+ * Returns how many of these two signs symbol i shows. */
 static int signs(const dl_sequence *sequence, size_t i)
 {
     uint8_t own = sequence->roles[sequence->symbols[i]];

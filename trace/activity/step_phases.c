@@ -217,9 +217,7 @@ static bool is_updated(const search *s, const dl_activity_step *step)
 {
     for (size_t w = step->first; w < step->first + step->count; w++)
         if ((s->roles[w] & DL_ROLE_CLEAR) == DL_ROLE_UPDATE)
-            return true; /* an update, not only
-                                                                           * the clearing of
-                                                                           * gradients */
+            return true; /* an update, not only a clearing */
     return false;
 }
 
