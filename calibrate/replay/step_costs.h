@@ -245,8 +245,8 @@ typedef struct dl_step_costs {
     dl_sharded sharded;           /* state sharded among the ranks, inferred from its collectives */
     bool gathers_half;            /* gathers have half as many bytes as gradients */
     bool keeps_parameters;        /* sharded parameters are gathered in the forward pass only */
-    dl_traced_collective *others; /* [other_count] collectives except those of gradients and sharded
-                                   * state, each of at least 1 % of a step */
+    dl_traced_collective *others; /* [other_count] collectives except those of gradients, sharded
+                                   * state and the axes, each of at least 1 % of a step */
     size_t other_count;
     /* Broadcasts of buffers or parameters per step: bytes, and number of collectives; on cores
      * only; 0: none */

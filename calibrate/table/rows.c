@@ -34,7 +34,7 @@ static int64_t batch_of(const dl_scenario *scenario)
 }
 
 /* Accepts the columns of measured rows, under all their names, and the column placement; requires
- * workers or placement, and batch unless all rows have `batch`. */
+ * workers or placement, and batch unless `batch` > 0 is that of all rows. */
 static dl_status check_columns(dl_csv *csv, int64_t batch, dl_error *err)
 {
     const dl_status status = dl_measured_name_columns(csv, NULL, err);

@@ -29,9 +29,8 @@ dl_status dl_calibrate_read(dl_calibrate *calibrate, const dl_ini *ini,
 /* Finds the factor for the scenario and its costs, which must not contain assumptions yet, and sets
  * the factor, step, workers and samples of *calibrate. DL_ERR_RANGE, with the prediction at the
  * limit, if no factor within DL_CALIBRATE_FACTOR_MAX gives the step, and for more workers than the
- * machine has GPUs; DL_ERR_DATA if the scenario cannot predict the measured step, and
- * for tokens/s without sequences; the errors of
- * dl_run. */
+ * machine has GPUs; DL_ERR_DATA if the scenario cannot predict the measured step, and for tokens/s
+ * if samples are not sequences; the errors of dl_run. */
 dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
                             dl_calibrate *calibrate, dl_error *err) DL_MUST_CHECK;
 

@@ -17,9 +17,8 @@ void dl_variant_take_dtypes(dl_variant *variant);
 /* Sets settings that are still open to their usual values, as assumptions of the variant. */
 void dl_variant_assume_settings(dl_variant *variant);
 
-/* Notes as an assumption of variants that they do not compress gradients, if the study compares
- * them with FSDP whose messages have 16 bits. Call after all variants have their types of
- * messages. */
+/* Notes as an assumption that variants do not compress gradients, if the study compares them with
+ * FSDP whose messages have 16 bits. Call after the types of messages are set in all variants. */
 void dl_study_assume_messages(dl_study *study);
 
 #endif

@@ -20,8 +20,8 @@
 
 static const char *const optimizer_names[] = {"sgd", "momentum", "adam", "adam8bit"};
 
-/* Part of a number of 4 bytes that a state of 8 bits takes with its share of the 32-bit scale of
- * 256 states (torchao/optim/adam.py, AdamW8bit's block_size). */
+/* Size of an 8-bit state, with its share of the 32-bit scale of 256 states (torchao/optim/adam.py,
+ * AdamW8bit's block_size), relative to 4 bytes. */
 #define STATE_8BIT ((1 + 4 / 256.) / 4)
 
 static const double state_numbers[] = {0, 1, 2, 2 * STATE_8BIT};
