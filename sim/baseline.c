@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/island/split.h"
 #include "sim/shares.h"
 #include "sim/sweep_internal.h"
 
@@ -143,7 +144,8 @@ static void place(const dl_variant *variant, dl_baseline *baseline)
     baseline->point.gpus = baseline->gpus;
 }
 
-/* Compute time of the point's step, in ns; candidates of one layout are compared by it. */
+/* Compute time of the point's step, in ns, with the bubble of stages that take equally long;
+ * candidates of one layout are compared by it. */
 static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
 {
     const dl_costs *costs = &variant->costs;
@@ -152,8 +154,13 @@ static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
                  parts = point->batch / point->workers / samples;
     int model = 0;
     if (baseline->gpus != NULL) dl_point_models(&variant->scenario, point, &model);
+    const bool flushes = point->stages > 1 && variant->scenario.pipeline != NULL &&
+                         dl_schedule_flushes(variant->scenario.pipeline->schedule);
+    const double bubble =
+        flushes ? (point->stages - 1) / (point->micro_batches * fmax(point->chunks, 1)) : 0;
     const double update_ns = dl_costs_model_step_ns(costs, model, samples, "update");
-    return parts * (dl_costs_model_step_ns(costs, model, samples, NULL) - update_ns) + update_ns;
+    const double passes_ns = dl_costs_model_step_ns(costs, model, samples, NULL) - update_ns;
+    return parts * (1 + bubble) * passes_ns + update_ns;
 }
 
 static bool same_layout(const dl_point *a, const dl_point *b)
