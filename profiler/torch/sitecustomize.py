@@ -4,13 +4,13 @@
 in the Python programs that it starts. When the program imports torch.optim, this file registers a
 hook that PyTorch calls after each step of an optimizer. A step lasts from one update of the first
 optimizer with parameters on the processor to its next update. If no optimizer of torch.optim updates
-parameters, as in hand-written loops, a step lasts from the end of one backward pass to the end of the
-next, and gets a range in the trace; another range, from the end of the backward pass to the next
-batch or module, is the update. The first WARM_UP steps are ignored, the next TIMED steps, or those of
-TIMED_S seconds, are timed without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, for at
-most DLPROF_DURATION seconds (0: RECORDED_S, but at least MIN_RECORDED steps). If other optimizers
-have updated parameters too, each step gets a range. If the program ends earlier, the steps recorded
-until then are kept.
+parameters, as in hand-written loops, or only in hooks of the backward pass, a step lasts from the end
+of one backward pass to the end of the next, and gets a range in the trace; another range, from the
+end of the backward pass to the next batch or module, is the update. The first WARM_UP steps are
+ignored, the next TIMED steps, or those of TIMED_S seconds, are timed without a profiler, then
+DLPROF_STEPS (0: RECORDED) are recorded, for at most DLPROF_DURATION seconds (0: RECORDED_S, but at
+least MIN_RECORDED steps). If other optimizers have updated parameters too, each step gets a range.
+If the program ends earlier, the steps recorded until then are kept.
 
 Writes to DLPROF_OUTPUT, once per process, <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
 with these members: "dlprof_step_ns", the median step without a profiler; "dlprof_children_ns", the
@@ -57,6 +57,7 @@ class Recorder:
 
     def __init__(self, folder):
         import socket
+        import threading
         import time
 
         self.folder = folder
@@ -82,11 +83,14 @@ class Recorder:
         self.ranges = None  # if source is BACKWARD or there are others
         self.own_profiler = False  # whether the program's own profiler was running
         self.done = False
+        self.passes = threading.local()  # .depth: of the backward passes that run
 
     def after_update(self, optimizer, args, kwargs):
         """PyTorch calls this after each step of any optimizer."""
         if self.done and self.source is not BACKWARD:
             return
+        if getattr(self.passes, "depth", 0) > 0:
+            return  # called by a hook of the pass, in which no profiler may start or stop
         try:
             if self.source in (None, BACKWARD):
                 if not on_processor(p for g in optimizer.param_groups for p in g["params"]):
@@ -469,23 +473,22 @@ def process_ticks(pid):
 def call_after_backward(recorder):
     """Makes autograd.backward call the recorder after each outermost backward pass."""
     import functools
-    import threading
 
     from torch import autograd
 
     backward = getattr(autograd, "backward", None)
     if backward is None:
         return
-    depth = threading.local()
 
     @functools.wraps(backward)
     def followed(*args, **kwargs):
-        depth.now = getattr(depth, "now", 0) + 1
+        passes = recorder.passes
+        passes.depth = getattr(passes, "depth", 0) + 1
         try:
             return backward(*args, **kwargs)
         finally:
-            depth.now -= 1
-            if depth.now == 0:
+            passes.depth -= 1
+            if passes.depth == 0:
                 recorder.after_backward(args[0] if args else kwargs.get("tensors"))
 
     autograd.backward = followed

@@ -113,6 +113,7 @@ from torch.profiler import operator
 model = [torch.nn.Linear()] * 3
 loss = torch.parameter(sys.argv[3] if len(sys.argv) > 3 else "cpu")
 late = torch.optim.Optimizer([torch.parameter("cpu")]) if "late" in sys.argv else None
+if "inside" in sys.argv: torch.autograd.hooks.append(torch.optim.Optimizer([torch.parameter("cpu")]).step)
 for step in range(int(sys.argv[1])):
     if "modules" in sys.argv:
         for layer in model: layer()
@@ -136,6 +137,9 @@ parts = {name: cores[name + "_ns"]["p50"] for name in ("forward", "backward", "u
 # The update has one operator of at least 0.5 ms, each pass three.
 assert parts["update"] >= 0.5e6 and parts["forward"] >= 1.5e6 and parts["backward"] >= 1.5e6, parts
 END
+# Optimizers that update in hooks of the backward pass: a profiler must not start or stop there.
+expect 0 " of 20, by marks" run -o inside -- python3 hand.py 60 modules cpu inside
+[ "$(ranges Optimizer.step#SGD inside/*.json.gz)" -eq 20 ] || fail "inside: not an update in each step"
 expect 0 "trained []" run -o plain -- python3 hand.py 60 plain
 [ "$(ranges ProfilerStep plain/*.json.gz)" -eq 20 ] || fail "plain: not 20 steps"
 [ "$(ranges Optimizer.step plain/*.json.gz)" -eq 0 ] || fail "plain: an update that nothing ends"
