@@ -140,7 +140,8 @@ static void generations_0b_and_1_are_read(void **state)
  * rows, whatever the linear layers have. Embeddings use the second input, and the larger of equally
  * frequent batches: one of words (16 rows), one of positions (one row). Where the loss has a target
  * per sample, it tells whether sequences have the samples in their second dimension. Weights alone,
- * or vectors, give no batch. */
+ * or vectors, give no batch. With sequence numbers, calls without one, as of a validation, do not
+ * count. */
 static void shapes_show_the_batch(void **state)
 {
     (void)state;
@@ -161,6 +162,13 @@ static void shapes_show_the_batch(void **state)
         {CALL("embedding", "Input Dims\": [[99, 8], [8, 20]]") "," CALL(
              "embedding", "Input Dims\": [[99, 8], [8, 30]]") "," POSITIONS "," POSITIONS,
          "8", "aten::embedding"},
+        {CONV_32 "," CONV_LOWER_32 "," CALL(
+             "conv2d",
+             "Sequence number\": 0, \"Input Dims\": [[8, 3, 4, 4], [3, 3, 3, 3]]") "," CONV_32,
+         "8", "aten::conv2d"},
+        {CONV_32 "," CONV_32 "," CALL(
+             "conv2d", "Sequence number\": -1, \"Input Dims\": [[8, 3, 4, 4], [3, 3, 3, 3]]"),
+         "32", "aten::conv2d"},
         {CALL("linear", "Input Dims\": [[8], [8, 8]]"), NULL, NULL},
         {CALL("add", "Input Dims\": [[20, 4], [20, 4]]"), NULL, NULL},
         {CALL("conv2d", "Input Dims\": []"), NULL, NULL},

@@ -164,6 +164,7 @@ static const char *const event_keys[KEY_END] = {
     [KEY_TO_RANK] = "args/Dst Rank",
     [KEY_INPUT_DIMS] = "args/Input Dims",
     [KEY_INPUT_DIMS_LOWER] = "args/Input dims",
+    [KEY_SEQUENCE] = "args/Sequence number",
     [KEY_INPUT_TYPE] = "args/Input type",
     [KEY_META_NAME] = "args/name",
 };

@@ -48,6 +48,7 @@ typedef enum dl_kineto_key {
     KEY_TO_RANK,
     KEY_INPUT_DIMS,
     KEY_INPUT_DIMS_LOWER,
+    KEY_SEQUENCE,
     KEY_INPUT_TYPE,
     KEY_META_NAME,
     KEY_END
@@ -129,6 +130,7 @@ typedef struct dl_kineto {
     /* By operator: calls by the first dimensions of the input, and by its number of elements
      * (stored in `samples`) */
     dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS], elements[DL_KINETO_SAMPLE_OPERATORS];
+    bool trains[DL_KINETO_SAMPLE_OPERATORS]; /* only calls for which gradients are kept count */
     int64_t base_ns;
     int64_t rank, ranks; /* -1: unknown */
     bool has_fraction;   /* a time has a fraction of a microsecond */
@@ -156,7 +158,9 @@ static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
 }
 
 /* In kineto_samples.c. If `name` is an operator whose input has one sample per row, counts the
- * batch size given by its input's shape. dl_kineto_tell_samples writes the most frequent batch size
+ * batch size given by its input's shape. If any call of the operator has a sequence number, which
+ * PyTorch gives while gradients are enabled, only such calls count: others are of a validation, or
+ * of a policy that collects samples. dl_kineto_tell_samples writes the most frequent batch size
  * and the number of different sizes to the trace's meta data. */
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);

@@ -76,6 +76,13 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
         if (!dl_json_visit(dims, take_input, &s)) return;
         if (s.first <= 0 || s.dims < operators[o].dims) return;
         if (operators[o].sequence == 0 || s.dims < operators[o].sequence) s.second = 0;
+        int64_t number;
+        const bool trains = dl_json_int(values[KEY_SEQUENCE], &number) && number >= 0;
+        if (trains && !kineto->trains[o]) {
+            kineto->trains[o] = true;
+            kineto->samples[o].count = kineto->elements[o].count = 0;
+        }
+        if (!trains && kineto->trains[o]) return;
         count_size(&kineto->samples[o], s.first, s.second);
         count_size(&kineto->elements[o], s.elements, 0);
         return;
