@@ -113,12 +113,13 @@ static void add_accumulation(dl_note_list *list, const dl_variant *variant)
     const long long count = variant->costs.accumulate;
     const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
     const bool staged = pipeline != NULL && pipeline->stages > 1;
+    const bool sharded = dl_scenario_sharded(&variant->scenario) == DL_SHARDED_PARAMETERS;
     dl_note_add(
         list,
         dl_format(
             "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
-            "the last: [costs] accumulate = %lld in %s (%s overrides it)",
-            count, count, dl_note_file(&variant->costs),
+            "%s: [costs] accumulate = %lld in %s (%s overrides it)",
+            count, sharded ? "each" : "the last", count, dl_note_file(&variant->costs),
             staged ? "--micro-batches" : "[sync] accumulate"));
 }
 

@@ -39,12 +39,10 @@ bool dl_variant_waits_by_costs(const dl_variant *variant)
 bool dl_variant_accumulates_by_costs(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    const dl_gpu_options *gpu = scenario->gpu;
     return variant->costs.accumulate > 1 && scenario->generators == NULL &&
            !gives(scenario, "sync", "accumulate") &&
            !gives(scenario, "pipeline", "micro_batches") &&
-           !gives(scenario, "pipeline", "micro_batch") &&
-           (gpu == NULL || dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS);
+           !gives(scenario, "pipeline", "micro_batch");
 }
 
 bool dl_variant_overlaps_by_costs(const dl_variant *variant)
@@ -157,9 +155,9 @@ static const char *not_accumulated(const dl_scenario *scenario, const dl_point *
     return dl_schedule_refuses(scenario->pipeline->schedule, micro_batches, point->stages);
 }
 
-/* Takes the number of micro-batches from the program of the costs if the scenario leaves it open;
- * not for sharded parameters on GPUs. Interleaved stages never leave it open, as the default, 1, is
- * rejected (sim/scenario/points.c, check_batch). */
+/* Takes the number of micro-batches from the program of the costs if the scenario leaves it open.
+ * Interleaved stages never leave it open, as the default, 1, is rejected (sim/scenario/points.c,
+ * check_batch). */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;

@@ -62,6 +62,7 @@ static void micro_batches_of_costs_are_checked(void **state)
         {"4\nexpert_ranks = 4\n", "layout = ep=4,dp=1\n", "sync.accumulate=1", 8, 0, false},
         {"4\nexpert_ranks = 4\n", "layout = ep=4,dp=1\n", NULL, 32, 4, false},
         {"4\n", "layout = pp=2,dp=1\n", NULL, 8, 4, true},
+        {"4\nsharded = parameters\n", "workers = 2\n", NULL, 32, 4, true},
         {"4\n", "layout = pp=2,dp=1\n[pipeline]\nschedule = pipedream\n",
          "with pipedream, which updates after each batch, micro_batches must be 1: "
          "--micro-batches gives others",
