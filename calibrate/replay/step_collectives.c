@@ -32,11 +32,8 @@ typedef struct marked {
 
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
 {
-    size_t after = 0;
-    DL_BISECT(after, line->count, line->steps[after].start_ns <= time_ns);
-    if (after == 0 || !timed[after - 1]) return false;
-    const dl_activity_step *step = &line->steps[after - 1];
-    return time_ns < step->start_ns + step->duration_ns;
+    const dl_activity_step *step = dl_regular_step_at(line, time_ns);
+    return step != NULL && timed[step - line->steps];
 }
 
 /* A step's collectives of one kind in one communicator. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/sort.h"
 #include "common/units.h"
 
 const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT] = {"kernel", "copy", "event", "sync",
@@ -99,16 +98,6 @@ static void count_step(const dl_trace *trace, const dl_step_line *line,
     }
 }
 
-/* Returns whether a regular step covers the time. */
-static bool in_regular_step(const dl_step_line *line, int64_t at_ns)
-{
-    size_t next; /* first step that starts after at_ns */
-    DL_BISECT(next, line->count, line->steps[next].start_ns <= at_ns);
-    if (next == 0) return false;
-    const dl_activity_step *step = &line->steps[next - 1];
-    return step->label == DL_STEP_REGULAR && at_ns < step->start_ns + step->duration_ns;
-}
-
 /* Counts the events and waits of the line's device in regular steps. They are not device work, so
  * their start determines the step. */
 static void count_calls(const dl_trace *trace, const dl_step_line *line,
@@ -117,7 +106,7 @@ static void count_calls(const dl_trace *trace, const dl_step_line *line,
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_EVENT && a->kind != DL_ACTIVITY_SYNC) continue;
-        if (a->device != line->device || !in_regular_step(line, a->start_ns)) continue;
+        if (a->device != line->device || dl_regular_step_at(line, a->start_ns) == NULL) continue;
         counts[a->kind == DL_ACTIVITY_EVENT ? DL_CAPTURE_PER_EVENT : DL_CAPTURE_PER_SYNC]++;
     }
 }

@@ -246,15 +246,6 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
     }
 }
 
-/* Returns the step that contains the time, or NULL. */
-static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_ns)
-{
-    size_t after = 0; /* first step that starts later */
-    DL_BISECT(after, training->step_count, training->steps[after].start_ns <= time_ns);
-    const dl_cpu_step *step = after > 0 ? &training->steps[after - 1] : NULL;
-    return step != NULL && time_ns < step->start_ns + step->duration_ns ? step : NULL;
-}
-
 /* A gradient accumulated in a regular step. */
 typedef struct addition {
     size_t step;
@@ -288,8 +279,8 @@ static size_t *number_passes(const dl_step_phases *phases, size_t count)
 }
 
 static addition *find_additions(const dl_cpu_training *training, const dl_trace *trace,
-                                const dl_cpu_operators *operators, const double *done,
-                                size_t *count)
+                                const dl_step_line *line, const dl_cpu_operators *operators,
+                                const double *done, size_t *count)
 {
     addition *all = NULL;
     size_t *passes = number_passes(&training->phases, operators->count);
@@ -298,12 +289,12 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_RANGE || a->bytes == 0 || a->thread != training->thread)
             continue;
-        const dl_cpu_step *step = step_at(training, a->start_ns);
-        if (step == NULL || step->label != DL_STEP_REGULAR) continue;
+        const dl_activity_step *step = dl_regular_step_at(line, a->start_ns);
+        if (step == NULL) continue;
         const size_t after = after_operator(operators, a->start_ns);
         const dl_cpu_gradient gradient = {(double)a->bytes, after > 0 ? done[after - 1] : 1};
         DL_APPEND(all, *count, "gradients") =
-            (addition){(size_t)(step - training->steps), passes[after], a->start_ns, gradient};
+            (addition){(size_t)(step - line->steps), passes[after], a->start_ns, gradient};
     }
     free(passes);
     dl_sort(all, *count, sizeof *all, by_addition);
@@ -418,7 +409,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
         take_step(training, &operators, from, step, done, &at);
     }
     size_t additions;
-    DL_AUTOFREE addition *all = find_additions(training, trace, &operators, done, &additions);
+    DL_AUTOFREE addition *all = find_additions(training, trace, line, &operators, done, &additions);
     find_gradients(training, all, additions);
 }
 

@@ -140,16 +140,6 @@ static const dl_step_line *line_of(const dl_activity_steps *steps, uint32_t devi
     return NULL;
 }
 
-/* Returns whether the time lies in a regular step. */
-static bool in_step(const dl_step_line *line, int64_t time_ns)
-{
-    size_t after;
-    DL_BISECT(after, line->count, line->steps[after].start_ns <= time_ns);
-    if (after == 0) return false;
-    const dl_activity_step *step = &line->steps[after - 1];
-    return step->label == DL_STEP_REGULAR && time_ns < step->start_ns + step->duration_ns;
-}
-
 static dl_group_summary sum_group(const dl_collective_kernel *kernels, size_t count,
                                   const dl_spans *computing, const dl_step_line *line)
 {
@@ -161,7 +151,7 @@ static dl_group_summary sum_group(const dl_collective_kernel *kernels, size_t co
                             .members = ""};
     for (size_t i = 0; i < count; i++) {
         const dl_collective_kernel *k = &kernels[i];
-        if (line != NULL && !in_step(line, k->start_ns)) continue;
+        if (line != NULL && dl_regular_step_at(line, k->start_ns) == NULL) continue;
         sum.count++;
         sum.bytes += (double)k->bytes;
         sum.total_ns += (double)k->duration_ns;

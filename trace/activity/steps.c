@@ -58,6 +58,17 @@ bool dl_step_line_begins(const dl_step_line *line, size_t work)
     return line->prefetched == NULL || !line->prefetched[work];
 }
 
+const dl_activity_step *dl_regular_step_at(const dl_step_line *line, int64_t time_ns)
+{
+    size_t after = 0; /* first step that starts later */
+    DL_BISECT(after, line->count, line->steps[after].start_ns <= time_ns);
+    const dl_activity_step *step = after > 0 ? &line->steps[after - 1] : NULL;
+    return step != NULL && step->label == DL_STEP_REGULAR &&
+                   time_ns < step->start_ns + step->duration_ns
+               ? step
+               : NULL;
+}
+
 /* Sets the times of line->steps, whose work is known. */
 static void set_times(dl_step_line *line, const dl_activity *activities)
 {

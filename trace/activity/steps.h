@@ -137,6 +137,9 @@ void dl_activity_steps_free(dl_activity_steps *steps);
  * prefetched copy. */
 bool dl_step_line_begins(const dl_step_line *line, size_t work);
 
+/* Returns the regular step of the line that covers the time; NULL: none. O(log n). */
+const dl_activity_step *dl_regular_step_at(const dl_step_line *line, int64_t time_ns);
+
 /* Return "step", "warm-up", "other"; "given marks", "given period", "given as one", "marks", "graph
  * launches", "period", "period without shapes", "optimizer", "none"; never NULL. */
 const char *dl_step_label_name(dl_step_label label);
