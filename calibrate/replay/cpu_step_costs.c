@@ -70,18 +70,6 @@ static const char *const op_names[DL_CPU_PARTS] = {[DL_CPU_PART_INPUT] = "input"
                                                    [DL_CPU_PART_BACKWARD] = "step.backward",
                                                    [DL_CPU_PART_UPDATE] = "step.update"};
 
-static const char *op_name(const dl_cpu_training *cpu, int part)
-{
-    return cpu->waits_for_loaders && part == DL_CPU_PART_INPUT ? NULL : op_names[part];
-}
-
-static dl_step_op *find_op(dl_step_costs *costs, const char *name)
-{
-    for (size_t i = 0; i < costs->op_count; i++)
-        if (strcmp(costs->ops[i].name, name) == 0) return &costs->ops[i];
-    return NULL;
-}
-
 static dl_step_mean part_mean(const dl_cpu_step *const *steps, size_t count, int part)
 {
     DL_AUTOFREE double *values = dl_calloc(count, sizeof *values, "steps");
@@ -91,7 +79,8 @@ static dl_step_mean part_mean(const dl_cpu_step *const *steps, size_t count, int
     return (dl_step_mean){d.mean, d.sd / sqrt((double)count)};
 }
 
-/* Takes the mean step with and without its waits, its parts, and the noise. */
+/* Takes the mean step with and without its waits, the noise, and an operation for each part, which
+ * is empty for waits. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool varies,
                        dl_notes *notes)
 {
@@ -107,13 +96,21 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool va
     for (size_t i = 0; i < count; i++)
         costs->factors[i] = (float)((double)without_waiting_ns(cpu, steps[i]) / costs->device_ns);
     costs->ops = dl_calloc(DL_CPU_PARTS, sizeof *costs->ops, "operations");
+    costs->op_count = DL_CPU_PARTS;
     for (int p = 0; p < DL_CPU_PARTS; p++) {
-        const dl_step_mean mean = part_mean(steps, count, p);
-        if (op_name(cpu, p) == NULL || mean.value <= 0) continue;
-        dl_step_op *op = &costs->ops[costs->op_count++];
-        op->ns = mean;
+        dl_step_op *op = &costs->ops[p];
+        if (op_names[p] == NULL || (cpu->waits_for_loaders && p == DL_CPU_PART_INPUT)) continue;
+        op->ns = part_mean(steps, count, p);
         snprintf(op->name, sizeof op->name, "%s", op_names[p]);
     }
+}
+
+static void drop_empty(dl_step_costs *costs)
+{
+    const size_t count = costs->op_count;
+    costs->op_count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (costs->ops[i].ns.value > 0) costs->ops[costs->op_count++] = costs->ops[i];
 }
 
 /* Returns the bytes of gradients over all ranks' parts that an all-reduce or a reduce-scatter
@@ -397,8 +394,8 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
     const double traced_ns = costs->device_ns;
     double operators = 0, sum_ns = 0;
     for (int p = 0; p < DL_CPU_PARTS; p++) {
-        dl_step_op *op = op_names[p] != NULL ? find_op(costs, op_names[p]) : NULL;
-        if (op == NULL) continue;
+        dl_step_op *op = &costs->ops[p];
+        if (op->ns.value <= 0) continue;
         double count = 0;
         for (size_t s = 0; s < cpu->step_count; s++)
             if (cpu->steps[s].label == DL_STEP_REGULAR)
@@ -445,11 +442,9 @@ static double mean_waiting_ns(const dl_cpu_training *cpu)
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
                                 const dl_trace *trace, dl_notes *notes)
 {
-    const char *text = dl_trace_meta(trace, "unprofiled_step_ns");
+    const int64_t ns = dl_trace_meta_int(trace, "unprofiled_step_ns", 1, INT64_MAX, 0);
     const dl_distribution steps = dl_cpu_training_steps(cpu);
-    int64_t ns = 0;
-    if (text == NULL || dl_parse_int(text, 1, INT64_MAX, &ns, NULL) != DL_OK ||
-        mean_waiting_ns(cpu) > WAITING_FRAC_MAX * steps.mean) {
+    if (ns == 0 || mean_waiting_ns(cpu) > WAITING_FRAC_MAX * steps.mean) {
         take_off_profiler(costs, cpu, trace, notes);
         return;
     }
@@ -511,18 +506,6 @@ static void note_left_out(const dl_step_costs *costs, const dl_cpu_training *cpu
                  count, cpu->step_count, count == 1 ? "does" : "do", DL_NS_TEXT(more_ns));
 }
 
-/* Sets the means of the phases from their operations: each phase is one operation. */
-static void take_phases(dl_step_costs *costs)
-{
-    dl_step_mean *const means[DL_CPU_PARTS] = {[DL_CPU_PART_FORWARD] = &costs->forward_ns,
-                                               [DL_CPU_PART_BACKWARD] = &costs->backward_ns,
-                                               [DL_CPU_PART_UPDATE] = &costs->update_ns};
-    for (int p = 0; p < DL_CPU_PARTS; p++) {
-        const dl_step_op *op = means[p] != NULL ? find_op(costs, op_names[p]) : NULL;
-        if (op != NULL) *means[p] = op->ns;
-    }
-}
-
 /* Minimum fraction of a step's time that child processes must compute to be noted. */
 #define CHILDREN_FRAC_MIN 0.01
 
@@ -581,8 +564,8 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
     return ns;
 }
 
-/* Inserts the operation "input" of the data-loader processes, if their processor time `ns` per step
- * is known, before the step's operations, whose time excludes it; sets take_ns. */
+/* Takes the processor time `ns` per step of the data-loader processes, if it is known, as operation
+ * "input", which the step's time excludes; sets take_ns. */
 static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                          int64_t ns, dl_notes *notes)
 {
@@ -596,9 +579,7 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
         "left out of the step%s",
         DL_NS_TEXT(waits.mean), 100 * waits.mean / mean_ns, take);
     if (ns > 0) {
-        memmove(&costs->ops[1], &costs->ops[0], costs->op_count * sizeof *costs->ops);
-        costs->ops[0] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
-        costs->op_count++;
+        costs->ops[DL_CPU_PART_INPUT] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
         costs->by_loaders = true;
         dl_notes_add(notes,
                      "[op input] is the processor time of these processes per step, %s. Simulate "
@@ -693,7 +674,9 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                 "are taken from update to update");
         note_left_out(costs, &cpu, notes);
         scale_to_unprofiled(costs, &cpu, trace, notes);
-        take_phases(costs);
+        costs->forward_ns = costs->ops[DL_CPU_PART_FORWARD].ns;
+        costs->backward_ns = costs->ops[DL_CPU_PART_BACKWARD].ns;
+        costs->update_ns = costs->ops[DL_CPU_PART_UPDATE].ns;
         if (cpu.waits_for_loaders) {
             take_loaders(costs, &cpu, trace, children_ns, notes);
         } else {
@@ -707,6 +690,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         take_parameters(costs, &cpu, trace, notes);
         take_others(costs, &cpu, gathers_parameters, notes);
         take_processor(costs, trace, notes);
+        drop_empty(costs);
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
         if (costs->backward_ns.value <= 0) {
             dl_notes_add(notes, "forward and backward pass are not distinguished: no operator is "
