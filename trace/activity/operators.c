@@ -200,14 +200,15 @@ int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item)
     return operators->items[item]->start_ns + operators->items[item]->duration_ns;
 }
 
-/* Returns the outermost operators as symbols, one kind per name. The roles INPUT and FORWARD, which
- * end an update, are dropped: input and the clearing of gradients occur at either end of a step. */
-static dl_symbols symbols_of(const dl_cpu_operators *operators)
+dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
+                                    const dl_activity *activities)
 {
     const size_t count = operators->count;
     dl_symbol_line *line = dl_calloc(1, sizeof *line, "operators");
     *line = (dl_symbol_line){
         .device = DL_NO_DEVICE,
+        .work_count = count,
+        .work = dl_calloc(count, sizeof *line->work, "operators"),
         .count = count,
         .symbols = dl_calloc(count, sizeof *line->symbols, "operators"),
         .idle_ns = dl_calloc(count, sizeof *line->idle_ns, "operators"),
@@ -217,6 +218,7 @@ static dl_symbols symbols_of(const dl_cpu_operators *operators)
     };
     for (size_t i = 0; i < count; i++) {
         const dl_activity *o = operators->items[i];
+        line->work[i] = (size_t)(o - activities);
         line->symbols[i] = o->name;
         line->start_ns[i] = o->start_ns;
         line->idle_ns[i] = i > 0 ? o->start_ns - dl_cpu_operators_end_ns(operators, i - 1) : 0;
@@ -241,11 +243,10 @@ static size_t end_before_clearing(const dl_cpu_operators *operators, dl_update *
     return kept > 0 ? kept : count;
 }
 
-int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update)
+int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
+                               size_t *count, bool *by_update)
 {
-    DL_AUTO(dl_symbols_free) dl_symbols symbols = symbols_of(operators);
-    const dl_sequence sequence = dl_symbols_sequence(&symbols.lines[0]);
-    DL_AUTOFREE dl_update *updates = dl_updates_find(&sequence, count);
+    DL_AUTOFREE dl_update *updates = dl_updates_find(sequence, count);
     *count = end_before_clearing(operators, updates, *count);
     int64_t *cuts = dl_calloc(operators->count, sizeof *cuts, "steps");
     *by_update = *count >= STEPS_MIN;
@@ -253,7 +254,7 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count,
         cuts[i] = dl_cpu_operators_end_ns(operators, updates[i].end - 1);
     if (!*by_update) {
         DL_AUTO(dl_period_free) dl_period period = {0};
-        dl_period_find(&period, &sequence, 0);
+        dl_period_find(&period, sequence, 0);
         *count = period.cut_count >= STEPS_MIN ? period.cut_count : 0;
         for (size_t i = 0; i < *count; i++)
             cuts[i] = operators->items[period.cuts[i]]->start_ns;

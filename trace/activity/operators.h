@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/activity/steps.h"
+#include "trace/activity/activity.h"
 #include "trace/dlt/dlt.h"
 
 /* Operators of the training thread, including the annotations of an optimizer and a data loader.
@@ -38,22 +38,6 @@ void dl_cpu_operators_free(dl_cpu_operators *operators);
 
 /* Returns the end of an outermost operator, in ns. */
 int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item);
-
-/* Returns the times that divide the operators into steps, *count of them, ascending: the end of
- * each update after a backward pass or, if there are fewer than three, the start of each repeating
- * unit (dl_period_find). The first one may end a partial step. The caller frees the array. Sets
- * *by_update if updates end the steps. */
-int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update);
-
-/* Labels a step of steps[count] as OTHER if its ratio of forward to backward operators exceeds
- * DL_CPU_EVALUATION times the median ratio: it contains a validation, which has only forward passes
- * (sequences of unequal length change both numbers, but not the ratio). If several regular steps
- * exceed the limit, the validation recurs, and those with a backward pass and an update stay
- * REGULAR, so that the mean step includes it. Also labels the last step as OTHER if it lacks a
- * backward pass or an update that all regular steps before it have, as in a truncated trace. */
-#define DL_CPU_EVALUATION 1.5
-void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
-                                size_t count);
 
 /* Explains, for a trace without kernels, why its program must have used a device, and suggests a
  * remedy; returns NULL if the trace does not show device use. Signs are calls that launch, copy or

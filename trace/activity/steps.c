@@ -7,7 +7,6 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
-#include "trace/activity/operators.h"
 #include "trace/activity/step_marks.h"
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
@@ -178,6 +177,21 @@ const char *dl_step_method_name(dl_step_method method)
         "none",           "given marks", "given period",          "given as one", "marks",
         "graph launches", "period",      "period without shapes", "optimizer"};
     return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
+}
+
+void dl_step_options(dl_step_hints *hints, dl_option *table)
+{
+    const dl_option own[DL_STEP_OPTION_COUNT] = {
+        DL_OPT_REGEX("step-marks", 0, &hints->marks, "REGEX",
+                     "Extended regular expression of the ranges and marks that are training "
+                     "steps.",
+                     .group = "Reading traces"),
+        DL_OPT_INT("step-period", 0, &hints->period, 0, UINT32_MAX, "COUNT",
+                   "Number of kernels, copies and graph launches per training step, without "
+                   "collectives, within a quarter (default: detected)."),
+        DL_OPT_FLAG("one-step", 0, &hints->one_step, "Treat the trace as a single training step."),
+    };
+    memcpy(table, own, sizeof own);
 }
 
 /* Makes steps of the period's units; returns false, without steps, if none is regular. */
@@ -423,8 +437,6 @@ static void prefer_marks(dl_step_line *line, const step_search *search,
 static void find_line(dl_step_line *line, const step_search *search, dl_symbol_line *symbols,
                       dl_symbols *plain, size_t device_index)
 {
-    *line = (dl_step_line){
-        .device = symbols->device, .work = symbols->work, .work_count = symbols->work_count};
     if (search->hints->marks == NULL && search->hints->period > 0) {
         if (!find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD, false))
             find_by_period(line, search, symbols, DL_STEPS_GIVEN_PERIOD, true);
@@ -514,21 +526,18 @@ static bool marks_cut_passes(const step_search *search, const int64_t *cuts_ns, 
 
 /* Finds the steps of a process without a device: from its marks if they delimit steps, else from
  * its operators. */
-static void find_host_line(dl_step_line *line, const step_search *search)
+static void find_host_line(dl_step_line *line, const step_search *search,
+                           const dl_symbol_line *symbols)
 {
-    const dl_cpu_operators *operators = &search->operators;
+    const dl_sequence sequence = dl_symbols_sequence(symbols);
     const dl_step_marks *marks = &search->marks;
-    *line = (dl_step_line){.device = DL_NO_DEVICE,
-                           .work = dl_calloc(operators->count, sizeof *line->work, "operators"),
-                           .work_count = operators->count};
-    for (size_t i = 0; i < operators->count; i++)
-        line->work[i] = (size_t)(operators->items[i] - search->activities);
     size_t count = 0;
     bool by_update = false;
     const bool given = search->hints->marks != NULL;
-    DL_AUTOFREE int64_t *cuts = given || operators->count == 0
-                                    ? NULL
-                                    : dl_cpu_operators_cuts(operators, &count, &by_update);
+    DL_AUTOFREE int64_t *cuts =
+        given || sequence.count == 0
+            ? NULL
+            : dl_cpu_operators_cuts(&search->operators, &sequence, &count, &by_update);
     /* Marks of micro-batches, of which a step has at least two, are not steps. */
     const bool parts = by_update && 4 * count < 3 * marks->count;
     const bool cut = by_update && marks->count > 0 && marks_cut_passes(search, cuts, count);
@@ -645,17 +654,84 @@ static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symb
     if (status != DL_OK) return status;
     dl_symbols_init(symbols, search->activities, search->count, search->strings,
                     search->string_count, &search->phases, DL_SYMBOL_SHAPES);
+    if (symbols->count == 0 && (search->marks.count > 0 || search->operators.count > 0))
+        *symbols = dl_cpu_operators_symbols(&search->operators, search->activities);
     *steps = (dl_activity_steps){.count = symbols->count};
-    steps->lines = dl_calloc(symbols->count + 1, sizeof *steps->lines, "steps");
+    steps->lines = dl_calloc(symbols->count, sizeof *steps->lines, "steps");
     for (size_t i = 0; i < symbols->count; i++) {
-        find_line(&steps->lines[i], search, &symbols->lines[i], &plain, i);
-        symbols->lines[i].work = NULL; /* ownership moved to the line */
-    }
-    if (symbols->count == 0 && (search->marks.count > 0 || search->operators.count > 0)) {
-        find_host_line(steps->lines, search);
-        steps->count = 1;
+        dl_step_line *line = &steps->lines[i];
+        dl_symbol_line *of = &symbols->lines[i];
+        *line =
+            (dl_step_line){.device = of->device, .work = of->work, .work_count = of->work_count};
+        if (line->device == DL_NO_DEVICE) {
+            find_host_line(line, search, of);
+        } else {
+            find_line(line, search, of, &plain, i);
+        }
+        of->work = NULL; /* ownership moved to the line */
     }
     return DL_OK;
+}
+
+static dl_status check_hints(const dl_step_hints *hints, dl_error *err)
+{
+    if (!hints->one_step || (hints->marks == NULL && hints->period <= 0)) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE,
+                        "--one-step cannot be combined with --step-marks or --step-period");
+}
+
+/* Describes the regular steps of the line, for an error message. */
+static char *tell_steps(const dl_step_line *line)
+{
+    size_t works = 0;
+    for (size_t i = 0; i < line->count; i++)
+        if (line->steps[i].label == DL_STEP_REGULAR) works += line->steps[i].count;
+    if (line->regular_count == 0) return dl_strdup("no steps are found without it either");
+    if (line->device == DL_NO_DEVICE)
+        return dl_format("%zu steps are found by %s", line->regular_count,
+                         dl_step_method_name(line->method));
+    return dl_format("%zu steps of about %zu kernels and copies are found by %s",
+                     line->regular_count, works / line->regular_count,
+                     dl_step_method_name(line->method));
+}
+
+/* Returns whether marks or updates show that a line has several steps. */
+static bool shows_several(const dl_step_line *line)
+{
+    const bool sure =
+        line->method == DL_STEPS_MARKS || line->method == DL_STEPS_OPTIMIZER || line->updates;
+    return sure && line->regular_count > 1;
+}
+
+static dl_status refuse_one_step(const dl_step_line *line, dl_error *err)
+{
+    DL_AUTOFREE char *found = tell_steps(line);
+    return dl_error_set(err, DL_ERR_DATA, "--one-step: %s%s: the trace is not of one step", found,
+                        line->updates ? ", each with an optimizer's update" : "");
+}
+
+static dl_status check_one_step(const dl_activity_steps *steps, dl_error *err)
+{
+    for (size_t i = 0; i < steps->count; i++)
+        if (shows_several(&steps->lines[i])) return refuse_one_step(&steps->lines[i], err);
+    return DL_OK;
+}
+
+static dl_status refuse_period(int64_t given, const dl_activity_steps *steps, dl_error *err)
+{
+    DL_AUTOFREE char *found =
+        steps->count > 0 ? tell_steps(&steps->lines[0]) : dl_strdup("no device did anything");
+    const bool on_cores = steps->count > 0 && steps->lines[0].device == DL_NO_DEVICE;
+    return on_cores
+               ? dl_error_set(err, DL_ERR_DATA,
+                              "--step-period: it counts kernels, copies and graph launches of "
+                              "devices, of which this trace has none: %s; --step-marks names "
+                              "ranges that are steps",
+                              found)
+               : dl_error_set(err, DL_ERR_DATA,
+                              "--step-period: a device's kernels, copies and graph launches do "
+                              "not repeat every %lld, or not twice: %s",
+                              (long long)given, found);
 }
 
 /* Returns DL_OK if some device's work repeats at the given period; otherwise an error that
@@ -672,7 +748,7 @@ static dl_status check_period(dl_activity_steps *steps, step_search *search, dl_
     dl_status status = find_all(steps, search, &symbols, err);
     dl_symbols_free(&symbols);
     if (status != DL_OK) return status;
-    status = dl_step_hints_refuse_period(given, steps, err);
+    status = refuse_period(given, steps, err);
     dl_activity_steps_free(steps);
     return status;
 }
@@ -682,7 +758,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
                                  const dl_step_hints *hints, dl_error *err)
 {
     DL_AUTO(dl_launches_free) dl_launches launches = {0};
-    dl_status status = dl_step_hints_check(hints, err);
+    dl_status status = check_hints(hints, err);
     if (status != DL_OK) return status;
     dl_launches_init(&launches, activities, count);
     step_search search = {.activities = activities,
@@ -695,7 +771,7 @@ dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *ac
     dl_phase_hints_init(&search.phases, activities, count, strings, string_count, &launches);
     dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
     status = find_all(steps, &search, &symbols, err);
-    if (status == DL_OK && hints->one_step) status = dl_step_hints_check_one(steps, err);
+    if (status == DL_OK && hints->one_step) status = check_one_step(steps, err);
     if (status == DL_OK && hints->one_step) take_one_step_each(steps, &search, &symbols);
     if (status == DL_OK && hints->period > 0 && hints->marks == NULL)
         status = check_period(steps, &search, err);

@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "trace/activity/activity.h"
+#include "trace/activity/operators.h"
 #include "trace/activity/phases.h"
 #include "trace/activity/steps.h"
 
@@ -228,13 +229,27 @@ void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
  * DL_STEP_SIMILARITY, as for steps whose work varies. */
 void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 
-/* Checks of hints (step_hints.c). Return DL_ERR_USAGE if two hints contradict each other;
- * DL_ERR_DATA if marks or updates of steps that were found without one_step show several steps. */
-dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
-dl_status dl_step_hints_check_one(const dl_activity_steps *steps, dl_error *err) DL_MUST_CHECK;
+/* Returns the outermost operators, some of activities[], as the line of DL_NO_DEVICE, with a symbol
+ * each and a kind per name, without `first`. The roles INPUT and FORWARD, which end an update, are
+ * dropped: input and the clearing of gradients occur at either end of a step. */
+dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
+                                    const dl_activity *activities);
 
-/* Returns DL_ERR_DATA: nothing repeats at the given period; the message describes the steps found
- * without it. */
-dl_status dl_step_hints_refuse_period(int64_t given, const dl_activity_steps *steps, dl_error *err);
+/* Returns the times that divide the operators, whose symbols are `sequence`, into steps, *count of
+ * them, ascending: the end of each update after a backward pass or, if there are fewer than three,
+ * the start of each repeating unit (dl_period_find). The first one may end a partial step. The
+ * caller frees the array. Sets *by_update if updates end the steps. */
+int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
+                               size_t *count, bool *by_update);
+
+/* Labels a step of steps[count] as OTHER if its ratio of forward to backward operators exceeds
+ * DL_CPU_EVALUATION times the median ratio: it contains a validation, which has only forward passes
+ * (sequences of unequal length change both numbers, but not the ratio). If several regular steps
+ * exceed the limit, the validation recurs, and those with a backward pass and an update stay
+ * REGULAR, so that the mean step includes it. Also labels the last step as OTHER if it lacks a
+ * backward pass or an update that all regular steps before it have, as in a truncated trace. */
+#define DL_CPU_EVALUATION 1.5
+void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
+                                size_t count);
 
 #endif
