@@ -195,13 +195,10 @@ static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
     uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
     const bool after = reduces_after(cpu);
     DL_AUTOFREE dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
-    DL_AUTOFREE dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
-    size_t count = 0, step_count = 0;
+    size_t count = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
         const dl_cpu_step *step = &cpu->steps[s];
         if (step->label != DL_STEP_REGULAR) continue;
-        dl_step_reduces *taken = &steps[step_count++];
-        *taken = (dl_step_reduces){.first = count};
         for (size_t c = step->first; c < step->first + step->count; c++) {
             const dl_cpu_collective *of = &cpu->collectives[c];
             const double bytes = reduced_bytes(of);
@@ -210,12 +207,10 @@ static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
             const double ready = (scatters || after) && isnan(of->ready_frac) ? 1 : of->ready_frac;
             if (!(ready >= 0) || bytes == 0) continue;
             if (scatters) scattered = of->ranks;
-            reduces[count++] = (dl_reduce){ready, bytes};
-            taken->count++;
-            taken->bytes += bytes;
+            reduces[count++] = (dl_reduce){s, ready, bytes};
         }
     }
-    costs->gradients = dl_gradients_usual(steps, step_count, reduces, &costs->gradient_count);
+    costs->gradients = dl_gradients_usual(reduces, count, &costs->gradient_count);
     note_compressed(costs, cpu, notes);
     if (after)
         dl_notes_add(notes,

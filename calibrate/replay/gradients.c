@@ -187,29 +187,29 @@ static dl_gradients_ready *take_calls(const search *s, size_t *count)
 {
     const size_t most = s->source->call_count;
     DL_AUTOFREE dl_reduce *reduces = dl_calloc(most, sizeof *reduces, "gradients");
-    DL_AUTOFREE dl_step_reduces *steps = dl_calloc(most, sizeof *steps, "gradients");
-    size_t reduce_count = 0, step_count = 0, step = SIZE_MAX;
+    size_t reduce_count = 0;
     for (size_t i = 0; i < most; i++) {
         const dl_step_call *c = &s->source->calls[i];
         if (c->share <= 0 || c->updated || c->call->object != s->object ||
             !is_reduction(s, c->call) || is_of_integers(s, c->call) ||
             is_scatter(s, c->call) != s->scatters)
             continue;
-        if (c->step != step) steps[step_count++] = (dl_step_reduces){.first = reduce_count};
-        step = c->step;
-        const double bytes = summed_bytes(s, c->call);
-        reduces[reduce_count++] = (dl_reduce){c->share, bytes};
-        steps[step_count - 1].count++;
-        steps[step_count - 1].bytes += bytes;
+        reduces[reduce_count++] = (dl_reduce){c->step, c->share, summed_bytes(s, c->call)};
     }
-    return dl_gradients_usual(steps, step_count, reduces, count);
+    return dl_gradients_usual(reduces, reduce_count, count);
 }
 
-DL_ORDER(by_number_and_bytes, dl_step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
+/* Reductions of one step: reduces[first .. first + count - 1]. */
+typedef struct step_reduces {
+    size_t first, count;
+    double bytes;
+} step_reduces;
+
+DL_ORDER(by_number_and_bytes, step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
 
 /* Sorts the steps and returns the end (exclusive) of the most frequent ones, which begin at
  * steps[*first]. */
-static size_t most_usual(dl_step_reduces *steps, size_t count, size_t *first)
+static size_t most_usual(step_reduces *steps, size_t count, size_t *first)
 {
     size_t best = 0;
     *first = 0;
@@ -223,10 +223,16 @@ static size_t most_usual(dl_step_reduces *steps, size_t count, size_t *first)
     return *first + best;
 }
 
-dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
-                                       const dl_reduce *reduces, size_t *count)
+dl_gradients_ready *dl_gradients_usual(const dl_reduce *reduces, size_t reduce_count, size_t *count)
 {
-    size_t first;
+    DL_AUTOFREE step_reduces *steps = dl_calloc(reduce_count, sizeof *steps, "gradients");
+    size_t step_count = 0, first;
+    DL_GROUPS (i, after, reduce_count, reduces[after].step == reduces[i].step) {
+        step_reduces *step = &steps[step_count++];
+        *step = (step_reduces){.first = i, .count = after - i};
+        for (size_t k = i; k < after; k++)
+            step->bytes += reduces[k].bytes;
+    }
     const size_t end = most_usual(steps, step_count, &first);
     if (end == first) return NULL;
     *count = steps[first].count;

@@ -101,22 +101,18 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
  * timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
-/* An all-reduce or reduce-scatter of gradients: share of the backward pass before it, and bytes. */
+/* An all-reduce or reduce-scatter of gradients: its step, the share of the backward pass before it,
+ * and its bytes. */
 typedef struct dl_reduce {
+    size_t step;
     double share, bytes;
 } dl_reduce;
 
-/* Reductions of one regular step: reduces[first .. first + count - 1]. */
-typedef struct dl_step_reduces {
-    size_t first, count;
-    double bytes;
-} dl_step_reduces;
-
 /* Returns the cumulative gradients [*count] of the steps with the most frequent number and bytes of
- * reductions, with mean shares; owned by the caller. Returns NULL, with *count unchanged, if no
- * step has reductions. Sorts the steps. */
-dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
-                                       const dl_reduce *reduces, size_t *count);
+ * reductions, with mean shares, from reduces[reduce_count] by step; owned by the caller. Returns
+ * NULL, with *count unchanged, if there are no reductions. */
+dl_gradients_ready *dl_gradients_usual(const dl_reduce *reduces, size_t reduce_count,
+                                       size_t *count);
 
 /* Converts ready[*count] of a step of several passes from shares of all backward passes to shares
  * of the last one; gradients ready earlier get share 0. If every pass exchanged the same gradients,
