@@ -8,6 +8,7 @@
 #include "calibrate/replay/step_costs.h"
 #include "common/alloc.h"
 #include "common/cpu.h"
+#include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/reader.h"
@@ -132,18 +133,19 @@ static double reduced_bytes(const dl_cpu_collective *of)
 static bool reduces_after(const dl_cpu_training *cpu)
 {
     if (!(cpu->gradient_bytes > 0)) return false;
-    for (size_t s = 0; s < cpu->step_count; s++) {
-        const dl_cpu_step *step = &cpu->steps[s];
+    const dl_cpu_collective *all = cpu->collectives;
+    size_t steps = 0;
+    DL_GROUPS (first, end, cpu->collective_count, all[end].step == all[first].step) {
         double bytes = 0;
-        if (step->label != DL_STEP_REGULAR) continue;
-        for (size_t c = step->first; c < step->first + step->count; c++) {
-            const dl_cpu_collective *of = &cpu->collectives[c];
-            if (!isnan(of->ready_frac) && reduced_bytes(of) > 0) return false;
-            bytes += reduced_bytes(of);
+        if (all[first].step == SIZE_MAX) continue;
+        for (size_t c = first; c < end; c++) {
+            if (!isnan(all[c].ready_frac) && reduced_bytes(&all[c]) > 0) return false;
+            bytes += reduced_bytes(&all[c]);
         }
         if (fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return false;
+        steps++;
     }
-    return true;
+    return steps == cpu->regular_count;
 }
 
 /* All-reduces that carry less than this part of the gradients' bytes carry them compressed. */
@@ -168,17 +170,16 @@ static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint3
 {
     dl_sharding of = {.ranks = ranks};
     double gathers = 0, before = 0, scatters = 0;
-    for (size_t s = 0; s < cpu->step_count; s++) {
-        const dl_cpu_step *step = &cpu->steps[s];
-        if (step->label != DL_STEP_REGULAR) continue;
-        const double earlier = scatters;
-        for (size_t c = step->first; c < step->first + step->count; c++) {
-            const dl_cpu_collective *one = &cpu->collectives[c];
-            if (one->ranks != ranks) continue;
-            if (strcmp(one->name, DL_SCATTERS) == 0) scatters++;
-            if (strcmp(one->name, DL_GATHERS) != 0) continue;
+    size_t scattered = SIZE_MAX; /* step of the last reduce-scatter */
+    for (size_t c = 0; c < cpu->collective_count; c++) {
+        const dl_cpu_collective *one = &cpu->collectives[c];
+        if (one->step == SIZE_MAX || one->ranks != ranks) continue;
+        if (strcmp(one->name, DL_SCATTERS) == 0) {
+            scatters++;
+            scattered = one->step;
+        } else if (strcmp(one->name, DL_GATHERS) == 0) {
             gathers++;
-            before += scatters == earlier;
+            before += scattered != one->step;
             of.gathered_bytes += (double)one->bytes * ranks / (double)cpu->regular_count;
         }
     }
@@ -196,19 +197,15 @@ static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
     const bool after = reduces_after(cpu);
     DL_AUTOFREE dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
     size_t count = 0;
-    for (size_t s = 0; s < cpu->step_count; s++) {
-        const dl_cpu_step *step = &cpu->steps[s];
-        if (step->label != DL_STEP_REGULAR) continue;
-        for (size_t c = step->first; c < step->first + step->count; c++) {
-            const dl_cpu_collective *of = &cpu->collectives[c];
-            const double bytes = reduced_bytes(of);
-            const bool scatters = strcmp(of->name, DL_SCATTERS) == 0;
-            /* FSDP's last reduce-scatter follows the backward pass's last operator. */
-            const double ready = (scatters || after) && isnan(of->ready_frac) ? 1 : of->ready_frac;
-            if (!(ready >= 0) || bytes == 0) continue;
-            if (scatters) scattered = of->ranks;
-            reduces[count++] = (dl_reduce){s, ready, bytes};
-        }
+    for (size_t c = 0; c < cpu->collective_count; c++) {
+        const dl_cpu_collective *of = &cpu->collectives[c];
+        const double bytes = of->step != SIZE_MAX ? reduced_bytes(of) : 0;
+        const bool scatters = strcmp(of->name, DL_SCATTERS) == 0;
+        /* FSDP's last reduce-scatter follows the backward pass's last operator. */
+        const double ready = (scatters || after) && isnan(of->ready_frac) ? 1 : of->ready_frac;
+        if (!(ready >= 0) || bytes == 0) continue;
+        if (scatters) scattered = of->ranks;
+        reduces[count++] = (dl_reduce){of->step, ready, bytes};
     }
     costs->gradients = dl_gradients_usual(reduces, count, &costs->gradient_count);
     note_compressed(costs, cpu, notes);

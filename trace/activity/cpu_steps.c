@@ -85,6 +85,7 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
                                 .bytes = a->bytes,
                                 .ranks = dl_communicators_ranks(&communicators, a->object),
                                 .integers = dl_collective_of_integers(a, trace->strings),
+                                .step = SIZE_MAX,
                                 .ready_frac = (double)NAN,
                                 .called_ns = a->start_ns,
                                 .start_ns = a->start_ns,
@@ -243,6 +244,8 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
     for (size_t c = step->first; c < step->first + step->count; c++) {
         double *ready = &training->collectives[c].ready_frac;
         if (!isnan(*ready)) *ready = dl_backward_share(ends_ns, phases->passes, *ready);
+        if (step->label == DL_STEP_REGULAR)
+            training->collectives[c].step = (size_t)(step - training->steps);
     }
 }
 
@@ -467,11 +470,8 @@ dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training,
     dl_cpu_collectives *groups = NULL;
     size_t kept = 0;
     *count = 0;
-    for (size_t s = 0; s < training->step_count; s++) {
-        const dl_cpu_step *step = &training->steps[s];
-        for (size_t c = 0; c < step->count && step->label == DL_STEP_REGULAR; c++)
-            all[kept++] = training->collectives[step->first + c];
-    }
+    for (size_t c = 0; c < training->collective_count; c++)
+        if (training->collectives[c].step != SIZE_MAX) all[kept++] = training->collectives[c];
     if (kept > 0) qsort(all, kept, sizeof *all, by_content);
     for (size_t first = 0, end; first < kept; first = end) {
         double ready = 0;

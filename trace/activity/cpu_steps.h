@@ -41,6 +41,7 @@ typedef struct dl_cpu_collective {
     uint32_t ranks;   /* 0: unknown */
     bool integers;    /* it sums integers of 32 or 64 bits, as of DDP's map of used parameters,
                        * which are never gradients */
+    size_t step;      /* the regular step that calls it; SIZE_MAX: none does */
     /* fraction of the step's backward pass before the call; NaN: not called during it */
     double ready_frac;
     int64_t called_ns, start_ns, end_ns; /* call by the training thread; start and end of
