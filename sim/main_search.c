@@ -17,18 +17,24 @@
 static dl_status write_advice(const dl_settings *set, const dl_advice *advice, dl_error *err)
 {
     const char *output = dl_settings_output(set);
-    dl_status status = dl_advice_write(output, advice, err);
+    const bool prints_json = dl_settings_json_to_stdout(set);
+    dl_status status = output != NULL ? dl_advice_write(output, advice, err) : DL_OK;
+    if (status == DL_OK && set->json != NULL && !prints_json)
+        status = dl_advice_json(set->json, advice, err);
     if (status == DL_OK && set->save != NULL && advice->best_count > 0) {
         status =
             dl_scenario_save(set->save, advice->points[advice->best[0]].text, advice->path, err);
     }
     status = dl_outputs_end(status, err);
     if (status != DL_OK) return status;
-    if (!set->quiet) {
+    if (prints_json) {
+        dl_advice_json_write(stdout, advice);
+    } else if (!set->quiet) {
         const bool saved = set->save != NULL && advice->best_count > 0;
         dl_advice_print(stdout, advice);
-        printf("%zu points in %s%s%s%s\n", advice->point_count, output, dl_settings_replaced(set),
-               saved ? ", the advised scenario in " : "", saved ? set->save : "");
+        printf("%zu points in %s%s%s%s\n", advice->point_count, output != NULL ? output : set->json,
+               dl_settings_replaced(set), saved ? ", the advised scenario in " : "",
+               saved ? set->save : "");
     }
     if (advice->best_count > 0) return DL_OK;
     return dl_error_set(err, DL_ERR_DATA, "--advise: none of %zu points is within the limits",
@@ -139,6 +145,9 @@ dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error
     };
     dl_status status = dl_settings_samples(set, &in->study, &config.samples, err);
     if (status == DL_OK && in->study.variants[0].scenario.generators != NULL) {
+        if (set->json != NULL)
+            return dl_error_set(err, DL_ERR_USAGE,
+                                "--json cannot be combined with --advise of [generators]");
         status = advise_generators(in, set, &config, err);
         dl_progress_end(&progress);
         return status;
@@ -171,8 +180,7 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                  {"left-out", set->left_out != NULL},
                  {"explain", set->explain},
                  {"draw-machine", set->draw != NULL},
-                 {"html", set->html != NULL},
-                 {"json", set->json != NULL}};
+                 {"html", set->html != NULL}};
     const bool layout = set->advise == ADVISE_LAYOUT;
     /* All layouts use all GPUs, so the cheapest is the fastest. */
     const bool cheapest = set->goal == DL_GOAL_COST;

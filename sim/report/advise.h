@@ -169,8 +169,10 @@ dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count,
 /* Compares two finally simulated points draw by draw. */
 dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b);
 
-/* Write the advice for a terminal, and all simulated points as a CSV table. */
+/* Write the advice for a terminal, and all simulated points as a CSV table or as JSON. */
 void dl_advice_print(FILE *out, const dl_advice *advice);
 dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *err) DL_MUST_CHECK;
+dl_status dl_advice_json(const char *path, const dl_advice *advice, dl_error *err) DL_MUST_CHECK;
+void dl_advice_json_write(FILE *out, const dl_advice *advice);
 
 #endif

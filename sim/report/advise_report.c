@@ -637,21 +637,29 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
 
 /* --- as a file ------------------------------------------------------------------------------- */
 
-static void write_head(dl_csv_writer *writer, const dl_advice *advice)
+#define ADVICE_SCHEMA 1
+
+#define LIMITS                                                                    \
+    "for=%s max_batch=%lld max_staleness=%g max_interval=%lld min_efficiency=%g " \
+    "deadline_h=%g budget_usd=%g samples=%g"
+#define LIMITS_OF(c)                                                                         \
+    dl_goal_names[(c)->goal], (long long)(c)->max_batch, (c)->max_staleness,                 \
+        (long long)(c)->max_interval, (c)->min_efficiency, (c)->deadline_h, (c)->budget_usd, \
+        (c)->samples
+#define SEARCH "points=%zu stopped=%s steps=%lld draws=%lld"
+#define SEARCH_OF(advice)                                                                \
+    (advice)->point_count, (advice)->stopped ? "yes" : "no", (long long)(advice)->steps, \
+        (long long)(advice)->draws
+
+/* Writes the names and the rows of all points. */
+static void write_points(dl_csv_writer *writer, const dl_advice *advice)
 {
-    const dl_advice_config *c = &advice->config;
-    dl_csv_comment(writer, "dlsim advice, schema 1");
-    dl_csv_comment(writer, "version: dlsim %s", dl_version());
-    dl_csv_comment(writer, "scenario: %s", advice->name);
-    dl_csv_comment(writer,
-                   "limits: for=%s max_batch=%lld max_staleness=%g max_interval=%lld "
-                   "min_efficiency=%g deadline_h=%g budget_usd=%g samples=%g",
-                   dl_goal_names[c->goal], (long long)c->max_batch, c->max_staleness,
-                   (long long)c->max_interval, c->min_efficiency, c->deadline_h, c->budget_usd,
-                   c->samples);
-    dl_csv_comment(writer, "search: points=%zu stopped=%s steps=%lld draws=%lld",
-                   advice->point_count, advice->stopped ? "yes" : "no", (long long)advice->steps,
-                   (long long)advice->draws);
+    dl_column_table table = {.row_bytes = sizeof(advice_row)};
+    DL_AUTOFREE advice_row *rows = make_rows(advice, true, &table.row_count);
+    DL_AUTOFREE dl_column *all = make_columns(advice, &table.column_count);
+    table.rows = rows;
+    table.list = all;
+    dl_columns_csv(writer, &table);
 }
 
 dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *err)
@@ -660,12 +668,43 @@ dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *e
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
     dl_csv_writer writer = {.out = output.out};
-    write_head(&writer, advice);
-    dl_column_table table = {.row_bytes = sizeof(advice_row)};
-    DL_AUTOFREE advice_row *rows = make_rows(advice, true, &table.row_count);
-    DL_AUTOFREE dl_column *all = make_columns(advice, &table.column_count);
-    table.rows = rows;
-    table.list = all;
-    dl_columns_csv(&writer, &table);
+    dl_csv_comment(&writer, "dlsim advice, schema %d", ADVICE_SCHEMA);
+    dl_csv_comment(&writer, "version: dlsim %s", dl_version());
+    dl_csv_comment(&writer, "scenario: %s", advice->name);
+    dl_csv_comment(&writer, "limits: " LIMITS, LIMITS_OF(&advice->config));
+    dl_csv_comment(&writer, "search: " SEARCH, SEARCH_OF(advice));
+    write_points(&writer, advice);
+    return dl_output_close(&output, err);
+}
+
+void dl_advice_json_write(FILE *out, const dl_advice *advice)
+{
+    char text[512];
+    dl_json to = {.out = out};
+    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
+    dl_csv_writer writer = {.table = &table};
+    write_points(&writer, advice);
+    dl_json_begin(&to, NULL, '{');
+    dl_json_members(&to, "format=%s schema=%d", "dlsim advice", ADVICE_SCHEMA);
+    dl_json_text_item(&to, "version", dl_version());
+    dl_json_text_item(&to, "scenario", advice->name);
+    dl_json_object(&to, "limits", LIMITS, LIMITS_OF(&advice->config));
+    dl_json_object(&to, "search", SEARCH, SEARCH_OF(advice));
+    if (advice->best_count > 0) {
+        const dl_advised *best = &advice->points[advice->best[0]];
+        dl_json_text_item(&to, "advised", advised_text(text, sizeof text, advice, best));
+        dl_json_text_item(&to, "options", best->options + strspn(best->options, " "));
+    }
+    dl_cell_table_write_json(&to, &table);
+    dl_json_end(&to, '}');
+    fputc('\n', out);
+}
+
+dl_status dl_advice_json(const char *path, const dl_advice *advice, dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status != DL_OK) return status;
+    dl_advice_json_write(output.out, advice);
     return dl_output_close(&output, err);
 }

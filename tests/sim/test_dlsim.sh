@@ -78,6 +78,16 @@ expect 2 "--budget needs the length of the training" good.ini --advise --budget 
 expect 2 "--epochs needs --samples-per-epoch" good.ini --advise --epochs 3
 expect 2 "--max-batch needs --advise" good.ini --max-batch 3
 expect 2 "--html cannot be combined with --advise" good.ini --advise --html x.html
+"$tested" good.ini --mode allreduce --advise --json - >advice.json || fail "--advise --json"
+python3 -c 'import json, sys
+advice = json.load(open("advice.json"))
+best = advice["rows"][0]
+sys.exit((advice["format"], best["rank"], best["workers"], best["batch_of_all"]) != ("dlsim advice", 1, "2", 32) or
+         len(advice["rows"]) != advice["search"]["points"])' || fail "advice as JSON: $(cat advice.json)"
+rm -f advice.csv
+expect 0 "points in advised.json" good.ini --mode allreduce --advise --json advised.json
+cmp advice.json advised.json || fail "--json FILE is not --json -"
+[ ! -e advice.csv ] || fail "--advise --json FILE also writes a CSV file"
 expect 2 "--solve needs --target" good.ini --solve batch
 expect 2 "--explain cannot be combined with --solve" good.ini --solve batch --target step_mean_s=1 --explain
 # Keys of switches between nodes are rejected without such switches.

@@ -58,6 +58,7 @@ expect 0 "" s.ini -q --set generators.bound=0,1,2 --set scenario.replicates=3 --
 cmp one.csv three.csv || failures=$((failures + 1))
 
 expect 0 "Advised: " s.ini --advise --max-staleness 1 -o a.csv --save advised.ini
+expect 2 "--json cannot be combined with --advise of [generators]" s.ini --advise --json -
 expect 0 "GPUs generate" advised.ini -o s.csv
 expect 0 "generators.in_flight=" s.ini --set generators.rule=workers --set generators.in_flight=20 --advise \
     --max-staleness 2 -o a.csv
