@@ -261,10 +261,13 @@ def version() -> str:
     return _run("dlsim", ["--version"]).split()[1]
 
 
-def costs(trace: PathLike, output: PathLike, **options: Any) -> str:
+def costs(trace: PathLike | Iterable[PathLike], output: PathLike, **options: Any) -> str:
     """Makes the cost file `output` from a recorded trace (`dlcal costs`): `costs("trace.json",
-    "costs.ini", batch=32)`, for `simulate(costs="costs.ini", ...)`. Returns dlcal's output."""
-    return _run("dlcal", ["costs", *_arguments({**options, "output": output}), "--", os.fspath(trace)])
+    "costs.ini", batch=32)`, for `simulate(costs="costs.ini", ...)`; or from traces at several batch
+    sizes, `costs(["b16.json", "b64.json"], "costs.ini", batch=[16, 64])`. Returns dlcal's output."""
+    traces = [trace] if isinstance(trace, (str, os.PathLike)) else trace
+    return _run("dlcal", ["costs", *_arguments({**options, "output": output}), "--",
+                          *map(os.fspath, traces)])
 
 
 @contextlib.contextmanager

@@ -256,6 +256,14 @@ class Programs(unittest.TestCase):
                                  mode="allreduce")
         self.assertAlmostEqual(r[0]["throughput_per_s"], 1974, delta=1)
 
+    def test_costs_of_two_batch_sizes(self):
+        traces = [ROOT / "tests" / "clients" / "traces" / f"mlp_ddp1_b{batch}.json.gz" for batch in (16, 64)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "costs.ini")
+            dlscale.costs(traces, path, batch=[16, 64])
+            text = path.read_text(encoding="utf-8")
+        self.assertIn("batch_min = 16\nbatch_max = 64", text)
+
     def test_refusals(self):
         with self.assertRaisesRegex(dlscale.Error, "nothing.json: cannot open"):
             dlscale.costs("nothing.json", "costs.ini")
