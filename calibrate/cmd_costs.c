@@ -116,7 +116,8 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
     return dl_error_set_at(err, DL_ERR_USAGE, path, 0,
                            "--batch (samples per step) is missing, and the trace does not show it: "
                            "it has no shapes (record_shapes=True of PyTorch's profiler), or none "
-                           "of a convolution, embedding or linear layer");
+                           "of a convolution, embedding or linear layer (torch.compile hides "
+                           "them)");
 }
 
 /* Sets the batch, unless it is `given` by the user, to the samples of a pass as the trace's shapes
