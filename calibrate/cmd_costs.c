@@ -579,8 +579,9 @@ static void print_next(const dl_costs *costs, const dl_step_costs *step, const c
                "dp)\n",
                file, machine, layout);
     } else {
-        printf("next: dlsim --costs %s %s%s--workers %s --mode allreduce%s%s\n", file, machine,
-               step->by_loaders ? "--set input.loaders=NUM_WORKERS " : "", workers,
+        printf("next: dlsim --costs %s %s%s%s%s--workers %s --mode allreduce%s%s\n", file, machine,
+               step->loaders[0] != '\0' ? "--set input.loaders=" : "", step->loaders,
+               step->loaders[0] != '\0' ? " " : "", workers,
                costs->sharded != DL_SHARDED_NONE ? "" : ",average",
                costs->cores > 0 ? ""
                : ranks > 1      ? " (the trace's own number first; dlsim --machines lists others)"

@@ -156,11 +156,12 @@ static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *c
     const double carried =
         costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
     if (carried == 0 || carried > COMPRESSED_FRAC * cpu->gradient_bytes) return;
-    dl_notes_add(notes,
-                 "a pass adds %s of gradients, the exchange carries %s: compressed by a hook, or "
-                 "some are not exchanged. dlsim exchanges and averages as many bytes as are "
-                 "carried, without [exchange] compress",
-                 DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
+    dl_notes_add(
+        notes,
+        "a pass adds %s of gradients, the exchange carries %s: compressed by a hook, or "
+        "some are not exchanged in each step. dlsim exchanges and averages as many bytes as are "
+        "carried, without [exchange] compress",
+        DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
 }
 
 /* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are
@@ -571,14 +572,16 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
         "left out of the step%s",
         DL_NS_TEXT(waits.mean), 100 * waits.mean / mean_ns, take);
     if (ns > 0) {
+        const char *number = dl_trace_meta(trace, "loaders");
         costs->ops[DL_CPU_PART_INPUT] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
-        costs->by_loaders = true;
+        snprintf(costs->loaders, sizeof costs->loaders, "%s",
+                 number != NULL ? number : "NUM_WORKERS");
         dl_notes_add(notes,
                      "[op input] is the processor time of these processes per step, %s. Simulate "
-                     "with dlsim --set input.loaders=NUM_WORKERS (the data loader's); where "
+                     "with dlsim --set input.loaders=%s (the data loader's); where "
                      "storage limits them, also give [input] stored_bytes_per_sample and --set "
                      "input.storage_bytes_per_s=RATE",
-                     DL_NS_TEXT(ns));
+                     DL_NS_TEXT(ns), costs->loaders);
     } else {
         dl_notes_add(notes, "the processor time of these processes is not in the trace: "
                             "record with dlprof run, or with num_workers=0, for [op input]");

@@ -230,7 +230,8 @@ typedef struct dl_step_costs {
                                * NaN */
     int64_t cores;            /* number of cores of the traced machine; 0: unknown */
     size_t collectives;       /* number of collectives called by its steps; on cores only */
-    bool by_loaders;          /* data-loader processes make "input"; on cores only */
+    char loaders[16];         /* number of data-loader processes that make "input", on cores:
+                               * NUM_WORKERS if it is unknown; "": none */
     double parameter_bytes;   /* used if gradients do not give it; 0: unknown */
     char *file;               /* file name of the trace without its folder; NULL: unknown */
     int64_t rank, ranks;      /* as set by dl_trace_find_rank */

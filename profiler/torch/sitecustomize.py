@@ -14,9 +14,9 @@ If the program ends earlier, the steps recorded until then are kept.
 
 Writes to DLPROF_OUTPUT, once per process, <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
 with these members: "dlprof_step_ns", the median step without a profiler; "dlprof_children_ns", the
-processor time of child processes (of a data loader) per recorded step; "dlprof_take_ns" and
-"dlprof_take_processor_ns", the medians over the batches of the timed steps of the time to get one
-from these processes, and of the thread's processor time in it; "dlprof_faults" and
+processor time of child processes (of a data loader) per recorded step; "dlprof_loaders", the number
+of these processes, "dlprof_take_ns" and "dlprof_take_processor_ns", the medians over the batches of
+the timed steps of the time to get one from them, and of the thread's processor time in it; "dlprof_faults" and
 "dlprof_kernel_ns", minor page faults and processor time in the kernel per timed step;
 "dlprof_threads", the threads that operators use; if there are optimizers, "dlprof_parameter_bytes",
 the bytes of all parameters that backward passes train. If there is no trace, a .log has the reason.
@@ -235,8 +235,8 @@ class Recorder:
             profiler.add_metadata_json("dlprof_parameter_bytes", str(self.parameter_bytes()))
             for other in self.others:
                 other.stop()
-        for name, median in self.takes.medians():
-            profiler.add_metadata_json(name, str(median))
+        for name, number in self.takes.numbers():
+            profiler.add_metadata_json(name, str(number))
         profiler.stop()
         if self.recorded == 0:
             return self.give_up("the program ended before its first recorded step did")
@@ -324,6 +324,7 @@ class Takes:
         import time
 
         self.times_ns, self.processor_ns = [], []
+        self.processes = 0
         loaders = sys.modules.get("torch.utils.data.dataloader")
         self.loader = loaders._BaseDataLoaderIter if loaders is not None else None
         if self.loader is None:
@@ -334,6 +335,7 @@ class Takes:
         def next_batch(iterator):
             if threading.get_ident() != thread or not getattr(iterator, "_num_workers", 0):
                 return following(iterator)
+            self.processes = iterator._num_workers
             before = time.perf_counter_ns(), time.thread_time_ns()
             batch = following(iterator)
             self.times_ns.append(time.perf_counter_ns() - before[0])
@@ -347,11 +349,12 @@ class Takes:
             self.loader.__next__ = self.following
             self.loader = None
 
-    def medians(self):
-        """Yields (name, median in ns) of the trace's members."""
+    def numbers(self):
+        """Yields (name, number) of the trace's members."""
         import statistics
 
         if self.times_ns:
+            yield "dlprof_loaders", self.processes
             yield "dlprof_take_ns", int(statistics.median(self.times_ns))
             yield "dlprof_take_processor_ns", int(statistics.median(self.processor_ns))
 

@@ -188,6 +188,7 @@ zcat loaded/*.json.gz | grep -q '"dlprof_parameter_bytes": 1000' || fail "no par
 zcat loaded/*.json.gz | python3 -c 'import json, sys
 trace = json.load(sys.stdin)
 assert 2e6 <= trace["dlprof_take_ns"] < trace["dlprof_step_ns"], trace["dlprof_take_ns"]
+assert trace["dlprof_loaders"] == 2
 assert 0 < trace["dlprof_take_processor_ns"] < trace["dlprof_take_ns"]' || fail "times of taking batches"
 expect 0 "by PyTorch's profiler" run -o unloaded -- python3 loaded.py 0
 if zcat unloaded/*.json.gz | grep -q dlprof_take; then fail "batches taken from nobody"; fi

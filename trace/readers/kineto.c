@@ -99,6 +99,7 @@ static void add_positive(dl_kineto *kineto, const char *key, dl_json_text value)
 static const char *const numbers[][2] = {
     {"dlprof_step_ns", "unprofiled_step_ns"},
     {"dlprof_children_ns", "children_step_ns"},
+    {"dlprof_loaders", "loaders"},
     {"dlprof_take_ns", "take_ns"},
     {"dlprof_take_processor_ns", "take_processor_ns"},
     {"dlprof_faults", "step_faults"},
