@@ -15,8 +15,6 @@
 #define SECONDS_PER_HOUR 3600.0
 #define HOURS_PER_DAY 24.0
 #define FITS_EXPLAINED 6 /* maximum number of rows with settings that fit: the search is slow */
-#define LOST_FRAC 0.05   /* smaller fractions of unapplied work may be scatter of step times */
-#define DIFFERS 1.05     /* smallest ratio of a worker's staleness to the mean that is shown */
 
 /* Groups of columns, in the order of the reference documentation. */
 typedef enum group {
@@ -441,7 +439,7 @@ static const dl_column columns[] = {
     BY(extrapolated_of, ALL, "extrapolated", NULL,
        "1 if the point or its baseline lies outside the range of the measured costs, else 0"),
     BY(runs_of, ALL, "measured_runs", NULL,
-       "number of the point's runs in the measured table; if 0, the following columns are empty"),
+       "number of the point's runs in the measured table; if 0, the following columns are empty", DL_PLAIN("runs", 0)),
     MEASURED("measured_step_s", "s", DL_MEASURE_STEP_S, "median of their step times"),
     BY(measured_rate, ALL, "measured_per_s", "samples/s", "median of their throughputs; `error` if all runs failed", DL_RATE("measured/s")),
     BY(measured_low, ALL, "measured_low_per_s", "samples/s", "this median less one standard error"),
@@ -569,7 +567,7 @@ static const dl_column columns[] = {
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
        "predicted / traced throughput - 1 at the trace's own point; of several traces the worst. "
        "Marked by `!` in tables if beyond 10 % and two standard errors of the traced step"),
-    BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed"),
+    BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed", DL_WORD("row")),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
        "`error_frac` with costs that are fitted to the other rows", DL_SIGNED("error left out %", 1)),
@@ -579,97 +577,7 @@ static const dl_column columns[] = {
 };
 /* clang-format on */
 
-/* --- columns without a name: for tables and pages only ---------------------------------------- */
-
-static dl_datum bound_of(const void *row, const dl_column *column)
-{
-    const dl_result *r = row;
-    char text[DL_BOUND_TEXT_BYTES];
-    (void)column;
-    if (r->row->error != NULL) return dl_datum_none();
-    return dl_datum_owned_text(dl_strdup(dl_result_bound(r, text)));
-}
-
-static dl_datum settings_of(const void *row, const dl_column *column)
-{
-    const dl_result *r = row;
-    char text[DL_REPORT_OPTIONS_BYTES];
-    (void)column;
-    dl_report_options(text, sizeof text, r->study, r->row);
-    return dl_datum_owned_text(dl_strdup(text));
-}
-
-GETTER(gpus_of_workers, dl_point_gpus(&r->row->point) != r->row->point.workers
-                            ? dl_datum_count(dl_point_gpus(&r->row->point))
-                            : dl_datum_none())
-
-/* Mean staleness of the stalest worker; empty unless it is at least DIFFERS times the overall
- * mean. */
-static dl_datum stalest_of(const void *row, const dl_column *column)
-{
-    const dl_result *r = row;
-    double most = 0;
-    (void)column;
-    for (int w = 0; r->row->worker_staleness != NULL && w < r->row->mean.workers; w++)
-        most = fmax(most, r->row->worker_staleness[w]);
-    return dl_datum_number(most > DIFFERS * r->row->staleness_mean ? most : (double)NAN);
-}
-
-static dl_datum interval_of(const void *row, const dl_column *column)
-{
-    const dl_row *r = ((const dl_result *)row)->row;
-    const dl_column rate = {.form = DL_FORM_RATE};
-    (void)column;
-    if (isnan(r->low_per_s)) return dl_datum_none();
-    DL_AUTOFREE char *low = dl_column_number_text(&rate, r->low_per_s);
-    DL_AUTOFREE char *high = dl_column_number_text(&rate, r->high_per_s);
-    char *text = dl_format("%s to %s", low, high);
-    return dl_datum_owned_text(text);
-}
-
-/* A measured step derived as batch / throughput equals a worker's step only if no work is lost. The
- * column is therefore empty if the simulation loses work. */
-static dl_datum measured_step_of(const void *row, const dl_column *column)
-{
-    const dl_result *r = row;
-    const double applied_frac =
-        r->row->mean.throughput_per_s * r->row->mean.step_mean_s / (double)r->row->point.batch;
-    (void)column;
-    if (r->measured->use == DL_USE_ERROR) return dl_datum_text("error");
-    return dl_datum_number(applied_frac < 1 - LOST_FRAC ? (double)NAN
-                                                        : r->measured->value[DL_MEASURE_STEP_S]);
-}
-
-/* Returns the counts of applied uploads by staleness 0, 1, ..., as means over the runs like the
- * other counts. */
-static dl_datum applied_by_staleness(const void *row, const dl_column *column)
-{
-    const dl_run_result *mean = &((const dl_result *)row)->row->mean;
-    double total = 0;
-    (void)column;
-    if (mean->syncer == NULL) return dl_datum_none();
-    double *counts = dl_calloc((size_t)mean->staleness_bins, sizeof *counts, "uploads");
-    for (int bin = 0; bin < mean->staleness_bins; bin++) {
-        for (int i = 0; i < mean->staleness_rows; i++)
-            counts[bin] += (double)mean->staleness[i * mean->staleness_bins + bin];
-        total += counts[bin];
-    }
-    for (int bin = 0; bin < mean->staleness_bins && mean->syncer->applied > 0; bin++)
-        counts[bin] *= mean->syncer->applied / total;
-    return dl_datum_owned_list(counts, mean->staleness_bins);
-}
-
-static const dl_column people[] = {
-    {DL_WORD("options"), .get = settings_of},
-    {.heading = "95 % interval", .get = interval_of},
-    {DL_TIME("measured step"), .get = measured_step_of},
-    {DL_WORD("row"), .get = use_of},
-    {DL_PLAIN("runs", 0), .get = runs_of},
-    {DL_PLAIN("GPUs", 0), .get = gpus_of_workers},
-    {DL_WORD("bound by"), .get = bound_of},
-    {DL_PLAIN("stalest worker", 2), .get = stalest_of},
-    {DL_WORD("by staleness"), .get = applied_by_staleness},
-};
+/* --- the columns by heading ------------------------------------------------------------------- */
 
 static const dl_column *find(const dl_column *rows, size_t count, const char *heading)
 {
@@ -683,7 +591,7 @@ const dl_column *dl_result_column(const char *heading)
     const dl_column *column = find(point_columns, DL_LENGTH(point_columns), heading);
     if (column == NULL) column = find(columns, DL_LENGTH(columns), heading);
     if (column == NULL) column = find(dl_generator_columns, dl_generator_column_count, heading);
-    if (column == NULL) column = find(people, DL_LENGTH(people), heading);
+    if (column == NULL) column = find(dl_table_columns, dl_table_column_count, heading);
     if (column == NULL) column = find(dl_layout_columns, dl_layout_column_count, heading);
     DL_ASSERT(column != NULL, "no column '%s'", heading);
     return column;

@@ -52,9 +52,9 @@ bool dl_result_may_fail(const dl_result *result);
 double dl_result_target_s(const dl_result *result);
 double dl_result_target_usd(const dl_result *result);
 
-/* Table columns of a layout (layout_columns.c). */
-extern const dl_column dl_layout_columns[];
-extern const size_t dl_layout_column_count;
+/* Columns of tables and pages only (table_columns.c); those of a layout (layout_columns.c). */
+extern const dl_column dl_table_columns[], dl_layout_columns[];
+extern const size_t dl_table_column_count, dl_layout_column_count;
 
 /* The results of a sweep as a table. */
 typedef struct dl_results {
