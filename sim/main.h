@@ -1,4 +1,4 @@
-/* Internal interface of dlsim's main program: command line, inputs, and searches
+/* Internal interface of dlsim's main program: command line (main_options.c), inputs, and searches
  * (main_search.c). */
 #ifndef DL_SIM_MAIN_H
 #define DL_SIM_MAIN_H
@@ -28,7 +28,7 @@ typedef struct dl_settings {
     bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *solve, *target;
-    int advise; /* kind of search, index of advice_kinds; 0: none */
+    int advise; /* kind of search; 0: none */
     int goal;
     /* Limits for --advise, and the length of training (epochs, tokens, samples). If not given,
      * max_staleness is -1, max_points 400, and the others are 0. */
@@ -48,6 +48,11 @@ typedef struct dl_inputs {
 } dl_inputs;
 
 extern const char dl_default_output[]; /* default of --output, except for searches */
+
+/* Sets *set to the command line's options and the others' defaults, as dl_options_parse. The cluster
+ * is left NULL. */
+dl_status dl_settings_parse(dl_settings *set, int argc, char **argv, dl_text_list *positional,
+                            dl_options_action *action, dl_error *err) DL_MUST_CHECK;
 
 /* Name of the results file; NULL: none. */
 const char *dl_settings_output(const dl_settings *set);
