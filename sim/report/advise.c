@@ -589,35 +589,47 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Returns the error if nothing fits: the memory that the nearest point lacks, and the largest batch
- * with which it fits. */
-static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
+/* Returns what would make the nearest point fit, after "; ": the largest batch with which it fits,
+ * or, for one sample per micro-batch, other settings. The caller frees the text. */
+static char *remedy(const dl_advice_search *s, dl_advised *nearest)
 {
     const dl_point *point = &nearest->row.point;
     const int64_t least = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
-    char *fits = dl_strdup("");
-    if (least < point->batch && dl_advice_read_point(s, nearest, &study.variants[0])) {
+    char *text = NULL;
+    if (dl_advice_read_point(s, nearest, &study.variants[0])) {
         study.variant_count = 1;
-        const dl_variant *variant = &study.variants[0];
-        const int64_t most = dl_largest_fitting(&variant->scenario, &variant->costs,
-                                                &variant->scenario.points[0], least);
-        free(fits);
-        fits = most > 0
+        const dl_scenario *scenario = &study.variants[0].scenario;
+        const dl_costs *costs = &study.variants[0].costs;
+        const int64_t most = least < point->batch
+                                 ? dl_largest_fitting(scenario, costs, &scenario->points[0], least)
+                                 : 0;
+        DL_AUTOFREE char *others =
+            least < point->batch
+                ? NULL
+                : dl_fits_remedy(scenario, costs, &scenario->points[0], &nearest->row.memory);
+        text = others != NULL ? dl_format("; %s", others)
+               : most > 0
                    ? dl_format("; there, a batch of %lld (%lld per GPU) is the largest that fits",
                                (long long)most, (long long)(most / point->workers))
                    : dl_format("; a batch of %lld does not fit either", (long long)least);
     }
     dl_study_free(&study);
+    return text != NULL ? text : dl_strdup("");
+}
+
+/* Returns the error if nothing fits: the memory that the nearest point lacks, and what fits. */
+static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
+{
+    const dl_point *point = &nearest->row.point;
     const bool alone = point->workers == 1;
-    const dl_status status =
-        dl_error_set(err, DL_ERR_UNFIT,
-                     "--advise: no point fits; the nearest (%d GPU%s, batch %lld%s%s%s%s) %s%s",
-                     point->workers, alone ? "" : "s", (long long)point->batch, alone ? "" : ", ",
-                     alone ? "" : dl_point_mode(point), nearest->settings[0] != '\0' ? ", " : "",
-                     nearest->settings, nearest->row.error, fits);
-    free(fits);
-    return status;
+    DL_AUTOFREE char *fits = remedy(s, nearest);
+    return dl_error_set(err, DL_ERR_UNFIT,
+                        "--advise: no point fits; the nearest (%d GPU%s, batch %lld%s%s%s%s) %s%s",
+                        point->workers, alone ? "" : "s", (long long)point->batch,
+                        alone ? "" : ", ", alone ? "" : dl_point_mode(point),
+                        nearest->settings[0] != '\0' ? ", " : "", nearest->settings,
+                        nearest->row.error, fits);
 }
 
 /* Returns the error if no point could be simulated. */

@@ -246,6 +246,9 @@ expect 0 "compress = none (fp16: samples/s +58.2 %" --workload gpt2_medium --mac
 tight=(--workload "llama:layers=12,width=1536,sequence=4096" --machine 1xrtx3090 --batch-per-worker 1 --workers 1)
 expect 0 "Advised: 1 GPU, batch 1, none, recompute products" "${tight[@]}" --advise -o advice.csv
 expect 0 "No point fits with the allocator's reserve" "${tight[@]}" --recompute none --advise -o advice.csv
+# If nothing fits, the error says what would.
+expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --workload llama3_8b --machine 8xrtx3090 \
+    --batch-per-worker 1 --advise -o advice.csv
 # The frozen weights beside adapters are sharded, too.
 expect 0 "Advised: 2 GPUs, batch 2, allreduce, overlap yes, sharded parameters, recompute" \
     --workload llama3_8b:sequence=4096 --machine 2xrtx4090 --batch-per-worker 1 --lora 16 --advise -o advice.csv
