@@ -30,6 +30,11 @@ static const char of_sites[] = "write [network] sites, site_latency_ns and [mach
 static const char of_machine[] = "the machine file has it, which --save-machine FILE writes";
 static const char of_batch[] = "write --batch SAMPLES: its tokens divided by a sample's sequence";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
+static const char four_bits[] = "write --lora RANK, and --workload NAME:frozen_bits=4";
+static const char arithmetic[] = "write --arithmetic bf16 or fp16";
+static const char compiled[] = "write --workload NAME:fused=yes";
+static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
+static const char offload[] = "offload to host memory is not simulated";
 
 const dl_word dl_scenario_words[] = {
     {"precision", "workload.arithmetic", NULL},
@@ -40,7 +45,7 @@ const dl_word dl_scenario_words[] = {
     {"train_batch_size", "workload.batch", NULL},
     {"local_batch_size", "workload.batch_per_worker", NULL},
     {"per_device_train_batch_size", "workload.batch_per_worker", NULL},
-    {"world_size", "machine.workers", NULL},
+    {"world_size", NULL, ranks},
     {"h", "sync.interval", NULL},
     {"tau", "sync.interval", NULL},
     {"local_steps", "sync.interval", NULL},
@@ -79,6 +84,26 @@ const dl_word dl_scenario_words[] = {
     {"tokens_per_step", NULL, of_batch},
     {"seq_len", NULL, tokens},
     {"seq_length", NULL, tokens},
+    {"max_seq_len", NULL, tokens},
+    {"max_seq_length", NULL, tokens},
+    {"sequence", NULL, tokens},
+    {"sequence_length", NULL, tokens},
+    {"context_length", NULL, tokens},
+    {"block_size", NULL, tokens},
+    {"csv", NULL, "write -o FILE, the CSV file of the results"},
+    {"optim", "workload.optimizer", NULL},
+    {"offload", NULL, offload},
+    {"cpu_offload", NULL, offload},
+    {"bf16", NULL, arithmetic},
+    {"fp16", NULL, arithmetic},
+    {"mixed_precision", NULL, arithmetic},
+    {"compile", NULL, compiled},
+    {"torch_compile", NULL, compiled},
+    {"nnodes", "machine.nodes", NULL},
+    {"price", "machine.price_usd_per_hour", NULL},
+    {"ngpus", NULL, ranks},
+    {"n_gpus", NULL, ranks},
+    {"num_gpus", NULL, ranks},
     {"fsdp", NULL,
      "write --mode fsdp, where all workers share the parameters, or --layout "
      "fsdp=COUNT, where those of a worker do"},
@@ -116,7 +141,8 @@ const dl_word dl_scenario_words[] = {
     {"lora_rank", "workload.lora", NULL},
     {"target_modules", "workload.lora_targets", NULL},
     {"peft", NULL, "write --lora RANK"},
-    {"qlora", NULL, "write --lora RANK, and --workload NAME:frozen_bits=4"},
+    {"qlora", NULL, four_bits},
+    {"load_in_4bit", NULL, four_bits},
     {NULL, NULL, NULL},
 };
 

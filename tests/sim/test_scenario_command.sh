@@ -273,6 +273,15 @@ sys.exit([row["sync"] for row in rows] != ["allreduce", "fsdp"])' || fail "--mod
 expect 2 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: give only one" \
     "${one[@]}" --mode fsdp --set exchange.sharded=none
 expect 2 "'fsdp' is given twice" "${one[@]}" --mode fsdp,ddp,fsdp
+for option in max-seq-len=2048 sequence=2048 block-size=1024; do
+    expect 2 "write --workload NAME:sequence=COUNT" "${one[@]}" "--$option"
+done
+expect 2 "offload to host memory is not simulated" "${one[@]}" --cpu-offload
+expect 2 "write -o FILE, the CSV file" "${one[@]}" --csv list.csv
+expect 2 "write --set workload.optimizer=VALUE" "${one[@]}" --optim adamw_8bit
+# GPUs are not workers where a layout has several of them in one.
+expect 2 "write --workers COUNT; with --layout a worker is several GPUs" "${one[@]}" --world-size 8
+expect 2 "write --workers COUNT; with --layout a worker is several GPUs" "${one[@]}" --num-gpus 8
 expect 2 "'horovod' means the same as an earlier value" "${one[@]}" --mode allreduce,horovod
 expect 0 "zero1" fsdp.ini --mode zero1 -o zero1.csv
 expect 0 "--mode allreduce" "${one[@]}" --mode fsdp --workers 4 --advise --max-points 5 -o advice.csv
