@@ -644,54 +644,44 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     DL_AUTO(dl_cpu_training_free) dl_cpu_training cpu = {0};
     const int64_t children_ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
     dl_cpu_training_find(&cpu, trace, line);
-    dl_status status = DL_OK;
     if (cpu.regular_count < (line->method == DL_STEPS_GIVEN_ONE ? 1u : 2u)) {
-        status = dl_error_set_at(
+        return dl_error_set_at(
             err, DL_ERR_DATA, trace->path, 0,
             "%zu regular %s of operators on cores%s%s: costs need at least two, or --one-step",
             cpu.regular_count, cpu.regular_count == 1 ? "step" : "steps",
             line->reason != NULL ? ", " : "", line->reason != NULL ? line->reason : "");
-    } else {
-        const char *framework = dl_trace_meta(trace, "framework");
-        costs->on_cores = true;
-        costs->collectives = cpu.collective_count;
-        costs->passes = cpu.phases.passes;
-        costs->mean_passes = cpu.phases.mean_passes;
-        costs->known_steps = cpu.phases.known_steps;
-        costs->updated_steps = cpu.phases.updated_steps;
-        costs->take_ns = (double)NAN;
-        const bool varies = work_varies(trace, cpu.regular_count);
-        take_parts(costs, &cpu, varies, notes);
-        if (varies) note_varying(costs, trace, notes);
-        if (line->marks_cut_passes)
-            dl_notes_add(notes, "the program's marks lie between forward and backward pass, as if "
-                                "profiler.step() were called in Lightning's training_step: steps "
-                                "are taken from update to update");
-        note_left_out(costs, &cpu, notes);
-        scale_to_unprofiled(costs, &cpu, trace, notes);
-        costs->forward_ns = costs->ops[DL_CPU_PART_FORWARD].ns;
-        costs->backward_ns = costs->ops[DL_CPU_PART_BACKWARD].ns;
-        costs->update_ns = costs->ops[DL_CPU_PART_UPDATE].ns;
-        if (cpu.waits_for_loaders) {
-            take_loaders(costs, &cpu, trace, children_ns, notes);
-        } else {
-            take_children(costs, children_ns, notes);
-        }
-        note_faults(costs, trace, notes);
-        note_threads(trace, notes);
-        const bool gathers_parameters = take_gradients(costs, &cpu, notes);
-        costs->allreduces = costs->gradient_count > 0;
-        take_added(costs, &cpu);
-        take_parameters(costs, &cpu, trace, notes);
-        take_others(costs, &cpu, gathers_parameters, notes);
-        take_processor(costs, trace, notes);
-        drop_empty(costs);
-        costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
-        if (costs->backward_ns.value <= 0) {
-            dl_notes_add(notes, "forward and backward pass are not distinguished: no operator is "
-                                "named as a backward pass; if there is none (inference), these "
-                                "are not costs of training");
-        }
     }
-    return status;
+    costs->on_cores = true;
+    costs->collectives = cpu.collective_count;
+    costs->passes = cpu.phases.passes;
+    costs->mean_passes = cpu.phases.mean_passes;
+    costs->known_steps = cpu.phases.known_steps;
+    costs->updated_steps = cpu.phases.updated_steps;
+    costs->take_ns = (double)NAN;
+    const bool varies = work_varies(trace, cpu.regular_count);
+    take_parts(costs, &cpu, varies, notes);
+    if (varies) note_varying(costs, trace, notes);
+    if (line->marks_cut_passes)
+        dl_notes_add(notes, "the program's marks lie between forward and backward pass, as if "
+                            "profiler.step() were called in Lightning's training_step: steps "
+                            "are taken from update to update");
+    note_left_out(costs, &cpu, notes);
+    scale_to_unprofiled(costs, &cpu, trace, notes);
+    costs->forward_ns = costs->ops[DL_CPU_PART_FORWARD].ns;
+    costs->backward_ns = costs->ops[DL_CPU_PART_BACKWARD].ns;
+    costs->update_ns = costs->ops[DL_CPU_PART_UPDATE].ns;
+    if (cpu.waits_for_loaders) {
+        take_loaders(costs, &cpu, trace, children_ns, notes);
+    } else {
+        take_children(costs, children_ns, notes);
+    }
+    note_faults(costs, trace, notes);
+    note_threads(trace, notes);
+    const bool gathers_parameters = take_gradients(costs, &cpu, notes);
+    take_added(costs, &cpu);
+    take_parameters(costs, &cpu, trace, notes);
+    take_others(costs, &cpu, gathers_parameters, notes);
+    take_processor(costs, trace, notes);
+    drop_empty(costs);
+    return DL_OK;
 }

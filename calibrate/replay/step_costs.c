@@ -356,11 +356,6 @@ static void take_means(const taking *t, dl_step_costs *costs)
         *phases[p] = mean_of(values, steps);
     }
     costs->input_bytes = mean_of(inputs, steps);
-    if (t->phases.known_steps == 0) {
-        dl_notes_add(t->notes, "forward and backward pass are not distinguished: no range or "
-                               "kernel is named as a backward pass; if there is none (inference), "
-                               "these are not costs of training");
-    }
     free(values);
 }
 
@@ -655,7 +650,6 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     const dl_gradient_exchange gradients = dl_gradients_find(&source);
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
-    costs->allreduces = costs->gradient_count > 0;
     if (gradients.integers > 0)
         dl_notes_add(t->notes,
                      "%zu calls in the trace sum integers, as DDP does with "
@@ -673,8 +667,30 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     char key[32];
     snprintf(key, sizeof key, "device.%u.name", t->line->device);
     costs->device = copy_meta(t->trace, key);
-    costs->framework = copy_meta(t->trace, "framework");
     return DL_OK;
+}
+
+static dl_status take_device(dl_step_costs *costs, const dl_trace *trace, const dl_step_line *line,
+                             const dl_overlap_slowdown *slowdown, dl_external external,
+                             dl_notes *notes, dl_error *err)
+{
+    if (line == NULL || line->regular_count == 0) {
+        return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                               "no regular step%s%s: define steps by --step-marks REGEX (names "
+                               "of ranges), --step-period COUNT (kernels and copies per step) or "
+                               "--one-step (the trace is one step)",
+                               line != NULL && line->reason != NULL ? ", " : "",
+                               line != NULL && line->reason != NULL ? line->reason : "");
+    }
+    taking t = {.trace = trace, .line = line, .notes = notes};
+    const dl_status status = take(&t, costs, slowdown, external, err);
+    dl_launches_free(&t.launches);
+    dl_step_phases_free(&t.phases);
+    dl_spans_free(&t.collectives);
+    free(t.work_ns);
+    free(t.timed);
+    dl_replay_run_free(&t.run);
+    return status;
 }
 
 /* Relative difference of the mean number of passes from the costs' number that is noted. */
@@ -737,29 +753,20 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     dl_trace_find_rank(trace, &costs->rank, &costs->ranks);
     dl_status status = dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
                                               trace->strings, trace->string_count, hints, err);
-    taking t = {.trace = trace, .line = dl_step_line_busiest(&steps), .notes = notes};
-    if (status == DL_OK && t.line == NULL && steps.count > 0) {
-        status = dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err);
-        if (status == DL_OK) take_last_pass(costs, notes);
-        return status;
-    }
-    if (status == DL_OK && (t.line == NULL || t.line->regular_count == 0)) {
-        status = dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                                 "no regular step%s%s: define steps by --step-marks REGEX (names "
-                                 "of ranges), --step-period COUNT (kernels and copies per step) or "
-                                 "--one-step (the trace is one step)",
-                                 t.line != NULL && t.line->reason != NULL ? ", " : "",
-                                 t.line != NULL && t.line->reason != NULL ? t.line->reason : "");
-    }
-    if (status == DL_OK) status = take(&t, costs, slowdown, external, err);
-    if (status == DL_OK) take_last_pass(costs, notes);
-    dl_launches_free(&t.launches);
-    dl_step_phases_free(&t.phases);
-    dl_spans_free(&t.collectives);
-    free(t.work_ns);
-    free(t.timed);
-    dl_replay_run_free(&t.run);
-    return status;
+    const dl_step_line *line = dl_step_line_busiest(&steps);
+    if (status == DL_OK)
+        status = line == NULL && steps.count > 0
+                     ? dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err)
+                     : take_device(costs, trace, line, slowdown, external, notes, err);
+    if (status != DL_OK) return status;
+    costs->allreduces = costs->gradient_count > 0;
+    costs->framework = copy_meta(trace, "framework");
+    if (costs->known_steps == 0)
+        dl_notes_add(notes, "forward and backward pass are not distinguished: nothing is named as "
+                            "a backward pass; if there is none (inference), these are not costs "
+                            "of training");
+    take_last_pass(costs, notes);
+    return DL_OK;
 }
 
 void dl_step_costs_free(dl_step_costs *costs)
