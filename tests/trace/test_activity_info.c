@@ -57,12 +57,12 @@ static void test_options_reach_the_steps(void **state)
     assert_int_equal(by_marks.top, 3);
     dl_activity_summary summary = {0};
     assert_int_equal(dl_info_summarise(&summary, &trace, &by_marks, &err), DL_OK);
-    assert_int_equal(summary.devices[0].step_method, DL_STEPS_GIVEN_MARKS);
+    assert_int_equal(summary.devices[0].steps.method, DL_STEPS_GIVEN_MARKS);
     dl_activity_summary_free(&summary);
     const dl_info_settings by_period = parse("--step-period=2", "--json");
     assert_true(by_period.json);
     assert_int_equal(dl_info_summarise(&summary, &trace, &by_period, &err), DL_OK);
-    assert_int_equal(summary.devices[0].step_method, DL_STEPS_GIVEN_PERIOD);
+    assert_int_equal(summary.devices[0].steps.method, DL_STEPS_GIVEN_PERIOD);
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);
 }

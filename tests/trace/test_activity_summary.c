@@ -95,7 +95,7 @@ static void test_device(void **state)
     const dl_device_summary *d = &summary.devices[0];
     assert_string_equal(d->name, "H200");
     assert_false(d->in_steps);
-    assert_int_equal(d->step_method, DL_STEPS_NONE);
+    assert_int_equal(d->steps.method, DL_STEPS_NONE);
     assert_int_equal(d->time.busy_ns, 331 * US);
     assert_int_equal(d->time.launch_bound_ns, 130 * US);
     assert_int_equal(d->time.exposed_communication_ns, 50 * US);
@@ -230,10 +230,10 @@ static void test_steps(void **state)
     assert_true(d->in_steps);
     assert_int_equal(d->time.end_ns - d->time.start_ns, 350 * US);
     assert_int_equal(d->time.idle_ns, 50 * US);
-    assert_int_equal(d->step_ns.count, 2);
-    assert_float_equal(d->step_ns.p50, 175 * US, 1e-6);
-    assert_int_equal(d->warmup_steps, 1);
-    assert_int_equal(d->other_steps, 1);
+    assert_int_equal(d->steps.step_ns.count, 2);
+    assert_float_equal(d->steps.step_ns.p50, 175 * US, 1e-6);
+    assert_int_equal(d->steps.warmup_steps, 1);
+    assert_int_equal(d->steps.other_steps, 1);
     /* Tables still cover the whole trace. */
     assert_int_equal(d->transfer_count, 3);
     dl_activity_summary_free(&summary);

@@ -1,6 +1,7 @@
 #include "trace/activity/summary.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,40 +145,24 @@ static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t de
 }
 
 /* Summarizes the line's steps; *window becomes the time of the regular ones. */
-static void sum_steps(const dl_activity_summary *summary, dl_device_summary *device,
-                      const dl_step_line *line, dl_interval *window)
+static void sum_steps(dl_steps_summary *steps, const dl_step_line *line, dl_interval *window)
 {
     DL_AUTOFREE double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "steps");
     size_t regular = 0;
     for (size_t i = 0; i < line->count; i++) {
         const dl_activity_step *step = &line->steps[i];
-        device->warmup_steps += step->label == DL_STEP_WARMUP;
-        device->other_steps += step->label == DL_STEP_OTHER;
+        steps->warmup_steps += step->label == DL_STEP_WARMUP;
+        steps->other_steps += step->label == DL_STEP_OTHER;
         if (step->label != DL_STEP_REGULAR) continue;
         if (regular == 0) window->start_ns = step->start_ns;
         window->end_ns = step->start_ns + step->duration_ns;
         durations_ns[regular++] = (double)step->duration_ns;
     }
-    device->step_method = line->method;
-    device->step_ns = dl_distribution_of(durations_ns, regular);
-    device->step_order_match = line->order_match;
-    device->step_similarity = line->similarity;
-    if (summary->capture.known) {
-        device->capture = dl_capture_estimate_of(&summary->capture.figures, summary->trace, line);
-    }
-}
-
-static void sum_host_steps(dl_activity_summary *summary, const dl_activity_steps *steps)
-{
-    const dl_step_line *line = find_line(steps, DL_NO_DEVICE);
-    dl_device_summary host = {0};
-    dl_interval window = {0};
-    if (line == NULL) return;
-    sum_steps(summary, &host, line, &window);
-    summary->host_steps = (dl_host_steps){.method = host.step_method,
-                                          .step_ns = host.step_ns,
-                                          .warmup_steps = host.warmup_steps,
-                                          .other_steps = host.other_steps};
+    steps->method = line->method;
+    steps->step_ns = dl_distribution_of(durations_ns, regular);
+    const bool on_device = line->device != DL_NO_DEVICE;
+    steps->order_match = on_device ? line->order_match : (double)NAN;
+    steps->similarity = on_device ? line->similarity : (double)NAN;
 }
 
 /* Sets the device's slice of the collectives, which are in one array sorted by device. */
@@ -211,8 +196,10 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
 
     dl_interval window = {0};
     const dl_step_line *line = find_line(steps, number);
-    if (line != NULL) sum_steps(summary, device, line, &window);
-    if (device->step_ns.count == 0) return;
+    if (line != NULL) sum_steps(&device->steps, line, &window);
+    if (line != NULL && summary->capture.known)
+        device->capture = dl_capture_estimate_of(&summary->capture.figures, trace, line);
+    if (device->steps.step_ns.count == 0) return;
     DL_AUTO(dl_activity_timeline_free) dl_activity_timeline inside = {0};
     dl_activity_timeline_init(&inside, trace->activities, trace->activity_count, classes, launches,
                               &window);
@@ -283,19 +270,19 @@ static void warn_about_steps(dl_activity_summary *summary)
     dl_notes *warnings = &summary->warnings;
     for (size_t d = 0; d < summary->device_count; d++) {
         const dl_device_summary *device = &summary->devices[d];
-        if (device->step_ns.count < 2) continue;
-        if (device->step_order_match < ORDER_MATCH_MIN) {
+        if (device->steps.step_ns.count < 2) continue;
+        if (device->steps.order_match < ORDER_MATCH_MIN) {
             dl_notes_add(warnings,
                          "device %" PRIu32 ": only %.0f %% of a step's work comes in the "
                          "order of the step before: the trace may be sub-sampled",
-                         device->time.device, 100 * device->step_order_match);
+                         device->time.device, 100 * device->steps.order_match);
         }
-        if (device->step_similarity >= DL_STEP_SIMILARITY) continue;
+        if (device->steps.similarity >= DL_STEP_SIMILARITY) continue;
         dl_notes_add(warnings,
                      "device %" PRIu32 ": the %zu steps by %s differ too much (likeness %.2f, "
                      "expected %.1f): they may not be training steps",
-                     device->time.device, device->step_ns.count,
-                     dl_step_method_name(device->step_method), device->step_similarity,
+                     device->time.device, device->steps.step_ns.count,
+                     dl_step_method_name(device->steps.method), device->steps.similarity,
                      DL_STEP_SIMILARITY);
     }
 }
@@ -370,10 +357,10 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
     sum_devices(summary, classes, &launches, steps);
     const dl_step_line *on_cores = find_line(steps, DL_NO_DEVICE);
     if (on_cores != NULL) {
+        dl_interval window;
         dl_cpu_training_find(&summary->cpu, trace, on_cores);
-        summary->cpu_method = on_cores->method;
+        sum_steps(&summary->host_steps, on_cores, &window);
     }
-    if (summary->cpu.step_count == 0) sum_host_steps(summary, steps);
     dl_activity_host_init(&summary->host_time, trace->activities, trace->activity_count,
                           trace->strings, trace->string_count);
     sum_quality(summary, &launches);

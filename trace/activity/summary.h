@@ -160,6 +160,14 @@ typedef struct dl_transfer_summary {
     double bytes_per_s; /* sum of bytes over sum of durations; 0 if the durations are 0 */
 } dl_transfer_summary;
 
+/* Steps of a device, or of a process that used none. */
+typedef struct dl_steps_summary {
+    dl_step_method method;   /* DL_STEPS_NONE: no steps; the other members are unused */
+    dl_distribution step_ns; /* durations of regular steps */
+    size_t warmup_steps, other_steps;
+    double order_match, similarity; /* confidence, 0..1: see steps.h; NaN without a device */
+} dl_steps_summary;
+
 typedef struct dl_device_summary {
     dl_device_timeline time;
     const char *name;           /* name of the device model; borrowed from the trace, "": unknown */
@@ -173,19 +181,9 @@ typedef struct dl_device_summary {
     size_t transfer_count;
     const dl_collective_summary *collectives; /* [collective_count] slice of the summary's array */
     size_t collective_count;
-    dl_step_method step_method; /* DL_STEPS_NONE: no steps; the following members are unused */
-    dl_distribution step_ns;    /* durations of regular steps */
-    size_t warmup_steps, other_steps;
-    double step_order_match, step_similarity; /* confidence, 0..1: see steps.h */
-    dl_capture_estimate capture;              /* recording cost; steps = 0 if unknown */
+    dl_steps_summary steps;
+    dl_capture_estimate capture; /* recording cost; steps = 0 if unknown */
 } dl_device_summary;
-
-/* Steps of a process that marked them, used no device and recorded no operators on cores. */
-typedef struct dl_host_steps {
-    dl_step_method method; /* DL_STEPS_NONE: no steps were found */
-    dl_distribution step_ns;
-    size_t warmup_steps, other_steps;
-} dl_host_steps;
 
 /* Losses counted by the recorder, stored under the meta keys of these names. */
 typedef enum dl_loss {
@@ -230,11 +228,10 @@ typedef struct dl_activity_summary {
     dl_device_summary *devices;       /* [device_count] by number */
     size_t device_count;
     dl_collectives collectives;
-    dl_groups groups; /* collectives by process group */
-    dl_host_steps host_steps;
+    dl_groups groups;            /* collectives by process group */
+    dl_steps_summary host_steps; /* of a process that used no device */
     dl_activity_host host_time;
-    dl_cpu_training cpu;       /* training on cores; without steps if there is none */
-    dl_step_method cpu_method; /* method by which its steps were found */
+    dl_cpu_training cpu; /* training on cores, in host_steps; without steps if there is none */
     dl_trace_quality quality;
     dl_capture_knowledge capture;
     dl_notes warnings;

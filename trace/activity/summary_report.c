@@ -106,34 +106,27 @@ static void print_times(const dl_activity_summary *summary, FILE *out)
         fprintf(out, "* the whole trace, start-up too; the others from first to last step\n");
 }
 
-static void add_steps(dl_rows *to, const char *device, const dl_distribution *step_ns,
-                      size_t warmup, size_t other, double order, double alike,
-                      dl_step_method method)
+static void add_steps(dl_rows *to, const char *device, const dl_steps_summary *steps)
 {
+    const dl_distribution *step_ns = &steps->step_ns;
+    if (steps->method == DL_STEPS_NONE) return;
     dl_rows_add(to,
                 "|device=%-s |steps=%zu |warm-up=%zu |other=%zu |p50=%gns |p90=%gns |sd=%gns "
                 "|order=%.3f |alike=%.3f |found=%-s",
-                device, step_ns->count, warmup, other, step_ns->p50, step_ns->p90, step_ns->sd,
-                order, alike, dl_step_method_name(method));
+                device, step_ns->count, steps->warmup_steps, steps->other_steps, step_ns->p50,
+                step_ns->p90, step_ns->sd, steps->order_match, steps->similarity,
+                dl_step_method_name(steps->method));
 }
 
 static void print_steps(const dl_activity_summary *summary, FILE *out)
 {
-    const dl_host_steps *host = &summary->host_steps;
-    const double none = (double)NAN;
     dl_rows to = {.out = out};
     dl_rows_begin(&to, NULL, "");
-    if (host->method != DL_STEPS_NONE) {
-        add_steps(&to, "host", &host->step_ns, host->warmup_steps, host->other_steps, none, none,
-                  host->method);
-    }
-    for (size_t i = 0; i < summary->device_count && host->method == DL_STEPS_NONE; i++) {
-        const dl_device_summary *d = &summary->devices[i];
+    if (summary->cpu.step_count == 0) add_steps(&to, "host", &summary->host_steps);
+    for (size_t i = 0; i < summary->device_count; i++) {
         char device[16];
-        if (d->step_method == DL_STEPS_NONE) continue;
-        snprintf(device, sizeof device, "%" PRIu32, d->time.device);
-        add_steps(&to, device, &d->step_ns, d->warmup_steps, d->other_steps, d->step_order_match,
-                  d->step_similarity, d->step_method);
+        snprintf(device, sizeof device, "%" PRIu32, summary->devices[i].time.device);
+        add_steps(&to, device, &summary->devices[i].steps);
     }
     dl_rows_end(&to, 0);
 }
@@ -298,7 +291,7 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
                     part.mean, part.sd, part.mean / steps.mean);
     }
     snprintf(all, sizeof all, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
-             dl_step_method_name(summary->cpu_method));
+             dl_step_method_name(summary->host_steps.method));
     dl_rows_add(&to, row, all, steps.mean, steps.sd, 1.0);
     dl_rows_end(&to, 0);
     DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
@@ -393,7 +386,7 @@ void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t 
         const dl_activity_summary *s = &summaries[i];
         for (size_t k = 0; k < s->device_count; k++) {
             const dl_device_timeline *t = &s->devices[k].time;
-            const dl_distribution *step_ns = &s->devices[k].step_ns;
+            const dl_distribution *step_ns = &s->devices[k].steps.step_ns;
             const double span_ns = (double)(t->end_ns - t->start_ns);
             const bool ranked = s->rank[0] != '\0';
             DL_AUTOFREE char *who = dl_format("%s%s", ranked ? "" : "p", ranked ? s->rank : s->pid);
@@ -442,14 +435,15 @@ static void write_time(dl_json *to, const dl_device_summary *device)
                    (double)t->unknown_gap_ns, (double)t->gap_count);
 }
 
-static void write_steps(dl_json *to, const dl_device_summary *device)
+static void write_steps(dl_json *to, const char *name, const dl_steps_summary *steps)
 {
-    dl_json_begin(to, "steps", '{');
-    dl_json_members(to, "method=%s warmup=%g other=%g", dl_step_method_name(device->step_method),
-                    (double)device->warmup_steps, (double)device->other_steps);
-    dl_distribution_write_json(to, "duration_ns", &device->step_ns);
-    dl_json_members(to, "order_match_frac=%g similarity_frac=%g", device->step_order_match,
-                    device->step_similarity);
+    dl_json_begin(to, name, '{');
+    dl_json_members(to, "method=%s warmup=%g other=%g", dl_step_method_name(steps->method),
+                    (double)steps->warmup_steps, (double)steps->other_steps);
+    dl_distribution_write_json(to, "duration_ns", &steps->step_ns);
+    if (!isnan(steps->order_match))
+        dl_json_members(to, "order_match_frac=%g similarity_frac=%g", steps->order_match,
+                        steps->similarity);
     dl_json_end(to, '}');
 }
 
@@ -509,7 +503,7 @@ static void write_devices(const dl_activity_summary *summary, dl_json *to)
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "device=%u name=%s", device->time.device, device->name);
         write_time(to, device);
-        write_steps(to, device);
+        write_steps(to, "steps", &device->steps);
         write_estimate(to, &device->capture);
         write_kernels(to, device);
         put_transfers(&(dl_rows){.json = to}, device);
@@ -528,7 +522,7 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     size_t count = 0;
     dl_json_begin(to, "cores", '{');
     dl_json_members(to, "thread=%u method=%s steps=%g passes=%g gradient_bytes=%g", cpu->thread,
-                    dl_step_method_name(summary->cpu_method), (double)cpu->regular_count,
+                    dl_step_method_name(summary->host_steps.method), (double)cpu->regular_count,
                     (double)cpu->phases.passes, cpu->gradient_bytes);
     dl_distribution_write_json(to, "duration_ns", &steps);
     for (int p = 0; p < DL_CPU_PARTS; p++) {
@@ -547,17 +541,6 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
         dl_json_end(to, '}');
     }
     dl_json_end(to, ']');
-    dl_json_end(to, '}');
-}
-
-/* Writes the steps of a process without devices. */
-static void write_host_steps(const dl_host_steps *steps, dl_json *to)
-{
-    if (steps->method == DL_STEPS_NONE) return;
-    dl_json_begin(to, "host_steps", '{');
-    dl_json_members(to, "method=%s warmup=%g other=%g", dl_step_method_name(steps->method),
-                    (double)steps->warmup_steps, (double)steps->other_steps);
-    dl_distribution_write_json(to, "duration_ns", &steps->step_ns);
     dl_json_end(to, '}');
 }
 
@@ -605,7 +588,8 @@ void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *ou
     write_head(summary, to);
     write_devices(summary, to);
     if (summary->cpu.step_count > 0) write_cpu(summary, to);
-    write_host_steps(&summary->host_steps, to);
+    if (summary->cpu.step_count == 0 && summary->host_steps.method != DL_STEPS_NONE)
+        write_steps(to, "host_steps", &summary->host_steps);
     write_host(&summary->host_time, to);
     write_quality(&summary->quality, to);
     write_capture(&summary->capture, to);
