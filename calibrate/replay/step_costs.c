@@ -404,62 +404,38 @@ static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
     return sizes;
 }
 
-/* A gradient that a backward pass adds to its parameter's gradient. */
-typedef struct addition {
-    int64_t start_ns;
-    double bytes;
-} addition;
-
-DL_ORDER(by_addition, addition, DL_BY(start_ns));
-
-/* Deviation of a period from `runs` repetitions in `count` additions: the absolute logarithm of the
- * ratio of repetitions. */
-static double far_from(size_t period, size_t count, double runs)
-{
-    return fabs(log((double)count / (double)period / runs));
-}
-
-/* Returns the period of the byte sequence of all[count] whose number of repetitions is nearest to
- * `runs`; `count` if the sequence has no period. The periods are count - border for all borders
- * (Knuth, Morris and Pratt 1977). */
-static size_t period_of(const addition *all, size_t count, double runs)
-{
-    DL_AUTOFREE size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
-    for (size_t i = 1, same = 0; i < count; i++) {
-        while (same > 0 && all[i].bytes != all[same].bytes)
-            same = border[same];
-        same += all[i].bytes == all[same].bytes;
-        border[i + 1] = same;
-    }
-    size_t period = count;
-    for (size_t same = border[count]; same > 0; same = border[same]) {
-        if (far_from(count - same, count, runs) < far_from(period, count, runs))
-            period = count - same;
-    }
-    return period;
-}
-
-/* Returns the bytes of the gradients that AccumulateGrad adds per pass, from a trace with shapes;
- * 0: unknown. The host is ahead of its device, so times do not assign additions to steps; but the
- * sequence of additions repeats with every pass. */
+/* Returns the bytes of the gradients that AccumulateGrad adds per pass in most regular steps, from a
+ * trace with shapes; 0: unknown. The host is ahead of its device: its steps begin with their first
+ * launches. */
 static double bytes_added_in_a_pass(const taking *t, size_t passes)
 {
-    DL_AUTOFREE addition *all = NULL;
-    size_t count = 0;
-    double bytes = 0;
+    const dl_step_line *line = t->line;
+    DL_AUTOFREE int64_t *starts_ns = dl_calloc(line->count + 1, sizeof *starts_ns, "steps");
+    DL_AUTOFREE size_t *bytes = dl_calloc(line->count, sizeof *bytes, "gradients");
+    size_t kept = 0, alike = 0;
+    starts_ns[line->count] = INT64_MAX;
+    for (size_t s = line->count; s-- > 0;) {
+        const dl_activity_step *step = &line->steps[s];
+        starts_ns[s] = starts_ns[s + 1];
+        for (size_t w = step->first; w < step->first + step->count; w++) {
+            const dl_activity *call =
+                dl_launches_find(&t->launches, t->trace->activities[line->work[w]].correlation);
+            if (call != NULL && call->start_ns < starts_ns[s]) starts_ns[s] = call->start_ns;
+        }
+    }
     for (size_t i = 0; i < t->trace->activity_count; i++) {
         const dl_activity *a = &t->trace->activities[i];
+        size_t after = 0; /* first step that starts later */
         if (a->kind != DL_ACTIVITY_RANGE || a->bytes == 0) continue;
-        DL_APPEND(all, count, "gradients") = (addition){a->start_ns, (double)a->bytes};
+        DL_BISECT(after, line->count, starts_ns[after] <= a->start_ns);
+        if (after > 0) bytes[after - 1] += a->bytes;
     }
-    if (count > 0) dl_sort(all, count, sizeof *all, by_addition);
-    const double runs = (double)t->line->count * (double)(passes > 0 ? passes : 1);
-    const size_t period = count > 0 ? period_of(all, count, runs) : 0;
-    if (period > 0 && far_from(period, count, runs) <= log(2)) {
-        for (size_t i = 0; i < period; i++)
-            bytes += all[i].bytes;
-    }
-    return bytes;
+    for (size_t s = 0; s < line->count; s++)
+        if (line->steps[s].label == DL_STEP_REGULAR) bytes[kept++] = bytes[s];
+    const size_t usual = dl_most_usual(bytes, kept);
+    for (size_t i = 0; i < kept; i++)
+        alike += bytes[i] == usual;
+    return 2 * alike > kept ? (double)usual / (double)(passes > 0 ? passes : 1) : 0;
 }
 
 /* Sets parameter_bytes for a trace without an exchange of gradients: the bytes of the gradients
