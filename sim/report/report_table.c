@@ -276,7 +276,7 @@ char *dl_report_answer(const dl_results *results)
         fprintf(line, " (95 %%: %s to %s)", low, high);
     }
     if (dl_point_gpus(&row->point) > row->baseline_gpus && row->speedup >= SPEEDUP_SHOWN) {
-        fprintf(line, ", %.3g times %s", row->speedup,
+        fprintf(line, row->speedup < 999.5 ? ", %.3g times %s" : ", %.0f times %s", row->speedup,
                 row->baseline_text[0] != '\0'    ? row->baseline_text
                 : dl_point_is_split(&row->point) ? "one GPU"
                                                  : "one");

@@ -157,6 +157,8 @@ expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set excha
 grep -q '^# exchange: .* sharded=parameters reduce_dtype=bf16$' head.csv || fail "head: $(grep '^# ' head.csv)"
 expect 2 "this needs copies = gpu" "${run[@]}" --machine 4xrtx3090 --mode ps --set exchange.copy_threads=2
 
+# A speedup of thousands is written in full.
+expect 0 ", 2048 times one" "${run[@]}" --machine 256x8xa100@8x200ib --mode none --workers 2048
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
 expect 2 "expected 1 to 16 GPUs in a box; several boxes have a network, as 4x8xrtx3090@100gbe" "${run[@]}" --machine 99xrtx3090
 exit $((failures > 0))
