@@ -47,7 +47,7 @@ static char *solved_note(const dl_solution *solution, const dl_solved *s)
     dl_amount_text(text, sizeof text, s->at_limit, solution->key->dimension);
     if (!isnan(s->found)) {
         why = dl_format("it is %g at %s%s", s->found, text,
-                        s->is_last ? ", beyond which the point does not run" : "");
+                        s->is_last ? ", beyond which it has no value or lacks memory" : "");
     } else {
         why = dl_format("at %s %s", text,
                         error != NULL && error->text[0] != '\0' ? error->text : "it has no value");

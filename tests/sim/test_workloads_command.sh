@@ -246,6 +246,9 @@ expect 0 "compress = none (fp16: samples/s +58.2 %" --workload gpt2_medium --mac
 tight=(--workload "llama:layers=12,width=1536,sequence=4096" --machine 1xrtx3090 --batch-per-worker 1 --workers 1)
 expect 0 "Advised: 1 GPU, batch 1, none, recompute products" "${tight[@]}" --advise -o advice.csv
 expect 0 "No point fits with the allocator's reserve" "${tight[@]}" --recompute none --advise -o advice.csv
+# A batch that is limited by memory does not reach every speedup.
+expect 1 "beyond which it has no value or lacks memory" --workload gpt2 --machine 2x1xrtx4090@1gbe --workers 2 \
+    --mode ddp --solve batch_per_worker --target speedup=1.9 -o solved.csv
 # If nothing fits, the error says what would.
 expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --workload llama3_8b --machine 8xrtx3090 \
     --batch-per-worker 1 --advise -o advice.csv
