@@ -270,6 +270,12 @@ def costs(trace: PathLike | Iterable[PathLike], output: PathLike, **options: Any
                           *map(os.fspath, traces)])
 
 
+def _rank(torch: Any) -> int:
+    """This process's rank in torch.distributed, 0 without it."""
+    group = torch.distributed
+    return group.get_rank() if group.is_available() and group.is_initialized() else 0
+
+
 @contextlib.contextmanager
 def profile(trace: PathLike) -> Iterator[Any]:
     """Records a training loop with PyTorch's profiler into `trace`, for `costs`:
@@ -279,12 +285,15 @@ def profile(trace: PathLike) -> Iterator[Any]:
                 ...                # forward, backward, optimizer
                 recorder.step()    # after each step
 
-    About ten steps are enough. If the loop fails, nothing is written."""
+    About ten steps are enough. Of several processes under torch.distributed, rank 0 writes the trace.
+    If the loop fails, nothing is written."""
     import torch  # type: ignore[import-not-found]
     import torch.profiler as profiler  # type: ignore[import-not-found]
 
     kinds = profiler.ProfilerActivity
     activities = [kinds.CPU] + ([kinds.CUDA] if torch.cuda.is_available() else [])
+    rank = _rank(torch)
     with profiler.profile(activities=activities, record_shapes=True) as recorder:
         yield recorder
-    recorder.export_chrome_trace(os.fspath(trace))
+    if rank == 0 and _rank(torch) == 0:  # the loop may have joined or left the processes' group
+        recorder.export_chrome_trace(os.fspath(trace))

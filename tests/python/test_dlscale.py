@@ -309,6 +309,8 @@ class Other(unittest.TestCase):
         torch = types.ModuleType("torch")
         torch.profiler = profiler
         torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+        group = types.SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
+        torch.distributed = group
         saved = {name: sys.modules.get(name) for name in ("torch", "torch.profiler")}
         sys.modules.update({"torch": torch, "torch.profiler": profiler})
         try:
@@ -316,6 +318,10 @@ class Other(unittest.TestCase):
                 self.assertEqual(written, [])
             self.assertEqual(written, ["t.json"])
             self.assertEqual(wanted, [[0]])
+            group.is_initialized, group.get_rank = lambda: True, lambda: 1
+            with dlscale.profile("of_rank_1.json"):
+                pass
+            group.get_rank = lambda: 0
             with self.assertRaises(ValueError), dlscale.profile("u.json"):
                 raise ValueError
             self.assertEqual(written, ["t.json"])
