@@ -245,6 +245,13 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     if (updated > 0) {
         costs->parameter_bytes = (double)updated;
         dl_notes_add(notes, "parameter_bytes are those that the optimizer updates");
+        if (cpu->step_gradient_bytes > 0 &&
+            cpu->step_gradient_bytes < (1 - GRADIENTS_DIFFER_MAX) * (double)updated)
+            dl_notes_add(notes,
+                         "a step adds gradients of %s of these on average: some parameters are not "
+                         "trained in each step, as if a GAN's critic takes more steps than its "
+                         "generator. dlsim exchanges all gradients in each",
+                         DL_BYTES_TEXT(cpu->step_gradient_bytes));
         return;
     }
     if (cpu->gradient_bytes > 0) {

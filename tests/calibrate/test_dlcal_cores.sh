@@ -39,6 +39,14 @@ expect 0 "" costs open.json --batch 16 -o open.ini
 cmp <(grep -A2 "^\[op" closure.ini) <(grep -A2 "^\[op" open.ini) ||
     { echo "FAIL: a closure changes costs: $(cat closure.ini)"; failures=$((failures + 1)); }
 
+# Parameters that dlprof run counted, of which a step adds gradients to some only.
+sed '1s/{/{ "dlprof_parameter_bytes": 2678824,/' open.json >counted.json
+sed '1s/{/{ "dlprof_parameter_bytes": 4000000,/' open.json >critic.json
+expect 0 "a step adds gradients of 2.68 MB of these" costs critic.json --batch 16 -o critic.ini
+holds critic.ini "parameter_bytes = 4000000"
+expect 0 "parameter_bytes are those that the optimizer updates" costs counted.json --batch 16 -o counted.ini
+grep -q "a step adds gradients" counted.ini && { echo "FAIL: $(cat counted.ini)"; failures=$((failures + 1)); }
+
 # A closure that the trace's end cuts off before its backward pass is no update.
 lacking() { # FILE NAMES: renames these in the last step, and the marks
     awk -v names="$2" '/"ProfilerStep/ { step++; sub(/ProfilerStep#[0-9]*/, "Optimizer.other") }

@@ -293,6 +293,7 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
     assert_int_equal(cpu.phases.passes, 2);
     assert_float_equal(cpu.gradient_bytes, 4000, 0); /* number of parameters */
+    assert_float_equal(cpu.step_gradient_bytes, 8000, 0);
     /* Gradient of the second pass, in the first of its two operators; both passes count alike. */
     assert_int_equal(cpu.gradient_count, 1);
     assert_float_equal(cpu.gradients[0].bytes, 4000, 0);
@@ -366,6 +367,7 @@ static void gradients_of_passes_that_continue_count_once(void **state)
         dl_cpu_training cpu = split(&t, &steps);
         assert_true(cpu.phases.alternates);
         assert_float_equal(cpu.gradient_bytes, cases[c].sum, 0);
+        assert_float_equal(cpu.step_gradient_bytes, cases[c].sum, 0);
         release(&cpu, &steps);
     }
 }

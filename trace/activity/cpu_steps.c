@@ -355,9 +355,11 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
     double sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += all[i].gradient.bytes;
-    training->gradient_bytes =
-        (training->phases.alternates ? bytes_once(all, count) : sum) /
-        fmax(1, (double)training->regular_count * training->phases.mean_passes);
+    const double steps = fmax(1, (double)training->regular_count);
+    training->step_gradient_bytes = bytes_once(all, count) / steps;
+    training->gradient_bytes = training->phases.alternates
+                                   ? training->step_gradient_bytes
+                                   : sum / (steps * training->phases.mean_passes);
     free(lengths);
     if (own == 0 || usual % training->phases.passes != 0) return;
     training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");

@@ -77,6 +77,7 @@ typedef struct dl_cpu_training {
                             * step. If phases.alternates, the sum over its passes, without a pass whose
                             * gradients begin a longer pass (a GAN's discriminator within the
                             * generator's pass). 0: unknown */
+    double step_gradient_bytes; /* that sum, over all passes of a regular step; 0: unknown */
     /* [gradient_count] gradients of the last pass of most regular steps, in the order of the
      * backward pass, with mean times; 0: the trace has no shapes */
     dl_cpu_gradient *gradients;
