@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,31 +84,19 @@ bool dl_device_is_gpu(const char *device, const char *model)
     return found;
 }
 
-static int is_machine(const struct dirent *entry)
+/* --- the table --------------------------------------------------------------------------------- */
+
+/* Name and rates of the known GPUs, read once. */
+static dl_gpu_model *sheets;
+static size_t sheet_count;
+
+static void add_sheet(const char *name, dl_quantity flop_per_s, dl_quantity bytes_per_s)
 {
-    return dl_ends_with(entry->d_name, ".ini");
+    DL_APPEND(sheets, sheet_count, "GPUs") = (dl_gpu_model){
+        .name = dl_strdup(name), .fp32_flop_per_s = flop_per_s, .memory_bytes_per_s = bytes_per_s};
 }
 
-/* Takes the file's GPU with the longest name contained in `device` if that is longer than
- * *length. */
-static void look_into(const char *path, const char *device, dl_gpu_model *model, size_t *length)
-{
-    DL_AUTO(dl_machine_free) dl_machine machine = {0};
-    dl_error ignored = {0};
-    if (dl_machine_read(&machine, path, &ignored) != DL_OK) return;
-    for (int m = 0; m < machine.model_count; m++) {
-        dl_gpu_model *found = &machine.models[m];
-        if (strlen(found->name) <= *length || !dl_device_is_gpu(device, found->name)) continue;
-        *length = strlen(found->name);
-        free(model->name);
-        *model = *found;
-        model->name = dl_strdup(found->name);
-    }
-}
-
-/* Searches a table of data sheets like look_into. */
-static void look_into_table(const char *path, const char *device, dl_gpu_model *model,
-                            size_t *length)
+static void add_table(const char *path)
 {
     DL_AUTO(dl_csv_free) dl_csv table = {0};
     dl_error ignored = {0};
@@ -115,35 +104,57 @@ static void look_into_table(const char *path, const char *device, dl_gpu_model *
     const int name = dl_csv_column(&table, "name"), flop = dl_csv_column(&table, "fp32");
     const int memory = dl_csv_column(&table, "memory_rate");
     for (size_t r = 0; r < table.rows && name >= 0 && flop >= 0 && memory >= 0; r++) {
-        const char *gpu = dl_csv_cell(&table, r, (size_t)name);
-        dl_gpu_model found = {0};
-        if (strlen(gpu) <= *length || !dl_device_is_gpu(device, gpu) ||
-            dl_quantity_parse(dl_csv_cell(&table, r, (size_t)flop), DL_DIMENSION_FLOP_PER_S,
-                              &found.fp32_flop_per_s, &ignored) != DL_OK ||
+        dl_quantity flop_per_s = {0}, bytes_per_s = {0};
+        if (dl_quantity_parse(dl_csv_cell(&table, r, (size_t)flop), DL_DIMENSION_FLOP_PER_S,
+                              &flop_per_s, &ignored) == DL_OK &&
             dl_quantity_parse(dl_csv_cell(&table, r, (size_t)memory), DL_DIMENSION_BYTES_PER_S,
-                              &found.memory_bytes_per_s, &ignored) != DL_OK) {
-            continue;
-        }
-        *length = strlen(gpu);
-        free(model->name);
-        *model = found;
-        model->name = dl_strdup(gpu);
+                              &bytes_per_s, &ignored) == DL_OK)
+            add_sheet(dl_csv_cell(&table, r, (size_t)name), flop_per_s, bytes_per_s);
+    }
+}
+
+static void add_machine(const char *path)
+{
+    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    dl_error ignored = {0};
+    if (dl_machine_read(&machine, path, &ignored) != DL_OK) return;
+    for (int m = 0; m < machine.model_count; m++) {
+        const dl_gpu_model *model = &machine.models[m];
+        add_sheet(model->name, model->fp32_flop_per_s, model->memory_bytes_per_s);
+    }
+}
+
+static int is_machine(const struct dirent *entry)
+{
+    return dl_ends_with(entry->d_name, ".ini");
+}
+
+static void read_sheets(void)
+{
+    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines");
+    DL_AUTOFREE char *table = dl_format("%s/gpus.csv", folder);
+    add_table(table);
+    DL_AUTOFREE struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, is_machine, alphasort);
+    for (int i = 0; i < count; i++) {
+        DL_AUTOFREE char *path = dl_format("%s/%s", folder, entries[i]->d_name);
+        add_machine(path);
+        free(entries[i]);
     }
 }
 
 bool dl_known_gpu(const char *device, dl_gpu_model *model)
 {
-    size_t length = 0;
-    *model = (dl_gpu_model){0};
-    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines");
-    DL_AUTOFREE char *sheets = dl_format("%s/gpus.csv", folder);
-    look_into_table(sheets, device, model, &length);
-    DL_AUTOFREE struct dirent **entries = NULL;
-    const int count = scandir(folder, &entries, is_machine, alphasort);
-    for (int i = 0; i < count; i++) {
-        DL_AUTOFREE char *path = dl_format("%s/%s", folder, entries[i]->d_name);
-        look_into(path, device, model, &length);
-        free(entries[i]);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const dl_gpu_model *found = NULL;
+    (void)pthread_once(&once, read_sheets);
+    for (size_t i = 0; i < sheet_count; i++) {
+        const dl_gpu_model *sheet = &sheets[i];
+        if ((found == NULL || strlen(sheet->name) > strlen(found->name)) &&
+            dl_device_is_gpu(device, sheet->name))
+            found = sheet;
     }
-    return length > 0;
+    *model = found != NULL ? *found : (dl_gpu_model){0};
+    if (found != NULL) model->name = dl_strdup(found->name);
+    return found != NULL;
 }
