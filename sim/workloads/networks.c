@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/manual.h"
@@ -65,10 +66,19 @@ static bool cut_ending(char *name)
 }
 
 /* Finds a network by its name here, another name of it, or a model's name on Hugging Face:
- * meta-llama/Llama-3.1-8B-Instruct. */
+ * meta-llama/Llama-3.1-8B-Instruct. Rejects paths. */
 static dl_status find_network(const char *name, const dl_network_kind **kind,
                               const dl_named_network **network, dl_error *err)
 {
+    const char *slash = strchr(name, '/');
+    const bool is_path =
+        slash != NULL && (name[0] == '.' || slash == name || strchr(slash + 1, '/') != NULL ||
+                          access(name, F_OK) == 0);
+    if (is_path) {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "no network is called '%s'; a model's file is FOLDER/config.json",
+                            name);
+    }
     DL_AUTOFREE char *base = dl_strdup(dl_base_name(name));
     const char *start = strncasecmp(base, "meta-", 5) == 0 ? base + 5 : base;
     dl_status status = find_alike(start, kind, network, err);

@@ -610,6 +610,9 @@ static void errors_name_what_is_near(void **state)
         {"resnet50:image=8", DL_ERR_RANGE, "image = 8: resnet50 needs 32 at least"},
         {"mistralai/Mistral-7B-v0.3", DL_ERR_NAME,
          "no network is called 'mistralai/Mistral-7B-v0.3'; did you mean 'mistral_7b'?"},
+        {"./llama", DL_ERR_NAME, "no network is called './llama'; a model's file is FOLDER/"},
+        {"/models/llama", DL_ERR_NAME, "a model's file is FOLDER/config.json"},
+        {"checkpoints/new/gpt2", DL_ERR_NAME, "a model's file is FOLDER/config.json"},
         {"", DL_ERR_NAME, "no network is called ''"},
     };
     (void)state;
