@@ -169,24 +169,12 @@ static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *c
 static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
                          dl_notes *notes)
 {
-    dl_sharding of = {.ranks = ranks};
-    double gathers = 0, before = 0, scatters = 0;
-    size_t scattered = SIZE_MAX; /* step of the last reduce-scatter */
+    dl_sharding of = {.ranks = ranks, .steps = cpu->regular_count};
     for (size_t c = 0; c < cpu->collective_count; c++) {
         const dl_cpu_collective *one = &cpu->collectives[c];
-        if (one->step == SIZE_MAX || one->ranks != ranks) continue;
-        if (strcmp(one->name, DL_SCATTERS) == 0) {
-            scatters++;
-            scattered = one->step;
-        } else if (strcmp(one->name, DL_GATHERS) == 0) {
-            gathers++;
-            before += scattered != one->step;
-            of.gathered_bytes += (double)one->bytes * ranks / (double)cpu->regular_count;
-        }
+        if (one->step != SIZE_MAX && one->ranks == ranks)
+            dl_sharding_count(&of, one->name, one->step, (double)one->bytes);
     }
-    of.scatter_calls = scatters / (double)cpu->regular_count;
-    of.gather_calls = gathers / (double)cpu->regular_count;
-    of.before_frac = gathers > 0 ? before / gathers : 0;
     return dl_step_costs_take_sharded(costs, &of, notes);
 }
 

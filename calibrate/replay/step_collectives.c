@@ -137,29 +137,16 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 /* Gathers of parameters in 16 bits carry this fraction of the bytes of gradients in 32. */
 #define HALF 0.5
 
-/* Returns the fraction of the gathers in communicator `object` in marked steps that precede their
- * step's first reduce-scatter. */
-static double gathered_before(const marked *m, const dl_instances *found, uint64_t object)
+void dl_sharding_count(dl_sharding *of, const char *name, size_t step, double bytes)
 {
-    DL_AUTOFREE int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
-    size_t before = 0, count = 0;
-    for (size_t s = 0; s < m->line->count; s++)
-        scatters_ns[s] = INT64_MAX;
-    for (int gathers = 0; gathers < 2; gathers++) {
-        for (size_t i = 0; i < found->count; i++) {
-            const dl_instance *one = &found->instances[i];
-            size_t s = 0;
-            DL_BISECT(s, m->line->count, m->line->steps[s].start_ns <= one->last_ns);
-            if (one->object != object || s == 0 || !m->timed[s - 1] ||
-                strcasecmp(one->name, gathers ? DL_GATHERS : DL_SCATTERS) != 0)
-                continue;
-            if (gathers == 0 && one->last_ns < scatters_ns[s - 1])
-                scatters_ns[s - 1] = one->last_ns;
-            before += gathers == 1 && one->last_ns < scatters_ns[s - 1];
-            count += (size_t)gathers;
-        }
+    if (strcasecmp(name, DL_SCATTERS) == 0) {
+        of->scatters++;
+        of->scattered = step + 1;
+    } else if (strcasecmp(name, DL_GATHERS) == 0) {
+        of->gathers++;
+        of->before += of->scattered != step + 1;
+        of->gathered_bytes += bytes;
     }
-    return count > 0 ? (double)before / (double)count : 0;
 }
 
 void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks)
@@ -175,13 +162,13 @@ void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks)
 bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes)
 {
     const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
-    const double gathered = of->gathered_bytes / bytes;
+    const double gathered = of->gathered_bytes * of->ranks / ((double)of->steps * bytes);
     bool twice = false;
     costs->sharded = DL_SHARDED_GRADIENTS;
     dl_step_costs_scale_update(costs, of->ranks);
     if (gathered >= GATHERED_MIN) {
-        twice = of->scatter_calls > 0 && of->gather_calls > BOTH_PASSES * of->scatter_calls;
-        costs->keeps_parameters = !twice && of->before_frac > 0.5;
+        twice = of->scatters > 0 && (double)of->gathers > BOTH_PASSES * (double)of->scatters;
+        costs->keeps_parameters = !twice && 2 * of->before > of->gathers;
         if (twice || costs->keeps_parameters) costs->sharded = DL_SHARDED_PARAMETERS;
         costs->gathers_half = fabs(gathered / (twice ? 2 : 1) / HALF - 1) <= 0.25;
     }
@@ -210,19 +197,19 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
 }
 
 /* Takes sharded states. The parameters' gathers, if taken, are not listed in costs->others. */
-static void take_sharded(const marked *m, const dl_instances *found, const list *all,
-                         dl_step_costs *costs, const dl_gradient_exchange *gradients,
-                         dl_notes *notes)
+static void take_sharded(const list *all, dl_step_costs *costs, const dl_gradient_source *source,
+                         const dl_gradient_exchange *gradients, dl_notes *notes)
 {
-    const uint32_t ranks = gradients->ranks;
-    const dl_traced_collective *scatters = find(all, DL_SCATTERS, gradients->object);
+    dl_sharding of = {.ranks = gradients->ranks, .steps = source->line->regular_count};
+    for (size_t i = 0; i < source->call_count; i++) {
+        const dl_activity *call = source->calls[i].call;
+        if (call->object == gradients->object)
+            dl_sharding_count(&of, source->trace->strings[call->name], source->calls[i].step,
+                              (double)call->bytes);
+    }
     dl_traced_collective *gathers = find(all, DL_GATHERS, gradients->object);
-    const dl_sharding of = {.ranks = ranks,
-                            .scatter_calls = scatters != NULL ? scatters->calls : 0,
-                            .gather_calls = gathers != NULL ? gathers->calls : 0,
-                            .gathered_bytes = gathers != NULL ? gathers->bytes * ranks : 0,
-                            .before_frac = gathered_before(m, found, gradients->object)};
-    if (dl_step_costs_take_sharded(costs, &of, notes)) gathers->ns = gathers->bytes = 0;
+    if (dl_step_costs_take_sharded(costs, &of, notes) && gathers != NULL)
+        gathers->ns = gathers->bytes = 0;
 }
 
 /* Takes the ranks that share the parameters as an axis of the layout, if there are other axes:
@@ -298,16 +285,17 @@ static void note_others(const dl_step_costs *costs, dl_notes *notes)
 }
 
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
-                              const dl_step_line *line, const uint8_t *timed,
+                              const dl_gradient_source *source, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes)
 {
+    const dl_step_line *line = source->line;
     marked m = {run, line, timed, 0};
     DL_AUTO(dl_instances_free) dl_instances found = {0};
     for (size_t s = 0; s < line->count; s++)
         m.count += timed[s];
     const list all = list_all(&m, &found);
     if (gradients->scattered && gradients->ranks > 1) {
-        take_sharded(&m, &found, &all, costs, gradients, notes);
+        take_sharded(&all, costs, source, gradients, notes);
         take_shards(costs, gradients->ranks, notes);
     }
     const int64_t placed =

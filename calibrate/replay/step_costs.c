@@ -634,7 +634,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     status = dl_step_axes_take(costs, &source, &gradients, t->notes, err);
     if (status == DL_OK && costs->gradient_count == 0) take_parameters(t, costs);
     if (status == DL_OK)
-        dl_step_collectives_take(costs, &t->run, t->line, t->timed, &gradients, t->notes);
+        dl_step_collectives_take(costs, &t->run, &source, t->timed, &gradients, t->notes);
     free(source.calls);
     free(gradients.activations);
     free(communicators.items);

@@ -274,13 +274,18 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* Collectives of a step's sharded state. */
+/* Collectives of sharded state in the regular steps of a line. */
 typedef struct dl_sharding {
-    uint32_t ranks;                     /* number of ranks that divide the state, >= 2 */
-    double scatter_calls, gather_calls; /* reduce-scatters and all-gathers per step */
-    double gathered_bytes;              /* bytes of all ranks' parts gathered per step */
-    double before_frac; /* fraction of the gathers before the first reduce-scatter */
+    uint32_t ranks; /* number of ranks that divide the state, >= 2 */
+    size_t steps;
+    size_t scatters, gathers; /* reduce-scatters and all-gathers */
+    size_t before;            /* number of gathers before their step's first reduce-scatter */
+    size_t scattered;         /* last step with a reduce-scatter, counted from 1 */
+    double gathered_bytes;    /* of one rank's part */
 } dl_sharding;
+
+/* Counts a collective among the ranks that divide the state; in the order of the calls. */
+void dl_sharding_count(dl_sharding *of, const char *name, size_t step, double bytes);
 
 /* Scales the update of one rank's part to the parts of all `ranks`, without the starts of kernels,
  * as a rank launches kernels for its part only. */
@@ -302,12 +307,12 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
 /* Returns the schedule of a pipeline's stage, "1f1b", "gpipe" or "1f1b or gpipe". */
 const char *dl_step_axes_schedule(const dl_step_axes *axes);
 
-/* Takes all collectives except the gradient exchange from the line's steps marked in
- * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters` and scale the
- * update to all parts, the remaining ones become `others`. `costs` must already have the gradients.
- * Called by dl_step_costs_take. */
+/* Takes all collectives except the gradient exchange from the steps of the source's line that are
+ * marked in timed[line->count], which become `others`, except those of sharded state: they set
+ * `sharded` and `keeps_parameters` and scale the update to all parts. `costs` must already have the
+ * gradients. Called by dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
-                              const dl_step_line *line, const uint8_t *timed,
+                              const dl_gradient_source *source, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);
 
 /* Returns the time that PyTorch's profiler adds to an operator of the trace, in ns: 1.3 us with
