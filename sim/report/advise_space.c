@@ -205,6 +205,14 @@ static void add_sharded(const dl_advice_search *s)
     dl_advice_add_value(axis, "parameters");
 }
 
+/* The overlap of a scenario that does not give it: that of the program of the costs, but none with
+ * a lag. */
+static const char *usual_overlap(const dl_advice_search *s)
+{
+    const bool lags = s->advice->axes[LAG].count > 1;
+    return s->study->variants[0].costs.overlap && !lags ? "yes" : "no";
+}
+
 static void add_exchange(const dl_advice_search *s)
 {
     static const char *const buckets[] = {"1000000", "5000000", "25000000", "100000000"};
@@ -216,6 +224,7 @@ static void add_exchange(const dl_advice_search *s)
     dl_advice_add_value(where, "cpu");
     add_given(s, shards, "1");
     if (s->scenario->gpu->machine.nodes > 1) dl_advice_add_value(shards, "workers");
+    dl_advice_add_value(&advice->axes[OVERLAP], usual_overlap(s));
     dl_advice_add_value(&advice->axes[OVERLAP], "no");
     dl_advice_add_value(&advice->axes[OVERLAP], "yes");
     add_given(s, &advice->axes[OVERLAP], NULL);
@@ -533,7 +542,9 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
         const dl_ini_entry *entry = dl_ini_find(&s->given, axis->section, axis->key);
         const dl_key *key = dl_keys_find(&dl_scenario_keys, axis->section, axis->key);
         const char *option = dl_scenario_option_of(axis->section, axis->key);
-        const char *now = entry != NULL ? entry->value : key->fallback;
+        const char *now = entry != NULL  ? entry->value
+                          : a == OVERLAP ? usual_overlap(s)
+                                         : key->fallback;
         DL_AUTOFREE char *value = point_value(s, at, a);
         if (value == NULL || (now != NULL && strcmp(now, value) == 0)) continue;
         if (option == NULL) {
@@ -550,8 +561,9 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
 
 /* Returns the settings from axis ACCUMULATE on, "overlap yes, bucket_bytes 25 MB"; the caller frees
  * them. Settings before FIXED, except `where`, are left out if they equal the default. */
-static char *settings_text(const dl_advice *advice, const size_t *at)
+static char *settings_text(const dl_advice_search *s, const size_t *at)
 {
+    const dl_advice *advice = s->advice;
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
@@ -559,9 +571,11 @@ static char *settings_text(const dl_advice *advice, const size_t *at)
     for (size_t a = ACCUMULATE; a < advice->axis_count; a++) {
         const dl_advice_axis *axis = &advice->axes[a];
         const char *value = value_at(advice, at, a);
-        const dl_key *key = dl_keys_find(&dl_scenario_keys, axis->section, axis->key);
+        const char *usual =
+            a == OVERLAP ? usual_overlap(s)
+                         : dl_keys_find(&dl_scenario_keys, axis->section, axis->key)->fallback;
         if (value[0] == '\0' ||
-            (a < FIXED && a != WHERE && key->fallback != NULL && strcmp(key->fallback, value) == 0))
+            (a < FIXED && a != WHERE && usual != NULL && strcmp(usual, value) == 0))
             continue;
         const size_t file = strlen(value) > 4 && dl_ends_with(value, ".ini") ? 4 : 0;
         if (file > 0) value = dl_base_name(value);
@@ -603,7 +617,7 @@ size_t dl_advice_add_point(dl_advice_search *s, const size_t *wanted)
         return i;
     }
     point.options = point_options(s, point.at);
-    point.settings = settings_text(advice, point.at);
+    point.settings = settings_text(s, point.at);
     point.score = (double)-INFINITY;
     point.row.mean.throughput_per_s = (double)NAN;
     point.usd_per_hour = point.hours = point.usd = point.deadline_frac = (double)NAN;

@@ -246,6 +246,14 @@ expect 0 "compress = none (fp16: samples/s +58.2 %" --workload gpt2_medium --mac
 tight=(--workload "llama:layers=12,width=1536,sequence=4096" --machine 1xrtx3090 --batch-per-worker 1 --workers 1)
 expect 0 "Advised: 1 GPU, batch 1, none, recompute products" "${tight[@]}" --advise -o advice.csv
 expect 0 "No point fits with the allocator's reserve" "${tight[@]}" --recompute none --advise -o advice.csv
+# The options of the advised point give its throughput: where they do not name the overlap, it is the costs' own.
+own=(--workload gpt2 --machine 2xrtx3090 --batch-per-worker 8)
+expect 0 "As options: --workers 2" "${own[@]}" --advise --max-points 12 --json own.json
+expect 0 "1 point" "${own[@]}" --workers 2 -o own.csv
+python3 -c 'import json, sys
+row = json.load(open("own.json"))["rows"][0]
+sys.exit(row["overlap"] != "yes" or abs(row["throughput_per_s"] / float(sys.argv[1]) - 1) > 1e-6)' "$(rate own.csv)" ||
+    fail "advised $(head -c 3000 own.json), with its options $(rate own.csv)"
 # A batch that is limited by memory does not reach every speedup.
 expect 1 "beyond which it has no value or lacks memory" --workload gpt2 --machine 2x1xrtx4090@1gbe --workers 2 \
     --mode ddp --solve batch_per_worker --target speedup=1.9 -o solved.csv
@@ -253,7 +261,7 @@ expect 1 "beyond which it has no value or lacks memory" --workload gpt2 --machin
 expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --workload llama3_8b --machine 8xrtx3090 \
     --batch-per-worker 1 --advise -o advice.csv
 # The frozen weights beside adapters are sharded, too.
-expect 0 "Advised: 2 GPUs, batch 2, allreduce, overlap yes, sharded parameters, recompute" \
+expect 0 "Advised: 2 GPUs, batch 2, allreduce, sharded parameters, recompute full" \
     --workload llama3_8b:sequence=4096 --machine 2xrtx4090 --batch-per-worker 1 --lora 16 --advise -o advice.csv
 expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 61ms
