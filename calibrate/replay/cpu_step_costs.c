@@ -633,6 +633,48 @@ static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes
                  recorded[0] != '\0' ? ", " : "", recorded);
 }
 
+/* Minimum number of sums of activations in the forward passes of a step (local SGD may reduce as
+ * many bytes once outside of the backward pass as the gradients have), and maximum relative
+ * difference of that number from the backward passes'. */
+#define SUMS_MIN 2
+#define SUMS_DIFFER_MAX 0.1
+
+/* Refuses a rank of a pipeline, which sends and receives during backward passes, and of divided
+ * layers, which sum activations of the same size equally often in forward and backward passes. */
+static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, dl_error *err)
+{
+    size_t count;
+    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
+    for (size_t i = 0; i < count; i++) {
+        const dl_cpu_collectives *in = &groups[i];
+        const bool sums = strcmp(in->name, DL_REDUCES) == 0 || strcmp(in->name, DL_SCATTERS) == 0;
+        if (isnan(in->ready_frac)) continue;
+        if (strcmp(in->name, "Send") == 0 || strcmp(in->name, "Recv") == 0)
+            return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                                   "a step sends and receives in its backward passes (%s %.3g "
+                                   "times), as a stage of a pipeline does: costs of stages are "
+                                   "taken from traces of GPUs only (dlsim --layout pp=2 simulates "
+                                   "networks that are given by name)",
+                                   in->name, in->per_step);
+        for (size_t o = 0; o < count && sums && in->bytes > 0 && !in->integers; o++) {
+            const dl_cpu_collectives *out = &groups[o];
+            if (!isnan(out->ready_frac) || strcmp(out->name, in->name) != 0 ||
+                out->bytes != in->bytes || out->ranks != in->ranks || out->integers ||
+                out->per_step < SUMS_MIN ||
+                fabs(out->per_step / in->per_step - 1) > SUMS_DIFFER_MAX)
+                continue;
+            return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
+                                   "a step has %.3g %s calls of %s in its forward passes and as "
+                                   "many in its backward passes: layers are divided (tensor "
+                                   "parallel), whose costs are taken from traces of GPUs only "
+                                   "(dlsim --layout tp=2 simulates networks that are given by "
+                                   "name)",
+                                   in->per_step, in->name, DL_BYTES_TEXT((double)in->bytes));
+        }
+    }
+    return DL_OK;
+}
+
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes, dl_error *err)
 {
@@ -646,6 +688,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
             cpu.regular_count, cpu.regular_count == 1 ? "step" : "steps",
             line->reason != NULL ? ", " : "", line->reason != NULL ? line->reason : "");
     }
+    const dl_status status = refuse_axes(&cpu, trace, err);
+    if (status != DL_OK) return status;
     costs->on_cores = true;
     costs->collectives = cpu.collective_count;
     costs->passes = cpu.phases.passes;

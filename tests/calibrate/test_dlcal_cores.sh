@@ -233,6 +233,25 @@ holds averages.ini "its interval is not in the trace"
 sed '1s/{/{ "dlprof_step_ns": 90000000,/' loop.json >timed.json
 expect 0 "" costs timed.json --batch 4 -o timed.ini
 holds timed.ini "it contains waits for other processes; --copies measures it"
+# A stage of a pipeline sends and receives during its backward passes.
+zcat "$traces/transformer_ddp2.json.gz" | sed 's/c10d::allreduce_/c10d::recv_/; s/gloo:all_reduce/gloo:recv/' >stage.json
+expect 1 "as a stage of a pipeline does" costs stage.json --batch 4 -o stage.ini
+# Divided layers: two sums of 4096 floats in the forward pass, and two in the backward pass.
+zcat "$traces/transformer_ddp2.json.gz" | awk '
+    { sub(/\[384000\]/, "[4096]"); sub(/\[277736\]/, "[4096]") }
+    /^  \{$/ { n = 0 }
+    /c10d::broadcast_/ || /gloo:broadcast/ { twice = 1 }
+    { sub("c10d::broadcast_", "c10d::allreduce_"); sub("gloo:broadcast", "gloo:all_reduce") }
+    { block[n++] = $0; print }
+    /^  \},$/ && twice {
+        split(block[6], ts, /[ ,]+/); split(block[7], dur, /[ ,]+/)
+        block[6] = sprintf("    \"ts\": %.3f,", ts[3] + (block[3] ~ /gloo/ ? dur[3] + 1 : 1))
+        if (block[3] !~ /gloo/) block[7] = sprintf("    \"dur\": %.3f", dur[3] - 2)
+        for (i = 0; i < n; i++) print block[i]
+        twice = 0
+    }' >even.json
+expect 1 "a step has 2 AllReduce calls of 16.4 kB in its forward passes and as many" \
+    costs even.json --batch 4 -o even.ini
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
