@@ -567,10 +567,10 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
         "left out of the step%s",
         DL_NS_TEXT(waits.mean), 100 * waits.mean / mean_ns, take);
     if (ns > 0) {
-        const char *number = dl_trace_meta(trace, "loaders");
+        const int number = (int)dl_trace_meta_int(trace, "loaders", 1, INT32_MAX, 0);
         costs->ops[DL_CPU_PART_INPUT] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
-        snprintf(costs->loaders, sizeof costs->loaders, "%s",
-                 number != NULL ? number : "NUM_WORKERS");
+        snprintf(costs->loaders, sizeof costs->loaders, "NUM_WORKERS");
+        if (number > 0) snprintf(costs->loaders, sizeof costs->loaders, "%d", number);
         dl_notes_add(notes,
                      "[op input] is the processor time of these processes per step, %s. Simulate "
                      "with dlsim --set input.loaders=%s (the data loader's); where "

@@ -272,6 +272,9 @@ expect 0 "next: dlsim --costs loaded.ini --set input.loaders=NUM_WORKERS --worke
 holds loaded.ini "dlsim --set input.loaders=NUM_WORKERS"
 zcat "$loaded" | sed '1s/{/{ "dlprof_loaders": 3,/' >three.json
 expect 0 "next: dlsim --costs three.ini --set input.loaders=3 --workers" costs three.json -o three.ini
+# The proposed command has no other text of the trace than a plausible number.
+sed '1s/"dlprof_loaders": 3/"dlprof_loaders": 99999999999/' three.json >beyond.json
+expect 0 "next: dlsim --costs beyond.ini --set input.loaders=NUM_WORKERS --workers" costs beyond.json -o beyond.ini
 holds loaded.ini "per_sample_ns = 1015624.9375, n = 7, measured" # 16.25 ms of 16 samples
 grep -A1 '^\[input\]' loaded.ini | grep -q "^copy_ns = [1-9][0-9]*, n = 7, measured" ||
     { echo "FAIL: taking a batch has no time: $(cat loaded.ini)"; failures=$((failures + 1)); }
