@@ -405,14 +405,16 @@ static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
 }
 
 /* Returns the bytes of the gradients that AccumulateGrad adds per pass in most regular steps, from a
- * trace with shapes; 0: unknown. The host is ahead of its device: its steps begin with their first
- * launches. */
-static double bytes_added_in_a_pass(const taking *t, size_t passes)
+ * trace with shapes; 0: unknown. `mean_passes` is that of all steps. The host is ahead of its
+ * device: its steps begin with their first launches. */
+static double bytes_added_in_a_pass(const taking *t, double mean_passes)
 {
     const dl_step_line *line = t->line;
     DL_AUTOFREE int64_t *starts_ns = dl_calloc(line->count + 1, sizeof *starts_ns, "steps");
     DL_AUTOFREE size_t *bytes = dl_calloc(line->count, sizeof *bytes, "gradients");
+    DL_AUTOFREE size_t *kept_bytes = dl_calloc(line->count, sizeof *kept_bytes, "gradients");
     size_t kept = 0, alike = 0;
+    double passes = 0; /* of steps that are alike, relative to the mean */
     starts_ns[line->count] = INT64_MAX;
     for (size_t s = line->count; s-- > 0;) {
         const dl_activity_step *step = &line->steps[s];
@@ -431,11 +433,14 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
         if (after > 0) bytes[after - 1] += a->bytes;
     }
     for (size_t s = 0; s < line->count; s++)
-        if (line->steps[s].label == DL_STEP_REGULAR) bytes[kept++] = bytes[s];
-    const size_t usual = dl_most_usual(bytes, kept);
-    for (size_t i = 0; i < kept; i++)
-        alike += bytes[i] == usual;
-    return 2 * alike > kept ? (double)usual / (double)(passes > 0 ? passes : 1) : 0;
+        if (line->steps[s].label == DL_STEP_REGULAR) kept_bytes[kept++] = bytes[s];
+    const size_t usual = dl_most_usual(kept_bytes, kept);
+    for (size_t s = 0; s < line->count; s++) {
+        if (line->steps[s].label != DL_STEP_REGULAR || bytes[s] != usual) continue;
+        alike++;
+        passes += fmax(1, (double)t->phases.step_passes[s]) / t->phases.mean_passes;
+    }
+    return 2 * alike > kept ? (double)usual * (double)alike / (passes * mean_passes) : 0;
 }
 
 /* Sets parameter_bytes for a trace without an exchange of gradients: the bytes of the gradients
@@ -443,7 +448,7 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
  * than the steps' input, unless the update's duration is implausible for that many bytes. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
-    costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
+    costs->parameter_bytes = bytes_added_in_a_pass(t, costs->mean_passes);
     if (costs->parameter_bytes > 0) {
         dl_notes_add(t->notes, "parameter_bytes are those of the gradients that %s",
                      t->phases.alternates

@@ -22,7 +22,7 @@ enum {
     RT_TEXTS
 };
 
-#define RT_ROOM 128
+#define RT_ROOM 256
 #define RT_AHEAD_NS 1000000 /* delay of the first work after the thread's start */
 
 typedef struct rank_trace {

@@ -699,6 +699,29 @@ static void model_is_as_large_as_gradients_that_are_added(void **state)
     }
 }
 
+/* Three steps of four passes and two of two: the mean is 3.2, the bytes are those of one pass. */
+static void model_is_as_large_as_gradients_of_varying_passes(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 5; s++) {
+        const int64_t step_ns = t.host_ns;
+        for (int pass = 0; pass < (s % 2 == 0 ? 4 : 2); pass++) {
+            for (int i = 0; i < 4; i++)
+                rank_trace_work(&t, RT_COMPUTE, 10000);
+            rank_trace_work_in(&t, RT_BACKWARD, SECOND_NS);
+            t.activities[t.trace.activity_count - 1].bytes = 4000;
+        }
+        rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_float_equal(c.mean_passes, 3.2, 1e-9);
+    assert_float_equal(c.parameter_bytes, 4000, 1e-6);
+    dl_step_costs_free(&c);
+}
+
 /* Gradients of two passes, with an update after each, may be those of the same parameters. */
 static void shared_parameters_are_noted(void **state)
 {
@@ -746,6 +769,7 @@ int main(void)
         cmocka_unit_test(interrupted_steps_have_no_more_work),
         cmocka_unit_test(model_is_what_was_copied_before),
         cmocka_unit_test(model_is_as_large_as_gradients_that_are_added),
+        cmocka_unit_test(model_is_as_large_as_gradients_of_varying_passes),
         cmocka_unit_test(shared_parameters_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

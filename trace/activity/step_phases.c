@@ -230,6 +230,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
                         trace->string_count, &launches);
     phases->phases = dl_calloc(line->work_count, 1, "phases");
     phases->roles = dl_calloc(line->work_count, 1, "phases");
+    phases->step_passes = dl_calloc(line->count, sizeof *phases->step_passes, "phases");
     search s = {.trace = trace,
                 .line = line,
                 .phases = phases->phases,
@@ -249,7 +250,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
         if (!find_phases(&s, step)) continue;
         phases->known_steps++;
         phases->updated_steps += is_updated(&s, step);
-        passes[kept] = count_passes(&s, step, &alternating);
+        phases->step_passes[i] = passes[kept] = count_passes(&s, step, &alternating);
         kept += passes[kept] > 0;
     }
     take_passes(phases, passes, kept);
@@ -296,5 +297,6 @@ void dl_step_phases_free(dl_step_phases *phases)
 {
     free(phases->phases);
     free(phases->roles);
+    free(phases->step_passes);
     *phases = (dl_step_phases){0};
 }

@@ -32,14 +32,15 @@
 #include "trace/activity/steps.h"
 #include "trace/dlt/dlt.h"
 
-/* Owns its array; release with dl_step_phases_free. */
+/* Owns its arrays; release with dl_step_phases_free. */
 typedef struct dl_step_phases {
     uint8_t *phases;    /* [line.work_count] dl_phase; NONE for input, outside of regular steps, and
                          * in steps whose phases are not distinguished */
     uint8_t *roles;     /* [line.work_count] dl_work_role, or-ed; 0 outside of regular steps */
     size_t known_steps; /* number of regular steps in which phases are distinguished */
     size_t updated_steps; /* those of known_steps that contain work of an optimizer's update */
-    double mean_passes;   /* mean number of forward passes of these */
+    size_t *step_passes;  /* [line.count] forward passes of each of these; 0: of other steps */
+    double mean_passes;   /* their mean */
     size_t passes;        /* forward passes in most of these: micro-batches whose gradients are
                            * accumulated; without a majority the rounded mean; 1 if an update lies
                            * between two passes, or unknown */
