@@ -55,28 +55,43 @@ static double backward_ns(const dl_gradient_source *s, size_t w)
     return s->phases->phases[w] == DL_PHASE_BACKWARD ? s->work_ns[w] : 0;
 }
 
-/* Adds the calls of one step, from all[count]; *next is the first that may belong to it. Sets
- * done_ns[line.work_count] of its work to the time of backward work up to the end of each. */
+/* A position between two steps. */
+typedef struct position {
+    size_t call, work;         /* the next ones */
+    const dl_activity *launch; /* last known launch of earlier work; NULL: none */
+} position;
+
+/* Returns the launch of the next work, if it is known, and passes the work. */
+static const dl_activity *next_launch(const dl_gradient_source *s, position *at)
+{
+    const dl_activity *launch = launch_of(s, at->work++);
+    if (launch != NULL) at->launch = launch;
+    return launch;
+}
+
+/* Adds the calls of one step, from all[count], and moves to its end. Sets done_ns[line.work_count]
+ * of its work to the time of backward work up to the end of each. */
 static void add_calls(dl_gradient_source *s, size_t step, const dl_activity *const *all,
-                      size_t count, size_t *next, double *done_ns)
+                      size_t count, position *at, double *done_ns)
 {
     const size_t first = s->line->steps[step].first, end = first + s->line->steps[step].count;
-    const dl_activity *before = NULL;
     double all_ns = 0, before_ns = 0;
     bool updated = false;
-    for (size_t w = first; w-- > 0 && before == NULL;)
-        before = launch_of(s, w);
-    while (before != NULL && *next < count && all[*next]->start_ns <= before->start_ns)
-        ++*next;
+    while (at->work < first)
+        next_launch(s, at);
+    while (at->launch != NULL && at->call < count &&
+           all[at->call]->start_ns <= at->launch->start_ns)
+        at->call++;
     for (size_t w = first; w < end; w++)
         done_ns[w] = all_ns += backward_ns(s, w);
     DL_AUTOFREE double *ends_ns = dl_pass_ends(s->phases, &s->line->steps[step], done_ns);
     for (size_t w = first; w < end; w++) {
         const double share =
             all_ns > 0 ? dl_backward_share(ends_ns, s->phases->passes, before_ns) : 0;
-        const dl_activity *launch = launch_of(s, w);
-        for (; launch != NULL && *next < count && all[*next]->start_ns <= launch->start_ns; ++*next)
-            s->calls[s->call_count++] = (dl_step_call){.call = all[*next],
+        const dl_activity *launch = next_launch(s, at);
+        for (; launch != NULL && at->call < count && all[at->call]->start_ns <= launch->start_ns;
+             at->call++)
+            s->calls[s->call_count++] = (dl_step_call){.call = all[at->call],
                                                        .step = step,
                                                        .phase = (dl_phase)s->phases->phases[w],
                                                        .share = share,
@@ -93,7 +108,8 @@ void dl_step_calls_find(dl_gradient_source *source)
         dl_calloc(trace->activity_count, sizeof *all, "calls of collectives");
     DL_AUTOFREE double *done_ns =
         dl_calloc(source->line->work_count, sizeof *done_ns, "calls of collectives");
-    size_t count = 0, next = 0;
+    size_t count = 0;
+    position at = {0};
     for (size_t i = 0; i < trace->activity_count; i++)
         if (trace->activities[i].kind == DL_ACTIVITY_COLLECTIVE)
             all[count++] = &trace->activities[i];
@@ -101,7 +117,7 @@ void dl_step_calls_find(dl_gradient_source *source)
     source->calls = dl_calloc(count, sizeof *source->calls, "calls of collectives");
     for (size_t s = 0; s < source->line->count; s++)
         if (source->line->steps[s].label == DL_STEP_REGULAR)
-            add_calls(source, s, all, count, &next, done_ns);
+            add_calls(source, s, all, count, &at, done_ns);
 }
 
 /* --- gradients -------------------------------------------------------------------------------- */
