@@ -179,11 +179,11 @@ static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint3
 }
 
 /* Takes the all-reduces and reduce-scatters of gradients of regular steps: those called in backward
- * passes, or after them (reduces_after). Returns whether all-gathers are those of parameters. */
-static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+ * passes, or `after` them (reduces_after). Returns whether all-gathers are those of parameters. */
+static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, bool after,
+                           dl_notes *notes)
 {
     uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
-    const bool after = reduces_after(cpu);
     DL_AUTOFREE dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
     size_t count = 0;
     for (size_t c = 0; c < cpu->collective_count; c++) {
@@ -298,7 +298,7 @@ static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu
     const double all = costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes
                                                  : costs->parameter_bytes;
     size_t count = 0, first = 0, last = 0;
-    for (size_t s = 0; s < cpu->step_count && all > 0 && !reduces_after(cpu); s++) {
+    for (size_t s = 0; s < cpu->step_count && all > 0; s++) {
         if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
         average[s] =
             fabs(outside_bytes(cpu, &cpu->steps[s], NULL) / all - 1) <= GRADIENTS_DIFFER_MAX;
@@ -325,7 +325,7 @@ static void note_outside(const dl_cpu_training *cpu, const dl_cpu_collectives *o
                          const uint8_t *average, dl_notes *notes)
 {
     bool noted = of->integers || of->bytes == 0;
-    if (!isnan(of->ready_frac) || reduces_after(cpu)) return;
+    if (!isnan(of->ready_frac)) return;
     for (size_t s = 0; s < cpu->step_count && !noted; s++)
         noted = cpu->steps[s].label == DL_STEP_REGULAR && !average[s] &&
                 outside_bytes(cpu, &cpu->steps[s], of) > 0;
@@ -338,18 +338,19 @@ static void note_outside(const dl_cpu_training *cpu, const dl_cpu_collectives *o
 }
 
 /* Takes broadcasts outside of backward passes, which are of buffers or parameters. Notes the
- * collectives that cost files cannot describe. */
+ * collectives that cost files cannot describe; gradients are all-reduced `after` the passes or in
+ * them. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool gathers_parameters,
-                        dl_notes *notes)
+                        bool after, dl_notes *notes)
 {
     size_t count;
     uint32_t ranks = 0;
     DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     DL_AUTOFREE uint8_t *average = dl_calloc(cpu->step_count, sizeof *average, "steps");
-    note_averages(costs, cpu, average, notes);
+    if (!after) note_averages(costs, cpu, average, notes);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
-        if (strcmp(g->name, DL_REDUCES) == 0) note_outside(cpu, g, average, notes);
+        if (strcmp(g->name, DL_REDUCES) == 0 && !after) note_outside(cpu, g, average, notes);
         if (strcmp(g->name, DL_REDUCES) == 0 && g->integers && !isnan(g->ready_frac))
             dl_notes_add(notes,
                          "%.3g AllReduce calls a step of %s of integers, as DDP makes with "
@@ -716,10 +717,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     }
     note_faults(costs, trace, notes);
     note_threads(trace, notes);
-    const bool gathers_parameters = take_gradients(costs, &cpu, notes);
+    const bool after = reduces_after(&cpu);
+    const bool gathers_parameters = take_gradients(costs, &cpu, after, notes);
     take_added(costs, &cpu);
     take_parameters(costs, &cpu, trace, notes);
-    take_others(costs, &cpu, gathers_parameters, notes);
+    take_others(costs, &cpu, gathers_parameters, after, notes);
     take_processor(costs, trace, notes);
     drop_empty(costs);
     return DL_OK;
