@@ -80,6 +80,7 @@ class Recorder:
         self.starting = False
         self.recorded = 0
         self.others = []  # Other: further optimizers, as in a GAN
+        self.within = {}  # optimizers that update in hooks of backward passes, by id
         self.ranges = None  # if source is BACKWARD or there are others
         self.own_profiler = False  # whether the program's own profiler was running
         self.done = False
@@ -90,7 +91,9 @@ class Recorder:
         if self.done and self.source is not BACKWARD:
             return
         if getattr(self.passes, "depth", 0) > 0:
-            return  # called by a hook of the pass, in which no profiler may start or stop
+            # Called by a hook of the pass, in which no profiler may start or stop.
+            self.within[id(optimizer)] = optimizer
+            return
         try:
             if self.source in (None, BACKWARD):
                 if not on_processor(p for g in optimizer.param_groups for p in g["params"]):
@@ -250,7 +253,11 @@ class Recorder:
         count some twice, as several networks' passes, or those of LBFGS, add to them.)"""
         parameters = {
             id(p): p
-            for optimizer in [self.source] + [o.optimizer for o in self.others if o.trains]
+            for optimizer in [
+                self.source,
+                *(o.optimizer for o in self.others if o.trains),
+                *self.within.values(),
+            ]
             for group in optimizer.param_groups
             for p in group["params"]
             if p.requires_grad

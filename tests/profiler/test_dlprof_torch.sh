@@ -140,6 +140,19 @@ END
 # Optimizers that update in hooks of the backward pass: a profiler must not start or stop there.
 expect 0 " of 20, by marks" run -o inside -- python3 hand.py 60 modules cpu inside
 [ "$(ranges Optimizer.step#SGD inside/*.json.gz)" -eq 20 ] || fail "inside: not an update in each step"
+# One that updates in hooks beside one that updates after the pass: both have parameters.
+cat >mixed.py <<'END'
+import torch
+from torch.profiler import operator
+torch.autograd.hooks.append(torch.optim.Optimizer([torch.parameter("cpu"), torch.parameter("cpu")]).step)
+optimizer = torch.optim.Optimizer([torch.parameter("cpu")])
+for step in range(60):
+    with operator("aten::linear"): pass
+    torch.autograd.backward(torch.parameter("cpu"))
+    optimizer.step()
+END
+expect 0 "by PyTorch's profiler" run -o mixed -- python3 mixed.py
+zcat mixed/*.json.gz | grep -q '"dlprof_parameter_bytes": 3000' || fail "mixed: not the parameters of both"
 expect 0 "trained []" run -o plain -- python3 hand.py 60 plain
 [ "$(ranges ProfilerStep plain/*.json.gz)" -eq 20 ] || fail "plain: not 20 steps"
 [ "$(ranges Optimizer.step plain/*.json.gz)" -eq 0 ] || fail "plain: an update that nothing ends"
