@@ -32,6 +32,12 @@ typedef struct use {
     size_t call_count;
 } use;
 
+/* Returns the number of ranks of a communicator; 0: unknown, as of object 0, which may be several. */
+static uint32_t ranks_of(const use *u, uint64_t object)
+{
+    return object != 0 ? dl_communicators_ranks(u->source->communicators, object) : 0;
+}
+
 static int kind_of(const use *u, const dl_activity *call)
 {
     int kind = 0;
@@ -133,7 +139,7 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
         gradients->count > 0 ? gradients->ready[gradients->count - 1].bytes : 0;
     for (size_t i = 0; i < gradients->activation_count; i++) {
         const uint64_t own = gradients->activations[i];
-        const uint32_t ranks = dl_communicators_ranks(u->source->communicators, own);
+        const uint32_t ranks = ranks_of(u, own);
         const activations sum = sum_activations(u, own, ranks);
         if (own == gradients->object || ranks < 2 || ranks > TENSOR_MAX ||
             sum.bytes <= 1e-3 * gradient_bytes)
@@ -279,7 +285,7 @@ static void take_copies(const use *u, dl_step_costs *costs, const dl_gradient_ex
     const double shard = gradients->ready[gradients->count - 1].bytes / gradients->ranks;
     for (size_t i = 0; i < u->call_count; i++) {
         const calls *c = &u->calls[i];
-        const uint32_t ranks = dl_communicators_ranks(u->source->communicators, c->object);
+        const uint32_t ranks = ranks_of(u, c->object);
         if (c->kind != REDUCE || ranks < 2 || c->object == gradients->object ||
             c->object == axes->tensor_object ||
             fabs((c->bytes[0] + c->bytes[1]) / shard - 1) > COPIES_FRAC)

@@ -143,6 +143,44 @@ static void reduces_before_the_steps_are_of_no_pass(void **state)
     dl_step_costs_free(&c);
 }
 
+static void sum_over(rank_trace *t, uint64_t object, uint64_t bytes)
+{
+    const uint32_t kernel = rank_trace_collective(t, RT_REDUCE, RT_REDUCE_KERNEL, bytes, 5000);
+    t->activities[kernel - 2].object = object;
+}
+
+/* The larger sums of activations have no known communicator, the smaller ones divide the layers. */
+static void unknown_communicators_divide_no_layers(void **state)
+{
+    (void)state;
+    static const uint64_t objects[] = {0, 9};
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int i = 0; i < 2; i++)
+        rank_trace_add(&t,
+                       (dl_activity){.kind = DL_ACTIVITY_COMM, .object = objects[i], .count = 2});
+    for (int s = 0; s < 4; s++) {
+        const int64_t step_ns = t.host_ns;
+        rank_trace_work(&t, RT_COMPUTE, FORWARD_NS);
+        sum_over(&t, 0, 9000);
+        sum_over(&t, 9, 500);
+        rank_trace_work(&t, RT_COMPUTE, FORWARD_NS);
+        const int64_t backward_ns = t.host_ns;
+        rank_trace_work(&t, RT_COMPUTE, FIRST_NS);
+        sum_over(&t, 0, 9000);
+        sum_over(&t, 9, 500);
+        sum_over(&t, 7, 4000);
+        rank_trace_work(&t, RT_COMPUTE, SECOND_NS);
+        rank_trace_range(&t, RT_BACKWARD, backward_ns);
+        rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.axes.tensor, 2);
+    assert_true(c.axes.tensor_object == 9 && c.axes.tensor_bytes == 500);
+    dl_step_costs_free(&c);
+}
+
 /* Two gathers per step are neither gradients nor part of the costs, and are noted; all-reduces of
  * gradients are not. */
 static void other_collectives_are_named(void **state)
@@ -792,6 +830,7 @@ int main(void)
         cmocka_unit_test(phases_and_gradients_come_out),
         cmocka_unit_test(reduces_before_the_steps_are_of_no_pass),
         cmocka_unit_test(sums_of_integers_are_no_gradients),
+        cmocka_unit_test(unknown_communicators_divide_no_layers),
         cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(accumulated_passes_come_apart),
         cmocka_unit_test(batch_sizes_make_lines),
