@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include <math.h>
-#include <time.h>
 
 #include "tests/calibrate/rank_trace.h"
 
@@ -786,44 +785,6 @@ static void shared_parameters_are_noted(void **state)
     dl_step_costs_free(&c);
 }
 
-/* 100,000 steps without launches take far less than a second: work that precedes a step is not
- * searched again for each. */
-static void calls_of_many_steps_take_linear_time(void **state)
-{
-    (void)state;
-    enum { STEPS = 100000 };
-    dl_activity work = {.kind = DL_ACTIVITY_KERNEL, .duration_ns = 1};
-    dl_trace trace = {.activities = &work, .activity_count = 1};
-    dl_activity_step *steps = calloc(STEPS, sizeof *steps);
-    size_t *numbers = calloc(STEPS, sizeof *numbers);
-    uint8_t *all = calloc(STEPS, 1);
-    double *work_ns = calloc(STEPS, sizeof *work_ns);
-    assert_true(steps != NULL && numbers != NULL && all != NULL && work_ns != NULL);
-    for (size_t s = 0; s < STEPS; s++)
-        steps[s] = (dl_activity_step){.first = s, .count = 1, .label = DL_STEP_REGULAR};
-    const dl_step_line line = {
-        .steps = steps, .count = STEPS, .work = numbers, .work_count = STEPS};
-    const dl_step_phases phases = {.phases = all, .roles = all, .passes = 1};
-    dl_launches launches = {0};
-    dl_launches_init(&launches, &work, 1);
-    dl_gradient_source source = {.trace = &trace,
-                                 .line = &line,
-                                 .phases = &phases,
-                                 .launches = &launches,
-                                 .work_ns = work_ns,
-                                 .classes = all};
-    const clock_t start = clock();
-    dl_step_calls_find(&source);
-    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 1);
-    assert_int_equal(source.call_count, 0);
-    free(source.calls);
-    dl_launches_free(&launches);
-    free(steps);
-    free(numbers);
-    free(all);
-    free(work_ns);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -849,7 +810,6 @@ int main(void)
         cmocka_unit_test(model_is_as_large_as_gradients_that_are_added),
         cmocka_unit_test(model_is_as_large_as_gradients_of_varying_passes),
         cmocka_unit_test(shared_parameters_are_noted),
-        cmocka_unit_test(calls_of_many_steps_take_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
