@@ -20,7 +20,7 @@ PASS, UPDATED = "the gradients that a pass adds", "those that the optimizer upda
 # output). The first of the 20 recorded steps may be incomplete; one step of `validate` contains the
 # validation.
 SCRIPTS = {
-    "loader": ([], 1, 16, CNN, 19, "processor time a step"),
+    "loader": ([], 1, 16, CNN, 19, "processor time of these processes per step"),
     "accumulate": ([], 1, 32, TRANSFORMER, 19, "the gradients of 4 passes of 8 each"),
     "validate": ([], 1, 128, MLP, 18, UPDATED),
     "by_hand": ([], 1, 64, MLP, 20, PASS),
@@ -49,7 +49,7 @@ def follow(name, programs, folder):
     wrong = []
     if len(files) != traces:
         wrong.append("%d traces, not %d" % (len(files), traces))
-    if "batch_max = %d\n" % batch not in kept:
+    if "\nbatch = %d\n" % batch not in kept:  # of a whole step
         wrong.append("the batch is not %d" % batch)
     if "parameter_bytes = %d\n" % parameter_bytes not in kept:
         wrong.append("the parameters are not %d bytes" % parameter_bytes)
