@@ -24,6 +24,7 @@ SCRIPTS = {
     "accumulate": ([], 1, 32, TRANSFORMER, 19, "the gradients of 4 passes of 8 each"),
     "validate": ([], 1, 128, MLP, 18, UPDATED),
     "by_hand": ([], 1, 64, MLP, 20, PASS),
+    "inside": ([], 1, 64, MLP, 20, PASS),
     "launched": (["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"], 2, 32,
                  MLP, 19, "those of the gradients exchanged in a step"),
 }

@@ -4,6 +4,8 @@
   usual.py accumulate    a transformer, four micro-batches of 8 per step, clipped, with a schedule
   usual.py validate      an MLP, 20 steps per epoch, with a validation between epochs
   usual.py by_hand       an MLP whose parameters are updated without an optimizer
+  usual.py inside        an MLP with an optimizer for each parameter, which updates it in a hook of the
+                         backward pass
   torchrun --nproc_per_node 2 usual.py launched     the MLP with DistributedDataParallel
 """
 
@@ -85,6 +87,21 @@ def by_hand():
                 parameter.grad = None
 
 
+def inside():
+    model, batch = models.make("mlp")
+    optimizers = {p: torch.optim.SGD([p], lr=0.01) for p in model.parameters()}
+
+    def update(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(update)
+    for _ in range(45):
+        samples, labels = batch(64)
+        nn.functional.cross_entropy(model(samples), labels).backward()
+
+
 def launched():
     torch.distributed.init_process_group("gloo")
     torch.set_num_threads(1)
@@ -97,4 +114,4 @@ def launched():
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (loader, accumulate, validate, by_hand, launched)}[sys.argv[1]]()
+    {f.__name__: f for f in (loader, accumulate, validate, by_hand, inside, launched)}[sys.argv[1]]()
