@@ -193,7 +193,13 @@ static void say_no_trace(const profiled_run *run)
                 "no CUDA activity seen: the command loaded no libcuda and marked no NVTX range");
         say_driver(run);
     }
-    if (run->torch != NULL) {
+    if (run->torch != NULL && run->end.signal != 0) {
+        fprintf(stderr,
+                "dlprof run: the command was killed by SIG%s: steps of PyTorch on the processor, "
+                "which are written after the last recorded one or at the program's end, are lost "
+                "if there were any\n",
+                sigabbrev_np(run->end.signal));
+    } else if (run->torch != NULL) {
         fprintf(stderr, "dlprof run: PyTorch ran no backward pass and no optimizer update on the "
                         "processor either; the steps of another loop can be recorded with "
                         "torch.profiler, for dlcal costs\n");

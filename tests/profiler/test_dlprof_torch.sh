@@ -99,6 +99,15 @@ expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
 [ "$(counted cut/*.json.gz)" -ge 8 ] || fail "cut: $(counted cut/*.json.gz) updates"
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
 
+# A program that a signal ends while it is recorded.
+cat >killed.py <<'END'
+import os, torch
+optimizer = torch.optim.Optimizer([torch.parameter("cpu")])
+for step in range(20): optimizer.step()
+os.kill(os.getpid(), 15)
+END
+expect 143 "the command was killed by SIGTERM: steps of PyTorch" run -o killed -- python3 killed.py
+
 # PyTorch's profiler is not used on a GPU, with --no-torch, and for programs without PyTorch.
 expect 0 "PyTorch ran no backward pass and no optimizer update on the processor either" run -o gpu -- \
     python3 train.py 60 cuda 0
