@@ -25,12 +25,14 @@ bool dl_axes_are_equal(const int a[DL_AXES], const int b[DL_AXES])
     return axis == DL_AXES;
 }
 
-int64_t dl_axes_gpus(const int size[DL_AXES])
+int dl_axes_gpus(const int size[DL_AXES])
 {
     int64_t gpus = 1;
-    for (int a = 0; a < DL_AXES; a++)
+    for (int a = 0; a < DL_AXES; a++) {
         gpus *= dl_axis_size(size, (dl_axis)a);
-    return gpus;
+        if (gpus > INT32_MAX) return INT32_MAX;
+    }
+    return (int)gpus;
 }
 
 int64_t dl_axes_batches(const int size[DL_AXES])

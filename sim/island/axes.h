@@ -36,8 +36,8 @@ extern const char *const dl_axis_names[DL_AXES + 2];
 int dl_axis_size(const int size[DL_AXES], dl_axis axis);
 /* Whether each axis has the same size in a and b. */
 bool dl_axes_are_equal(const int a[DL_AXES], const int b[DL_AXES]);
-/* Number of GPUs of a worker. */
-int64_t dl_axes_gpus(const int size[DL_AXES]);
+/* Number of GPUs of a worker; INT32_MAX if there are more. */
+int dl_axes_gpus(const int size[DL_AXES]);
 /* Number of a stage's ranks that have different samples. */
 int64_t dl_axes_batches(const int size[DL_AXES]);
 /* Returns the axes larger than 1, "tp=2,pp=4", in this order, or in that of dl_axis if it is NULL;

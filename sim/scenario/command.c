@@ -462,6 +462,7 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     machine_room room;
     int64_t all = 0;
     const int64_t each = layout != NULL ? dl_scenario_layout_gpus(layout, &all) : 1;
+    if (each > DL_WORKERS_MAX) return DL_OK; /* reported when the scenario is read */
     const int64_t wanted = workers != NULL ? largest_of(workers) * each : all;
     dl_status status = wanted > 0 ? find_room(machines, wanted, &room, err) : DL_OK;
     if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.grows) return status;

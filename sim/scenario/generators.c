@@ -254,7 +254,7 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     }
     dl_scenario_pipeline *split = scenario->pipeline;
     const int64_t sharers = split != NULL ? dl_axes_batches(split->size) : 1;
-    const int ranks = split != NULL ? (int)dl_axes_gpus(split->size) : 1;
+    const int ranks = split != NULL ? dl_axes_gpus(split->size) : 1;
     const int gpus = dl_generators_trainer_gpus(g);
     if (gpus % ranks != 0 || g->gpus % ranks != 0) {
         return dl_error_set_at(

@@ -75,7 +75,7 @@ static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *en
 static dl_status take_workers(const dl_scenario *scenario, const layout *of, const dl_ini *ini,
                               const dl_ini_entry *entry, dl_sweep_list *workers, dl_error *err)
 {
-    const int ranks = (int)dl_axes_gpus(scenario->pipeline->size),
+    const int ranks = dl_axes_gpus(scenario->pipeline->size),
               gpus = dl_gpu_options_count(scenario->gpu);
     if (of->size[AXIS_DP] > 0 && workers->entry != NULL) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
@@ -120,6 +120,12 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     if (status != DL_OK) return status;
     for (int a = 0; a < DL_AXES; a++)
         p->size[a] = dl_axis_size(of.size, (dl_axis)a);
+    if (dl_axes_gpus(of.size) > DL_WORKERS_MAX) {
+        return dl_ini_error(ini, entry, DL_ERR_RANGE, err,
+                            "a worker would have more than %d GPUs, the product of all axes "
+                            "except dp",
+                            DL_WORKERS_MAX);
+    }
     order_axes(p, &of);
     return take_workers(scenario, &of, ini, entry, &lists->workers, err);
 }
@@ -248,7 +254,7 @@ static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *i
         free(gpus.values);
         return status;
     }
-    const int ranks = (int)dl_axes_gpus(scenario->pipeline->size);
+    const int ranks = dl_axes_gpus(scenario->pipeline->size);
     size_t kept = 0;
     for (size_t i = 0; i < gpus.count; i++) {
         const int count = (int)gpus.values[i];
@@ -266,7 +272,7 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
                             const dl_sweep_lists *lists, dl_error *err)
 {
     const int gpus = dl_gpu_options_count(scenario->gpu),
-              ranks = (int)dl_axes_gpus(scenario->pipeline->size);
+              ranks = dl_axes_gpus(scenario->pipeline->size);
     for (size_t i = 0; i < lists->workers.count; i++) {
         const int workers = (int)lists->workers.values[i];
         if ((int64_t)workers * ranks <= gpus) continue;

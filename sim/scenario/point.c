@@ -34,7 +34,7 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 
 int dl_point_ranks(const dl_point *point)
 {
-    return (int)dl_axes_gpus(point->size);
+    return dl_axes_gpus(point->size);
 }
 
 int dl_point_gpus(const dl_point *point)

@@ -293,4 +293,12 @@ expect 2 "one value of machine.file" --workload gpt2 --machine 8xh100,8xa100 --b
 expect 0 "simulated" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --for cost --max-points 10 -o few.csv
 expect 2 "64 replicas of 64 GPUs, 4096 in all" --workload llama3_70b --machine dgx_h100 --workers 64 --layout tp=8,fsdp=8 --batch 64
 expect 2 "no more than the model has layers" --workload llama3_70b --machine 16xdgx_h100 --layout pp=128 --batch 1024
+# Products of axes beyond 32 and 64 bits are refused, rather than taken modulo 2^32 (here 0 and 1) or 2^64.
+for axes in tp=65536,fsdp=65536 tp=641,fsdp=6700417 tp=10000000,cp=10000000,ep=10000000,fsdp=10000000; do
+    for machine in 8xh100 8xh100@8x400ib "8xh100@8x400ib --workers 2"; do
+        # shellcheck disable=SC2086 # several words
+        expect 2 "--layout $axes: a worker would have more than 10000000 GPUs" \
+            --workload llama3_8b --machine $machine --layout $axes --batch-per-worker 1
+    done
+done
 [ "$failures" -eq 0 ]
