@@ -473,12 +473,12 @@ static int unaligned_columns(const dl_architecture *network, dl_arithmetic arith
     return 0;
 }
 
-/* Makes the scenario's network; the caller frees it. */
+/* Makes the network that was estimated; the caller frees it. */
 static dl_architecture network_of(const dl_scenario *scenario)
 {
     dl_architecture network = {0};
     dl_error error = {0};
-    const dl_status status = dl_architecture_make(&network, scenario->model, &error);
+    const dl_status status = dl_scenario_network(scenario, &network, &error);
     DL_ASSERT(status == DL_OK, "%s", error.text);
     return network;
 }
@@ -512,7 +512,8 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                         efficiency->arithmetic_frac, dl_arithmetic_names[products],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
-    const int columns = products != DL_FP32 ? unaligned_columns(&network, arithmetic) : 0;
+    const int columns =
+        products != DL_FP32 && kernels == NULL ? unaligned_columns(&network, arithmetic) : 0;
     DL_AUTOFREE char *padded =
         columns > 0 ? dl_format("; products with %d columns, no multiple of 16 bytes, are slow: "
                                 "vocabulary=%d if padded, as by Megatron-LM and torch.compile",

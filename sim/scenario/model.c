@@ -106,14 +106,19 @@ static dl_status check_transformer(const dl_scenario *scenario, dl_error *err)
                            dl_axis_names[a], p->size[a], divided_parts[a], scenario->model);
 }
 
+dl_status dl_scenario_network(const dl_scenario *scenario, dl_architecture *network, dl_error *err)
+{
+    DL_AUTOFREE char *model = divided(scenario);
+    const dl_status status = check_transformer(scenario, err);
+    return status == DL_OK ? dl_architecture_make(network, model, err) : status;
+}
+
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                      dl_costs *costs, dl_error *err)
 {
     const dl_machine *m = &scenario->gpu->machine;
     dl_architecture architecture = {0};
-    DL_AUTOFREE char *model = divided(scenario);
-    dl_status status = check_transformer(scenario, err);
-    if (status == DL_OK) status = dl_architecture_make(&architecture, model, err);
+    dl_status status = dl_scenario_network(scenario, &architecture, err);
     if (status != DL_OK) return status;
     const dl_optimizer_kind usual =
         architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;

@@ -16,6 +16,7 @@
 #include "common/ini.h"
 #include "sim/costs/assume.h"
 #include "sim/scenario/scaling.h"
+#include "sim/workloads/architecture.h"
 
 /* A key whose list made variants. */
 typedef struct dl_swept_key {
@@ -97,6 +98,11 @@ dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);
 
 /* Returns the model of the first worker's GPU. Requires a scenario with GPUs. */
 const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario);
+
+/* Makes the network of which a GPU computes its part in the scenario: its model divided by the
+ * layout and recomputed. Errors: those of dl_architecture_make, and of a model that the layout
+ * cannot divide. Release it with dl_architecture_free. */
+dl_status dl_scenario_network(const dl_scenario *scenario, dl_architecture *network, dl_error *err);
 
 /* Estimates the costs of the scenario's model on a GPU of its machine; release them with
  * dl_costs_free. Errors: those of dl_architecture_make and dl_roofline_costs. */

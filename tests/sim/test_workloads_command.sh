@@ -318,6 +318,8 @@ expect 2 "this needs lora" "${lora[@]}" --lora-targets q_proj
 expect 2 "this needs lora, the rank" "${lora[@]}" --workload llama:frozen_bits=4
 expect 2 "frozen_bits = 3: 4 (bitsandbytes' NF4), 8" "${lora[@]}" --workload llama:lora=8,frozen_bits=3
 expect 2 "double_quant = yes: this needs frozen_bits = 4" "${lora[@]}" --workload llama:lora=8,double_quant=yes
+# Layers divided by tp: the note counts a GPU's part of them.
+expect 0 "the other 3.369 billion of a GPU's part" "${lora[@]}" --layout tp=2 --lora 8
 # A network's key that takes effect only with a value of another key is an error without that value.
 expect 2 "dropout = yes has an effect only with fused=no" "${lora[@]}" --workload gpt2:fused=yes,dropout=yes
 expect 2 "sums = within has an effect only with fused=yes" "${lora[@]}" --workload gpt2:sums=within
@@ -325,12 +327,28 @@ expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --
 expect 2 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
 expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
 
-# A note names a vocabulary whose rows are no multiple of 16 bytes; in fp32 without tensor cores they do no harm.
-one=(--machine 1xa100 --workers 1 --batch-per-worker 2 --steps 2 --workload)
-expect 0 "vocabulary=50304 if padded" "${one[@]}" gpt2:layers=2,fused=yes
-for model in gpt2:layers=2,vocabulary=50304 "gpt2:layers=2 --arithmetic fp32"; do
-    "$tested" "${one[@]}" $model 2>&1 | grep -q "if padded" && fail "a padded vocabulary for $model"
-done
+# A note names a vocabulary whose rows are no multiple of 16 bytes. They do no harm in fp32 without tensor cores, if tp
+# pads them, and in times of kernels measured one by one.
+one=(--batch-per-worker 2 --steps 2 --workload)
+expect 0 "vocabulary=50304 if padded" --machine 1xa100 --workers 1 "${one[@]}" gpt2:layers=2,fused=yes
+expect 0 "1 point" --machine 1xa100 --workers 1 "${one[@]}" lenet --save-machine measured.ini
+{
+    printf '[kernels a100 bf16]\nmove_bytes_per_s = 1.2TB/s\nmove_ns = 3us\n'
+    for product in forward data weight; do
+        printf '%s_flop_per_s = 250Tflop/s\n%s_bytes_per_s = 1.2TB/s\n%s_ns = 5us\n' $product $product $product
+    done
+} >>measured.ini
+while read -r machine workload; do
+    # shellcheck disable=SC2086 # several words
+    "$tested" --machine $machine "${one[@]}" $workload >few.txt 2>&1 || fail "$machine, $workload: exit $?: $(cat few.txt)"
+    grep -q "are estimated from" few.txt || fail "no note on estimates for $machine, $workload: $(cat few.txt)"
+    grep -q "if padded" few.txt && fail "a padded vocabulary for $machine, $workload"
+done <<'END'
+1xa100 gpt2:layers=2,vocabulary=50304
+1xa100 gpt2:layers=2 --arithmetic fp32
+2xa100 gpt2:layers=2 --layout tp=2
+measured.ini gpt2:layers=2 --arithmetic bf16
+END
 
 # A note says how transformers are assumed to run (fused or not); fused= changes it.
 small=llama:layers=2,width=256,heads=4,sequence=128,vocabulary=1000
