@@ -330,9 +330,9 @@ typedef struct smaller_network {
 } smaller_network;
 
 static const smaller_network smaller_networks[] = {
+    {DL_RECOMPUTE_AUTO, "loss=fused", "--workload NAME:loss=fused"},
     {DL_RECOMPUTE_SELECTIVE, NULL, "--recompute selective"},
     {DL_RECOMPUTE_FULL, NULL, "--recompute full"},
-    {DL_RECOMPUTE_AUTO, "loss=fused", "--workload NAME:loss=fused"},
     {DL_RECOMPUTE_FULL, "loss=fused", "--workload NAME:loss=fused --recompute full"},
     {DL_RECOMPUTE_AUTO, "frozen_bits=4", "--workload NAME:frozen_bits=4"},
     {DL_RECOMPUTE_FULL, "frozen_bits=4", "--workload NAME:frozen_bits=4 --recompute full"}};

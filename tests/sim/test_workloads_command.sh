@@ -284,8 +284,11 @@ expect 2 "--recompute full: only activations of transformers are" --workload res
 expect 0 "25557032        8.178" --workloads
 expect 0 "kv_heads       0 to 65536" --workloads
 expect 2 "no network is called 'resnt50'; did you mean 'resnet50'" "${run[@]}" --workload resnt50
-expect 3 "what fits: --recompute full" --workload llama3_8b --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
+# What fits: a fused loss, which saves time too, before recomputation, which costs time.
+expect 3 "NAME:loss=fused (77.4 GB)" --workload llama3_8b --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
     --set exchange.sharded=fsdp --steps 2
+expect 3 "what fits: --recompute full" --workload llama3_8b --machine 8xa100@8x400ib --workers 16 \
+    --batch-per-worker 1 --set exchange.sharded=fsdp --steps 2
 expect 0 "1 point" --workload llama3_8b:sequence=2048 --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
     --set exchange.sharded=fsdp --steps 2
 expect 0 "llama3_70b            70553706496" --workloads
