@@ -590,29 +590,36 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
 }
 
 /* Returns what would make the nearest point fit, after "; ": the largest batch with which it fits,
- * or, for one sample per micro-batch, other settings. The caller frees the text. */
+ * or, if none does, other settings, with one sample per worker unless a worker has several GPUs. The
+ * caller frees the text. */
 static char *remedy(const dl_advice_search *s, dl_advised *nearest)
 {
-    const dl_point *point = &nearest->row.point;
-    const int64_t least = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
     char *text = NULL;
     if (dl_advice_read_point(s, nearest, &study.variants[0])) {
         study.variant_count = 1;
         const dl_scenario *scenario = &study.variants[0].scenario;
         const dl_costs *costs = &study.variants[0].costs;
-        const int64_t most = least < point->batch
-                                 ? dl_largest_fitting(scenario, costs, &scenario->points[0], least)
-                                 : 0;
+        dl_point point = scenario->points[0];
+        const int64_t given = point.batch;
+        const int64_t least = point.workers * (int64_t)point.option[DL_SYNC_ACCUMULATE];
+        int64_t most = least < given ? dl_largest_fitting(scenario, costs, &point, least) : 0;
+        if (most == 0 && !dl_point_is_split(&point)) {
+            point.option[DL_SYNC_ACCUMULATE] = 1;
+            point.batch = point.workers;
+        }
+        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &point);
+        if (most == 0 && dl_memory_fits(&memory)) most = point.batch;
         DL_AUTOFREE char *others =
-            least < point->batch
-                ? NULL
-                : dl_fits_remedy(scenario, costs, &scenario->points[0], &nearest->row.memory);
-        text = others != NULL ? dl_format("; %s", others)
-               : most > 0
-                   ? dl_format("; there, a batch of %lld (%lld per GPU) is the largest that fits",
-                               (long long)most, (long long)(most / point->workers))
-                   : dl_format("; a batch of %lld does not fit either", (long long)least);
+            most > 0 ? NULL : dl_fits_remedy(scenario, costs, &point, &memory);
+        DL_AUTOFREE char *smaller =
+            point.batch < given
+                ? dl_format("with a batch of %lld (1 per GPU), ", (long long)point.batch)
+                : dl_strdup("");
+        text = others != NULL
+                   ? dl_format("; %s%s", smaller, others)
+                   : dl_format("; there, a batch of %lld (%lld per GPU) is the largest that fits",
+                               (long long)most, (long long)(most / point.workers));
     }
     dl_study_free(&study);
     return text != NULL ? text : dl_strdup("");

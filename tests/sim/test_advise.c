@@ -355,7 +355,7 @@ static void the_largest_batch_that_fits_is_said(void **state)
     const made larger = {"0", 0, 1, 1,
                          "workers = 1\n[workload]\nbatch = 16\nparameter_bytes = 2GB"};
     assert_int_equal(try_advice(&advice, &larger, NULL, &err), DL_ERR_UNFIT);
-    assert_contains(err.text, "does not fit either");
+    assert_contains(err.text, "with a batch of 1 (1 per GPU), no smaller batch fits");
 }
 
 /* 450 MB of parameters and 450 MB of gradients leave room for one sample of 100 MB; a quarter of

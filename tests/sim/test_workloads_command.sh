@@ -260,6 +260,8 @@ expect 1 "beyond which it has no value or lacks memory" --workload gpt2 --machin
 # If nothing fits, the error says what would.
 expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --workload llama3_8b --machine 8xrtx3090 \
     --batch-per-worker 1 --advise -o advice.csv
+expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" --workload llama3_8b --machine 8xrtx3090 \
+    --batch-per-worker 2 --advise -o advice.csv
 # The frozen weights beside adapters are sharded, too.
 expect 0 "Advised: 2 GPUs, batch 2, allreduce, sharded parameters, recompute full" \
     --workload llama3_8b:sequence=4096 --machine 2xrtx4090 --batch-per-worker 1 --lora 16 --advise -o advice.csv
