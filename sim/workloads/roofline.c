@@ -287,13 +287,13 @@ static bool is_amd(const dl_gpu_model *gpu)
     return strncasecmp(gpu->name, "mi", 2) == 0;
 }
 
-/* Whether the GPU's compute capability is 8.x. Where a machine file does not give it, GPUs that have
- * tf32, but are neither Hopper, Blackwell nor AMD's, count. */
+/* Whether the GPU's compute capability is 8.x. Where a machine file does not give it, GPUs count that
+ * have tf32 and the name of an architecture with fitted rows, other than Hopper. */
 static bool is_ampere(const dl_gpu_model *gpu)
 {
     const dl_quantity *capability = &gpu->compute_capability;
     if (capability->known) return floor(capability->value) == 8;
-    return gpu->tf32_flop_per_s.known && !is_hopper(gpu->name) && !is_amd(gpu);
+    return gpu->tf32_flop_per_s.known && is_fitted(gpu->name) && !is_hopper(gpu->name);
 }
 
 dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class class)
@@ -841,8 +841,11 @@ static dl_status check_arithmetic(const dl_architecture *architecture, const dl_
     if (architecture->attention == DL_ATTENTION_TRITON && !is_ampere(gpu)) {
         return dl_error_set(err, DL_ERR_DATA,
                             "attention = triton: its rate is known with compute capability 8.x "
-                            "only, not on %s: take attention = fused",
-                            gpu->name);
+                            "only, not on %s%s: take attention = fused",
+                            gpu->name,
+                            gpu->compute_capability.known || is_amd(gpu)
+                                ? ""
+                                : ", which has no compute_capability");
     }
     if (architecture->attention == DL_ATTENTION_CUDNN_FP8 && arithmetic < DL_FP8) {
         return dl_error_set(err, DL_ERR_DATA,

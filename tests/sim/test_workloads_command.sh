@@ -142,6 +142,15 @@ done
 for gpu in 1xa100 1xrtx4090 regions_2; do
     expect 0 "times of gpt2:attention=triton" --workload gpt2:attention=triton --machine $gpu "${one[@]}"
 done
+# A machine file without the capability: only names of known architectures count.
+for gpu in rtx5090 rtxpro6000 rtx3090; do
+    expect 0 "1 point" --workload lenet --machine 1x$gpu "${one[@]}" --save-machine $gpu.ini
+    sed -i '/^compute_capability/d' $gpu.ini
+done
+for gpu in rtx5090 rtxpro6000; do
+    expect 1 "not on $gpu, which has no compute_capability: take" --workload gpt2:attention=triton --machine $gpu.ini "${one[@]}"
+done
+expect 0 "times of gpt2:attention=triton" --workload gpt2:attention=triton --machine rtx3090.ini "${one[@]}"
 expect 1 "attention = cudnn_fp8: this needs arithmetic = fp8 or nvfp4, not bf16" --workload gpt2:attention=cudnn_fp8 --machine 1xh100 "${one[@]}"
 for arithmetic in bf16 fp8 nvfp4; do
     expect 0 "1 point in" --workload llama:layers=8,fused=yes --machine 1xb200 --workers 1 --batch-per-worker 4 --steps 5 --arithmetic $arithmetic -o $arithmetic.csv
