@@ -131,7 +131,7 @@ static const refused_text wrong[] = {
     {"[machine]\ncores = worker\nworkers = 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_PARSE, 2,
      "'workers', 'measured'"},
     {"[machine]\ncores = 2\nworkers = 2, 2\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE, 3,
-     "twice"},
+     "means the same as an earlier value of the list"},
     {"[machine]\ncores = 2\nworkers = 10000001\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_RANGE,
      3, "10000000"},
     {"[machine]\ncores = 2\nworkers = 2,\n[workload]\ncosts = c\nbatch = 8\n", DL_ERR_PARSE, 3,
