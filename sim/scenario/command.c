@@ -783,6 +783,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
         *text = dl_strdup("[scenario]\nname = from the command line\n\n[machine]\n\n[workload]\n\n"
                           "[sync]\n");
         status = put_defaults(text, command, batch_by_costs, err);
+        *batch_by_costs &= !searches_batch(command);
         put_name(text, command);
     }
     DL_AUTOFREE char *folder =

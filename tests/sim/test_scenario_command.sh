@@ -85,6 +85,12 @@ expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameter-bytes 102.
 equal count.csv bytes.csv "parameters by count, the measured batch"
 expect 2 "--parameter-type bf16 needs --parameters COUNT" --costs bare.ini --machine p2.8xlarge \
     --parameter-type bf16
+# The default batch of a worker is not named as the costs' if --solve replaces it.
+divided=(--costs bare.ini --machine p2.8xlarge --parameters 25.6e6 --layout fsdp=2 --workers 2 --notes --check)
+named="a worker's batch of 32 is 2 times the 16 samples per GPU"
+expect 0 "$named" "${divided[@]}"
+"$tested" "${divided[@]}" --solve batch_per_worker --target throughput_per_s=100 >solved.txt 2>&1 || fail "--solve: $(cat solved.txt)"
+[[ $(tr -s '\n ' '  ' <solved.txt) != *"$named"* ]] || fail "the batch that --solve replaces is named: $(cat solved.txt)"
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 51.2e6 --parameter-type bf16 -o half.csv
 equal count.csv half.csv "twice as many parameters of half the size"
 expect 1 "[costs] parameter_bytes (--parameter-bytes BYTES or --parameters COUNT gives them)" \
