@@ -51,20 +51,24 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
-/* Ratio of the rate of a ring over several nodes, which the ports of a's node limit, to the rate of
- * a ring inside the node of a and b; at most 1. A ring through host memory has half the rate of its
- * route, which a GPU's sends and receives share. */
-static double share_inside(const dl_links *links, dl_place a, dl_place b)
+#define LARGE_BYTES 1e9 /* of an all-reduce that only rates limit */
+
+/* Time of a ring among all GPUs on the links inside a node, over the time of the all-reduce, which
+ * the nodes' ports may limit; at most 1. A ring through host memory has half the rate of its route,
+ * which a GPU's sends and receives share. */
+static double share_inside(const dl_gpu_options *options, const dl_workload *workload,
+                           const dl_place *places, int count, int beside)
 {
-    const dl_node_links *node = dl_links_node(links, a.node);
-    double ports_per_s = 0;
+    const dl_links *links = &options->links;
+    const dl_collective_config config =
+        dl_gpu_options_collective(options, workload, DL_ALLREDUCE, places, count, LARGE_BYTES);
+    double all_ns = 0;
     dl_route route;
-    for (int i = 0; i < node->kind->nic_count; i++)
-        ports_per_s += node->capacity[node->port[i].up];
-    dl_links_route_collective(links, a, b, false, &route);
-    const double inside_per_s =
-        dl_links_route_rate(links, &route) / (dl_links_by_shm(links, a, b) ? 2 : 1);
-    return fmin(1, ports_per_s / inside_per_s);
+    if (dl_collective_idle_ns(links, &config, &all_ns, NULL) != DL_OK) return 1;
+    dl_links_route_collective(links, places[0], places[beside], false, &route);
+    const double inside_per_s = dl_links_route_rate(links, &route) /
+                                (dl_links_by_shm(links, places[0], places[beside]) ? 2 : 1);
+    return fmin(1, 2. * (count - 1) / count * LARGE_BYTES / inside_per_s * 1e9 / all_ns);
 }
 
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
@@ -79,7 +83,7 @@ double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *worklo
         inside &= same;
     }
     if (!own->known || beside == 0) return workload->overlap_slowdown;
-    const double share = inside ? 1 : share_inside(&options->links, places[0], places[beside]);
+    const double share = inside ? 1 : share_inside(options, workload, places, count, beside);
     return fmax(workload->overlap_slowdown, 1 / (1 - (1 - 1 / own->value) * share));
 }
 

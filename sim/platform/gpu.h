@@ -395,8 +395,8 @@ const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
 /* Slowdown of compute during collectives of the GPUs places[count]: that of the costs, or the
  * machine's if it is larger and another of the GPUs is on the first one's node. A collective over
- * several nodes is limited by their ports and takes longer, so it takes as much compute per byte as
- * one inside the node, spread over a longer time. */
+ * several nodes, whose ports limit it, takes as much compute per byte as a ring inside the node,
+ * spread over a longer time. */
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count);
 
