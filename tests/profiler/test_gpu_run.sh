@@ -43,7 +43,7 @@ double nothing <<<'exit 0'
 cat >"$folder/settings.json" <<END
 {"judge_times": false, "tests": ["test_cuda_kernels"], "memcheck": {"test_cuda_kernels": []},
  "sanitizer": "compute-sanitizer", "launches": 300, "torch": ["$doubles/torch_double"],
- "torch_steps": 40, "rounds": 2, "warm_s": 0, "run_s": 0.02,
+ "torch_steps": 40, "rounds": 2, "warm_s": 0, "run_s": 0.008,
  "cost": {"mlp": {"batch": 8, "preset": "default", "percent": 2, "options": ["--precision", "double"]}},
  "models": {"mlp": 8}, "precisions": ["double"],
  "predict": {"model": "mlp", "batch": 8, "workers": [1, 2], "intervals": [1, 5], "modes": ["async", "ps"],
