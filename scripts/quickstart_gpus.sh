@@ -152,7 +152,7 @@ without_names() {
 }
 report | without_names >gpus.report.txt
 if command -v gnuplot >/dev/null && [ -s results.csv ]; then
-    attempt plot gnuplot -e "results='results.csv'; output='gpus.speedup.png'; title='${set[model]}'" \
+    attempt plot env LC_ALL=C.UTF-8 gnuplot -e "results='results.csv'; output='gpus.speedup.png'; title='${set[model]}'" \
         "$source_dir/plots/speedup.gp"
 fi
 
