@@ -190,10 +190,12 @@ static char *kernels_text(const dl_shapes *shapes, const char *model)
         double low, high;
         sustained_bounds(shapes, &low, &high);
         char *bounds = high > low ? dl_format(" (%.4g to %.4g)", low, high) : dl_strdup("");
-        dl_extend(&text,
-                  "; a layer of %d kernels in a loop, %lld rounds\nsustained = %.4g%s, measured\n",
-                  shapes->layer_kernels, (long long)shapes->sustained.count,
-                  shapes->sustained.value, bounds);
+        dl_extend(
+            &text,
+            "; a layer of %d kernels in a loop, %lld rounds\n%ssustained = %.4g%s, measured\n",
+            shapes->layer_kernels, (long long)shapes->sustained.count,
+            shapes->on_cores ? "; of programs that allocate memory for each result:\n; " : "",
+            shapes->sustained.value, bounds);
         free(bounds);
     }
     if (shapes->launch_ns.count > 0)

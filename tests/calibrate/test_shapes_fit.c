@@ -190,7 +190,7 @@ static void kinds_and_the_layer_are_found(void **state)
     dl_trace trace = make(9, 1, "shapes");
     dl_shapes shapes = {0};
     dl_machine machine = {0};
-    char *text = NULL;
+    char *text = NULL, *more = NULL;
     dl_error err = {0};
     add_kinds(&trace);
     if (dl_shapes_fit(&shapes, &trace, &err)) fail_msg("%s", err.text);
@@ -217,10 +217,20 @@ static void kinds_and_the_layer_are_found(void **state)
     const dl_gpu_kernels *kernels = &machine.models[0].kernels[DL_FP32];
     assert_true(near_scaled(kernels->attention[1].flop_per_s.value, 2e9, 0, 1e-3));
     assert_true(!kernels->moves[DL_MOVE_LOSS].bytes_per_s.known);
+    assert_true(near_scaled(kernels->launch_ns.value, 4000, 0, 1e-5));
+    /* On cores the layer's factor is a comment. */
+    assert_true(!kernels->sustained.known);
+    assert_non_null(strstr(text, "; sustained = 1.3 "));
+    *strstr(text, "; Fitted by") = '\0';
+    shapes.on_cores = false;
+    dl_machine_free(&machine);
+    if (dl_shapes_machine(&shapes, text, "m.ini", &more, &err)) fail_msg("%s", err.text);
+    assert_int_equal(dl_machine_read_text(&machine, "m.ini", more, strlen(more), &err), DL_OK);
+    kernels = &machine.models[0].kernels[DL_FP32];
     assert_true(near_scaled(kernels->sustained.value, 1.3, 0, 1e-3));
     assert_int_equal(kernels->sustained.origin, DL_ORIGIN_MEASURED);
     assert_true(kernels->sustained.low < 1.3 && kernels->sustained.high > 1.3);
-    assert_true(near_scaled(kernels->launch_ns.value, 4000, 0, 1e-5));
+    free(more);
     free(text);
     dl_machine_free(&machine);
     dl_shapes_free(&shapes);

@@ -30,7 +30,7 @@ expect 1 "not.dlt" shapes not.dlt -o o.ini
 
 tested=$dlsim
 run=(--workload "$net" --batch 8 --workers 1)
-expect 0 "that were measured one by one on cores, times" "${run[@]}" \
+expect 0 "that were measured one by one on cores; steps were found to take" "${run[@]}" \
     --machine m.ini -o m.csv
 # n.ini has only fp32 kernels of the RTX 3090.
 expect 0 "measured one by one on rtx3090" "${run[@]}" --machine n.ini --set workload.arithmetic=fp32 \
@@ -38,9 +38,9 @@ expect 0 "measured one by one on rtx3090" "${run[@]}" --machine n.ini --set work
 expect 0 "of the bf16 flop rate" "${run[@]}" --machine n.ini -o n16.csv
 # With a tenth of the rates and ten times the times, a step takes ten times as long; and so much longer as
 # the layer took in its loop. The factor of 20 makes it longer than the host's launches.
-grep -q '^sustained = .*, measured' m.ini || { echo "FAIL: no sustained in m.ini"; exit 1; }
-sed 's/^sustained = .*/sustained = 20, measured/' m.ini >fast.ini
-sed 's/^sustained = .*/sustained = 40, measured/' m.ini >long.ini
+grep -q '^; sustained = .*, measured' m.ini || { echo "FAIL: no sustained in m.ini"; exit 1; }
+sed 's/^; sustained = .*/sustained = 20, measured/' m.ini >fast.ini
+sed 's/^; sustained = .*/sustained = 40, measured/' m.ini >long.ini
 awk '/_flop_per_s|_bytes_per_s/ && !/^memory/ { sub(/= [^f|B]*/, "= " $3 / 10) }
     / = .*ns, fitted/ { sub(/= [^n]*/, "= " 10 * $3) } { print }' fast.ini >slow.ini
 step() {
