@@ -267,7 +267,7 @@ def costs(trace: PathLike | Iterable[PathLike], output: PathLike, **options: Any
     sizes, `costs(["b16.json", "b64.json"], "costs.ini", batch=[16, 64])`. Returns dlcal's output."""
     traces = [trace] if isinstance(trace, (str, os.PathLike)) else trace
     return _run("dlcal", ["costs", *_arguments({**options, "output": output}), "--",
-                          *map(os.fspath, traces)])
+                          *[os.fspath(one) for one in traces]])
 
 
 def _rank(torch: Any) -> int:
