@@ -725,7 +725,7 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {
         recompute_products(layer, s, core, behind);
     }
-    /* What recomputation keeps has 16 bits: blocks' inputs, or torchao's inputs of products
+    /* Recomputation keeps tensors of 16 bits: blocks' inputs, or torchao's inputs of products
      * (float8_linear.py, input_hp). */
     if (full || s->recompute == RECOMPUTE_PRODUCTS)
         layer->kept_low_instead = layer->kept_low_more = layer->kept_eight_bytes = 0;

@@ -22,7 +22,7 @@ static dl_gpu_model gpu(void)
                           .fp32_flop_per_s = known(1e12)};
 }
 
-/* Of another name, without half precision; valid up to the next call. */
+/* A GPU of another name, without half precision; valid up to the next call. */
 static const dl_gpu_model *named(const char *name)
 {
     static dl_gpu_model model;
