@@ -6,7 +6,7 @@
 Minimises the mean of |log(fitted / measured)| and prints the parameters with that error, for all
 shapes and for those of 1,000 or more in every dimension. The error of left-out shapes is that of a
 fit to 30 spread shapes on the others. Backward passes of the A100 and GH200 were measured with zero
-gradients. sim/workloads/roofline.c has the parameters of the forward lines.
+gradients. sim/workloads/roofline_rates.c has the parameters of the forward lines.
 
 Usage: scripts/fit_products.py
 $DL_DATA: folder with kernels/ and llm/ (default ./data)

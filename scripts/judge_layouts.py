@@ -425,7 +425,7 @@ def line(name, pairs, inside=None):
     print(text + (f" {100 * sum(inside) / len(inside):6.0f}" if inside else ""))
 
 
-A100_MEMORY, A100_SUSTAINED = 0.545, 1.09  # sim/workloads/roofline.c
+A100_MEMORY, A100_SUSTAINED = 0.545, 1.09  # sim/workloads/roofline_rates.c
 MEMORY_PARTS = (0.40, 0.45, 0.50, 0.55, 0.60, 0.70, 0.85)  # reached fractions of the data sheet's rate
 SUSTAINED = (1.0, 1.15, 1.3)  # simulated factors; step times between them are interpolated
 

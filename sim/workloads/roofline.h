@@ -15,7 +15,7 @@
  * squares of the logarithm of predicted over measured rate. Errors are larger for GPUs and programs
  * that were not fitted: `log_sd` is the root mean square of that logarithm over rows outside the
  * fit, and over fitted rows with all rows of their GPU left out. tests/sim/fit_workloads.c performs
- * the fit, and checks that it gives the table in roofline.c.
+ * the fit, and checks that it gives the table in roofline_rates.c.
  *
  * Fused attention in 16 bits has its own rate, from published benchmarks; its share of the time
  * widens an estimate's spread beyond log_sd.
@@ -27,7 +27,7 @@
  * 0.78 of both, for large products, formerly 0.6 (pytorch/ao,
  * torchao/testing/training/roofline_utils.py); half of the logarithm of this ratio widens log_sd,
  * as no training rate in fp8 was fitted. These layers save their inputs in 8 bits. Everything else
- * is as in bf16. nvfp4 is treated like fp8, with its own rate and number of bytes (roofline.c). */
+ * is as in bf16. nvfp4 is treated like fp8, with its own rate and number of bytes. */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 
@@ -92,6 +92,11 @@ const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class cl
 const char *dl_efficiency_assumed(const dl_gpu_model *gpu, dl_model_class class,
                                   dl_arithmetic arithmetic);
 
+/* Returns the standard deviation of the logarithm of an estimate's rate: `log_sd` of the efficiency,
+ * or more if no training rate of the GPU's architecture was fitted. */
+double dl_efficiency_log_sd(const dl_gpu_model *gpu, dl_model_class class,
+                            dl_arithmetic arithmetic);
+
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
     const dl_gpu_kernels *kernels; /* measured kernels; borrowed; NULL: not measured */
@@ -114,6 +119,11 @@ typedef struct dl_roofline {
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline,
                          dl_error *err) DL_MUST_CHECK;
+
+/* Refuses an arithmetic in which the network is not trained, and an attention whose rate is unknown
+ * in it or on the GPU: DL_ERR_DATA. */
+dl_status dl_roofline_check(const dl_architecture *architecture, const dl_gpu_model *gpu,
+                            dl_arithmetic arithmetic, dl_error *err) DL_MUST_CHECK;
 
 /* Returns the GPU's measured kernels, used to estimate transformers; NULL: not measured. They were
  * timed one by one, so a step takes longer by the sustained factor, if it was measured. */

@@ -1,6 +1,6 @@
 /* Fits the parts of a GPU's rates that networks reach (sim/workloads/roofline.h) to the published
  * training rates in scenarios/workloads/measured.csv and scenarios/scaling/measured.csv, prints the
- * errors of every row, and exits with 1 if the table in roofline.c is not the outcome.
+ * errors of every row, and exits with 1 if the table in roofline_rates.c is not the outcome.
  *
  *   fit_workloads SCENARIOS        the folder
  *
@@ -333,7 +333,7 @@ static bool fit_group(const char *name, const dl_efficiency *group)
     const bool same = fits && fabs(group->arithmetic_frac - a) < 0.006 &&
                       fabs(group->memory_frac - m) < 0.006 && group->rows == fitted;
     if (!same) {
-        printf("  roofline.c has %.2f, %.2f, %.2f, %d\n", group->arithmetic_frac,
+        printf("  roofline_rates.c has %.2f, %.2f, %.2f, %d\n", group->arithmetic_frac,
                group->memory_frac, group->log_sd, group->rows);
     }
     return same;

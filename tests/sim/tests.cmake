@@ -46,7 +46,7 @@ foreach(name machines_command pcie_boxes)
 endforeach()
 dl_add_test(test_architecture_plans unit LINK dl_sim dl_kernels)
 
-# Checks that the efficiencies in roofline.c are those that the fit returns.
+# Checks that the efficiencies in roofline_rates.c are those that the fit returns.
 add_executable(fit_workloads ${CMAKE_CURRENT_LIST_DIR}/fit_workloads.c)
 target_link_libraries(fit_workloads PRIVATE dl_options dl_sim)
 set_target_properties(fit_workloads PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
