@@ -377,7 +377,7 @@ def weigh(row):
     """Largest GB allocated on a GPU over the stages, and the worst verdict, by dlsim --fits; None if it
     refuses."""
     done = subprocess.run([DLSIM, *row.options, "--fits"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    if done.returncode not in (0, 3):
         return None
     size = r"([\d.]+) ([kMGT]?B)"
     needs = re.findall(rf"{size} +[\d.]+ [kMGT]?B +[\d.]+ [kMGT]?B +(yes|without cache|no) ", done.stdout)

@@ -597,7 +597,7 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
     if (status == DL_OK && set->advise && !set->check) {
         if (first) status = dl_inputs_advise(&in, set, err);
     } else if (status == DL_OK && !set->check && set->fits) {
-        if (first) dl_report_memory(stdout, &in.study);
+        if (first) status = dl_report_memory(stdout, &in.study, err);
     } else if (status == DL_OK && !set->check && set->solve != NULL) {
         if (first) status = dl_inputs_solve(&in, set, err);
     } else if (status == DL_OK && !set->check) {

@@ -85,8 +85,9 @@ static void add_missing(FILE *below, const dl_variant *variant, const dl_gpu_mem
                 isnan(memory->has_bytes) ? "the GPU's memory" : "the memory that a step needs");
 }
 
-/* Adds the point's stages to the table, and each stage's memory by kind to the text below it. */
-static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, const dl_point *point,
+/* Adds the point's stages to the table, and each stage's memory by kind to the text below it. False
+ * if the point does not fit. */
+static bool add_point(dl_rows *rows, FILE *below, const dl_variant *variant, const dl_point *point,
                       const char *label)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -111,14 +112,16 @@ static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, con
         fprintf(below, "%s%s%s: %s\n", label, stage[0] != '\0' ? ", stage " : "", stage, of);
     }
     if (!known) add_missing(below, variant, &all, label);
-    if (dl_memory_fits(&all)) return;
+    if (dl_memory_fits(&all)) return true;
     DL_AUTOFREE char *remedy = dl_fits_remedy(scenario, &variant->costs, point, &all);
     fprintf(below, "%s: %s\n", label, remedy);
+    return false;
 }
 
-void dl_report_memory(FILE *out, const dl_study *study)
+dl_status dl_report_memory(FILE *out, const dl_study *study, dl_error *err)
 {
     dl_rows rows = {.out = out};
+    bool fits = false;
     char *text = NULL, *rest = NULL;
     size_t bytes = 0;
     FILE *below = dl_text_stream(&text, &bytes);
@@ -127,7 +130,7 @@ void dl_report_memory(FILE *out, const dl_study *study)
         const dl_variant *variant = &study->variants[v];
         for (size_t p = 0; p < variant->scenario.point_count; p++) {
             DL_AUTOFREE char *label = label_of(study, variant, &variant->scenario.points[p]);
-            add_point(&rows, below, variant, &variant->scenario.points[p], label);
+            fits |= add_point(&rows, below, variant, &variant->scenario.points[p], label);
         }
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
         if (in_vain != NULL) fprintf(below, "note: %s\n", in_vain);
@@ -137,4 +140,5 @@ void dl_report_memory(FILE *out, const dl_study *study)
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
         dl_wrap_print(out, line, 2);
     free(text);
+    return fits ? DL_OK : dl_error_set(err, DL_ERR_UNFIT, "--fits: no point fits into its GPUs");
 }

@@ -27,8 +27,9 @@
 #define DL_RESULTS_SCHEMA 1
 
 /* Writes the GPU memory that each stage of the study's points needs, by kind, whether it fits, the
- * largest micro-batch that fits, and changes that would make it fit. Simulates nothing. */
-void dl_report_memory(FILE *out, const dl_study *study);
+ * largest micro-batch that fits, and changes that would make it fit. Simulates nothing.
+ * DL_ERR_UNFIT if no point fits. */
+dl_status dl_report_memory(FILE *out, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]; with an
  * explanation (else NULL) also its gains and each row's dominant part. */
