@@ -70,7 +70,7 @@ int dl_settings_threads(const dl_settings *set);
 dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
                           dl_error *err);
 
-/* DL_ERR_USAGE for options that --advise or --solve exclude, or that require one of them. */
+/* DL_ERR_USAGE for options that --advise, --solve or --fits exclude, or that require one of them. */
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err);
 
 /* Sets *samples to the number of samples of the whole training, from --samples, --tokens, --epochs

@@ -237,10 +237,36 @@ static dl_status check_solve(const dl_settings *set, dl_error *err)
     return DL_OK;
 }
 
+/* Refuses options that --fits would ignore. */
+static dl_status check_fits(const dl_settings *set, dl_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } never[] = {{"advise", set->advise},
+                 {"solve", set->solve != NULL},
+                 {"json", set->json != NULL},
+                 {"html", set->html != NULL},
+                 {"output", set->output != NULL && set->output != dl_default_output},
+                 {"timeline", set->timeline != NULL},
+                 {"schedule", set->schedule != NULL},
+                 {"histogram", set->histogram != NULL},
+                 {"explain", set->explain}};
+    for (size_t i = 0; i < sizeof never / sizeof *never && set->fits; i++) {
+        if (!never[i].given) continue;
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--%s cannot be combined with --fits, which simulates nothing and "
+                            "prints a table",
+                            never[i].name);
+    }
+    return DL_OK;
+}
+
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err)
 {
-    const dl_status status = check_advise(set, err);
-    return status != DL_OK ? status : check_solve(set, err);
+    dl_status status = check_advise(set, err);
+    if (status == DL_OK) status = check_solve(set, err);
+    return status != DL_OK ? status : check_fits(set, err);
 }
 
 static dl_status write_solution(const dl_settings *set, const dl_solution *solution,

@@ -36,6 +36,8 @@ for mode in none allreduce fsdp; do
     expect 3 "fits: --batch-per-worker 4, --recompute full (34.3 GB)" "${xl[@]}" --mode $mode --batch-per-worker 8 --fits
 done
 expect 0 "  yes " "${xl[@]}" --mode none --batch-per-worker 1,8 --fits
+# Options that --fits would ignore are refused.
+expect 2 "--json cannot be combined with --fits" "${xl[@]}" --mode none --batch-per-worker 8 --fits --json -
 expect 0 "batch 8 34.3 GB " "${xl[@]}" --batch-per-worker 8 --recompute full --fits
 # Points of several modes are told apart.
 expect 3 "batch 8, zero1: parameters " "${xl[@]}" --mode ddp,zero1 --batch-per-worker 8 --fits
