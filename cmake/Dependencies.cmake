@@ -23,12 +23,12 @@ endif()
 pkg_check_modules(GSL ${dl_needed} IMPORTED_TARGET gsl)                # libgsl-dev
 find_package(ZLIB REQUIRED)                                            # zlib1g-dev
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)          # libopenblas-dev
-pkg_check_modules(SIMDJSON ${dl_needed} IMPORTED_TARGET simdjson)      # libsimdjson-dev
+find_package(simdjson ${dl_needed})     # libsimdjson-dev; Ubuntu 22.04's has no simdjson.pc
 pkg_check_modules(SQLITE ${dl_needed} IMPORTED_TARGET sqlite3)         # libsqlite3-dev
-foreach(library GSL SIMDJSON SQLITE)
-    if(NOT ${library}_FOUND)
+foreach(library PkgConfig::GSL PkgConfig::SQLITE simdjson::simdjson)
+    if(NOT TARGET ${library})
         message(WARNING "no ${library}: only targets that do without it can be built")
-        add_library(PkgConfig::${library} INTERFACE IMPORTED)
+        add_library(${library} INTERFACE IMPORTED)
     endif()
 endforeach()
 
