@@ -88,7 +88,7 @@ DL_HOT static void average_many(dl_real *out, const void *const *vectors, int n,
 DL_HOT static void average_few(dl_real *out, const void *const *vectors, int n, size_t first,
                                size_t count, dl_real share)
 {
-    const dl_real *group[GROUP];
+    const dl_real *group[GROUP] = {NULL};
     for (int v = 0; v < n; v++)
         group[v] = (const dl_real *)vectors[v] + first;
     sum_group(out, group, n, count, share);
