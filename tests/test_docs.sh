@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The documentation against the repository: targets of links, and files and names in the source
-# guides and in comments, exist; lines of text have at most 100 columns.
+# guides and in comments, exist; lines of text have at most 100 columns; README's errors are those of
+# docs/accuracy.md.
 # Usage: test_docs.sh ROOT
 set -u
 cd "$1" || exit 1
@@ -54,6 +55,15 @@ stale=$(comm -13 <(echo "$in_code") <(echo "$in_comments"))
 for page in README.md CONTRIBUTING.md docs/*.md docs/studies/*.md; do
     lines=$(text "$page" | grep -v '^[|#]\|^Verdict: ' | LC_ALL=C.UTF-8 grep -E '.{101}' | cut -c 1-40)
     [ -z "$lines" ] || fail "$page has lines of more than 100 columns: $lines"
+done
+
+# README's errors are those of docs/accuracy.md: each mean and maximum is in one of its tables.
+section=$(sed -n '/^## Accuracy of the predictions/,/^## Documentation/p' README.md)
+errors=$(awk -F'|' '/^\|/ { print $5, $6 }' <<<"$section" | grep -oE '[0-9]+(\.[0-9]+)?' | sort -u)
+[ "$(wc -w <<<"$errors")" -ge 15 ] || fail "README has only these errors: $errors"
+for number in $errors; do
+    grep '^|' docs/accuracy.md | grep -qE "(^|[^0-9.])${number/./\\.}($|[^0-9.])" ||
+        fail "README has an error of $number %, which docs/accuracy.md has not"
 done
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
