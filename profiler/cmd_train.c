@@ -550,7 +550,7 @@ static void apply_options(const train_options *options, dl_train_config *config)
     config->merge = (dl_merge_config){.quorum = (int)options->quorum,
                                       .quorum_max = (int)options->quorum_max,
                                       .grace_s = options->grace_s,
-                                      .adaptive = options->grace != 0,
+                                      .adaptive = (int)options->grace,
                                       .scan_s = options->scan_s,
                                       .weight_power = options->weight_power,
                                       .wait_s = options->wait_s};

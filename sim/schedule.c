@@ -212,7 +212,7 @@ static int site_size(const dl_scenario *scenario, const dl_point *point)
 static void write_merge(schedule *s, int64_t now_ns, int worker, int64_t version)
 {
     start_row(s, now_ns, "merge", s->updates + 1, worker, version, -1);
-    dl_csv_double(&s->csv, dl_syncer_weight(s->syncer, s->updates - version));
+    dl_csv_double(&s->csv, dl_merge_weight(&s->syncer->merge, s->updates - version));
     dl_csv_end_row(&s->csv);
 }
 

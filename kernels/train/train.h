@@ -22,7 +22,7 @@
  *              every `interval` steps: upload the change since the last upload or the version
  *              taken, take a newer version if there is one (waiting at most merge.wait_s).
  *              A syncer in a separate thread merges uploads into new versions
- *              (kernels/train/merge.h); `outer` is then its optimizer. Staleness of an upload =
+ *              (common/merge.h); `outer` is then its optimizer. Staleness of an upload =
  *              versions made between the one that its worker had taken and the merge.
  *
  * In average, `fragments` F divides the parameters into F equal parts, each of which is averaged
@@ -87,6 +87,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/merge.h"
 #include "common/status.h"
 #include "kernels/data_set.h"
 #include "kernels/device.h"
@@ -95,7 +96,6 @@
 #include "kernels/optimizer.h"
 #include "kernels/quantise.h"
 #include "kernels/ranks/rank_group.h"
-#include "kernels/train/merge.h"
 #include "kernels/train/schedule.h"
 #include "trace/record.h"
 
@@ -257,6 +257,32 @@ typedef struct dl_train_point {
 } dl_train_point;
 
 /* Over ranks, workers and `seconds` refer to this process, all other fields to the whole run. */
+typedef enum dl_merge_kind {
+    DL_MERGE_UPLOAD,     /* the worker uploaded its change after step `step` */
+    DL_MERGE_MERGE,      /* the worker's upload became part of version `version` */
+    DL_MERGE_ADOPT,      /* the worker took version `version` */
+    DL_MERGE_TOO_STALE,  /* the upload was lost: staler than the bound */
+    DL_MERGE_SUPERSEDED, /* the upload was lost: the worker uploaded again */
+    DL_MERGE_UNMERGED    /* the run ended before a merge of the upload */
+} dl_merge_kind;
+
+typedef struct dl_merge_event {
+    dl_merge_kind kind;
+    int worker;
+    int64_t step;      /* step after which the upload was made; adopt: the worker's current step */
+    int64_t version;   /* merge: version made; adopt: version taken */
+    int64_t base;      /* upload, merge: version that the upload is based on */
+    int64_t staleness; /* merge: version before the merge, minus base */
+    double weight;     /* merge: weight of the upload */
+} dl_merge_event;
+
+/* uploaded = applied + too_stale + superseded + unmerged */
+typedef struct dl_merge_counts {
+    int64_t uploaded, applied, too_stale, superseded, unmerged;
+    int64_t merges;
+    double weight; /* sum of the weights of applied uploads */
+} dl_merge_counts;
+
 typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */

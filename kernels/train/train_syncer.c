@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "common/units.h"
-#include "kernels/train/merge.h"
 #include "kernels/train/train_internal.h"
 
 enum { BUFFERS = 3, NONE = -1 };
@@ -29,6 +29,10 @@ typedef struct learner {
 
 struct dl_train_syncer {
     dl_merger merger;
+    double *weights;        /* [workers] weights of the uploads of the current merge */
+    dl_merge_event *events; /* [event_count] in order of occurrence */
+    size_t event_count;
+    dl_merge_counts counts;
     learner *learners; /* [workers] */
     void *outer;       /* the outer optimizer's parameters; NULL: none */
     pthread_t thread;
@@ -42,6 +46,7 @@ void dl_train_syncer_make(dl_train_shared *shared, dl_model *model)
     if (!shared->mode->syncer) return;
     dl_train_syncer *s = dl_calloc(1, sizeof *s, "syncer");
     dl_merger_init(&s->merger, &config->merge, config->bound, config->workers);
+    s->weights = dl_calloc((size_t)config->workers, sizeof *s->weights, "merge");
     s->learners = dl_calloc((size_t)config->workers, sizeof *s->learners, "learners");
     for (int w = 0; w < config->workers; w++) {
         learner *l = &s->learners[w];
@@ -70,6 +75,8 @@ void dl_train_syncer_free(dl_train_shared *shared)
     }
     backend->release_host(s->outer);
     dl_merger_free(&s->merger);
+    free(s->weights);
+    free(s->events);
     free(s->learners);
     shared->syncer = NULL;
 }
@@ -81,12 +88,12 @@ int64_t dl_train_syncer_version(const dl_train_shared *shared)
 
 void dl_train_syncer_take(dl_train_shared *shared, dl_train_result *result)
 {
-    dl_merger *m = &shared->syncer->merger;
-    result->uploads = m->counts;
-    result->merge_events = m->events;
-    result->merge_event_count = m->event_count;
-    m->events = NULL;
-    m->event_count = 0;
+    dl_train_syncer *s = shared->syncer;
+    result->uploads = s->counts;
+    result->merge_events = s->events;
+    result->merge_event_count = s->event_count;
+    s->events = NULL;
+    s->event_count = 0;
 }
 
 static bool has_ended(const dl_train_shared *shared)
@@ -108,6 +115,19 @@ static void wait_until(dl_train_shared *shared, int64_t until_ns)
 
 /* --- the syncer ----------------------------------------------------------------------------- */
 
+static void note(dl_train_syncer *s, dl_merge_event event)
+{
+    DL_APPEND(s->events, s->event_count, "events of uploads") = event;
+}
+
+/* Counts the worker's upload as lost. */
+static void lose(dl_train_syncer *s, int worker, dl_merge_kind kind, int64_t *count)
+{
+    (*count)++;
+    note(s,
+         (dl_merge_event){.kind = kind, .worker = worker, .step = s->merger.uploads[worker].step});
+}
+
 /* Merges the `count` chosen uploads into the next version in `result`. Needs no mutex: no other
  * thread writes the inputs. */
 static void merge(const dl_train_shared *shared, int count)
@@ -119,21 +139,38 @@ static void merge(const dl_train_shared *shared, int count)
     memset(sum, 0, shared->bytes);
     for (int i = 0; i < count; i++) {
         const learner *l = &s->learners[m->chosen[i]];
-        dl_exchange_add(sum, l->buffers[l->merging], m->weights[i], shared->count,
+        dl_exchange_add(sum, l->buffers[l->merging], s->weights[i], shared->count,
                         config->precision);
     }
     dl_train_end_merge(config, sum, count, shared->parameters, s->outer, shared->velocity,
                        shared->count);
 }
 
-/* Reserves the merge's uploads, so that learners do not write into them. The caller holds the
- * mutex. */
+DL_ORDER(by_number, int, DL_COMPARE(*a, *b));
+
+/* Reserves the merge's uploads, so that learners do not write into them, in the order of the
+ * workers, so that the sum does not depend on the order of arrival. The caller holds the mutex. */
 static void begin_merge(dl_train_syncer *s, int count)
 {
+    const dl_merger *m = &s->merger;
+    qsort(m->chosen, (size_t)count, sizeof *m->chosen, by_number);
+    s->counts.merges++;
     for (int i = 0; i < count; i++) {
-        learner *l = &s->learners[s->merger.chosen[i]];
+        const dl_upload *u = &m->uploads[m->chosen[i]];
+        learner *l = &s->learners[m->chosen[i]];
+        const int64_t staleness = m->version - u->base;
         l->merging = l->lying;
         l->lying = NONE;
+        s->weights[i] = dl_merge_weight(&m->config, staleness);
+        s->counts.applied++;
+        s->counts.weight += s->weights[i];
+        note(s, (dl_merge_event){.kind = DL_MERGE_MERGE,
+                                 .worker = m->chosen[i],
+                                 .step = u->step,
+                                 .version = m->version + 1,
+                                 .base = u->base,
+                                 .staleness = staleness,
+                                 .weight = s->weights[i]});
     }
 }
 
@@ -145,9 +182,11 @@ static void publish(dl_train_shared *shared, int count)
     shared->parameters = version;
     for (int i = 0; i < count; i++)
         s->learners[s->merger.chosen[i]].merging = NONE;
-    dl_merger_publish(&s->merger);
-    for (int w = 0; w < shared->config->workers; w++)
-        if (!s->merger.uploads[w].lies) s->learners[w].lying = NONE;
+    const int dropped = dl_merger_publish(&s->merger);
+    for (int i = 0; i < dropped; i++) {
+        s->learners[s->merger.chosen[i]].lying = NONE;
+        lose(s, s->merger.chosen[i], DL_MERGE_TOO_STALE, &s->counts.too_stale);
+    }
     pthread_cond_broadcast(&shared->changed);
 }
 
@@ -156,9 +195,9 @@ static void publish(dl_train_shared *shared, int count)
 static void rest(dl_train_shared *shared, int64_t next_ns)
 {
     const dl_train_syncer *s = shared->syncer;
-    const int64_t uploaded = s->merger.counts.uploaded;
+    const int64_t uploaded = s->counts.uploaded;
     const bool scans = s->merger.config.scan_s > 0;
-    while (!has_ended(shared) && (scans || s->merger.counts.uploaded == uploaded) &&
+    while (!has_ended(shared) && (scans || s->counts.uploaded == uploaded) &&
            (next_ns == INT64_MAX || dl_clock_ns() < next_ns)) {
         wait_until(shared, next_ns);
     }
@@ -204,7 +243,8 @@ void dl_train_syncer_join(dl_train_shared *shared)
     dl_train_free_running_end(shared);
     pthread_join(s->thread, NULL);
     s->started = false;
-    dl_merger_end(&s->merger);
+    for (int w = 0; w < shared->config->workers; w++)
+        if (s->merger.uploads[w].lies) lose(s, w, DL_MERGE_UNMERGED, &s->counts.unmerged);
 }
 
 /* --- learners ------------------------------------------------------------------------------- */
@@ -259,6 +299,20 @@ static void wait_for_version(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
+/* Gives the worker's upload to the syncer. The caller holds the mutex. */
+static void submit(const dl_train_worker *worker, int64_t cycle_ns)
+{
+    dl_train_syncer *s = worker->shared->syncer;
+    if (s->merger.uploads[worker->index].lies)
+        lose(s, worker->index, DL_MERGE_SUPERSEDED, &s->counts.superseded);
+    dl_merger_submit(&s->merger, worker->index, worker->step, worker->read_version, cycle_ns);
+    s->counts.uploaded++;
+    note(s, (dl_merge_event){.kind = DL_MERGE_UPLOAD,
+                             .worker = worker->index,
+                             .step = worker->step,
+                             .base = worker->read_version});
+}
+
 void dl_train_exchange_syncer(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -271,14 +325,16 @@ void dl_train_exchange_syncer(dl_train_worker *worker)
     const int64_t pushed_ns = dl_clock_ns();
     push(worker, l, buffer);
     acquire(worker);
-    dl_merger_submit(&s->merger, worker->index, worker->step, worker->read_version,
-                     pushed_ns - l->cycle_start_ns);
+    submit(worker, pushed_ns - l->cycle_start_ns);
     l->lying = buffer;
     if (s->merger.config.scan_s == 0) pthread_cond_broadcast(&shared->changed);
     if (!is_outdated(worker)) wait_for_version(worker);
     if (is_outdated(worker)) {
         worker->read_version = s->merger.version;
-        dl_merger_adopt(&s->merger, worker->index, worker->step);
+        note(s, (dl_merge_event){.kind = DL_MERGE_ADOPT,
+                                 .worker = worker->index,
+                                 .step = worker->step,
+                                 .version = worker->read_version});
         dl_train_pull_parameters(worker);
     }
     pthread_mutex_unlock(&shared->mutex);

@@ -336,18 +336,18 @@ static const dl_key rows[] = {
      .help = "the fastest worker does interval local steps, and the others as many as fit into "
              "that time"},
 
-    {"syncer", "quorum", SYNCER(quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
+    {"syncer", "quorum", SYNCER(merge.quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
      .help = "number of uploads that a merge needs"},
-    {"syncer", "quorum_max", SYNCER(quorum_max), WHOLE(1, DL_WORKERS_MAX),
+    {"syncer", "quorum_max", SYNCER(merge.quorum_max), WHOLE(1, DL_WORKERS_MAX),
      .help = "maximum number of uploads in one merge; default: the number of workers"},
-    {"syncer", "grace_s", SYNCER(grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+    {"syncer", "grace_s", SYNCER(merge.grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds to wait for more uploads once there is a quorum"},
-    {"syncer", "grace", SYNCER(adaptive), CHOICE(dl_grace_names), .fallback = "fixed",
+    {"syncer", "grace", SYNCER(merge.adaptive), CHOICE(dl_merge_grace_names), .fallback = "fixed",
      .help = "end of that wait. fixed: after grace_s; adaptive: earlier, when a learner of the "
              "quorum is expected to upload again"},
-    {"syncer", "scan_s", SYNCER(scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+    {"syncer", "scan_s", SYNCER(merge.scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen when it arrives"},
-    {"syncer", "weight_power", SYNCER(weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
+    {"syncer", "weight_power", SYNCER(merge.weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
      .fallback = "0",
      .help = "exponent of the weights of uploads: one that is s versions stale has weight (1 + "
              "s)^-weight_power"},
@@ -361,7 +361,7 @@ static const dl_key rows[] = {
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
      .help = "end of the run. first: at the fastest learner's last step; each: at the last "
              "learner's, followed by one more grace time and a last merge"},
-    {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+    {"syncer", "wait_s", SYNCER(merge.wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "maximum seconds for which a learner waits for a new version after "
                               "an upload"},
 

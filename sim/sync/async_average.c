@@ -12,17 +12,10 @@
 
 const char *const dl_adopt_names[] = {"next", "replace", "rebase", "predict", NULL};
 const char *const dl_end_names[] = {"first", "each", NULL};
-const char *const dl_grace_names[] = {"fixed", "adaptive", NULL};
 
 typedef struct learner {
-    bool has_upload;  /* an upload is stored and not merged */
-    int64_t base;     /* base version of the upload */
-    int64_t step;     /* step of the worker that ended with the upload */
-    int64_t order;    /* order among all uploads */
-    int64_t seen_ns;  /* when the syncer first saw it, or NOT_YET */
-    int64_t cycle_ns; /* duration of the interval before the upload */
-    int64_t useful;   /* measured local steps in that interval */
-    bool is_measured; /* uploaded after the learner's warm-up */
+    int64_t useful;   /* measured local steps in the interval before the last upload */
+    bool is_measured; /* that upload is after the learner's warm-up */
 
     int64_t steps;          /* local steps since the last upload */
     int64_t replaced;       /* number of these that were lost when a new version replaced the
@@ -38,42 +31,32 @@ typedef struct learner {
 
 typedef struct dl_syncer {
     dl_syncer_config config;
+    dl_merger merger;
     learner *learners; /* [workers] */
-    int *chosen;       /* [workers] learners of the current merge, in the order of their uploads */
     bool merging;
-    bool closing;         /* all learners have done their steps */
-    int look;             /* event of the next scan, or NOT_YET */
-    int64_t grace_end_ns; /* end of the current grace time; NOT_YET: no quorum */
-    int64_t scan_ns, grace_ns;
-    int64_t order; /* number of uploads so far */
+    bool closing; /* all learners have done their steps */
+    int look;     /* event of the next scan, or NOT_YET */
     dl_upload_counts counts;
     int64_t *merge_ns; /* [merges] ends of the merges */
     int64_t merges;
 } dl_syncer;
-
-double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness)
-{
-    return pow(1 + (double)staleness, -config->weight_power);
-}
 
 static void init(dl_team *team)
 {
     const dl_syncer_config *config = team->config.syncer;
     dl_syncer *s = dl_calloc(1, sizeof *s, "syncer");
     const size_t workers = (size_t)team->config.workers;
+    const double bound = team->config.option[DL_SYNC_BOUND];
     int64_t uploads = 0;
     for (size_t w = 0; w < workers; w++)
         uploads += team->config.steps / team->workers[w].interval + 1;
     *s = (dl_syncer){
         .config = *config,
         .learners = dl_calloc(workers, sizeof *s->learners, "learners"),
-        .chosen = dl_calloc(workers, sizeof *s->chosen, "merge"),
         .merge_ns = dl_calloc((size_t)uploads, sizeof *s->merge_ns, "merges"),
         .look = NOT_YET,
-        .grace_end_ns = NOT_YET,
-        .scan_ns = dl_ns_ceil(dl_s_to_ns(config->scan_s)),
-        .grace_ns = dl_ns_ceil(dl_s_to_ns(config->grace_s)),
     };
+    dl_merger_init(&s->merger, &config->merge, isfinite(bound) ? (int64_t)bound : -1, (int)workers);
     for (size_t w = 0; w < workers; w++)
         s->learners[w].timer = NOT_YET;
     team->syncer = s;
@@ -83,7 +66,7 @@ static void free_all(dl_team *team)
 {
     DL_AUTOFREE dl_syncer *syncer = team->syncer;
     free(syncer->learners);
-    free(syncer->chosen);
+    dl_merger_free(&syncer->merger);
     free(syncer->merge_ns);
 }
 
@@ -130,50 +113,21 @@ static void look_after(dl_team *team, int64_t delay_ns)
     s->look = dl_engine_after(&team->engine, delay_ns, on_look, team, 0);
 }
 
-static int64_t staleness_of(const dl_team *team, const learner *l)
-{
-    return team->version - l->base;
-}
-
-static bool is_too_stale(const dl_team *team, const learner *l)
-{
-    return (double)staleness_of(team, l) > team->config.option[DL_SYNC_BOUND];
-}
-
-/* Marks the eligible uploads as seen and lists them in `chosen`; returns their number. */
-static int list_eligible(dl_team *team)
-{
-    dl_syncer *s = team->syncer;
-    int count = 0;
-    for (int w = 0; w < team->config.workers; w++) {
-        learner *l = &s->learners[w];
-        if (!l->has_upload || is_too_stale(team, l)) continue;
-        if (l->seen_ns == NOT_YET) l->seen_ns = team->engine.now_ns;
-        int at = count++;
-        for (; at > 0 && s->learners[s->chosen[at - 1]].order > l->order; at--)
-            s->chosen[at] = s->chosen[at - 1];
-        s->chosen[at] = w;
-    }
-    return count;
-}
-
 /* Records the staleness of an upload for its step: in the log if the step has ended, otherwise in
  * the worker, which logs it when the current step ends. */
-static void note_staleness(dl_team *team, int worker, const learner *l)
+static void note_staleness(dl_team *team, int worker, int64_t step, int staleness)
 {
     dl_worker *w = &team->workers[worker];
-    const int staleness = (int)staleness_of(team, l);
-    if (l->step == w->steps_done) {
+    if (step == w->steps_done) {
         w->staleness = staleness;
     } else {
-        dl_team_staleness_log(team, worker)[l->step] = staleness;
+        dl_team_staleness_log(team, worker)[step] = staleness;
     }
 }
 
 static void lose(dl_team *team, int worker, int64_t *count)
 {
-    learner *l = &team->syncer->learners[worker];
-    l->has_upload = false;
+    const learner *l = &team->syncer->learners[worker];
     if (!l->is_measured) return;
     team->workers[worker].dropped += l->useful;
     (*count)++;
@@ -185,10 +139,9 @@ void dl_syncer_merged(dl_team *team)
     s->merging = false;
     s->merge_ns[s->merges++] = team->engine.now_ns;
     dl_team_update(team);
-    for (int w = 0; w < team->config.workers; w++) {
-        const learner *l = &s->learners[w];
-        if (l->has_upload && is_too_stale(team, l)) lose(team, w, &s->counts.too_stale);
-    }
+    const int dropped = dl_merger_publish(&s->merger);
+    for (int i = 0; i < dropped; i++)
+        lose(team, s->merger.chosen[i], &s->counts.too_stale);
     dl_team_wake(team);
     look(team);
 }
@@ -214,15 +167,15 @@ static void merge(dl_team *team, int count)
 {
     dl_syncer *s = team->syncer;
     for (int i = 0; i < count; i++) {
-        learner *l = &s->learners[s->chosen[i]];
-        note_staleness(team, s->chosen[i], l);
-        notify(team, DL_SYNCER_MERGE, s->chosen[i], l->base);
-        l->has_upload = false;
-        if (!l->is_measured) continue;
+        const int worker = s->merger.chosen[i];
+        const dl_upload *u = &s->merger.uploads[worker];
+        const int64_t staleness = s->merger.version - u->base;
+        note_staleness(team, worker, u->step, (int)staleness);
+        notify(team, DL_SYNCER_MERGE, worker, u->base);
+        if (!s->learners[worker].is_measured) continue;
         s->counts.applied++;
-        s->counts.weight += dl_syncer_weight(&s->config, staleness_of(team, l));
+        s->counts.weight += dl_merge_weight(&s->config.merge, staleness);
     }
-    s->grace_end_ns = NOT_YET;
     s->merging = true;
     if (team->config.platform->merge != NULL && !(s->config.merge_s > 0)) {
         team->config.platform->merge(team, count);
@@ -231,53 +184,24 @@ static void merge(dl_team *team, int count)
     }
 }
 
-static void set_grace_end(dl_team *team, int eligible)
-{
-    dl_syncer *s = team->syncer;
-    if (s->grace_end_ns == NOT_YET) s->grace_end_ns = team->engine.now_ns + s->grace_ns;
-    for (int i = 0; i < eligible && s->config.adaptive; i++) {
-        const learner *l = &s->learners[s->chosen[i]];
-        const int64_t again_ns = l->seen_ns + l->cycle_ns;
-        if (again_ns < s->grace_end_ns) s->grace_end_ns = again_ns;
-    }
-}
-
-static int least(int given, int workers)
-{
-    return given > 0 && given < workers ? given : workers;
-}
-
-static void look_last(dl_team *team);
-
 static void look(dl_team *team)
 {
     dl_syncer *s = team->syncer;
+    const int64_t now_ns = team->engine.now_ns;
+    int64_t next_ns;
     if (s->merging) return;
-    if (s->closing) look_last(team);
+    if (s->closing) {
+        /* After the last grace time, uploads are merged even without a quorum. */
+        const int last = dl_merger_take(&s->merger, now_ns);
+        if (last > 0) merge(team, last);
+    }
     if (team->stopping) return;
-    const int eligible = list_eligible(team), workers = team->config.workers;
-    const int most = least(s->config.quorum_max, workers);
-    int64_t next_ns = s->scan_ns;
-    if (eligible < least(s->config.quorum, workers)) {
-        s->grace_end_ns = NOT_YET;
-        if (next_ns > 0) look_after(team, next_ns);
-        return;
+    const int count = dl_merger_look(&s->merger, now_ns, &next_ns);
+    if (count > 0) {
+        merge(team, count);
+    } else if (next_ns < INT64_MAX) {
+        look_after(team, next_ns - now_ns);
     }
-    set_grace_end(team, eligible);
-    const int64_t left_ns = s->grace_end_ns - team->engine.now_ns;
-    if (eligible >= most || left_ns <= 0) {
-        merge(team, eligible < most ? eligible : most);
-        return;
-    }
-    look_after(team, next_ns > 0 && next_ns < left_ns ? next_ns : left_ns);
-}
-
-/* Merges the eligible uploads after the last grace time, even without a quorum. */
-static void look_last(dl_team *team)
-{
-    const int eligible = list_eligible(team);
-    const int most = least(team->syncer->config.quorum_max, team->config.workers);
-    if (eligible > 0) merge(team, eligible < most ? eligible : most);
 }
 
 static void cancel(dl_team *team, int *event)
@@ -294,7 +218,7 @@ static void close_all(dl_team *team)
     cancel(team, &s->look);
     if (!team->config.each_ends) return;
     s->closing = true;
-    if (!s->merging) look_after(team, s->grace_ns);
+    if (!s->merging) look_after(team, dl_ns_ceil(dl_s_to_ns(s->config.merge.grace_s)));
 }
 
 static void count_unmerged(dl_team *team)
@@ -302,7 +226,7 @@ static void count_unmerged(dl_team *team)
     dl_syncer *s = team->syncer;
     for (int w = 0; w < team->config.workers; w++) {
         const learner *l = &s->learners[w];
-        if (!l->has_upload || !l->is_measured) continue;
+        if (!s->merger.uploads[w].lies || !l->is_measured) continue;
         s->counts.unmerged++;
         team->workers[w].contributions = l->useful;
     }
@@ -427,21 +351,17 @@ static void submit(dl_team *team, int worker)
     dl_syncer *s = team->syncer;
     learner *l = &s->learners[worker];
     const dl_worker *w = &team->workers[worker];
-    if (l->has_upload) lose(team, worker, &s->counts.superseded);
-    l->has_upload = true;
-    l->base = w->read_version;
-    l->step = w->steps_done;
-    l->order = s->order++;
+    if (s->merger.uploads[worker].lies) lose(team, worker, &s->counts.superseded);
+    dl_merger_submit(&s->merger, worker, w->steps_done, w->read_version,
+                     l->push_ns - l->cycle_start_ns);
     l->useful = measured(team, worker, l->steps - l->replaced);
     l->is_measured = team->config.warmup == 0 || w->warm_up_steps > 0;
     s->counts.uploaded += l->is_measured;
     l->first_step = w->steps_done + 1;
-    l->seen_ns = NOT_YET;
-    l->cycle_ns = l->push_ns - l->cycle_start_ns;
     l->steps = l->replaced = 0;
     l->anchored = false;
-    notify(team, DL_SYNCER_UPLOAD, worker, l->base);
-    if (s->scan_ns == 0) look(team);
+    notify(team, DL_SYNCER_UPLOAD, worker, w->read_version);
+    if (!(s->config.merge.scan_s > 0)) look(team);
 }
 
 static void end_cycle(dl_team *team, int worker)
@@ -463,8 +383,8 @@ static void submitted(dl_team *team, int worker)
     submit(team, worker);
     if (dl_team_is_outdated(team, worker)) {
         fetch(team, worker, ADOPTED);
-    } else if (team->syncer->config.wait_s > 0) {
-        wait_for_version(team, worker, WAITED, team->syncer->config.wait_s);
+    } else if (team->syncer->config.merge.wait_s > 0) {
+        wait_for_version(team, worker, WAITED, team->syncer->config.merge.wait_s);
     } else {
         go_on(team, worker);
     }

@@ -35,6 +35,7 @@
 #ifndef DL_SIM_SYNCER_H
 #define DL_SIM_SYNCER_H
 
+#include "common/merge.h"
 #include "sim/team.h"
 
 /* Longest wait of a predicting learner for the version that it has predicted: the protocol's
@@ -57,20 +58,11 @@ extern const char *const dl_adopt_names[];
 /* "first", "each", NULL: the run ends with the first learner, or with every learner. */
 extern const char *const dl_end_names[];
 
-/* "fixed", "adaptive", NULL. */
-extern const char *const dl_grace_names[];
-
 typedef struct dl_syncer_config {
-    int quorum;     /* uploads that start the grace time, 1 to workers; larger values: workers */
-    int quorum_max; /* largest number of uploads per merge; 0: no limit */
-    double scan_s;  /* scan period; 0: the syncer sees uploads immediately */
-    double grace_s; /* longest grace time */
-    int adaptive;   /* index in dl_grace_names */
-    double weight_power; /* exponent of the weight, >= 0 */
-    double merge_s;      /* time of a merge, including reading and publishing; 0: from the costs */
-    int adopt;           /* a dl_adopt */
-    int each_ends;       /* index in dl_end_names */
-    double wait_s;       /* a learner's longest wait for a new version after an upload */
+    dl_merge_config merge;
+    double merge_s; /* time of a merge, including reading and publishing; 0: from the costs */
+    int adopt;      /* a dl_adopt */
+    int each_ends;  /* index in dl_end_names */
 } dl_syncer_config;
 
 /* Numbers of uploads by outcome, after each learner's warm-up; `uploaded` is the sum of the
@@ -89,9 +81,6 @@ typedef enum dl_syncer_event {
     DL_SYNCER_REPLACE,
     DL_SYNCER_REBASE
 } dl_syncer_event;
-
-/* Weight of an upload that is `staleness` versions stale. */
-double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness);
 
 /* Team companion that implements the syncer. */
 extern const dl_team_companion dl_syncer_companion;

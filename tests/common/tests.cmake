@@ -1,5 +1,5 @@
 foreach(module status alloc names units cpu random file ini csv wrap options manual install cluster jobs journal output json cell_table columns rows chrome_trace
-        quantity machine)
+        quantity machine merge)
     dl_add_test(test_${module} unit LINK dl_common)
 endforeach()
 target_include_directories(test_random SYSTEM PRIVATE ${RANDOM123_INCLUDE_DIR})

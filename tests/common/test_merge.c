@@ -3,7 +3,7 @@
 
 #include "tests/check.h"
 
-#include "kernels/train/merge.h"
+#include "common/merge.h"
 
 #define S INT64_C(1000000000)
 
@@ -15,7 +15,7 @@ static dl_merger merger_of(dl_merge_config config, int64_t bound, int workers)
 }
 
 /* With a quorum of two of three a single upload waits; the second one starts the merge, which takes
- * the uploads in the order of the learners. */
+ * the uploads in the order of their arrival. */
 static void a_quorum_starts_a_merge(void **state)
 {
     (void)state;
@@ -26,14 +26,13 @@ static void a_quorum_starts_a_merge(void **state)
     assert_int_equal(next, INT64_MAX);
     dl_merger_submit(&m, 0, 9, 0, S);
     assert_int_equal(dl_merger_look(&m, 2 * S, &next), 2);
-    assert_int_equal(m.chosen[0], 0);
-    assert_int_equal(m.chosen[1], 2);
+    assert_int_equal(m.chosen[0], 2);
+    assert_int_equal(m.chosen[1], 0);
+    assert_false(m.uploads[0].lies || m.uploads[2].lies);
     assert_int_equal(m.version, 0);
     dl_merger_publish(&m);
     assert_int_equal(m.version, 1);
     assert_int_equal(dl_merger_look(&m, 3 * S, &next), 0);
-    assert_int_equal(m.counts.applied, 2);
-    assert_int_equal(m.counts.merges, 1);
     dl_merger_free(&m);
 }
 
@@ -86,12 +85,30 @@ static void the_rest_waits_for_the_next_merge(void **state)
     for (int w = 2; w >= 0; w--)
         dl_merger_submit(&m, w, 0, 0, S);
     assert_int_equal(dl_merger_look(&m, S, &next), 2);
-    assert_int_equal(m.chosen[0], 1);
-    assert_int_equal(m.chosen[1], 2);
+    assert_int_equal(m.chosen[0], 2);
+    assert_int_equal(m.chosen[1], 1);
     dl_merger_publish(&m);
     assert_int_equal(dl_merger_look(&m, S, &next), 1);
     assert_int_equal(m.chosen[0], 0);
-    assert_int_equal(m.events[m.event_count - 1].staleness, 1);
+    assert_int_equal(m.version - m.uploads[0].base, 1);
+    dl_merger_free(&m);
+}
+
+/* A quorum of more uploads than there are learners is one of all: two. At the end an upload is
+ * taken without it. */
+static void the_last_uploads_need_no_quorum(void **state)
+{
+    (void)state;
+    dl_merger m = merger_of((dl_merge_config){.quorum = 9}, -1, 2);
+    int64_t next = 0;
+    assert_int_equal(dl_merger_take(&m, S), 0);
+    dl_merger_submit(&m, 1, 0, 0, S);
+    assert_int_equal(dl_merger_look(&m, S, &next), 0);
+    assert_int_equal(dl_merger_take(&m, S), 1);
+    assert_int_equal(m.chosen[0], 1);
+    dl_merger_submit(&m, 0, 0, 0, S);
+    dl_merger_submit(&m, 1, 1, 0, S);
+    assert_int_equal(dl_merger_look(&m, S, &next), 2);
     dl_merger_free(&m);
 }
 
@@ -112,13 +129,12 @@ static void stale_uploads_are_weighted_or_lost(void **state)
         dl_merger_submit(&m, 0, 1, 1, S);
         assert_int_equal(dl_merger_look(&m, S, &next), 1);
         assert_int_equal(m.chosen[0], bound == 0 ? 0 : 1);
-        assert_true(m.weights[0] == (bound == 0 ? 1 : 0.5));
-        dl_merger_publish(&m);
-        dl_merger_end(&m);
-        assert_int_equal(m.counts.too_stale, bound == 0);
-        assert_int_equal(m.counts.unmerged, bound == 1);
-        assert_int_equal(m.counts.applied, 2);
-        assert_true(m.counts.weight == (bound == 0 ? 2 : 1.5));
+        const int64_t staleness = m.version - m.uploads[m.chosen[0]].base;
+        assert_true(dl_merge_weight(&m.config, staleness) == (bound == 0 ? 1 : 0.5));
+        assert_int_equal(dl_merger_publish(&m), bound == 0);
+        if (bound == 0) assert_int_equal(m.chosen[0], 1);
+        assert_false(m.uploads[1].lies);
+        assert_int_equal(m.uploads[0].lies, bound == 1);
         dl_merger_free(&m);
     }
 }
@@ -132,16 +148,13 @@ static void newer_uploads_supersede(void **state)
     dl_merger_submit(&m, 0, 4, 0, S);
     dl_merger_submit(&m, 0, 9, 0, S);
     dl_merger_submit(&m, 1, 4, 0, S);
-    assert_int_equal(m.counts.superseded, 1);
-    assert_int_equal(m.events[1].kind, DL_MERGE_SUPERSEDED);
-    assert_int_equal(m.events[1].step, 4);
     assert_int_equal(dl_merger_look(&m, S, &next), 2);
+    assert_int_equal(m.uploads[0].step, 9);
     dl_merger_submit(&m, 0, 14, 0, S);
-    assert_int_equal(m.counts.superseded, 1);
-    dl_merger_publish(&m);
-    dl_merger_end(&m);
-    assert_int_equal(m.counts.unmerged, 1);
-    assert_int_equal(m.counts.uploaded, 4);
+    assert_int_equal(dl_merger_publish(&m), 0);
+    assert_true(m.uploads[0].lies);
+    assert_false(m.uploads[1].lies);
+    assert_int_equal(m.uploads[0].step, 14);
     dl_merger_free(&m);
 }
 
@@ -177,6 +190,7 @@ int main(void)
         cmocka_unit_test(grace_ends_by_time_or_when_all_are_there),
         cmocka_unit_test(adaptive_grace_ends_when_one_is_due_again),
         cmocka_unit_test(the_rest_waits_for_the_next_merge),
+        cmocka_unit_test(the_last_uploads_need_no_quorum),
         cmocka_unit_test(stale_uploads_are_weighted_or_lost),
         cmocka_unit_test(newer_uploads_supersede),
         cmocka_unit_test(bad_settings_are_refused),
