@@ -453,15 +453,19 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
     return dl_format("%s; %s", content, remedy);
 }
 
-dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err)
+dl_status dl_fits_check(const dl_study *study, const dl_sweep *sweep, dl_error *err)
 {
+    const dl_row *first = &sweep->rows[0];
     for (size_t i = 0; i < sweep->row_count; i++)
         if (sweep->rows[i].error == NULL || dl_memory_fits(&sweep->rows[i].memory)) return DL_OK;
+    const dl_variant *variant = &study->variants[first->variant];
+    DL_AUTOFREE char *remedy =
+        dl_fits_remedy(&variant->scenario, &variant->costs, &first->point, &first->memory);
     return sweep->row_count == 1
-               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s", sweep->rows[0].error)
+               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s; %s", first->error, remedy)
                : dl_error_set(err, DL_ERR_UNFIT,
-                              "none of %zu points fits into its GPUs; the first %s",
-                              sweep->row_count, sweep->rows[0].error);
+                              "none of %zu points fits into its GPUs; the first %s; %s",
+                              sweep->row_count, first->error, remedy);
 }
 
 const char *dl_recompute_in_vain(const dl_scenario *scenario)

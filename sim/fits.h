@@ -54,8 +54,9 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
 
-/* Returns DL_ERR_UNFIT if no point of the sweep fits into its GPUs. */
-dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
+/* Returns DL_ERR_UNFIT, with the remedy for the first point, if no point of the study's sweep fits
+ * into its GPUs. */
+dl_status dl_fits_check(const dl_study *study, const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
 /* Whether this recomputation (DL_RECOMPUTE_SELECTIVE, ...) stores fewer bytes of activations than
  * no recomputation. False without a model, or if the model does not support it. */

@@ -449,7 +449,7 @@ static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error 
     dl_journal_say_aside(sweep.journal, "dlsim");
     if (status == DL_OK && set->cluster->rank == 0) status = dl_inputs_write(in, &sweep, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
-    if (status == DL_OK && set->cluster->rank == 0) status = dl_fits_check(&sweep, err);
+    if (status == DL_OK && set->cluster->rank == 0) status = dl_fits_check(&in->study, &sweep, err);
     if (status == DL_OK && set->cluster->rank == 0) status = check_run(in, set, &sweep, err);
     return status;
 }

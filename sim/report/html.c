@@ -341,10 +341,12 @@ static void put_row(FILE *out, const dl_column_table *table, const void *row, bo
         }
         first = false;
     }
-    if (left > 0) dl_html(out, "<td colspan=\"%zu\">%s</td>", left, failure);
-    if (ends) {
-        DL_AUTOFREE char *text = row_end_text(table, row);
-        dl_html(out, "<td>%s</td>", text);
+    DL_AUTOFREE char *end = ends ? row_end_text(table, row) : NULL;
+    if (left > 0) {
+        dl_html(out, "<td colspan=\"%zu\">%s%s%s</td>", left + ends, failure,
+                ends && end[0] != '\0' ? "; " : "", ends ? end : "");
+    } else if (ends) {
+        dl_html(out, "<td>%s</td>", end);
     }
     fputs("</tr>\n", out);
 }

@@ -76,10 +76,20 @@ static void put_verdict(FILE *out, const dl_errors *errors)
     fputs("</p>\n", out);
 }
 
+/* The best row or, if none fits, what the first one needs, and settings that fit. */
 static void put_answer(const page *p)
 {
     DL_AUTOFREE char *answer = dl_report_answer(&p->results);
-    if (answer != NULL) dl_html(p->out, "<p class=\"answer\">%s</p>\n", answer);
+    if (answer != NULL) {
+        dl_html(p->out, "<p class=\"answer\">%s</p>\n", answer);
+    } else if (p->results.count > 0) {
+        const dl_result *first = &p->results.results[0];
+        DL_AUTOFREE char *remedy = dl_result_remark(first);
+        char of[DL_POINT_TEXT_BYTES];
+        dl_point_text(of, sizeof of, &first->row->point);
+        dl_html(p->out, "<p class=\"answer\">No point fits. %s: %s%s%s.</p>\n", of,
+                first->row->error, remedy != NULL ? "; " : "", remedy != NULL ? remedy : "");
+    }
 }
 
 /* Writes the comment at the head of the scenario: its first paragraph openly, the others on a

@@ -262,10 +262,10 @@ void dl_view_html(FILE *out, const char *caption, const dl_results *all, const d
                              .remark = dl_result_remark,
                              .row_class = class_of};
     for (size_t c = 0; c < view->count; c++) {
-        if (!dl_view_shows(&some, &view->columns[c])) continue;
         if (strcmp(view->columns[c].heading, "step") == 0 ||
             strcmp(view->columns[c].heading, "update") == 0)
             table.failed_from = table.column_count;
+        if (!dl_view_shows(&some, &view->columns[c])) continue;
         columns[table.column_count++] = dl_result_column(view->columns[c].heading);
     }
     if (view == dl_view_main(all) && some.count > 1) table.chosen = dl_results_best(&some);

@@ -216,7 +216,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(caught.exception.code, 2)
 
     def test_nothing_fits(self):
-        with self.assertRaisesRegex(dlscale.Unfit, "GB"):
+        with self.assertRaisesRegex(dlscale.Unfit, "too much; what fits: --batch-per-worker"):
             dlscale.simulate(workload="resnet50", machine="2xrtx3090", workers=1,
                              batch_per_worker=100000, mode="allreduce")
 

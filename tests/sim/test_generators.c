@@ -247,7 +247,8 @@ static void replicas_hold_weights_and_a_request(void **state)
         } else {
             assert_non_null(strstr(row->error, "a GPU of a generator needs"));
             assert_non_null(strstr(remedy, cases[i].remedy));
-            assert_int_equal(dl_fits_check(&sweep, &err), DL_ERR_UNFIT);
+            assert_int_equal(dl_fits_check(&study, &sweep, &err), DL_ERR_UNFIT);
+            assert_non_null(strstr(err.text, cases[i].remedy));
         }
         free(remedy);
         dl_sweep_free(&sweep);

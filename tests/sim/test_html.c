@@ -72,7 +72,7 @@ static const char *class_of(const void *row)
 }
 
 /* A column without a heading is only in files; NaN leaves its cell empty; a failure spans the cells
- * that it replaces; a mark has its own cell. */
+ * that it replaces and its mark's; other marks have their own cells. */
 static void tables_are_rows_of_cells(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void tables_are_rows_of_cells(void **state)
         {.heading = "c", DL_MEMBER(place, frac)},
     };
     static const place rows[] = {
-        {"x\ty", 0.05, NULL, "*"}, {"z", (double)NAN, NULL, ""}, {"w", 1, "too <large", ""}};
+        {"x\ty", 0.05, NULL, "*"}, {"z", (double)NAN, NULL, ""}, {"w", 1, "too <large", "less"}};
     memory m;
     dl_column_table table = DL_COLUMN_TABLE(columns, rows, 3);
     table.failed = error_of;
@@ -101,7 +101,8 @@ static void tables_are_rows_of_cells(void **state)
             "<td class=\"number\">5.0</td><td class=\"number\">0</td><td>*</td></tr>\n"
             "<tr class=\"best\"><th scope=\"row\">z</th><td class=\"number\"></td>"
             "<td class=\"number\"></td><td></td></tr>\n"
-            "<tr><th scope=\"row\">w</th><td colspan=\"2\">too &lt;large</td><td></td></tr>\n"
+            "<tr class=\"marked\"><th scope=\"row\"><a href=\"./a&amp;b\">w</a></th>"
+            "<td colspan=\"3\">too &lt;large; less</td></tr>\n"
             "</tbody>\n</table>\n</div>\n");
 }
 

@@ -269,7 +269,13 @@ sys.exit(row["overlap"] != "yes" or abs(row["throughput_per_s"] / float(sys.argv
 # A batch that is limited by memory does not reach every speedup.
 expect 1 "beyond which it has no value or lacks memory" --workload gpt2 --machine 2x1xrtx4090@1gbe --workers 2 \
     --mode ddp --solve batch_per_worker --target speedup=1.9 -o solved.csv
-# If nothing fits, the error says what would.
+# If nothing fits, the error says what would, and so do the page's answer and rows, which name their points.
+expect 3 "400 GB too much; what fits: --workload NAME:loss=fused --recompute full" --workload llama3_8b --machine 8xa100 \
+    --batch-per-worker 4 --workers 1,8 --html unfit.html --quiet
+grep -q '<p class="answer">No point fits. workers 1, batch 4, allreduce: does not fit: .*; what fits: ' unfit.html ||
+    fail "$(grep 'class="answer"' unfit.html)"
+grep -q '<th scope="row" class="number">8</th><td class="number">32</td><td>allreduce</td><td colspan="2">does not fit: .*; what fits: ' \
+    unfit.html || fail "$(grep colspan unfit.html)"
 expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --workload llama3_8b --machine 8xrtx3090 \
     --batch-per-worker 1 --advise -o advice.csv
 expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" --workload llama3_8b --machine 8xrtx3090 \
