@@ -151,6 +151,22 @@ const panels = figureOf(many, "proportional");
 assert.ok(panels.all(child => child.tag === "svg").length > 1);
 assert.match(captionOf(panels), /\d+ more lines are in the table/);
 
+// The title of a panel has what its lines share; each panel has the fastest line of each mode.
+const titleOf = svg => texts(svg).find(text => text.endsWith(": speedup over one without exchange"));
+const shared = figureOf(page("shared", "workers = 1, 2", "[sync]", "mode = average, allreduce", "interval = 1, 2, 3, 4, 5, 6, 7, 8", "[noise]", "slow = 0:1.1 | 0:1.5"), "proportional");
+for (const svg of shared.all(child => child.tag === "svg")) {
+    assert.match(titleOf(svg), /^(interval \d, average|no interval, allreduce): /);
+    for (const text of ["slow 0:1.1", "slow 0:1.5"]) assert.ok(texts(svg).includes(text), text + " is not among " + texts(svg));
+}
+assert.match(captionOf(shared), /^Predicted lines; the dotted/); // without noise there is no interval
+const modes = figureOf(page("modes", "workers = 1, 2", "[sync]", "mode = average, allreduce, async", "interval = 1, 2, 3, 4, 5, 6, 7",
+    "[noise]", "slow = 0:1.1 | 0:1.2 | 0:1.3 | 0:1.4 | 0:1.5 | 0:1.6 | 0:1.7 | 0:1.8 | 0:1.9 | 0:2"), "proportional");
+for (const svg of modes.all(child => child.tag === "svg")) {
+    assert.match(titleOf(svg), /^slow 0:[\d.]+: /);
+    assert.equal(linesIn(svg).size, 7);
+    for (const mode of ["allreduce", "async"]) assert.ok(texts(svg).includes(mode), mode + " is not among " + texts(svg));
+}
+
 // Names are shown as plain text, and failed rows have no point.
 fs.writeFileSync("hostile.csv", `workers,batch,sync,throughput_per_s,source,use,note\n1,80,none,5000,"${hostile.replaceAll('"', '""')}",fitted,\n`);
 const named = page("named", "workers = 1, 2", "[sync]", "mode = none", "[measured]", "file = hostile.csv");

@@ -93,10 +93,14 @@ function keysOfLines(rows, keys, x) {
 }
 
 const nameOfKey = key => key.replace(/_bytes_per_s$/, " rate").replaceAll("_", " ");
+// Swept values are numbers or texts; the latter may be numbers, too.
+function valueText(key, value) {
+    const number = value === "" || value === undefined || value === null ? NaN : Number(value);
+    return !Number.isFinite(number) ? String(value ?? "") : /bytes_per_s$/.test(key) ? short(8 * number) + "bit/s" : digits(number);
+}
 const valueOfKey = (key, value) => value === undefined || value === null ? "" : key === "workers" ? `${value} worker${value === 1 ? "" : "s"}`
-    : key === "batch_per_worker" ? `batch ${digits(value)} each` : key === "machine" || typeof value === "string" && /^[a-z]/i.test(value) ? value
-    : /bytes_per_s$/.test(key) ? `${nameOfKey(key)} ${isNumber(value) ? short(8 * value) + "bit/s" : value}`
-    : `${nameOfKey(key)} ${isNumber(value) ? digits(value) : value}`;
+    : key === "batch_per_worker" ? `batch ${digits(value)} each` : key === "machine" || typeof value === "string" && /^[a-z]/i.test(value) && !/^(yes|no|none)$/.test(value) ? value
+    : `${nameOfKey(key)} ${valueText(key, value)}`;
 function labelOf(row, keys) {
     return keys.map(key => valueOfKey(key, row[key])).filter(Boolean).join(", ");
 }
@@ -127,24 +131,35 @@ function linesOf(rows, keys, x) {
 }
 
 // Splits more than LINES_MOST lines into panels, by the setting whose largest panel exceeds that number least, then by
-// the one that gives the fewest panels. Keeps the fastest lines of each panel and the PANELS_MOST panels with the
-// fastest lines; `left`: number of the other lines. Panels of more than BANDS_MOST lines show no intervals.
+// the one that gives the fewest panels. Keeps lines of each panel, first the fastest one of each mode, then the fastest
+// others, and the PANELS_MOST panels with the fastest lines; `left`: number of the other lines. A panel's title has the
+// settings that its lines share. Panels of more than BANDS_MOST lines show no intervals.
 const LINES_MOST = 7, PANELS_MOST = 6, BANDS_MOST = 4;
+const top = line => best(line.rows).throughput_per_s || 0;
+function chosenLines(lines) {
+    const sorted = [...lines].sort((a, b) => top(b) - top(a));
+    const first = sorted.filter((line, i) => sorted.findIndex(other => other.rows[0].sync === line.rows[0].sync) === i);
+    return [...first, ...sorted.filter(line => !first.includes(line))].slice(0, LINES_MOST).sort((a, b) => top(b) - top(a));
+}
 function panelsOf({ apart, lines }) {
     if (lines.length <= LINES_MOST) return { panels: [{ title: "", lines }], left: 0 };
     const split = key => {
         const panels = new Map();
         for (const line of lines) {
             const value = line.rows[0][key] ?? "";
-            if (!panels.has(value)) panels.set(value, { title: valueOfKey(key, value) || "no " + nameOfKey(key), lines: [] });
-            panels.get(value).lines.push({ ...line, label: labelOf(line.rows[0], line.named.filter(name => name !== key)) });
+            if (!panels.has(value)) panels.set(value, { key, value, lines: [] });
+            panels.get(value).lines.push(line);
         }
         return [...panels.values()];
     };
     const most = panels => Math.max(...panels.map(panel => panel.lines.length));
-    const panels = apart.map(split).sort((a, b) => Math.max(0, most(a) - LINES_MOST) - Math.max(0, most(b) - LINES_MOST) || a.length - b.length)[0];
-    const top = line => best(line.rows).throughput_per_s || 0;
-    for (const panel of panels) panel.lines = panel.lines.sort((a, b) => top(b) - top(a)).slice(0, LINES_MOST);
+    const titled = ({ key, value, lines: all }) => {
+        const kept = chosenLines(all), row = kept[0].rows[0], isShared = name => name !== key && kept.every(line => line.named.includes(name) && line.rows[0][name] === row[name]);
+        const shared = kept.length > 1 ? kept[0].named.filter(isShared) : [];
+        return { title: [valueOfKey(key, value) || "no " + nameOfKey(key), labelOf(row, shared)].filter(Boolean).join(", "),
+            lines: kept.map(line => ({ ...line, label: labelOf(line.rows[0], line.named.filter(name => name !== key && !shared.includes(name))) })) };
+    };
+    const panels = apart.map(split).sort((a, b) => Math.max(0, most(a) - LINES_MOST) - Math.max(0, most(b) - LINES_MOST) || a.length - b.length)[0].map(titled);
     const chosen = panels.sort((a, b) => top(b.lines[0]) - top(a.lines[0])).slice(0, PANELS_MOST);
     return { panels: chosen, left: lines.length - chosen.reduce((sum, panel) => sum + panel.lines.length, 0) };
 }
@@ -331,7 +346,7 @@ const lineFigures = [
     { x: "workers", xLabel: "workers", yLabel: "speedup over one without exchange", doubles: true, reference: v => v,
         y: row => row.speedup, low: row => row.speedup_low, high: row => row.speedup_high, scale: row => 1 / single(row),
         when: rows => rows.some(row => row.speedup >= 0.01),
-        caption: "Predicted lines with their 95 % interval", referenceCaption: "; the dotted one is proportional" },
+        caption: "Predicted lines", referenceCaption: "; the dotted one is proportional" },
     { x: "interval", xLabel: "mini-batches between two averages", yLabel: "samples/s",
         y: row => row.throughput_per_s, low: row => row.throughput_low_per_s, high: row => row.throughput_high_per_s, scale: () => 1,
         caption: "Averaging less often" },
@@ -359,7 +374,8 @@ function lineFigure(figure, all, keys) {
     const drawn = panels.filter(panel => panel.lines.some(line => line.rows.some(row => spec.y(row) > 0)));
     if (drawn.length === 0) return null;
     const measured = rows.some(row => spec.measured(row) > 0), rowsWith = use => rows.some(row => row.measured_use === use);
-    const caption = figure.caption + (reference ? figure.referenceCaption : "") + (measured ? `. Measured points on top${rowsWith("fitted") || rowsWith("traced") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
+    const isBanded = drawn.some(({ lines }) => lines.length <= BANDS_MOST && lines.some(line => line.rows.filter(row => spec.y(row) > 0 && spec.low(row) > 0 && spec.high(row) > 0).length > 1));
+    const caption = figure.caption + (isBanded ? ", with 95 % intervals" : "") + (reference ? figure.referenceCaption : "") + (measured ? `. Measured points on top${rowsWith("fitted") || rowsWith("traced") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
         (rows.some(row => row.extrapolated) ? ". Dashed and hollow: outside of what the costs were measured at" : "") +
         (left > 0 ? `. ${left} more lines are in the table` : "") + ".";
     return figureOf(drawn.map(panel => linePanel(spec, panel, keys)), caption);
@@ -494,7 +510,7 @@ function priceFigure(all, keys) {
     svg.append(makeSvg("path", { fill: "none", stroke: palette[0], "stroke-width": 1.6, d: pathOf(front.map(row => [x.at(time(row)), y.at(price(row))])) }));
     const taken = [];
     for (const row of rows.length <= NAMED_MOST ? [...front, ...rows.filter(row => !front.includes(row))] : front) {
-        const isRight = x.at(time(row)) > (box.left + box.right) / 2, label = cut(labelOf(row, varied), 30), at = x.at(time(row)) + (isRight ? -8 : 8);
+        const isRight = x.at(time(row)) > (box.left + box.right) / 2, at = x.at(time(row)) + (isRight ? -8 : 8), label = cut(labelOf(row, varied), Math.floor((isRight ? at - box.left : width - at) / CHAR_PX));
         const place = { y: y.at(price(row)) + (isRight ? -6 : 4), from: isRight ? at - CHAR_PX * label.length : at, to: isRight ? at : at + CHAR_PX * label.length };
         if (taken.some(other => Math.abs(other.y - place.y) < 13 && other.from < place.to && place.from < other.to)) continue;
         taken.push(place);
@@ -733,5 +749,5 @@ function show() {
     if (trace) timeline(element("timeline"), JSON.parse(trace.textContent), data.timeline_of);
     if (link) link.href = URL.createObjectURL(new Blob([data.results], { type: "text/csv" }));
 }
-return { element, make, digits, percent, seconds, gigabytes, parseCsv, draw, timeline, show };
+return { element, make, digits, percent, seconds, gigabytes, valueText, valueOfKey, parseCsv, draw, timeline, show };
 })();
