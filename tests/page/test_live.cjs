@@ -152,6 +152,10 @@ async function main() {
     const swept = run(fs.readFileSync("swept.html", "utf8"));
     await until(() => status(swept.root), () => ended(swept.root));
     assert.match(answerOf(swept.root), /, slow 0:3\. A step/);
+    // The time line is that of the fastest point.
+    control(swept.root, "line").dispatchEvent({ type: "click" });
+    await until("the time line", () => swept.root.find(child => child.tag === "canvas"));
+    assert.match(swept.root.all(child => child.tag === "figcaption").at(-1).textContent, /^4 workers, async, slow 0:3: the first steps/);
     // Points that take long are not compared.
     const long = run(fs.readFileSync("swept.html", "utf8"), changed => changed.points.forEach((point, i) => { point.events = i === 2 ? 1e6 : 1e9; }));
     await until(() => status(long.root), () => ended(long.root));
@@ -191,6 +195,21 @@ async function main() {
     // The error of a machine with fewer GPUs than workers.
     set(empty.root, "machine", "4xh100", "change");
     await until(() => status(empty.root), () => /^--workers 1,2,4,8: 8 workers, but (4xh100 has )?4 GPUs/.test(status(empty.root)));
+    set(empty.root, "machine", "8xh100", "change");
+    // What does not fit says so.
+    set(empty.root, "batch", "65536", "input");
+    await until(() => answerOf(empty.root), () => /^None of 4 points fits .* too much/.test(answerOf(empty.root)));
+    set(empty.root, "batch", "32", "input");
+    await until(() => answerOf(empty.root), () => /^\d+ samples.s/.test(answerOf(empty.root)));
+    // Sites far apart.
+    for (const [name, value] of [["machine", "2x8xh100@100gbe"], ["workers", "16"], ["sites", "2"], ["site_rate", "1Gb/s"], ["site_latency", "20ms"]])
+        set(empty.root, name, value, name === "workers" ? "input" : "change");
+    const far = ["--workload", "resnet50", "--machine", "2x8xh100@100gbe", "--workers", "1,2,4,8,16", "--batch-per-worker", "32", "--mode", "allreduce",
+        "--set", "network.sites=2", "--set", "machine.site_bytes_per_s=1Gb/s", "--set", "network.site_latency_ns=20ms"];
+    await until(() => status(empty.root), () => control(empty.root, "command").textContent === "dlsim " + far.join(" ") && /^Simulated/.test(status(empty.root)));
+    assert.equal(number(empty.root), Number(throughput(far).toPrecision(4)));
+    for (const name of ["sites", "site_rate", "site_latency"]) set(empty.root, name, "", "change");
+    set(empty.root, "workers", "8", "input");
     set(empty.root, "machine", "8xh100", "change");
     set(empty.root, "workload", "", "change");
     await until(() => status(empty.root), () => /--samples-per-s 512/.test(control(empty.root, "command").textContent) && /^Simulated/.test(status(empty.root)));

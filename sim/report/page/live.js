@@ -2,7 +2,7 @@
 // All output is inserted as text.
 "use strict";
 (() => {
-const { element, make, digits, percent, seconds, gigabytes } = dlscale;
+const { element, make, digits, percent, seconds, gigabytes, valueText, valueOfKey } = dlscale;
 const data = JSON.parse(element("live-data").textContent);
 const root = element("live");
 const isStudy = data.scenario !== undefined;
@@ -149,9 +149,11 @@ const scenarioName = !isStudy || data.scenario.startsWith("(") ? "scenario.ini" 
 const files = isStudy ? { ...data.files, [scenarioName]: data.text } : {};
 const always = ["--threads", "1", "--long", "--journal", "off", "--quiet"];
 const commandOf = args => ({ args: [...(isStudy ? [scenarioName] : []), ...args, ...always, "--json", "-"], files });
+const withoutName = message => message.replace(/^dlsim: (\(command line\): )?/, "");
+// The results, and `unfit`: what the program says if no point fits into memory.
 function rowsOf(answer) {
     if (answer.status !== 0 && answer.status !== 3) throw new Error(answer.error || answer.out || "exit " + answer.status);
-    return JSON.parse(answer.out);
+    return { ...JSON.parse(answer.out), unfit: answer.status === 3 ? withoutName(answer.error) : "" };
 }
 
 // --- controls ---
@@ -216,6 +218,8 @@ const form = make("fieldset", { disabled: true },
     text("bound", "Bound on staleness", "none"),
     text("k", "Gradients of an update", "2"),
     ...(onGpus ? [text("layout", "GPUs of a worker", isStudy ? "as it is; pp=2,fsdp=4" : "one; pp=2,fsdp=4"), text("port", "Rate of a node's network port", "as it is; 10Gb/s"),
+        text("sites", "Sites with equal parts of the nodes", "as it is; 2"), text("site_rate", "Rate between sites", "as it is; 1Gb/s"),
+        text("site_latency", "Latency between sites, one way", "as it is; 20ms"),
         text("price", "Price of a node, USD an hour", "as it is")] : []));
 const stopButton = make("button", { type: "button", id: "live-stop", on: { click() { again = false; stopMain(); } } }, "Stop");
 stopButton.hidden = true;
@@ -250,6 +254,8 @@ root.append(make("form", { on: { submit: event => event.preventDefault() } }, fo
     make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, error !== stopped)) } }, "Draw the time line of a step")), line, table, rests);
 
 const ofModes = ["interval", "bound", "k"];
+const machineKeys = { port: "machine.port_bytes_per_s", sites: "network.sites", site_rate: "machine.site_bytes_per_s", site_latency: "network.site_latency_ns",
+    price: "machine.price_usd_per_hour" };
 const valueOf = name => controls[name] ? controls[name].value() : "";
 const modeTakes = (mode, name) => data.modes.find(of => of.name === mode)[name];
 const takes = name => modeTakes(valueOf("mode"), name);
@@ -270,8 +276,7 @@ function settings(workers, value = valueOf) {
         ...(takes("interval") ? ["--interval", String(value("interval"))] : []),
         ...["bound", "k"].filter(takes).flatMap(name => optional(name, text => ["--set", `sync.${name}=${text}`])),
         ...optional("layout", text => ["--layout", text]),
-        ...optional("port", text => ["--set", "machine.port_bytes_per_s=" + text]),
-        ...optional("price", text => ["--set", "machine.price_usd_per_hour=" + text]),
+        ...Object.entries(machineKeys).flatMap(([name, key]) => optional(name, text => ["--set", key + "=" + text])),
     ];
 }
 
@@ -291,8 +296,6 @@ const fractions = { compute_frac: "compute", dispatch_frac: "launches", communic
     averaging_frac: "averaging", waiting_frac: "waiting", input_frac: "input" };
 const nameOf = row => row.sync + (row.interval ? " every " + row.interval : "");
 
-const shownValue = value => typeof value === "number" ? digits(value) : String(value ?? "");
-
 // `swept`: names of the scenario's swept keys that differ among the rows.
 function showAnswer(row, swept) {
     const part = Object.entries(fractions).filter(([key]) => row[key] >= 0.01)
@@ -300,7 +303,7 @@ function showAnswer(row, swept) {
     const staleness = row.staleness_mean > 0 ? ` Gradients are ${digits(row.staleness_mean)} updates old on average.` : "";
     const interval = row.throughput_low_per_s ? ` (95 %: ${digits(row.throughput_low_per_s)} to ${digits(row.throughput_high_per_s)})` : "";
     answer.replaceChildren(make("strong", {}, digits(row.throughput_per_s) + " samples/s"),
-        `${interval}${row.speedup ? `, speedup ${digits(row.speedup)}` : ""}, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${[nameOf(row), ...swept.map(key => `${key} ${shownValue(row[key])}`)].join(", ")}. ` +
+        `${interval}${row.speedup ? `, speedup ${digits(row.speedup)}` : ""}, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${[nameOf(row), ...swept.map(key => valueOfKey(key, row[key]))].join(", ")}. ` +
         `A step takes ${seconds(row.step_mean_s)}: ${part}.${staleness}` +
         (row.memory_bytes > 0 ? ` Memory of a GPU: ${gigabytes(row.memory_bytes)}.` : "") +
         (row.usd_per_hour > 0 ? ` ${digits(row.usd_per_hour)} USD an hour, ${digits(row.usd_per_hour / row.throughput_per_s / 3600 * 1e6)} for a million samples.` : ""));
@@ -315,7 +318,7 @@ const columns = [
     ["USD/h", row => row.usd_per_hour > 0 ? digits(row.usd_per_hour) : ""]];
 
 function showTable(rows, best, swept) {
-    const shown = [...columns.slice(0, 2), ...swept.map(key => [key, row => shownValue(row[key]), true]), ...columns.slice(2)].filter(([, cell]) => rows.some(row => cell(row) !== ""));
+    const shown = [...columns.slice(0, 2), ...swept.map(key => [key, row => valueText(key, row[key]), true]), ...columns.slice(2)].filter(([, cell]) => rows.some(row => cell(row) !== ""));
     const body = rows.map(row => make("tr", row === best ? { class: "best" } : {}, ...shown.map(([, cell, isText]) =>
         make("td", isText ? {} : { class: "number" }, String(cell(row))))));
     table.replaceChildren(make("div", { class: "scroll table", role: "region", tabindex: 0, "aria-label": "Points" }, make("table", {},
@@ -332,7 +335,7 @@ function show(results, chosen) {
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
     const swept = differing((results.swept || []).map(key => key.column), rows);
     if (best) showAnswer(best, swept);
-    else answer.replaceChildren("No point fits into the memory of its GPUs.");
+    else answer.replaceChildren(results.unfit[0].toUpperCase() + results.unfit.slice(1) + ".");
     line.replaceChildren();
     showTable(rows.slice(0, 200), best, swept);
     dlscale.draw(chart, rows);
@@ -383,7 +386,7 @@ async function update() {
         } else {
             for (const box of [answer, chart, line, table, notes]) box.replaceChildren(); // those are of other settings
             rests.hidden = true;
-            say(error.message.replace(/^dlsim: (\(command line\): )?/, ""), true);
+            say(withoutName(error.message), true);
         }
     }
     clearTimeout(replacing);
@@ -394,13 +397,15 @@ async function update() {
     }
 }
 
-// Simulates the largest number of workers once more and shows its time line.
+// Simulates the largest number of workers once more and shows the time line of its fastest point.
 async function showLine() {
-    const counts = workerCounts(), made = "timeline.json";
+    const counts = workerCounts(), chosen = settings([counts.at(-1)]), made = "timeline.json";
     say("Simulating ...");
-    const answer = await simulate({ args: [...(isStudy ? [scenarioName] : []), ...settings([counts.at(-1)]), ...always, "--timeline", made], read: made });
+    const { rows, swept = [] } = rowsOf(await simulate(commandOf(chosen)));
+    const fastest = rows.reduce((a, b, i) => b.throughput_per_s > (rows[a].throughput_per_s || 0) ? i : a, 0), keys = differing(swept.map(key => key.column), rows);
+    const answer = await simulate({ args: [...(isStudy ? [scenarioName] : []), ...chosen, ...always, "--point", String(fastest + 1), "--timeline", made], read: made });
     if (answer.status !== 0) throw new Error(answer.error || answer.out);
-    dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${controls.mode.value()}: the first steps`);
+    dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${[nameOf(rows[fastest]), ...keys.map(key => valueOfKey(key, rows[fastest][key]))].join(", ")}: the first steps`);
     say("");
 }
 
@@ -412,7 +417,7 @@ function showOwn(number) {
     if (!own) return;
     const rows = dlscale.parseCsv(JSON.parse(own.textContent).results);
     if (rows[number].throughput_per_s > 0) showAnswer(rows[number], differing(data.swept, rows));
-    else answer.replaceChildren("No point fits into the memory of its GPUs.");
+    else answer.replaceChildren("No point of the results fits.");
 }
 
 // All points are simulated again if these are at most EACH_MOST with EVENTS_MOST events in all, about a second in a
