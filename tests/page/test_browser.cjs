@@ -9,8 +9,8 @@ const { execFileSync } = require("child_process");
 const { start } = require("./browser.cjs");
 
 const [chromium, dlsim, folder] = process.argv.slice(2);
-const study = ["--workload", "resnet50", "--machine", "2xrtx3090@1gbe", "--workers", "1,2",
-    "--mode", "allreduce,average", "--set", "sync.interval=50", "--batch-per-worker", "32"];
+const study = ["--workload", "gpt2", "--set", "machine.price_usd_per_hour=2", "--machine", "2xrtx3090@1gbe", "--workers", "1,2",
+    "--mode", "allreduce,average", "--set", "sync.interval=50", "--batch-per-worker", "4"];
 const status = `document.querySelector("#live [role=status]").textContent`;
 const checked = `document.getElementById("live-checked").textContent`;
 const shown = `document.querySelector("#live .answer strong").textContent`;
@@ -20,7 +20,7 @@ const throughput = words => {
     return Number(rows.at(-1).throughput_per_s.toPrecision(4)) + " samples/s";
 };
 const changes = [["workers", 2], ["batch", 16], ["mode", "average"], ["interval", 8], ["machine", "4x8xa100@100gbe"], ["workers", 16],
-    ["port", "10Gb/s"], ["price", 12]];
+    ["port", "10Gb/s"], ["sites", 2], ["site_rate", "1Gb/s"], ["site_latency", "20ms"], ["price", 12]];
 // Changes to modes that do not use the scenario's interval.
 const others = [["mode", "softsync"], ["bound", 3], ["k", 2], ["mode", "kasync"], ["mode", "allreduce"], ["workers", 4], ["layout", "fsdp=4"]];
 
