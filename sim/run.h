@@ -82,7 +82,7 @@ typedef struct dl_split_result {
 /* Results of a mode with local steps. An outer step of a worker lasts from the end of one exchange
  * of all parameters to the end of the next; figures are over the outer steps of all workers. With a
  * syncer, an outer step lasts from one merge to the next, and the first one from the start or the
- * last merge of the warm-up. */
+ * last merge of the warm-up. All members are doubles (sim/sweep.c). */
 typedef struct dl_averaging_result {
     double utilisation_frac;  /* share of the workers' time in local steps: compute, launches and
                                * input. The rest is exchange (including that inside sites) and
@@ -100,7 +100,8 @@ typedef struct dl_averaging_result {
                              * between sites */
 } dl_averaging_result;
 
-/* Results of a syncer (sim/sync/syncer.h); counts are means over the runs of a row. */
+/* Results of a syncer (sim/sync/syncer.h); counts are means over the runs of a row. All members are
+ * doubles. */
 typedef struct dl_syncer_result {
     double uploaded, applied, too_stale, superseded, unmerged, merges;
     double weight_mean;         /* mean weight of the applied uploads; NaN: none */

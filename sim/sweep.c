@@ -114,14 +114,15 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     return dl_quantile(values, (size_t)replicates, 0.5);
 }
 
-/* Adds all members of *run, which are doubles, with weight `share`. */
-static void add_rollout(dl_run_result *mean, const dl_rollout_result *run, double share)
+/* Adds the members of *run, all of them doubles, with weight `share` to those of *mean, which is
+ * made if it is NULL; returns it. */
+static void *add_doubles(void *mean, const void *run, size_t bytes, double share)
 {
-    if (mean->rollout == NULL) mean->rollout = dl_calloc(1, sizeof *run, "figures of generators");
-    double *sum = (double *)(void *)mean->rollout;
-    const double *added = (const double *)(const void *)run;
-    for (size_t i = 0; i < sizeof *run / sizeof *sum; i++)
+    double *sum = mean != NULL ? mean : dl_calloc(1, bytes, "means of figures");
+    const double *added = run;
+    for (size_t i = 0; i < bytes / sizeof *sum; i++)
         sum[i] += share * added[i];
+    return sum;
 }
 
 static void add_split(dl_run_result *mean, const dl_split_result *run, double share)
@@ -133,35 +134,6 @@ static void add_split(dl_run_result *mean, const dl_split_result *run, double sh
     mean->split->reduced_bytes += share * run->reduced_bytes;
     for (int s = 0; s < run->stages; s++)
         mean->split->busy_frac[s] += share * run->busy_frac[s];
-}
-
-static void add_averaging(dl_run_result *mean, const dl_averaging_result *run, double share)
-{
-    if (mean->averaging == NULL)
-        mean->averaging = dl_calloc(1, sizeof *mean->averaging, "outer steps");
-    dl_averaging_result *sum = mean->averaging;
-    sum->utilisation_frac += share * run->utilisation_frac;
-    sum->outer_step_mean_s += share * run->outer_step_mean_s;
-    sum->outer_step_p50_s += share * run->outer_step_p50_s;
-    sum->outer_step_p95_s += share * run->outer_step_p95_s;
-    sum->blocked_s += share * run->blocked_s;
-    sum->site_sent_bytes += share * run->site_sent_bytes;
-    sum->exchange_s += share * run->exchange_s;
-}
-
-static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double share)
-{
-    if (mean->syncer == NULL) mean->syncer = dl_calloc(1, sizeof *mean->syncer, "merges");
-    dl_syncer_result *sum = mean->syncer;
-    sum->uploaded += share * run->uploaded;
-    sum->applied += share * run->applied;
-    sum->too_stale += share * run->too_stale;
-    sum->superseded += share * run->superseded;
-    sum->unmerged += share * run->unmerged;
-    sum->merges += share * run->merges;
-    sum->weight_mean += share * run->weight_mean;
-    sum->applied_weight_frac += share * run->applied_weight_frac;
-    sum->goodput_frac += share * run->goodput_frac;
 }
 
 /* Adds a run to the row's means with weight `share`. */
@@ -191,9 +163,13 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     mean->events += run->events;
     add_staleness(mean, run);
     if (run->split != NULL) add_split(mean, run->split, share);
-    if (run->averaging != NULL) add_averaging(mean, run->averaging, share);
-    if (run->syncer != NULL) add_syncer(mean, run->syncer, share);
-    if (run->rollout != NULL) add_rollout(mean, run->rollout, share);
+    if (run->averaging != NULL)
+        mean->averaging =
+            add_doubles(mean->averaging, run->averaging, sizeof *run->averaging, share);
+    if (run->syncer != NULL)
+        mean->syncer = add_doubles(mean->syncer, run->syncer, sizeof *run->syncer, share);
+    if (run->rollout != NULL)
+        mean->rollout = add_doubles(mean->rollout, run->rollout, sizeof *run->rollout, share);
 }
 
 /* The throughput of a run; with `base`, its ratio to the throughput of the baseline's run with the
