@@ -56,6 +56,7 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * of its 15 host-bound profiles take 50 to 100 us, mean 74. For comparison, the geometric mean of
  * the three PyTorch values above is 62 us, and nanotron's host-bound steps take 98 us. */
 #define DL_LAUNCH_FUSED_NS 77000
+#define DL_LAUNCH_FACTOR 3 /* times of launches vary by this factor either way */
 
 typedef struct dl_assumption {
     dl_assumed of;

@@ -276,6 +276,8 @@ typedef struct dl_costs {
         double kernels;       /* kernels per step, if counted; else 0; not in the file */
         bool few;             /* fused kernels replace several of plain PyTorch */
         double least_ns; /* measured host time of a launch alone; 0: unknown; not in the file */
+        double most_ns;  /* largest time of a step's launches that a measured step permits; 0:
+                          * unknown; not in the file */
     } dispatch;
     dl_value overlap_slowdown;
     /* For [generators]: coefficients a and b of a replica's curve (sim/generate/rollout.h); fixed

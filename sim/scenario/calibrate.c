@@ -77,10 +77,13 @@ static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_e
 {
     *calibrate = (dl_calibrate){0};
     char *end = NULL;
+    bool in_tokens;
     const double factor = strtod(text, &end);
-    if (end != text && *end == '\0') {
+    if (end != text && (*end == '\0' || (*end == '/' && !is_rate(text, &in_tokens)))) {
         calibrate->factor = factor;
-        return check_factor(factor, err);
+        const dl_status status = check_factor(factor, err);
+        if (status != DL_OK || *end == '\0') return status;
+        return dl_amount_parse(end + 1, DL_DIMENSION_NS, &calibrate->most_ns, err);
     }
     const size_t bytes = strcspn(text, "@");
     DL_AUTOFREE char *step = dl_strndup_trimmed(text, bytes);
@@ -178,6 +181,17 @@ typedef struct search {
     dl_error *err;
 } search;
 
+/* Time of a worker's launches of a step, if it is assumed; else 0. */
+static double assumed_launches_ns(const search *s)
+{
+    DL_AUTO(dl_costs_draw_free) dl_costs costs;
+    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
+    dl_costs_draw(s->costs, NULL, &costs);
+    if (costs.dispatch.per_worker_ns.known) return 0;
+    dl_run_assume(s->scenario, &costs, s->point, &made);
+    return costs.dispatch.per_worker_ns.known ? costs.dispatch.per_worker_ns.value : 0;
+}
+
 /* Predicts the step, in ns, with compute times multiplied by `factor` and with the assumptions that
  * follow from such costs. */
 static double predict_ns(search *s, double factor)
@@ -259,8 +273,14 @@ dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
     calibrate->samples = samples_of(&point);
     if (calibrate->per_s > 0) status = take_rate(scenario, &point, calibrate, err);
     if (status != DL_OK) return status;
-    search s = {scenario, costs, &point, calibrate->step_ns, DL_OK, err};
-    const double at_least_ns = predict_ns(&s, 1 / DL_CALIBRATE_FACTOR_MAX);
+    dl_costs own = *costs;
+    search s = {scenario, &own, &point, calibrate->step_ns, DL_OK, err};
+    const double launches_ns = assumed_launches_ns(&s);
+    double at_least_ns = predict_ns(&s, 1 / DL_CALIBRATE_FACTOR_MAX);
+    if (s.status == DL_OK && at_least_ns > s.step_ns && launches_ns > 0) {
+        calibrate->most_ns = own.dispatch.most_ns = launches_ns * s.step_ns / at_least_ns;
+        at_least_ns = predict_ns(&s, 1 / DL_CALIBRATE_FACTOR_MAX);
+    }
     if (s.status != DL_OK) return s.status;
     const double at_most_ns = predict_ns(&s, DL_CALIBRATE_FACTOR_MAX);
     if (s.status != DL_OK) return s.status;

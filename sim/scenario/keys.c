@@ -282,12 +282,13 @@ static const dl_key rows[] = {
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
      SCENARIO(parameter_bytes), .sweep = ',', .help = "size of the model, in place of the cost "
                                                       "file's"},
-    {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES or FACTOR",
+    {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES, FACTOR or FACTOR/TIME",
      .sweep = ',',
      .help = "a measured step, to which all compute times are scaled: 212ms@8x32 was measured "
              "with 8 workers and 32 samples each. Default: with the fewest workers. Its rate "
              "will do, as 600samples/s or 60000tokens/s, of all workers. A number "
-             "without unit is the scale factor. Of several variants the first was measured"},
+             "without unit is the scale factor, TIME a limit of assumed launches. Of several "
+             "variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "
              "of the costs' times; batch_per_worker is the recorded one"},

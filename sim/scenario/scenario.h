@@ -105,6 +105,7 @@ typedef struct dl_calibrate {
     int workers;     /* workers of the measured run; 0: the scenario's fewest */
     int64_t samples; /* samples per worker of the measured run; 0: those of the scenario's point */
     double factor;   /* 0: not determined yet, or no calibration */
+    double most_ns;  /* dispatch.most_ns of the costs; 0: not limited */
 } dl_calibrate;
 
 typedef struct dl_scenario {

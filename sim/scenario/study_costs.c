@@ -185,7 +185,7 @@ static const dl_variant *first_calibrated(const dl_study *study, const dl_varian
     for (;; v++) {
         of = &study->variants[v].scenario.calibrate;
         if (of->step_ns == own->step_ns && of->per_s == own->per_s && of->workers == own->workers &&
-            of->samples == own->samples && of->factor == own->factor)
+            of->samples == own->samples && of->factor == own->factor && of->most_ns == own->most_ns)
             return &study->variants[v];
     }
 }
@@ -215,18 +215,22 @@ static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error 
         scenario->gpu == NULL || strcmp(dl_scenario_first_gpu(scenario)->name,
                                         dl_scenario_first_gpu(&first->scenario)->name) == 0;
     if (status == DL_OK) dl_calibrate_apply(&variant->costs, variant->calibrated.factor);
+    variant->costs.dispatch.most_ns = variant->calibrated.most_ns;
     return status;
 }
 
-/* Stores the factor in the study's text, so that scenarios derived from it need not determine it
- * again. */
+/* Stores the factor, and the limit of launches, in the study's text, so that scenarios derived from
+ * it need not determine them again. */
 static void keep_factor(dl_study *study)
 {
-    char number[DL_DOUBLE_TEXT_BYTES];
+    char number[DL_DOUBLE_TEXT_BYTES], most[DL_DOUBLE_TEXT_BYTES];
     const dl_calibrate *calibrated = &study->variants[0].calibrated;
     if (calibrated->step_ns == 0 || dl_study_swept(study, "workload", "calibrate") != NULL) return;
+    dl_format_double(number, calibrated->factor);
+    DL_AUTOFREE char *limited =
+        dl_format("%s/%s ns", number, dl_format_double(most, calibrated->most_ns));
     dl_ini_text_set(&study->text, "workload", "calibrate",
-                    dl_format_double(number, calibrated->factor));
+                    calibrated->most_ns > 0 ? limited : number);
 }
 
 /* Assumes settings that the scenario leaves open, defaults of costs that points need and the costs

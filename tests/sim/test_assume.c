@@ -722,6 +722,19 @@ static void launches_are_of_the_kernels_that_were_counted(void **state)
     dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_fused);
     assert_near(fused.dispatch.per_worker_ns.value, 154e6, 1e-12);
     dl_assumptions_free(&of_fused);
+    /* A measured step permits 100 ms, which leaves the interval from 51.3 ms, with the middle
+     * sqrt(51.3 100) = 71.6 ms; 50 ms are below the interval, which then stays. */
+    const double most_ns[] = {100e6, 50e6}, values_ns[] = {71.6473e6, 154e6};
+    for (int i = 0; i < 2; i++) {
+        dl_assumptions permitted = {0};
+        fused.dispatch.per_worker_ns = (dl_value){0};
+        fused.dispatch.most_ns = most_ns[i];
+        dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &permitted);
+        assert_near(fused.dispatch.per_worker_ns.value, values_ns[i], 1e-6);
+        assert_near(find(&permitted, "dispatch", "per_worker_ns")->high, i == 0 ? 100e6 : 462e6,
+                    1e-12);
+        dl_assumptions_free(&permitted);
+    }
     dl_costs_free(&fused);
     dl_assumptions_free(&made);
 }
