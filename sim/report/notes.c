@@ -268,9 +268,13 @@ static void add_calibrated(dl_note_list *list, const dl_variant *variant)
                          DL_NS_TEXT(c->step_ns));
     if (scales) {
         dl_note_add(list, dl_format("compute is %s times %s, %s%s ([workload] calibrate); the same "
-                                    "factor is taken for other batch sizes%s",
+                                    "factor is taken for other batch sizes%s%s",
                                     factor, says, finds ? "so that " : "as is given",
-                                    finds ? step : "", of_others));
+                                    finds ? step : "", of_others,
+                                    c->may_launch ? "; but the host's launches, whose time is "
+                                                    "assumed, may take as long: a step with more "
+                                                    "samples tells"
+                                                  : ""));
     } else if (finds) {
         dl_note_add(list,
                     dl_format("compute is equal to %s: %s ([workload] calibrate)", says, step));

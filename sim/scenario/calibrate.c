@@ -222,6 +222,7 @@ static double excess(double log_factor, void *user)
     return s->status == DL_OK ? ns / s->step_ns - 1 : 0;
 }
 
+#define NOTABLE 1.1     /* factor above which computing is not the only possible cause */
 #define NO_COMPUTE 1e-6 /* factor on compute that makes it negligible */
 
 /* Returns the error. `limit` is the nearest allowed factor, with which a step takes limit_ns. */
@@ -287,5 +288,10 @@ dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
     if (at_least_ns > s.step_ns) return refuse(&s, 1 / DL_CALIBRATE_FACTOR_MAX, at_least_ns);
     if (at_most_ns < s.step_ns) return refuse(&s, DL_CALIBRATE_FACTOR_MAX, at_most_ns);
     calibrate->factor = exp(dl_find_root(excess, &s, -most, most, PRECISION, ROUNDS_MAX));
+    if (s.status == DL_OK && calibrate->factor > NOTABLE && launches_ns > 0) {
+        own.dispatch.per_worker_ns =
+            (dl_value){.value = DL_LAUNCH_FACTOR * launches_ns, .known = true};
+        calibrate->may_launch = predict_ns(&s, 1) >= s.step_ns;
+    }
     return s.status;
 }

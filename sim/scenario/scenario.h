@@ -106,6 +106,7 @@ typedef struct dl_calibrate {
     int64_t samples; /* samples per worker of the measured run; 0: those of the scenario's point */
     double factor;   /* 0: not determined yet, or no calibration */
     double most_ns;  /* dispatch.most_ns of the costs; 0: not limited */
+    bool may_launch; /* launches at the end of their assumed interval take as long as the step */
 } dl_calibrate;
 
 typedef struct dl_scenario {
