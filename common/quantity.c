@@ -38,7 +38,8 @@ const char *dl_origin_name(dl_origin origin)
 /* Writes the unit to text[bytes] in the notation of `units`: "Gbps" and "Gbit/s" as "Gb/s". */
 static void write_usual(char *text, size_t bytes, const char *unit)
 {
-    static const char *const ends[][2] = {{"bps", "b/s"}, {"bit/s", "b/s"}, {"Bps", "B/s"}};
+    static const char *const ends[][2] = {
+        {"bps", "b/s"}, {"bit/s", "b/s"}, {"bit", "b/s"}, {"Bps", "B/s"}};
     snprintf(text, bytes, "%s", unit);
     for (size_t i = 0; i < DL_LENGTH(ends); i++) {
         if (!dl_ends_with(unit, ends[i][0])) continue;

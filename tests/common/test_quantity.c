@@ -20,6 +20,7 @@ static void quantities_are_in_base_units(void **state)
         {"1.6Tb/s", DL_DIMENSION_BYTES_PER_S, 200e9, DL_ORIGIN_ASSUMED},
         {"56 kb/s, measured", DL_DIMENSION_BYTES_PER_S, 7000, DL_ORIGIN_MEASURED},
         {"10Gbps", DL_DIMENSION_BYTES_PER_S, 1.25e9, DL_ORIGIN_ASSUMED},
+        {"10 Gbit", DL_DIMENSION_BYTES_PER_S, 1.25e9, DL_ORIGIN_ASSUMED},
         {"10 Gbit/s, measured", DL_DIMENSION_BYTES_PER_S, 1.25e9, DL_ORIGIN_MEASURED},
         {"10GBps", DL_DIMENSION_BYTES_PER_S, 10e9, DL_ORIGIN_ASSUMED},
         {"9600b/s", DL_DIMENSION_BYTES_PER_S, 1200, DL_ORIGIN_ASSUMED},
