@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "sim/root.h"
 #include "sim/run.h"
@@ -38,10 +39,12 @@ static dl_status parse_rate(const char *text, double *per_s, dl_error *err)
 /* Whether the text is a number of samples or, with *in_tokens, of tokens per second. */
 static bool is_rate(const char *text, bool *in_tokens)
 {
+    static const char *const of_samples[] = {"/s", "samples/s", "images/s", "img/s"};
     const char *unit = text + strspn(text, "0123456789.eE+-");
     unit += strspn(unit, " ");
     *in_tokens = strcmp(unit, "tokens/s") == 0;
-    return unit > text && (*in_tokens || strcmp(unit, "/s") == 0 || strcmp(unit, "samples/s") == 0);
+    return unit > text &&
+           (*in_tokens || dl_names_find(unit, of_samples, DL_LENGTH(of_samples)) >= 0);
 }
 
 /* Parses "212 ms". */
@@ -54,8 +57,12 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
                             "212ms@8x32 (with 32 samples each), or its rate, as 600samples/s or "
                             "60000tokens/s");
     }
-    const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
-    if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
+    dl_error why = {0};
+    const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, &why);
+    if (status == DL_ERR_NAME)
+        return dl_error_set(err, status, "%s; rates: samples/s, images/s, tokens/s", why.text);
+    if (status != DL_OK) return dl_error_set(err, status, "%s", why.text);
+    if (*step_ns > 0 && *step_ns <= STEP_MAX_NS) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE, "a step must take more than 0 s and at most %s",
                         DL_NS_TEXT(STEP_MAX_NS));
 }

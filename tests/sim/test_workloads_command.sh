@@ -233,6 +233,9 @@ awk -v a="$(rate eight.csv)" -v b="$(rate by_rate.csv)" 'BEGIN { exit !(a > 0.99
 expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 134295tokens/s -o by_rate.csv
 expect 2 "needs a [workload] model whose samples are sequences" --workload resnet50 --machine 1xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 5000tokens/s
+expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 131.1475img/s -o by_rate.csv
+expect 2 "unknown unit 'it/s'; known: ns, us, ms, s; rates: samples/s, images/s, tokens/s" "${gpt[@]}" --machine 8xh100 \
+    --workers 1 --calibrate 16.4it/s
 expect 2 "or its rate, as 600samples/s" "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate rate
 expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
