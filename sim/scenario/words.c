@@ -33,7 +33,9 @@ static const char tokens[] = "write --workload NAME:sequence=COUNT";
 static const char four_bits[] = "write --lora RANK, and --workload NAME:frozen_bits=4";
 static const char arithmetic[] = "write --arithmetic bf16 or fp16";
 static const char compiled[] = "write --workload NAME:fused=yes";
+static const char nodes[] = "write it in the machine's name, as 2x4xrtx4090@10gbe";
 static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
+static const char stages[] = "write --mode zero1, zero2 or zero3";
 static const char offload[] = "offload to host memory is not simulated";
 
 const dl_word dl_scenario_words[] = {
@@ -71,6 +73,8 @@ const dl_word dl_scenario_words[] = {
     {"shm", NULL, of_machine},
     {"link", NULL, of_machine},
     {"host", NULL, of_machine},
+    {"lanes", NULL, of_machine},
+    {"pcie", NULL, of_machine},
     {"network", NULL, of_ports},
     {"bandwidth", NULL, of_ports},
     {"latency", NULL, of_delays},
@@ -97,10 +101,13 @@ const dl_word dl_scenario_words[] = {
     {"bf16", NULL, arithmetic},
     {"fp16", NULL, arithmetic},
     {"mixed_precision", NULL, arithmetic},
+    {"fused", NULL, compiled},
     {"compile", NULL, compiled},
     {"torch_compile", NULL, compiled},
     {"nnodes", "machine.nodes", NULL},
     {"price", "machine.price_usd_per_hour", NULL},
+    {"gpus_per_node", NULL, nodes},
+    {"nproc_per_node", NULL, nodes},
     {"ngpus", NULL, ranks},
     {"n_gpus", NULL, ranks},
     {"num_gpus", NULL, ranks},
@@ -108,7 +115,8 @@ const dl_word dl_scenario_words[] = {
      "write --mode fsdp, where all workers share the parameters, or --layout "
      "fsdp=COUNT, where those of a worker do"},
     {"hsdp", NULL, "write --mode allreduce --layout fsdp=COUNT"},
-    {"zero_stage", NULL, "write --set exchange.sharded=zero1, zero2 or zero3"},
+    {"zero", NULL, stages},
+    {"zero_stage", NULL, stages},
     {"pp", NULL, split},
     {"vp", "pipeline.chunks", NULL},
     {"virtual_pipeline_model_parallel_size", "pipeline.chunks", NULL},
@@ -216,6 +224,9 @@ const dl_word dl_sharded_words[] = {
 
 static const dl_word mode_words[] = {
     MODES_WITH_KEY(AS_WORD){"ddp", "allreduce", NULL},
+    {"zero_1", NULL, CALLED("zero1")},
+    {"zero_2", NULL, CALLED("zero2")},
+    {"zero_3", NULL, CALLED("zero3")},
     {"distributeddataparallel", "allreduce", NULL},
     {"shard_grad_op", NULL,
      CALLED("allreduce' with [exchange] sharded = 'parameters' and reshard_after_forward = 'no")},

@@ -409,6 +409,11 @@ for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-b
         cmp theirs.csv ours.csv || fail "${same%|*}"
 done
 expect 2 "--tp: write --layout tp=COUNT" "${words[@]}" --tp 8
+expect 2 "--zero: write --mode zero1, zero2 or zero3" "${words[@]}" --zero 3
+expect 2 "unknown mode 'ZeRO-3'; here it is called 'zero3'" "${words[@]}" --batch 8 --mode ZeRO-3
+expect 2 "--fused: write --workload NAME:fused=yes" "${words[@]}" --fused
+expect 2 "--nproc_per_node: write it in the machine's name, as 2x4xrtx4090@10gbe" "${words[@]}" --nproc_per_node 4
+expect 2 "--lanes: the machine file has it" "${words[@]}" --lanes 4
 expect 2 "--pp: write --layout pp=COUNT" "${words[@]}" --pp=4
 expect 2 "write --set sync.accumulate=VALUE: micro-batches" "${words[@]}" --gradient_accumulation_steps 4
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
