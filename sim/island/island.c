@@ -212,6 +212,12 @@ static double draw_factor(dl_islands *is, int worker, int rank)
     return most;
 }
 
+static void change_speed(dl_island *i, int rank)
+{
+    dl_program_set_speed(&i->run, dl_island_lane(rank, DL_ISLAND_COMPUTES),
+                         i->stops[rank] > 0 ? 0 : i->speed[rank]);
+}
+
 static void begin_step(dl_islands *is, int worker)
 {
     dl_island *i = &is->islands[worker];
@@ -223,6 +229,8 @@ static void begin_step(dl_islands *is, int worker)
     i->works = true;
     dl_program_start(&i->run);
     for (int r = 0; r < is->ranks; r++) {
+        i->speed[r] = 1; /* an aborted step may have left it lower */
+        change_speed(i, r);
         dl_lane_state *lanes = &i->run.lanes[dl_island_lane(r, 0)];
         i->free_ns[r] = is->team->engine.now_ns;
         lanes[DL_ISLAND_COMPUTES].factor = draw_factor(is, worker, r);
@@ -417,12 +425,6 @@ static void start_crossing(dl_islands *is, int worker, uint32_t task, int slot)
     }
 }
 
-static void change_speed(dl_island *i, int rank)
-{
-    dl_program_set_speed(&i->run, dl_island_lane(rank, DL_ISLAND_COMPUTES),
-                         i->stops[rank] > 0 ? 0 : i->speed[rank]);
-}
-
 /* Sets the speed of the GPUs of collectives[index], which is lower while they gather or reduce. */
 static void set_speed(dl_islands *is, int worker, int index, double speed)
 {
@@ -463,14 +465,16 @@ void dl_islands_reduced(void *user, int index)
     dl_islands *is = i->run.user;
     const int worker = i->run.index;
     dl_island_reduction *c = &i->collectives[index];
-    const dl_island_collective *of =
-        &dl_islands_program(is, worker)->collectives[index / dl_islands_groups(is)];
+    const dl_island_program *program = dl_islands_program(is, worker);
+    const dl_island_collective *of = &program->collectives[index / dl_islands_groups(is)];
     const dl_team_observer *observer = is->team->config.observer;
     if (--c->left > 0) return;
     is->sharded_bytes += c->moved_bytes * dl_islands_copies(is);
     for (int part = 0; part < dl_islands_parts(is, of); part++)
         note_sent(is, &c->of[c->parts > 1 ? part : 0]);
-    set_speed(is, worker, index, 1);
+    const bool stays =
+        is->config.gpus.options->slows_throughout && program->pass[c->joined[0]] == 0;
+    set_speed(is, worker, index, stays ? 1 / is->slowdown : 1);
     const bool is_seen = worker == 0 && of->stage == 0 && index % dl_islands_groups(is) == 0;
     if (observer != NULL && observer->collective != NULL && is_seen) {
         observer->collective(observer->user, dl_collective_kind_names[c->of->config.kind],

@@ -130,7 +130,8 @@ typedef struct dl_island_program {
     dl_program program;
     int *rank;              /* [task_count] rank of each task */
     int *pass;              /* [task_count] of a pass: its micro-batch; of a crossing: the task
-                             * whose result crosses */
+                             * whose result crosses; of a collective: 1 if it is the last one of
+                             * an exchange */
     double *crossing_bytes; /* [task_count] for a crossing: bytes from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;

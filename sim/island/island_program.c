@@ -254,6 +254,16 @@ static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tel
     if (tells) tell_ready(b, rank, bucket, task);
 }
 
+/* Marks the rank's latest collective as the last one of an exchange. */
+static void end_exchange(builder *b, int rank)
+{
+    const uint32_t lane = dl_island_lane(rank, DL_ISLAND_COMMUNICATES);
+    size_t t = b->made->program.task_count;
+    while (t > 0 && b->made->program.tasks[t - 1].lane != lane)
+        t--;
+    if (t > 0) b->made->pass[t - 1] = 1;
+}
+
 /* Adds gathers and scatters of a backward pass of segments segment[count], in the order of their
  * common stream: the next layers' parameters are requested before a layer's gradients are ready. */
 static void communicate_back(builder *b, int rank, const uint32_t *segment, uint32_t before,
@@ -265,6 +275,7 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
         if (gathers && i + 1 < count) gather(b, rank, i + 1, segment[i], segment[i + 1]);
         if (scatters) scatter(b, rank, i, segment[i], tells);
     }
+    if (scatters) end_exchange(b, rank);
 }
 
 /* Whether shards gather parameters and reduce gradients in each pass; otherwise they gather in the
@@ -327,6 +338,7 @@ static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_firs
         if (gathers) gather(b, rank, i, before, segment);
         before = segment;
     }
+    if (gathers && !in_each_pass(&b->shape->split)) end_exchange(b, rank);
 }
 
 static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, bool is_last,

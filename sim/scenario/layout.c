@@ -300,7 +300,6 @@ static const struct {
     {ONLY("exchange", "staged", "beside", "which no copy stops"), 1, 1, 1},
     {ONLY("exchange", "fetch", "summed, pushed, after", "whose layers wait for no server"), 1, 1,
      1},
-    {ONLY("exchange", "slows", "transfers", "which their exchange does not slow"), 1, 1, 1},
     {ONLY("exchange", "buckets", "copies", "whose layers have no [op NAME.bucket]"), 2, 1, 1},
     {ONLY("exchange", "buckets", "copies", "whose shards copy no gradients back"), 1, 1, 2},
     {ONLY("machine", "reads", "nothing, batch", "whose losses nobody reads"), 1, 1, 1},

@@ -623,6 +623,15 @@ static bool is_in_each_step(const dl_scenario *scenario, const dl_point *point)
     return point->mode->exchange == DL_EXCHANGES_GRADIENTS || dl_point_reduces_within(point);
 }
 
+/* Whether collectives slow computing: those of gradients or, for workers of several GPUs, those
+ * among their GPUs. */
+static bool is_slowed(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
+    return dl_point_is_split(point) ? dl_point_reduces_within(point)
+                                    : dl_mode_reduces_gradients(point->mode);
+}
+
 static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_scenario_is_collective(scenario, point) || scenario->inside != 0 ||
@@ -668,7 +677,7 @@ static const struct {
     [DL_USE_OVERLAP] =
         {is_in_each_step,
          "only gradients that all workers sum in each step are sent during the backward pass"},
-    [DL_USE_SLOWS] = {is_in_each_step, "only collectives of gradients run beside computing"},
+    [DL_USE_SLOWS] = {is_slowed, "no collective is simulated that slows its computing"},
     [DL_USE_COLLECTIVES] = {has_collectives, "exchange through a server has none"},
     [DL_USE_BUCKETS] = {has_buckets, "whole vectors are sent to its server"},
     [DL_USE_REDUCED] = {has_reduced_buckets,

@@ -18,6 +18,8 @@ static void sharded_workers_are_one_sharded_worker(void **state)
         "bucket_bytes = 0\n",
         "bucket_bytes = 30000\n",
         "bucket_bytes = 7000\nreshard_after_forward = no\n",
+        "bucket_bytes = 30000\nslows = exchange\n",
+        "bucket_bytes = 7000\nreshard_after_forward = no\nslows = exchange\n",
         "param_dtype = bf16\nreduce_dtype = fp32\nbucket_bytes = 20000\n",
         "",
     };
@@ -356,10 +358,11 @@ static void folded_shards_are_whole_ones(void **state)
                  (seed >> 25) % 2 > 0 ? "[input]\nbytes_per_sample = 3000\n" : "");
         snprintf(rest, sizeof rest,
                  "[exchange]\noverlap = %s\nbucket_bytes = %u\nreshard_after_forward = %s\n"
-                 "compress = %s\n[sync]\nmode = %s\naccumulate = %u\n%s",
+                 "slows = %s\ncompress = %s\n[sync]\nmode = %s\naccumulate = %u\n%s",
                  (seed >> 20) % 3 > 0 ? "yes" : "no", 5000 + (seed >> 7) % 60000,
-                 (seed >> 21) % 2 > 0 ? "yes" : "no", (seed >> 24) % 2 > 0 ? "int8" : "none", mode,
-                 1 + (seed >> 22) % 2,
+                 (seed >> 21) % 2 > 0 ? "yes" : "no",
+                 (seed >> 26) % 2 > 0 ? "exchange" : "transfers",
+                 (seed >> 24) % 2 > 0 ? "int8" : "none", mode, 1 + (seed >> 22) % 2,
                  (seed >> 23) % 2 > 0 && workers > 1 ? "[noise]\nslow = 1:1.3\n" : "");
         dl_run_result folded = run(costs, machine, 32, rest);
         dl_run_result whole = run_so(DL_RUN_BY_EVENTS, costs, machine, 32, rest);
