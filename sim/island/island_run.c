@@ -275,9 +275,10 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
     const dl_workload *w = &island->workload;
-    const double bucket_ns = island->within.as_ready ? w->bucket_ns / 2 : 0;
-    const bool copies_back = island->within.sharers == 1 &&
-                             dl_scenario_exchange(run->scenario, run->point).bucket_copies > 1;
+    const dl_exchange_plan between = dl_scenario_exchange(run->scenario, run->point);
+    const int copies =
+        island->within.sharers > 1 ? island->within.bucket_copies : between.bucket_copies;
+    const double bucket_ns = w->bucket_ns / 2;
     const dl_recorded *recorded = run->scenario->recorded;
     if (recorded != NULL) {
         island->stages[0] = (dl_stage){.backward_ns = recorded->done_ns,
@@ -288,8 +289,8 @@ static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_i
     }
     island->stages[0] = (dl_stage){
         .forward_ns = fmax(0, w->compute_ns - w->backward_ns),
-        .backward_ns = w->backward_ns + bucket_ns,
-        .update_ns = w->update_ns + (copies_back ? bucket_ns : 0),
+        .backward_ns = w->backward_ns + (copies > 0 ? bucket_ns : 0),
+        .update_ns = w->update_ns + (copies > 1 ? bucket_ns : 0),
         .launch_forward = 0.5,
         .launch_backward = 0.5,
         .parameter_bytes = fmax(0, (double)costs->parameter_bytes),

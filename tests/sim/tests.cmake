@@ -4,7 +4,7 @@ foreach(module value costs costs_layers costs_gradients costs_traces traced cali
         html explain advise)
     dl_add_test(test_${module} unit LINK dl_sim)
 endforeach()
-foreach(module absence failures time_to_target island island_tensor island_context island_experts random_layouts step_memory pipeline pipeline_split team team_exchange processes sync async async_average
+foreach(module absence failures time_to_target island island_tensor island_context island_experts island_exchange random_layouts step_memory pipeline pipeline_split team team_exchange processes sync async async_average
         server_modes lag
         random_scenarios random_keys slow_worker dispatch collective plan collective_nodes collective_nccl nccl gpus
         gpu_overlap gpu_direct gpu_crowds gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input loaders

@@ -1,0 +1,73 @@
+/* Settings of the exchange between workers of several GPUs, against closed forms. Two workers of
+ * two stages, of two layers each, on the four GPUs of a node. */
+#include "tests/island_fixture.h"
+
+#include <math.h>
+
+#include "common/alloc.h"
+
+#define STAGES "layout = pp=2\n"
+
+/* Writes costs of four layers of `bytes` each, whose server needs a nanosecond to read or write a
+ * byte. */
+static char *costs_of(double bytes, const char *rest)
+{
+    char *text = dl_format("[costs]\nschema = 1\nparameter_bytes = %.0f\n" FIXTURE_FREE_DISPATCH
+                           "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9, measured\n"
+                           "write_bytes_per_s = 1e9\n[sync]\nbarrier_ns = 0\nlock_ns = 0\n"
+                           "[overlap]\nslowdown = 1\n%s",
+                           4 * bytes, rest);
+    for (int l = 0; l < 4; l++) {
+        dl_extend(&text,
+                  "[op %c.forward]\nfixed_ns = 1e5\nper_sample_ns = 0\n"
+                  "[op %c.backward]\nfixed_ns = 2e5\nper_sample_ns = 0\n"
+                  "[layer %c]\noutput_bytes_per_sample = 1000\nparameter_bytes = %.0f\n",
+                  'a' + l, 'a' + l, 'a' + l, bytes);
+    }
+    return text;
+}
+
+static double step_on_ns(const char *machine_text, double bytes, const char *machine,
+                         const char *rest)
+{
+    const DL_AUTOFREE char *costs = costs_of(bytes, "");
+    dl_run_result r = fixture_run_machine(machine_text, costs, machine, 2, 20, rest);
+    const double step_ns = 1e9 * r.step_p50_s;
+    dl_run_result_free(&r);
+    return step_ns;
+}
+
+static double step_ns(double bytes, const char *rest)
+{
+    return step_on_ns(FIXTURE_GPUS, bytes, STAGES, rest);
+}
+
+/* Gradients are pushed to a server, or exchanged with nobody, as they are; only all-reduces copy
+ * them into buckets first. */
+static void servers_need_no_buckets(void **state)
+{
+    (void)state;
+    static const char bucket[] = "[op net.bucket]\nfixed_ns = 60000\nper_sample_ns = 0\n";
+    static const double copied_ns[] = {0, 0, 60e3};
+    static const char *const modes[] = {"none", "ps", "allreduce"};
+    for (int m = 0; m < 3; m++) {
+        double of_ns[2];
+        for (int copies = 0; copies < 2; copies++) {
+            const DL_AUTOFREE char *costs = costs_of(10e3, copies ? bucket : "");
+            const DL_AUTOFREE char *rest =
+                dl_format("[sync]\nmode = %s\n[exchange]\noverlap = yes\n", modes[m]);
+            dl_run_result r = fixture_run_gpus(costs, "layout = tp=2\n", 2, 20, rest);
+            of_ns[copies] = 1e9 * r.step_p50_s;
+            dl_run_result_free(&r);
+        }
+        assert_near(of_ns[1] - of_ns[0], copied_ns[m], 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(servers_need_no_buckets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
