@@ -45,9 +45,8 @@ static void make_plane(dl_islands *is, int number)
     options->gpus = gpus;
     options->gpu_count = is->workers;
     options->own_buckets = as_ready && all->own_buckets;
-    options->bucket_bytes = is_cut ? (int64_t)ceil((double)all->bucket_bytes *
-                                                   dl_stage_spread(split, stage) / split->shards)
-                                   : 0;
+    options->bucket_bytes =
+        (int64_t)ceil((double)all->bucket_bytes * dl_stage_spread(split, stage) / split->shards);
     if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
 }
 

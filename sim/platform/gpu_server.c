@@ -584,9 +584,9 @@ bool dl_server_is_wanted(const dl_gpus *gpus)
 {
     const dl_gpu_options *o = gpus->config.options;
     return dl_gpus_serve_gradients(gpus) &&
-           (gpus->config.plan.as_ready || o->slice_bytes > 0 || o->sums_on_arrival ||
-            o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY || o->node_sum ||
-            o->copies != DL_COPIES_CONNECTION || o->staged_stops);
+           (gpus->config.plan.as_ready || o->bucket_bytes > 0 || o->slice_bytes > 0 ||
+            o->sums_on_arrival || o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY ||
+            o->node_sum || o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }
 
 /* Whether a bucket of `bytes` is divided among all shards. */

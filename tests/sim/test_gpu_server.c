@@ -347,6 +347,17 @@ static void staged_copies_stop_both_gpus(void **state)
                 step_ns(300e3, 20e3, 1, "gpus = 0, 2\n", 2, beside), 1e-9);
 }
 
+/* Two buckets of 50 kB, both ready at the end of the step: the second is pushed, and the first is
+ * fetched, while the other one is summed, at 1 ns for each byte read or written. */
+static void buckets_are_sent_one_by_one(void **state)
+{
+    (void)state;
+    const double bucket = 50e3;
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "bucket_bytes = 50000\n"),
+                1e6 + 2 * PCIE_NS(bucket) + 2 * 2 * bucket, 1e-5);
+    assert_near(step_ns(80e3, 20e3, 1, "", 1, PS), 1e6 + 2 * PCIE_NS(100e3) + 2 * 100e3, 1e-5);
+}
+
 /* One gradient: the optimizer applies it in one pass, with Adam's two vectors of state 4 reads and
  * 3 writes of 80 kB at an assumed 1 ns per byte, with momentum 3 and 2, without state in the pass
  * of the sum, 1 and 1. Two gradients are summed first, which takes 2 reads and a write. At a
@@ -473,6 +484,7 @@ int main(void)
         cmocka_unit_test(as_many_shards_as_nodes),
         cmocka_unit_test(a_copy_thread_makes_one_copy_at_a_time),
         cmocka_unit_test(staged_copies_stop_both_gpus),
+        cmocka_unit_test(buckets_are_sent_one_by_one),
         cmocka_unit_test(an_optimizer_is_known_by_its_state),
         cmocka_unit_test(an_optimizer_makes_a_pass_of_its_own),
         cmocka_unit_test(softsync_adds_under_the_lock),

@@ -42,6 +42,25 @@ static double step_ns(double bytes, const char *rest)
     return step_on_ns(FIXTURE_GPUS, bytes, STAGES, rest);
 }
 
+/* A ring of two GPUs takes bytes / 5 ns of the links that both stages share and 800 ns of latency.
+ * Buckets of half a stage's bytes take this latency twice. */
+static void buckets_follow_one_another(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"allreduce", "average", "bmuf"};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+        double of_ns[2];
+        for (int halves = 0; halves < 2; halves++) {
+            const DL_AUTOFREE char *rest =
+                dl_format("[sync]\nmode = %s\n[exchange]\noverlap = no\nalgorithm = ring\n"
+                          "bucket_bytes = %d\n",
+                          modes[m], halves ? 1000000 : 0);
+            of_ns[halves] = step_ns(1e6, rest);
+        }
+        assert_near(of_ns[1] - of_ns[0], 800, 1e-3);
+    }
+}
+
 /* Gradients are pushed to a server, or exchanged with nobody, as they are; only all-reduces copy
  * them into buckets first. */
 static void servers_need_no_buckets(void **state)
@@ -67,6 +86,7 @@ static void servers_need_no_buckets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_follow_one_another),
         cmocka_unit_test(servers_need_no_buckets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
