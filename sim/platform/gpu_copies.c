@@ -64,7 +64,7 @@ bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
 bool dl_gpus_serve_gradients(const dl_gpus *gpus)
 {
     return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS &&
-           !gpus->config.plan.is_collective && !gpus->config.team->comm_threads;
+           !gpus->config.plan.is_collective;
 }
 
 int dl_gpus_present(const dl_gpus *gpus)

@@ -248,7 +248,7 @@ int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, 
     DL_PRINTF(3, 4);
 
 /* Whether gradients are summed in each step: dl_gpus_reduce_gradients by collectives,
- * dl_gpus_serve_gradients by a server that the step waits for. */
+ * dl_gpus_serve_gradients by a server. */
 bool dl_gpus_reduce_gradients(const dl_gpus *gpus);
 bool dl_gpus_serve_gradients(const dl_gpus *gpus);
 

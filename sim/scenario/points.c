@@ -269,16 +269,15 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
                               dl_error *err)
 {
-    static const char *const keys[] = {"fetch",    "order",  "slice_bytes", "sum",
-                                       "node_sum", "copies", "staged"};
     const dl_gpu_options *gpu = scenario->gpu;
     if (gpu == NULL || !dl_mode_serves_gradients(point->mode)) return DL_OK;
-    for (size_t i = 0; i < DL_LENGTH(keys) && point->option[DL_SYNC_LAG] > 0; i++) {
-        if (changed(ini, keys[i]) == NULL) continue;
-        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
-                            "not with [exchange] %s (point: %s)", keys[i], text);
-    }
     const bool layers = gpu->fetch == DL_FETCH_LAYERS || gpu->fetch == DL_FETCH_NEXT_STEP;
+    if (layers && point->option[DL_SYNC_LAG] > 0) {
+        return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
+                            "not with [exchange] fetch = %s: the next step does not use these "
+                            "parameters (point: %s)",
+                            dl_fetch_names[gpu->fetch], text);
+    }
     if (layers && point->option[DL_SYNC_ACCUMULATE] > 1) {
         return dl_ini_error(ini, lists->option[DL_SYNC_ACCUMULATE].entry, DL_ERR_DATA, err,
                             "not with [exchange] fetch = %s: summed and after go with it "

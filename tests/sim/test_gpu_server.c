@@ -358,6 +358,34 @@ static void buckets_are_sent_one_by_one(void **state)
     assert_near(step_ns(80e3, 20e3, 1, "", 1, PS), 1e6 + 2 * PCIE_NS(100e3) + 2 * 100e3, 1e-5);
 }
 
+/* With a lag of one step, a step takes as long as the slower of computing, 1 ms, and the exchange,
+ * which is what a step without a lag takes beside computing. */
+static void tensors_may_lag(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "bucket_bytes = 30000\n",
+        "slice_bytes = 7000\n",
+        "sum = on_arrival\n",
+        "fetch = after\n",
+        "fetch = pushed\norder = together\n",
+        "order = forward\ncopies = gpu\ncopy_threads = 2\n",
+        "node_sum = yes\nshards = nodes\ntensors = round_robin\n",
+    };
+    for (size_t i = 0; i < 2 * sizeof settings / sizeof *settings; i++) {
+        const double bytes = i % 2 > 0 ? 1e6 : 10e3;
+        const DL_AUTOFREE char *alone =
+            dl_format("[sync]\nmode = ps\n[exchange]\n%s", settings[i / 2]);
+        const DL_AUTOFREE char *lags =
+            dl_format("[sync]\nmode = ps\nlag = 1\n[exchange]\n%s", settings[i / 2]);
+        const char *gpus = "gpus = 0, 1, 4, 5\n";
+        const double exchange_ns = step_ns(0.8 * bytes, 0.2 * bytes, 1, gpus, 4, alone) - 1e6;
+        assert_true((exchange_ns > 1e6) == (i % 2 > 0));
+        assert_near(step_ns(0.8 * bytes, 0.2 * bytes, 1, gpus, 4, lags), fmax(1e6, exchange_ns),
+                    1e-5);
+    }
+}
+
 /* One gradient: the optimizer applies it in one pass, with Adam's two vectors of state 4 reads and
  * 3 writes of 80 kB at an assumed 1 ns per byte, with momentum 3 and 2, without state in the pass
  * of the sum, 1 and 1. Two gradients are summed first, which takes 2 reads and a write. At a
@@ -485,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_copy_thread_makes_one_copy_at_a_time),
         cmocka_unit_test(staged_copies_stop_both_gpus),
         cmocka_unit_test(buckets_are_sent_one_by_one),
+        cmocka_unit_test(tensors_may_lag),
         cmocka_unit_test(an_optimizer_is_known_by_its_state),
         cmocka_unit_test(an_optimizer_makes_a_pass_of_its_own),
         cmocka_unit_test(softsync_adds_under_the_lock),

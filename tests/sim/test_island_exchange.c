@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 
 #define STAGES "layout = pp=2\n"
+#define PS "[pipeline]\nmicro_batches = 1\n[sync]\nmode = ps\n"
 
 /* Writes costs of four layers of `bytes` each, whose server needs a nanosecond to read or write a
  * byte. */
@@ -40,6 +41,29 @@ static double step_on_ns(const char *machine_text, double bytes, const char *mac
 static double step_ns(double bytes, const char *rest)
 {
     return step_on_ns(FIXTURE_GPUS, bytes, STAGES, rest);
+}
+
+/* With a lag of one step, a step takes as long as the slower of computing and the exchange, which
+ * is what a step without a lag takes beside computing. */
+static void tensors_of_stages_may_lag(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "bucket_bytes = 300000\n",
+        "slice_bytes = 70000\nsum = on_arrival\n",
+        "fetch = after\norder = together\n",
+        "fetch = pushed\ncopies = gpu\n",
+        "node_sum = yes\nshards = 2\ntensors = round_robin\nbucket_bytes = 300000\n",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const DL_AUTOFREE char *alone = dl_format(PS "[exchange]\n%s", settings[i]);
+        const DL_AUTOFREE char *lags = dl_format(PS "lag = 1\n[exchange]\n%s", settings[i]);
+        const double compute_ns = step_ns(1, lags);
+        assert_near(compute_ns, 4 * 3e5 + 2 * 300, 1e-3);
+        const double exchange_ns = step_ns(1e6, alone) - compute_ns;
+        assert_true(exchange_ns > compute_ns);
+        assert_near(step_ns(1e6, lags), exchange_ns, 1e-5);
+    }
 }
 
 /* A ring of two GPUs takes bytes / 5 ns of the links that both stages share and 800 ns of latency.
@@ -86,6 +110,7 @@ static void servers_need_no_buckets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_of_stages_may_lag),
         cmocka_unit_test(buckets_follow_one_another),
         cmocka_unit_test(servers_need_no_buckets),
     };

@@ -109,8 +109,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "workers = 1\n" WORK "[exchange]\nfetch = layer\n", DL_ERR_NAME, 8, "layers"},
         {HEAD "workers = 1\n" WORK "[exchange]\nlarge_bytes = 1MB\n", DL_ERR_DATA, 8,
          "large_split"},
-        {HEAD "workers = 1\n" WORK "[sync]\nmode = ps\nlag = 1\n[exchange]\nnode_sum = yes\n",
-         DL_ERR_DATA, 9, "not with [exchange] node_sum"},
+        {HEAD "workers = 1\n" WORK "[sync]\nmode = ps\nlag = 1\n[exchange]\nfetch = layers\n",
+         DL_ERR_DATA, 9, "not with [exchange] fetch = layers"},
         {HEAD "workers = 1\n" WORK
               "[sync]\nmode = ps\naccumulate = 2\n[exchange]\nfetch = layers\n",
          DL_ERR_DATA, 9, "not with [exchange] fetch = layers"},
