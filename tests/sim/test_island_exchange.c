@@ -107,12 +107,37 @@ static void servers_need_no_buckets(void **state)
     }
 }
 
+/* The server is on GPU 0, a first stage. The driver stages copies between the GPUs, over four edges
+ * of 100 ns and 10 GB/s. While the first stages' backward passes wait for a crossing without bytes
+ * and then run, the second stages' bytes come from GPUs 1 and 3 and return to them, both at a time;
+ * their sum, of three vectors at 100 GB/s, stops GPU 0. So GPU 2's bytes come before GPU 0 has its
+ * own ones; if staged copies stop both GPUs, these stop it, too. */
+static void staged_copies_stop_ranks(void **state)
+{
+    (void)state;
+    static const char *const staged[] = {"beside", "alone"};
+    const double latency_ns = 400;
+    for (double bytes = 10e3; bytes < 100e3; bytes *= 2) {
+        double of_ns[2];
+        for (int alone = 0; alone < 2; alone++) {
+            const DL_AUTOFREE char *rest =
+                dl_format("[pipeline]\nmicro_batches = 1\ncut_bytes_per_sample = 0\n[sync]\n"
+                          "mode = ps\nwhere = gpu:0\n[exchange]\noverlap = yes\nstaged = %s\n",
+                          staged[alone]);
+            of_ns[alone] = step_on_ns(FIXTURE_GPUS_OF("peer = none\n"), bytes / 2, STAGES, rest);
+        }
+        const double way_ns = latency_ns + 2 * bytes / 10, sum_ns = 3 * bytes / 100;
+        assert_near(of_ns[1] - of_ns[0], 2 * way_ns + sum_ns - latency_ns, 1e-3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_of_stages_may_lag),
         cmocka_unit_test(buckets_follow_one_another),
         cmocka_unit_test(servers_need_no_buckets),
+        cmocka_unit_test(staged_copies_stop_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
