@@ -31,7 +31,7 @@ KEY(dl_copies, copies, "copies", BY_TENSOR, CHOICE(dl_copies_names), .fallback =
             "GPU (copy_threads at a time)")
 KEY(int, copy_threads, "copy_threads", BY_TENSOR, WHOLE(1, 64), .fallback = "1",
     .only = "copies = gpu", .help = "number of concurrent copies of a GPU; MXNet: 2")
-KEY(bool, staged_stops, "staged", BY_TENSOR, EITHER(stagings), .fallback = "beside",
+KEY(bool, staged_stops, "staged", STAGED, EITHER(stagings), .fallback = "beside",
     .help = "ps: copies between GPUs through host memory ([machine] peer) run beside kernels, or "
             "alone")
 KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
@@ -67,7 +67,7 @@ KEY(dl_dtype, param_dtype, "param_dtype", ANY, CHOICE(dl_dtype_names), .fallback
 KEY(dl_dtype, reduce_dtype, "reduce_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
     .help = "type of reduced gradients. auto: param_dtype with sharded = parameters, else fp32")
-KEY(bool, on_hosts, "collectives", ANY, EITHER(reducers), .fallback = "gpus",
+KEY(bool, on_hosts, "collectives", HOSTS, EITHER(reducers), .fallback = "gpus",
     .help = "where gradients are reduced. hosts (gloo, torchft): on the hosts, in a ring, "
             "between copies from and to the GPUs; one worker per node, without overlap")
 KEY(bool, slows_throughout, "slows", SLOWS, EITHER(slows), .fallback = "transfers",

@@ -34,6 +34,8 @@ typedef enum dl_key_use {
     DL_USE_NODE_SUM,
     DL_USE_OVERLAP,
     DL_USE_SLOWS,
+    DL_USE_STAGED,
+    DL_USE_HOSTS,
     DL_USE_COLLECTIVES,
     DL_USE_BUCKETS,
     DL_USE_REDUCED,

@@ -631,6 +631,13 @@ static bool is_slowed(const dl_scenario *scenario, const dl_point *point)
                                     : dl_mode_reduces_gradients(point->mode);
 }
 
+/* Whether copies between GPUs, which host memory may stage, are part of ps. */
+static bool copies_between_gpus(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_gpu_options *gpu = scenario->gpu;
+    return dl_mode_serves_gradients(point->mode) && (gpu->where == DL_WHERE_GPU || gpu->node_sum);
+}
+
 static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_scenario_is_collective(scenario, point) || scenario->inside != 0 ||
@@ -650,14 +657,14 @@ static bool is_summed_on_arrival(const dl_scenario *scenario, const dl_point *po
 
 static bool has_buckets(const dl_scenario *scenario, const dl_point *point)
 {
-    return has_collectives(scenario, point) || dl_mode_serves_gradients(point->mode) ||
-           scenario->gpu->tensors != DL_TENSORS_SPLIT;
+    return dl_scenario_is_collective(scenario, point) || dl_point_reduces_within(point) ||
+           dl_mode_serves_gradients(point->mode) || scenario->gpu->tensors != DL_TENSORS_SPLIT;
 }
 
 static bool has_reduced_buckets(const dl_scenario *scenario, const dl_point *point)
 {
     (void)scenario;
-    return dl_mode_reduces_gradients(point->mode) || dl_point_is_split(point);
+    return dl_mode_reduces_gradients(point->mode);
 }
 
 static bool has_host_server(const dl_scenario *scenario, const dl_point *point)
@@ -677,6 +684,9 @@ static const struct {
         {is_in_each_step,
          "only gradients that all workers sum in each step are sent during the backward pass"},
     [DL_USE_SLOWS] = {is_slowed, "no collective is simulated that slows its computing"},
+    [DL_USE_STAGED] = {copies_between_gpus,
+                       "only ps with a server on a GPU, or with node_sum, copies between GPUs"},
+    [DL_USE_HOSTS] = {dl_scenario_is_collective, "its workers exchange through a server"},
     [DL_USE_COLLECTIVES] = {has_collectives, "exchange through a server has none"},
     [DL_USE_BUCKETS] = {has_buckets, "whole vectors are sent to its server"},
     [DL_USE_REDUCED] = {has_reduced_buckets,
