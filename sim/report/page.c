@@ -20,7 +20,8 @@
 
 #define CSV_BYTES_MAX (4 << 20) /* limit on the size of the results in the page */
 #define TIMELINE_BYTES 220000
-#define LANES_MAX 256 /* maximum number of GPUs in a time line */
+#define LANES_MAX 256         /* maximum number of GPUs in a time line */
+#define STALE_WORKERS_MAX 256 /* maximum number of workers whose staleness is shown by worker */
 
 typedef struct page {
     FILE *out;
@@ -135,6 +136,34 @@ static void put_timeline(const page *p)
     free(m.text);
 }
 
+/* Whether the page shows the staleness of each of the row's workers. */
+static bool has_staleness(const dl_row *row)
+{
+    const dl_run_result *mean = &row->mean;
+    return row->error == NULL && row->worker_staleness != NULL && mean->workers > 1 &&
+           mean->workers <= STALE_WORKERS_MAX && mean->staleness_rows == mean->workers;
+}
+
+/* Writes the histogram of the fastest row whose gradients have a staleness. */
+static void put_staleness(dl_json *to, const page *p)
+{
+    const dl_row *rows = p->sweep->rows;
+    const size_t count = p->sweep->row_count;
+    size_t fastest = count;
+    for (size_t i = 0; i < count; i++) {
+        if (has_staleness(&rows[i]) &&
+            (fastest == count ||
+             rows[i].mean.throughput_per_s > rows[fastest].mean.throughput_per_s))
+            fastest = i;
+    }
+    if (fastest == count) return;
+    memory m;
+    dl_report_histogram_write(memory_begin(&m), p->study, p->sweep, fastest);
+    fclose(m.out);
+    dl_json_text_item(to, "staleness", m.text);
+    free(m.text);
+}
+
 /* Writes the data of figures.js, which includes `csv`, the text of the results file. */
 static void put_figures(const page *p, const char *csv)
 {
@@ -146,6 +175,7 @@ static void put_figures(const page *p, const char *csv)
     dl_json_begin(&to, NULL, '{');
     dl_json_text_item(&to, "results", csv);
     dl_json_members(&to, "timeline_of=%s", of);
+    put_staleness(&to, p);
     dl_json_end(&to, '}');
     fclose(m.out);
     dl_html_figures(p->out, m.text);

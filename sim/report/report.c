@@ -244,21 +244,26 @@ static void write_counts(dl_csv_writer *writer, const dl_results *results, const
     }
 }
 
-static void write_histogram(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static void write_histogram(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep,
+                            size_t first, size_t end)
 {
-    dl_csv_writer writer = {.out = out};
     DL_AUTO(dl_results_free) dl_results results;
-    write_head(&writer, "staleness histogram", study, sweep);
     dl_results_make(&results, study, sweep, NULL, false);
-    dl_columns_csv_names(&writer, results.columns, results.key_count);
+    dl_columns_csv_names(writer, results.columns, results.key_count);
     for (size_t i = 0; i < DL_LENGTH(histogram_columns); i++)
-        dl_csv_text(&writer, histogram_columns[i]);
-    dl_csv_end_row(&writer);
-    for (size_t i = 0; i < results.count; i++) {
+        dl_csv_text(writer, histogram_columns[i]);
+    dl_csv_end_row(writer);
+    for (size_t i = first; i < end; i++) {
         const dl_row *row = results.results[i].row;
         for (int w = 0; row->worker_staleness != NULL && w < row->mean.staleness_rows; w++)
-            write_counts(&writer, &results, &results.results[i], w);
+            write_counts(writer, &results, &results.results[i], w);
     }
+}
+
+void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep, size_t row)
+{
+    dl_csv_writer writer = {.out = out};
+    write_histogram(&writer, study, sweep, row, row + 1);
 }
 
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
@@ -267,6 +272,8 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
     dl_output output = {0};
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    write_histogram(output.out, study, sweep);
+    dl_csv_writer writer = {.out = output.out};
+    write_head(&writer, "staleness histogram", study, sweep);
+    write_histogram(&writer, study, sweep, 0, sweep->row_count);
     return dl_output_close(&output, err);
 }

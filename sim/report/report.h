@@ -59,6 +59,9 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
+/* Writes the histogram of one row to a stream, without the '#' lines. */
+void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep, size_t row);
+
 /* Writes the user's notes, one per line: those of notes.h (except dl_file_notes), row_text.h and
  * report_assumed.h, and the defaults that decided (deciding.h). */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);

@@ -167,6 +167,16 @@ for (const svg of modes.all(child => child.tag === "svg")) {
     for (const mode of ["allreduce", "async"]) assert.ok(texts(svg).includes(mode), mode + " is not among " + texts(svg));
 }
 
+// Staleness by worker of the fastest asynchronous point: means and quantiles are those of dlsim's own columns.
+const stale = figureOf(page("stale", "workers = 2, 4", "[sync]", "mode = async", "[noise]", "slow = 0:3"), "Staleness by worker (4 workers, batch 80, async)");
+execFileSync(dlsim, ["stale.ini", "--workers", "4", "--set", "scenario.per_worker=yes", "-o", "each.csv", "--quiet"]);
+const [head, values] = fs.readFileSync("each.csv", "utf8").split("\n").filter(text => !text.startsWith("#")).map(text => text.split(","));
+const means = values[head.indexOf("staleness_mean_by_worker")].split(";").map(Number);
+const barsOf = stale.find(child => child.tag === "svg").attributes["aria-label"].split("; ");
+assert.deepEqual(barsOf.map(text => /^(worker \d): mean ([\d.]+), 90 % \d+, largest \d+ updates$/.exec(text).slice(1)), means.map((mean, i) => ["worker " + i, String(Number(mean.toPrecision(4)))]));
+assert.ok(means[0] > 1.5 * means[1], "the slow worker is not the stalest: " + means);
+assert.equal(figureOf(page("fresh", "workers = 2, 4", "[sync]", "mode = allreduce"), "Staleness by worker"), undefined);
+
 // Names are shown as plain text, and failed rows have no point.
 fs.writeFileSync("hostile.csv", `workers,batch,sync,throughput_per_s,source,use,note\n1,80,none,5000,"${hostile.replaceAll('"', '""')}",fitted,\n`);
 const named = page("named", "workers = 1, 2", "[sync]", "mode = none", "[measured]", "file = hostile.csv");

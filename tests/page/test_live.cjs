@@ -111,6 +111,13 @@ async function main() {
     const expected = throughput(["scenario.ini", "--workers", "8", "--mode", "average", "--interval", "8"]);
     assert.equal(number(page.root), Number(expected.toPrecision(4)));
     assert.equal(control(page.root, "command").textContent, "dlsim scenario.ini --workers 1,2,4,8 --batch 64 --mode average --interval 8");
+    // The staleness of each of the most workers.
+    set(page.root, "mode", "async", "change");
+    await until(() => status(page.root), () => /^Simulated/.test(status(page.root)) && /--mode async/.test(control(page.root, "command").textContent));
+    await until("staleness by worker", () => page.root.all(child => child.tag === "figcaption").some(child => /^Staleness by worker .8 workers, batch 64, async/.test(child.textContent)));
+    assert.ok(page.root.all(child => child.tag === "text").some(child => child.textContent === "worker 7"));
+    set(page.root, "mode", "average", "change");
+    await until(() => status(page.root), () => /^Simulated/.test(status(page.root)) && number(page.root) === Number(expected.toPrecision(4)));
     // The live page draws figures, and on demand a time line: 8 workers with at most three lanes
     // each.
     assert.ok(page.root.all(child => child.tag === "figure").length >= 2);

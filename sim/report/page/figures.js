@@ -464,8 +464,31 @@ function memoryFigure(all, keys) {
 function stalenessFigure(all, keys) {
     const rows = all.filter(row => row.staleness_mean > 0);
     if (rows.length === 0) return null;
+    const { rows: shown, said } = barRows(rows);
+    return stalenessBars(shown, tellingKeys(shown, keys), "Staleness of applied gradients", said);
+}
+
+// The same of each worker of a point, from its rows of the histogram; of many workers the stalest.
+function workersFigure(histogram) {
+    const workers = [...new Set(histogram.map(row => row.worker))].filter(isNumber).map(worker => {
+        const counts = histogram.filter(row => row.worker === worker && row.count > 0), total = counts.reduce((sum, row) => sum + row.count, 0);
+        const quantile = p => {
+            let seen = 0;
+            return counts.find(row => (seen += row.count) >= p * total).staleness;
+        };
+        return counts.length > 0 && { worker, staleness_mean: counts.reduce((sum, row) => sum + row.count * row.staleness, 0) / total,
+            staleness_p50: quantile(0.5), staleness_p90: quantile(0.9), staleness_p99: quantile(0.99), staleness_max: counts.at(-1).staleness };
+    }).filter(Boolean);
+    const stalest = [...workers].sort((a, b) => b.staleness_mean - a.staleness_mean).slice(0, BARS_MOST), point = histogram[0];
+    if (!stalest.some(row => row.staleness_mean > 0)) return null;
+    const results = Object.keys(point).indexOf("worker"), of = labelOf(point, Object.keys(point).slice(0, results).filter(key => key !== "cores"));
+    return stalenessBars(workers.filter(row => stalest.includes(row)), ["worker"], `Staleness by worker (${of})`,
+        workers.length > stalest.length ? ` The ${stalest.length} stalest of ${workers.length} workers.` : "");
+}
+
+function stalenessBars(shown, varied, of, said) {
     const byWorker = row => String(row.staleness_mean_by_worker ?? "").split(";").map(Number).filter(v => v > 0);
-    const { rows: shown, said } = barRows(rows), varied = tellingKeys(shown, keys), { labels, left } = barLabels(shown, varied), box = { left, right: width - 56, top: 24 };
+    const { labels, left } = barLabels(shown, varied), box = { left, right: width - 56, top: 24 };
     const most = Math.max(...shown.flatMap(row => [row.staleness_max, row.staleness_p99, row.staleness_mean, ...byWorker(row), row.measured_staleness_mean].filter(isNumber)));
     const x = axis(0, most, box.left, box.right, false), row_px = 20, tall = box.top + row_px * shown.length + 40;
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": shown.slice(0, 8).map((row, i) =>
@@ -486,7 +509,7 @@ function stalenessFigure(all, keys) {
         return row ? `${labelOf(row, varied)}\nmean ${digits(row.staleness_mean)}, median ${digits(row.staleness_p50)}, 90 % ${digits(row.staleness_p90)}, 99 % ${digits(row.staleness_p99)}, largest ${digits(row.staleness_max)}` +
             (isNumber(row.measured_staleness_mean) ? `\nmeasured mean ${digits(row.measured_staleness_mean)}` : "") : "";
     });
-    return figureOf([svg], "Staleness of applied gradients: bars from the median to 90 %, thin lines to the largest, strokes at the mean" +
+    return figureOf([svg], of + ": bars from the median to 90 %, thin lines to the largest, strokes at the mean" +
         (shown.some(row => byWorker(row).length > 0) ? ", dots at the mean of each worker" : "") + "." + said);
 }
 
@@ -558,13 +581,14 @@ function withBatchPerWorker(rows) {
     return rows.map(row => Object.fromEntries(Object.entries(row).map(([key, value]) => key === "batch" ? ["batch_per_worker", value / row.workers] : [key, value])));
 }
 
-// Draws all figures for which the rows have data into `box`. The setting columns precede the results.
-function draw(box, all) {
+// Draws all figures for which the rows have data into `box`. The setting columns precede the results. `histogram`: of the
+// staleness of one point's workers.
+function draw(box, all, histogram = []) {
     const rows = withBatchPerWorker(all), keys = [...new Set(rows.flatMap(row => {
         const names = Object.keys(row), results = names.findIndex(name => name === "step_mean_s" || name === "origin"); // origin: rows that do not fit have no step_mean_s
         return results < 0 ? [] : names.slice(0, results);
     }))];
-    const drawn = [...lineFigures.map(figure => lineFigure(figure, rows, keys)), partFigure(rows, keys), stalenessFigure(rows, keys), priceFigure(rows, keys), memoryFigure(rows, keys)];
+    const drawn = [...lineFigures.map(figure => lineFigure(figure, rows, keys)), partFigure(rows, keys), stalenessFigure(rows, keys), histogram.length > 0 && workersFigure(histogram), priceFigure(rows, keys), memoryFigure(rows, keys)];
     box.replaceChildren(...drawn.filter(Boolean));
 }
 
@@ -745,7 +769,7 @@ function timeline(box, trace, caption) {
 function show() {
     const data = JSON.parse(element("figures-data").textContent), trace = element("timeline-data"), link = element("results-link");
     if (data.rows) element("figures").replaceChildren(...[false, true].map(overWorkers => errorFigure(parseCsv(data.rows), overWorkers)).filter(Boolean));
-    else draw(element("figures"), parseCsv(data.results));
+    else draw(element("figures"), parseCsv(data.results), parseCsv(data.staleness || ""));
     if (trace) timeline(element("timeline"), JSON.parse(trace.textContent), data.timeline_of);
     if (link) link.href = URL.createObjectURL(new Blob([data.results], { type: "text/csv" }));
 }

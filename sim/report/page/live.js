@@ -330,7 +330,8 @@ function showTable(rows, best, swept) {
 // Names of swept keys in which the rows differ.
 const differing = (names, rows) => names.filter(key => key !== "interval" && rows.some(row => row[key] !== rows[0][key]));
 
-function show(results, chosen) {
+// `histogram`: of the staleness of all points' workers.
+function show(results, chosen, histogram) {
     const rows = results.rows.filter(row => row.throughput_per_s > 0);
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
     const swept = differing((results.swept || []).map(key => key.column), rows);
@@ -338,7 +339,8 @@ function show(results, chosen) {
     else answer.replaceChildren(results.unfit[0].toUpperCase() + results.unfit.slice(1) + ".");
     line.replaceChildren();
     showTable(rows.slice(0, 200), best, swept);
-    dlscale.draw(chart, rows);
+    const keys = ["workers", "sync", "batch", "interval", ...swept];
+    dlscale.draw(chart, rows, best ? histogram.filter(row => keys.every(key => String(row[key] ?? "") === String(best[key] ?? ""))) : []);
     rests.hidden = false;
     notes.replaceChildren(...results.notes.map(note => make("li", {}, note)),
         ...(results.assumed || []).map(a => make("li", {}, `assumed [${a.section}] ${a.key} = ${a.value}${a.low !== undefined && a.low !== a.high ? ` (${digits(a.low)} to ${digits(a.high)})` : ""}: ${a.source}`)));
@@ -376,9 +378,10 @@ async function update() {
     const ticking = setInterval(() => say(`Simulating for ${Math.round(passed())} s ...`), 1000);
     say("Simulating ...");
     try {
-        const results = rowsOf(await simulate(commandOf(settings(counts))).finally(() => clearInterval(ticking)));
+        const made = "histogram.csv", run = commandOf([...settings(counts), "--histogram", made]);
+        const done = await simulate({ ...run, read: made }).finally(() => clearInterval(ticking)), results = rowsOf(done);
         const most = results.rows.filter(row => row.workers === counts.at(-1) && row.throughput_per_s > 0);
-        show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null));
+        show(results, most.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null), dlscale.parseCsv(done.text || ""));
         say(`Simulated in ${seconds(passed())}.`);
     } catch (error) {
         if (error === stopped) {
