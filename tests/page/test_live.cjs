@@ -11,13 +11,13 @@ if (typeof DecompressionStream === "undefined" || !String.prototype.at) process.
 const dlsim = process.argv[2];
 const nasty = "</script><script>alert(1)</script><!-- <b>\"'&";
 
-// A worker with its own context, which has only the globals of a browser's worker; its simulations
-// do not end while `hangs` is true.
+// A worker with its own context, which has only the globals of a browser's worker; simulations of
+// the workers up to number `hanging` that begin once this is set do not end.
 class Worker {
-    static hangs = false;
+    static hanging = 0;
     static made = 0;
     constructor(blob) {
-        Worker.made++;
+        this.number = ++Worker.made;
         const post = data => this.ended || this.onmessage({ data });
         this.context = blob.text().then(text => {
             const globals = { Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
@@ -28,7 +28,7 @@ class Worker {
         });
     }
     postMessage(data) {
-        if (!(data.args && Worker.hangs)) this.context.then(globals => globals.onmessage({ data }));
+        if (!(data.args && this.number <= Worker.hanging)) this.context.then(globals => globals.onmessage({ data }));
     }
     terminate() {
         assert.equal(this.onmessage, null);
@@ -130,7 +130,7 @@ async function main() {
     assert.ok(control(page.root, "stop").hidden);
     await until(() => status(page.root), () => status(page.root) === "");
     const before = Worker.made;
-    Worker.hangs = true;
+    Worker.hanging = before + 1;
     set(page.root, "interval", "500", "input");
     await until(() => status(page.root), () => /^Simulating/.test(status(page.root)));
     assert.ok(!control(page.root, "stop").hidden);
@@ -143,7 +143,6 @@ async function main() {
     await until(() => status(page.root), () => /^Simulating/.test(status(page.root)));
     set(page.root, "interval", "16", "input");
     await until("the new worker", () => Worker.made === before + 2);
-    Worker.hangs = false;
     await until(() => status(page.root), () => /^Simulated/.test(status(page.root)));
     assert.equal(number(page.root), Number(throughput(["scenario.ini", "--workers", "8", "--mode", "average", "--interval", "16"]).toPrecision(4)));
 
