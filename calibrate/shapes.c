@@ -476,30 +476,25 @@ static double median_drift(const dl_shapes *shapes)
     return count > 0 ? dl_fit_median(drifts, count).value : 1;
 }
 
-/* Returns the value of a key of the trace; "" if it has none. */
-static const char *meta(const dl_trace *trace, const char *key)
-{
-    const char *text = dl_trace_meta(trace, key);
-    return text != NULL ? text : "";
-}
-
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
 {
-    const int arithmetic = dl_names_find(meta(trace, "arithmetic"), dl_arithmetic_names, DL_FP16);
-    if (strcmp(meta(trace, "kind"), "shapes") != 0 || arithmetic < 0) {
+    const int arithmetic =
+        dl_names_find(dl_trace_meta_text(trace, "arithmetic"), dl_arithmetic_names, DL_FP16);
+    if (strcmp(dl_trace_meta_text(trace, "kind"), "shapes") != 0 || arithmetic < 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                "it is not a trace of dlprof bench shapes");
     }
-    *shapes = (dl_shapes){.path = trace->path,
-                          .device = meta(trace, "device"),
-                          .workload = meta(trace, "workload"),
-                          .batch = meta(trace, "batch"),
-                          .layer_note = meta(trace, "layer_note"),
-                          .on_cores = strcmp(meta(trace, "where"), "cores") == 0,
-                          .arithmetic = (dl_arithmetic)arithmetic,
-                          .threads = strtoll(meta(trace, "threads"), NULL, 10),
-                          .others_frac = strtod(meta(trace, "others_permille"), NULL) / 1000,
-                          .memory_bytes = strtod(meta(trace, "device_memory_bytes"), NULL)};
+    *shapes = (dl_shapes){
+        .path = trace->path,
+        .device = dl_trace_meta_text(trace, "device"),
+        .workload = dl_trace_meta_text(trace, "workload"),
+        .batch = dl_trace_meta_text(trace, "batch"),
+        .layer_note = dl_trace_meta_text(trace, "layer_note"),
+        .on_cores = strcmp(dl_trace_meta_text(trace, "where"), "cores") == 0,
+        .arithmetic = (dl_arithmetic)arithmetic,
+        .threads = strtoll(dl_trace_meta_text(trace, "threads"), NULL, 10),
+        .others_frac = strtod(dl_trace_meta_text(trace, "others_permille"), NULL) / 1000,
+        .memory_bytes = strtod(dl_trace_meta_text(trace, "device_memory_bytes"), NULL)};
     take_times(shapes, trace);
     dl_status status = DL_OK;
     for (int pass = 0; status == DL_OK && pass < DL_PRODUCT_PASSES; pass++)

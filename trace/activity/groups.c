@@ -111,7 +111,8 @@ char *dl_group_members(const char *ranks, uint32_t count)
 
 /* --- collectives by group --------------------------------------------------------------------- */
 
-dl_spans dl_compute_spans(const dl_activity *activities, size_t count, const uint8_t *classes)
+/* Returns the spans in which the devices compute: kernels other than collectives, and graphs. */
+static dl_spans find_computing(const dl_activity *activities, size_t count, const uint8_t *classes)
 {
     dl_spans spans = {0};
     for (size_t i = 0; i < count; i++) {
@@ -171,7 +172,7 @@ dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *cons
     DL_AUTO(dl_collective_kernels_free) dl_collective_kernels list = {0};
     dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
     dl_communicators comms = dl_communicators_find(activities, count);
-    DL_AUTO(dl_spans_free) dl_spans computing = dl_compute_spans(activities, count, classes);
+    DL_AUTO(dl_spans_free) dl_spans computing = find_computing(activities, count, classes);
     dl_sort(list.kernels, list.count, sizeof *list.kernels, by_group);
     DL_GROUPS (first, end, list.count, by_group(&list.kernels[first], &list.kernels[end]) == 0) {
         dl_group_summary sum = sum_group(&list.kernels[first], end - first, &computing,

@@ -53,8 +53,4 @@ dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *cons
                          const uint8_t *classes, const dl_launches *launches,
                          const dl_activity_steps *steps);
 
-/* Returns the spans in which the devices compute: kernels other than collectives, and graphs.
- * Release with dl_spans_free. */
-dl_spans dl_compute_spans(const dl_activity *activities, size_t count, const uint8_t *classes);
-
 #endif
