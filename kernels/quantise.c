@@ -1,6 +1,5 @@
 #include "kernels/quantise.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -22,11 +21,6 @@ void dl_quantise_plan_init(dl_quantise_plan *plan, dl_quantise kind)
 bool dl_quantise_feeds_back(dl_quantise kind)
 {
     return kind == DL_QUANTISE_1BIT || kind == DL_QUANTISE_TOPK;
-}
-
-size_t dl_quantise_kept(double kept_frac, size_t count)
-{
-    return (size_t)ceil(kept_frac * (double)count);
 }
 
 static size_t message_bytes(const dl_quantise_plan *plan)

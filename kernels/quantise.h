@@ -28,6 +28,7 @@
 #ifndef DL_KERNELS_QUANTISE_H
 #define DL_KERNELS_QUANTISE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -101,7 +102,10 @@ void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
 void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed plan is allowed */
 
 /* Returns how many numbers of a topk block are sent: kept_frac x count, rounded up. */
-size_t dl_quantise_kept(double kept_frac, size_t count);
+static inline size_t dl_quantise_kept(double kept_frac, size_t count)
+{
+    return (size_t)ceil(kept_frac * (double)count);
+}
 
 /* Whether the kind has error feedback: 1bit and topk do. */
 bool dl_quantise_feeds_back(dl_quantise kind);

@@ -34,14 +34,6 @@ static dl_absences absences_of(const dl_scenario *scenario, const dl_point *poin
     return has ? scenario->absences : (dl_absences){0};
 }
 
-/* Whether averages are followed by an outer update; always true for block momentum. */
-bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point)
-{
-    return dl_mode_takes(point->mode, DL_SYNC_OUTER)
-               ? scenario->outer != 0
-               : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM);
-}
-
 /* Number of agents: the workers, plus a communication thread for each if exchanges overlap
  * compute. */
 static int agents(const dl_scenario *scenario, const dl_point *point)
@@ -687,7 +679,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .absences = absences,
         .each_ends = syncer != NULL && syncer->each_ends,
         .sums_on_arrival = scenario->gpu != NULL && in->gpu.sums_on_arrival,
-        .outer_update = dl_run_has_outer(scenario, point),
+        .outer_update = dl_scenario_has_outer(scenario, point),
         .fragments = dl_scenario_fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
         .gathers = plan.gathers_after,

@@ -29,9 +29,6 @@ double dl_run_compute_factor(const dl_run_config *run, int model);
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
 
-/* Whether an outer optimizer's update follows each average. */
-bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point);
-
 /* Inputs for the memory of the GPUs of one worker, stage by stage (dl_run_rank); the shards of a
  * stage need equal memory. dl_run_ranks_open returns the errors of dl_pipeline_cut; call
  * dl_run_ranks_close even then. Contains pointers to its own members: must not be moved. */

@@ -108,7 +108,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
     ranks->all.plan.late = plan.late;
     ranks->all.is_served = dl_mode_serves_gradients(point->mode) && !plan.is_collective;
     ranks->all.has_outer =
-        dl_run_has_outer(scenario, point) && plan.is_collective && !scenario->gpu->on_hosts;
+        dl_scenario_has_outer(scenario, point) && plan.is_collective && !scenario->gpu->on_hosts;
     if (split.stages == 1) return DL_OK;
     ranks->all.schedule = scenario->pipeline->schedule;
     ranks->all.first = ranks->first;
@@ -145,7 +145,7 @@ void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_p
     if (!(point->mode->needs & DL_NEED_PARAMETERS) || dl_scenario_is_collective(scenario, point))
         return;
     gpus->served_bytes = parts * (double)costs->parameter_bytes;
-    gpus->more_vectors = dl_run_has_outer(scenario, point) ? 2 : 0; /* momentum, last average */
+    gpus->more_vectors = dl_scenario_has_outer(scenario, point) ? 2 : 0; /* momentum, last average */
     if (dl_mode_serves_gradients(point->mode) && costs->state_bytes >= 0)
         gpus->state_bytes = parts * ((double)costs->state_bytes + weights);
 }

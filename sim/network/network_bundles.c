@@ -8,6 +8,20 @@
 #include "common/alloc.h"
 #include "common/status.h"
 
+double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
+{
+    const int own = dl_network_own_link(network, c);
+    double cap = INFINITY;
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
+        const dl_use *use = &network->uses[u];
+        if (dl_network_is_shared(network, use->link)) continue;
+        const double flows = use->link == own ? 1 : c->flows;
+        const double rate = network->capacity[use->link] / (flows * use->times);
+        cap = rate < cap ? rate : cap;
+    }
+    return cap;
+}
+
 /* --- classes, found by their links ---------------------------------------------------------- */
 
 static int *chain_of(const dl_network *network, uint64_t hash)

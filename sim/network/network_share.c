@@ -14,19 +14,6 @@ static double lesser(double a, double b) /* fmin without its slow NaN check */
     return a < b ? a : b;
 }
 
-double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
-{
-    const int own = dl_network_own_link(network, c);
-    double cap = INFINITY;
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
-        const dl_use *use = &network->uses[u];
-        if (dl_network_is_shared(network, use->link)) continue;
-        const double flows = use->link == own ? 1 : c->flows;
-        cap = lesser(cap, network->capacity[use->link] / (flows * use->times));
-    }
-    return cap;
-}
-
 /* State of progressive filling. Bundles not yet fixed come first in part_bundles. */
 typedef struct filling {
     int links, bundles;           /* links with open flows are first in part_links */

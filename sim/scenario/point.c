@@ -123,6 +123,13 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
     return where == DL_WHERE_AUTO && mode->through & DL_THROUGH_COLLECTIVE && point->gpu_count == 0;
 }
 
+bool dl_scenario_has_outer(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_mode_takes(point->mode, DL_SYNC_OUTER)
+               ? scenario->outer != 0
+               : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM);
+}
+
 int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;

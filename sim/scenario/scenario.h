@@ -193,6 +193,10 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
 /* Returns the number of parameter fragments, which are averaged in sequence. */
 int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point);
 
+/* Returns whether an outer optimizer's update follows each average, as always with block
+ * momentum. */
+bool dl_scenario_has_outer(const dl_scenario *scenario, const dl_point *point);
+
 /* The layout of workers with one GPU each, in a spelling that users do not write, so that --advise
  * layout can replace it. */
 #define DL_LAYOUT_ALONE "pp=1,tp=1"
