@@ -97,7 +97,8 @@ class Result:
     def _repr_html_(self) -> str:
         page = (f'<iframe srcdoc="{html.escape(self.page)}" style="width:100%;height:48em"></iframe>'
                 if self.page else "")
-        return f"<pre>{html.escape(self.text)}</pre>{page}"
+        text = html.escape(self.text)
+        return f'<pre style="font-family:monospace">{text}</pre>{page}'
 
 
 def _program(name: str) -> str:

@@ -57,7 +57,8 @@ class Simulate(unittest.TestCase):
         r = dlscale.simulate(workers=2, mode="allreduce", **POINT)
         self.assertTrue(str(r).startswith("resnet50 on 2xrtx3090\n2 GPUs, allreduce: "))
         self.assertNotIn("results.csv", str(r))
-        self.assertIn("&gt;" if ">" in str(r) else "<pre>", r._repr_html_())
+        self.assertIn('<pre style="font-family:monospace">resnet50 on', r._repr_html_())
+        self.assertNotIn("\n> ", r._repr_html_())
         self.assertTrue(any("estimated" in note for note in r.notes))
         self.assertIn("overlap", [each["key"] for each in r.assumed])
 
