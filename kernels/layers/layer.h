@@ -94,9 +94,10 @@ const dl_layer_type *dl_layer_type_find(const char *kind, dl_precision precision
  * unknown kind, or a shape that the layer cannot take, is a broken invariant. */
 void dl_layer_plan(dl_layer *layer);
 
-/* For layers with windows: the spec's stride, and the shape of the output with `channels`. A window
- * that does not fit is a broken invariant. */
-int dl_layer_stride(const dl_layer *layer);
-dl_shape dl_layer_windows(const dl_layer *layer, int channels);
+/* Returns the spec's stride, for layers with windows. */
+static inline int dl_layer_stride(const dl_layer *layer)
+{
+    return layer->spec->stride > 0 ? layer->spec->stride : 1;
+}
 
 #endif

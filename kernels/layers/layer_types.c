@@ -22,6 +22,22 @@ static void fill_normal(dl_real *weights, size_t count, double deviation, dl_ran
     }
 }
 
+/* Returns the shape of the output with `channels`, for layers with windows. A window that does not
+ * fit is a broken invariant. */
+static dl_shape shape_of_windows(const dl_layer *layer, int channels)
+{
+    const dl_layer_spec *spec = layer->spec;
+    const dl_shape in = layer->in;
+    const int padded = (in.rows < in.columns ? in.rows : in.columns) + 2 * spec->padding;
+    DL_ASSERT(spec->kernel >= 1 && spec->kernel <= padded && spec->padding >= 0 &&
+                  spec->padding < spec->kernel,
+              "%s: a window of %d, padding %d, does not fit into %d x %d", spec->name, spec->kernel,
+              spec->padding, in.rows, in.columns);
+    const int stride = dl_layer_stride(layer);
+    return (dl_shape){dl_window_count(in.rows, spec->kernel, stride, spec->padding),
+                      dl_window_count(in.columns, spec->kernel, stride, spec->padding), channels};
+}
+
 /* The windows of a convolution or pooling. */
 static dl_windows windows_of(const dl_layer *layer, int batch)
 {
@@ -116,7 +132,7 @@ static size_t conv_weight_count(const dl_layer *layer)
 static void conv_plan(dl_layer *layer)
 {
     const dl_layer_spec *spec = layer->spec;
-    layer->out = dl_layer_windows(layer, spec->units);
+    layer->out = shape_of_windows(layer, spec->units);
     layer->parameter_count = conv_weight_count(layer) + (spec->no_bias ? 0 : (size_t)spec->units);
     const dl_windows conv = windows_of(layer, layer->max_batch);
     layer->scratch_bytes = layer->backend->conv_scratch_bytes(&conv);
@@ -162,7 +178,7 @@ static void conv_backward(dl_layer *layer, int batch)
 
 static void max_pool_plan(dl_layer *layer)
 {
-    layer->out = dl_layer_windows(layer, layer->in.channels);
+    layer->out = shape_of_windows(layer, layer->in.channels);
     layer->state_bytes = (size_t)layer->max_batch * dl_shape_count(layer->out) * sizeof(int32_t);
 }
 
