@@ -306,6 +306,10 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     if (status == DL_OK) costs->file = dl_strdup(dl_base_name(path));
     if (status == DL_OK) status = check_batch(costs, in.traces[0], path, batch, notes, err);
     if (status == DL_OK) take_batch(costs, in.traces[0], batch, notes);
+    if (status == DL_OK && set->hints.one_step && costs->alternates)
+        dl_notes_add(notes,
+                     "--one-step: an update lies between two passes: with one optimizer "
+                     "this is more than one step, and step and batch do not belong together");
     return status;
 }
 

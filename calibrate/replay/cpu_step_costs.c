@@ -697,6 +697,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     costs->mean_passes = cpu.phases.mean_passes;
     costs->known_steps = cpu.phases.known_steps;
     costs->updated_steps = cpu.phases.updated_steps;
+    costs->alternates = cpu.phases.alternates;
     costs->take_ns = (double)NAN;
     const bool varies = work_varies(trace, cpu.regular_count);
     take_parts(costs, &cpu, varies, notes);

@@ -610,6 +610,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     costs->mean_passes = t->phases.mean_passes;
     costs->known_steps = t->phases.known_steps;
     costs->updated_steps = t->phases.updated_steps;
+    costs->alternates = t->phases.alternates;
     take_means(t, costs);
     if (costs->op_count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, t->trace->path, 0,

@@ -200,6 +200,7 @@ typedef struct dl_step_costs {
     double mean_passes; /* of its regular steps, see trace/activity/step_phases.h */
     size_t passes;      /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
+    bool alternates;                   /* the same */
     size_t steps;                      /* number of steps with known times */
     /* step_ns: mean time of these steps. device_ns: mean device time of a step (above); on cores,
      * mean time of a step without waits. */

@@ -39,6 +39,17 @@ expect 0 "" costs open.json --batch 16 -o open.ini
 cmp <(grep -A2 "^\[op" closure.ini) <(grep -A2 "^\[op" open.ini) ||
     { echo "FAIL: a closure changes costs: $(cat closure.ini)"; failures=$((failures + 1)); }
 
+# Two steps without marks are too few to find; taken as one step, they have an update between their passes.
+for steps in 1 2; do
+    awk -v steps=$steps '/"ProfilerStep/ { step++; sub(/ProfilerStep#[0-9]*/, "Optimizer.other") }
+        step > steps && /"ph": "X"/ { sub(/X/, "M") } { print }' open.json >steps$steps.json
+done
+expect 1 "no marks, fewer than three optimizer's updates and no operators that repeat" costs steps2.json --batch 16 -o two.ini
+expect 0 "one-step: an update lies between two passes" costs steps2.json --batch 16 --one-step -o two.ini
+expect 0 "16 samples, 1 steps of" costs steps1.json --batch 16 --one-step -o one.ini
+"$tested" costs steps1.json --batch 16 --one-step -o one.ini | grep "one-step:" &&
+    { echo "FAIL: an update between the passes of one step"; failures=$((failures + 1)); }
+
 # Parameters that dlprof run counted, of which a step adds gradients to some only.
 sed '1s/{/{ "dlprof_parameter_bytes": 2678824,/' open.json >counted.json
 sed '1s/{/{ "dlprof_parameter_bytes": 4000000,/' open.json >critic.json

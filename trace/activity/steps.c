@@ -559,7 +559,8 @@ static void find_host_line(dl_step_line *line, const step_search *search,
                         cuts + 1, count - 1);
         line->marks_cut_passes = cut;
     } else {
-        line->reason = "no marks, no optimizer's updates and no operators that repeat";
+        line->reason =
+            "no marks, fewer than three optimizer's updates and no operators that repeat";
     }
 }
 
