@@ -101,9 +101,38 @@ static void add_calls(dl_gradient_source *s, size_t step, const dl_activity *con
     }
 }
 
+/* Returns the launches of collectives' kernels on other devices than the line's, by start. */
+static const dl_activity **launches_elsewhere(const dl_gradient_source *s, size_t *count)
+{
+    const dl_activity **launches = NULL;
+    *count = 0;
+    for (size_t i = 0; i < s->trace->activity_count; i++) {
+        const dl_activity *a = &s->trace->activities[i];
+        if (a->kind != DL_ACTIVITY_KERNEL || a->device == s->line->device ||
+            s->classes[a->name] != DL_KERNEL_COLLECTIVE)
+            continue;
+        const dl_activity *launch = dl_launches_find(s->launches, a->correlation);
+        if (launch != NULL) DL_APPEND(launches, *count, "calls of collectives") = launch;
+    }
+    dl_sort(launches, *count, sizeof *launches, by_start);
+    return launches;
+}
+
+/* Whether the call of a collective contains one of launches[count], sorted by start. */
+static bool is_elsewhere(const dl_activity *call, const dl_activity *const *launches, size_t count)
+{
+    size_t i;
+    DL_BISECT(i, count, launches[i]->start_ns < call->start_ns);
+    for (; i < count && launches[i]->start_ns <= call->start_ns + call->duration_ns; i++)
+        if (launches[i]->thread == call->thread) return true;
+    return false;
+}
+
 void dl_step_calls_find(dl_gradient_source *source)
 {
     const dl_trace *trace = source->trace;
+    size_t elsewhere_count;
+    DL_AUTOFREE const dl_activity **elsewhere = launches_elsewhere(source, &elsewhere_count);
     DL_AUTOFREE const dl_activity **all =
         dl_calloc(trace->activity_count, sizeof *all, "calls of collectives");
     DL_AUTOFREE double *done_ns =
@@ -111,7 +140,8 @@ void dl_step_calls_find(dl_gradient_source *source)
     size_t count = 0;
     position at = {0};
     for (size_t i = 0; i < trace->activity_count; i++)
-        if (trace->activities[i].kind == DL_ACTIVITY_COLLECTIVE)
+        if (trace->activities[i].kind == DL_ACTIVITY_COLLECTIVE &&
+            !is_elsewhere(&trace->activities[i], elsewhere, elsewhere_count))
             all[count++] = &trace->activities[i];
     dl_sort(all, count, sizeof *all, by_start);
     source->calls = dl_calloc(count, sizeof *source->calls, "calls of collectives");

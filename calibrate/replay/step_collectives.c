@@ -55,10 +55,13 @@ static entry mean_of(const marked *m, const dl_instance *instances, size_t count
     dl_traced_collective c = {.name = instances[0].name, .ranks = instances[0].ranks};
     for (size_t i = 0; i < count; i++) {
         const dl_instance *one = &instances[i];
-        if (!dl_is_in_timed_step(m->line, m->timed, one->last_ns)) continue;
+        const dl_replay_node *node = &m->run->graph.nodes[one->nodes[0]];
+        if (m->run->ranks[0].trace->activities[node->activity].device != m->line->device ||
+            !dl_is_in_timed_step(m->line, m->timed, one->last_ns))
+            continue;
         c.calls += 1 / steps;
         c.bytes += one->bytes / steps;
-        c.ns += (double)m->run->graph.nodes[one->nodes[0]].duration_ns / steps;
+        c.ns += (double)node->duration_ns / steps;
     }
     return (entry){c, instances[0].object};
 }

@@ -125,6 +125,47 @@ static void sums_of_integers_are_no_gradients(void **state)
     dl_step_costs_free(&c);
 }
 
+/* Thread 2 of the process all-reduces the same gradients on device 1. */
+static void collectives_of_other_devices_are_not_counted(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 4; s++) {
+        const int64_t step_ns = t.host_ns;
+        add_unmarked_step(&t, 1, 0);
+        for (int bucket = 0; bucket < 2; bucket++) {
+            const int64_t call_ns = step_ns + 3300 + 500 * bucket;
+            rank_trace_add(&t, (dl_activity){.kind = DL_ACTIVITY_COLLECTIVE,
+                                             .name = RT_REDUCE,
+                                             .thread = 2,
+                                             .bytes = bucket == 0 ? 3000 : 1000,
+                                             .object = 7,
+                                             .start_ns = call_ns,
+                                             .duration_ns = 400});
+            rank_trace_add(&t, (dl_activity){.kind = DL_ACTIVITY_CALL,
+                                             .name = RT_LAUNCH,
+                                             .thread = 2,
+                                             .correlation = ++t.correlation,
+                                             .start_ns = call_ns + 100,
+                                             .duration_ns = 200});
+            rank_trace_add(&t, (dl_activity){.kind = DL_ACTIVITY_KERNEL,
+                                             .name = RT_REDUCE_KERNEL,
+                                             .device = 1,
+                                             .stream = 3,
+                                             .correlation = t.correlation,
+                                             .start_ns = t.device_ns - 60000 + 6000 * bucket,
+                                             .duration_ns = 5000});
+        }
+        rank_trace_range(&t, RT_STEP, step_ns);
+    }
+    dl_step_costs c = take(&t, 8);
+    assert_int_equal(c.gradient_count, 2);
+    assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
+    assert_int_equal(c.other_count, 0);
+    dl_step_costs_free(&c);
+}
+
 /* Two marked steps, of which the last has no end, after unmarked ones: the all-reduces of the
  * latter do not belong to the first step's forward pass, as sums of activations would. */
 static void reduces_before_the_steps_are_of_no_pass(void **state)
@@ -791,6 +832,7 @@ int main(void)
         cmocka_unit_test(phases_and_gradients_come_out),
         cmocka_unit_test(reduces_before_the_steps_are_of_no_pass),
         cmocka_unit_test(sums_of_integers_are_no_gradients),
+        cmocka_unit_test(collectives_of_other_devices_are_not_counted),
         cmocka_unit_test(unknown_communicators_divide_no_layers),
         cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(accumulated_passes_come_apart),
