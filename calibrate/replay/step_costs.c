@@ -583,6 +583,36 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     return DL_OK;
 }
 
+/* Minimum factor by which a step with other work is longer than a regular one. */
+#define OTHER_MIN 1.05
+
+/* Notes longer steps between regular ones, such as those with a validation, which are left out. */
+static void note_other_steps(const taking *t, double regular_ns)
+{
+    size_t count = 0, open = 0, regular = 0;
+    double more_ns = 0, open_ns = 0;
+    for (size_t s = 0; s < t->line->count; s++) {
+        const dl_activity_step *step = &t->line->steps[s];
+        const double ns = (double)step->duration_ns - regular_ns;
+        if (step->label == DL_STEP_REGULAR) {
+            count += open;
+            more_ns += open_ns;
+            open = 0;
+            open_ns = 0;
+            regular++;
+        } else if (regular > 0 && step->label == DL_STEP_OTHER &&
+                   ns > (OTHER_MIN - 1) * regular_ns) {
+            open++;
+            open_ns += ns;
+        }
+    }
+    if (count == 0) return;
+    dl_notes_add(t->notes,
+                 "%zu of %zu steps %s longer, by %s in all, as with a validation: left out. If "
+                 "that recurs, training takes that much longer",
+                 count, t->line->count, count == 1 ? "is" : "are", DL_NS_TEXT(more_ns));
+}
+
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
                       dl_external external, dl_error *err)
 {
@@ -595,6 +625,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     find_timed(t);
     costs->steps = t->timed_count;
     costs->step_ns = mean_recorded_ns(t);
+    note_other_steps(t, costs->step_ns);
     dl_status status = dl_replay_build(&t->run, &t->trace, 1, err);
     if (status == DL_OK) status = use_external(t, external, err);
     if (status == DL_OK) {

@@ -166,6 +166,32 @@ static void collectives_of_other_devices_are_not_counted(void **state)
     dl_step_costs_free(&c);
 }
 
+/* A step with 30 us more work on the device, as with a validation, is left out. */
+static void longer_steps_are_noted(void **state)
+{
+    (void)state;
+    for (int longer = 0; longer < 2; longer++) {
+        rank_trace t;
+        rank_trace_init(&t, 0);
+        for (int s = 0; s < 6; s++) {
+            const int64_t step_ns = t.host_ns;
+            for (int k = 0; longer && s == 2 && k < 12; k++)
+                rank_trace_work(&t, RT_COMPUTE, 2500);
+            add_unmarked_step(&t, 1, 0);
+            rank_trace_range(&t, RT_STEP, step_ns);
+        }
+        dl_notes notes = {0};
+        dl_step_costs costs = {0};
+        const dl_step_hints hints = {0};
+        assert_int_equal(dl_step_costs_take(&costs, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS,
+                                            &notes, NULL),
+                         DL_OK);
+        assert_true(has_note(&notes, "1 of 6 steps is longer, by 30.0 us in all") == longer);
+        dl_notes_free(&notes);
+        dl_step_costs_free(&costs);
+    }
+}
+
 /* Two marked steps, of which the last has no end, after unmarked ones: the all-reduces of the
  * latter do not belong to the first step's forward pass, as sums of activations would. */
 static void reduces_before_the_steps_are_of_no_pass(void **state)
@@ -833,6 +859,7 @@ int main(void)
         cmocka_unit_test(reduces_before_the_steps_are_of_no_pass),
         cmocka_unit_test(sums_of_integers_are_no_gradients),
         cmocka_unit_test(collectives_of_other_devices_are_not_counted),
+        cmocka_unit_test(longer_steps_are_noted),
         cmocka_unit_test(unknown_communicators_divide_no_layers),
         cmocka_unit_test(other_collectives_are_named),
         cmocka_unit_test(accumulated_passes_come_apart),
