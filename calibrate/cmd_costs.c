@@ -263,6 +263,10 @@ static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_e
                                "no process in it computed on a GPU or with a framework's operators "
                                "on cores, so it has no costs");
     }
+    if (in->count == 1 && dl_trace_meta(in->traces[0], DL_META_MERGED) != NULL)
+        return dl_error_set_at(err, DL_ERR_DATA, path, 0,
+                               "its calls are of several processes, as of merged traces: costs are "
+                               "taken from the trace of one");
     if (in->count == 1) return DL_OK;
     const char *by = tells_apart(in, "rank") ? "rank" : tells_apart(in, "pid") ? "pid" : NULL;
     DL_AUTOFREE char *list = NULL;

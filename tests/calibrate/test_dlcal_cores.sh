@@ -50,6 +50,10 @@ expect 0 "16 samples, 1 steps of" costs steps1.json --batch 16 --one-step -o one
 "$tested" costs steps1.json --batch 16 --one-step -o one.ini | grep "one-step:" &&
     { echo "FAIL: an update between the passes of one step"; failures=$((failures + 1)); }
 
+# A trace that was merged from those of two processes has no costs of one.
+awk '/"pid": / && /31563/ { lines++; if (lines % 2) sub(/31563/, "31564") } { print }' open.json >merged.json
+expect 1 "calls are of several processes, as of merged traces" costs merged.json --batch 16 -o merged.ini
+
 # Parameters that dlprof run counted, of which a step adds gradients to some only.
 sed '1s/{/{ "dlprof_parameter_bytes": 2678824,/' open.json >counted.json
 sed '1s/{/{ "dlprof_parameter_bytes": 4000000,/' open.json >critic.json

@@ -622,6 +622,7 @@ static void tell_process(dl_kineto *kineto)
     const char *name = dl_trace_meta(&kineto->builder.trace, key);
     if (name != NULL) dl_trace_builder_meta(&kineto->builder, "command", "%s", name);
     if (kineto->several_pids) {
+        dl_trace_builder_meta(&kineto->builder, DL_META_MERGED, "yes");
         dl_read_note(kineto->item, "the host's calls are of several processes, taken as one");
     }
 }

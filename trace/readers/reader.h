@@ -37,6 +37,7 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
+#define DL_META_MERGED "merged" /* set if the host's calls are of several processes */
 #define DL_META_SAMPLES "batch_samples"
 /* Groups of a job whose collectives do not name theirs: "mesh_tp of 2 ranks, ..." */
 #define DL_META_UNGROUPED "ungrouped_collectives"
