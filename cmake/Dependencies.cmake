@@ -35,6 +35,7 @@ endforeach()
 # Optional: the tests.
 find_path(CMOCKA_INCLUDE_DIR cmocka.h)                                 # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka)
+find_program(DL_PYTHON3 python3)                                       # python3
 
 # Optional: reads traces in .tar archives.
 option(DL_WITH_LIBARCHIVE "Read traces in .tar archives, where libarchive is found" ON)

@@ -29,6 +29,7 @@ packages=(
     "libopenmpi-dev    sweeps and training over several machines (optional)"
     "openmpi-bin       the same: mpirun"
     "libcmocka-dev     tests (optional)"
+    "python3           tests (optional)"
     "gnuplot-nox       figures (optional)"
 )
 

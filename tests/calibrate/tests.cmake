@@ -19,18 +19,16 @@ add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.
 set_tests_properties(test_dlcal_info PROPERTIES LABELS unit)
 
 # The clients need PyTorch to run (./check --clients); this only checks their syntax.
-if(DL_PYTHON3)
-    file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
-    add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
-             "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients}
-             ${PROJECT_SOURCE_DIR}/profiler/torch/bench_gloo.py)
-    foreach(name warm run run_input run_generators bench_gloo)
-        add_test(NAME clients_${name}
-                 COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_${name}.py)
-        set_tests_properties(clients_${name} PROPERTIES LABELS unit)
-    endforeach()
-    set_tests_properties(clients_syntax PROPERTIES LABELS unit)
-endif()
+file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
+add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c
+         "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)" ${clients}
+         ${PROJECT_SOURCE_DIR}/profiler/torch/bench_gloo.py)
+foreach(name warm run run_input run_generators bench_gloo)
+    add_test(NAME clients_${name}
+             COMMAND ${DL_PYTHON3} ${PROJECT_SOURCE_DIR}/tests/clients/test_${name}.py)
+    set_tests_properties(clients_${name} PROPERTIES LABELS unit)
+endforeach()
+set_tests_properties(clients_syntax PROPERTIES LABELS unit)
 # Traces of PyTorch on cores, recorded with tests/clients/train.py.
 add_test(NAME test_dlcal_cores COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_cores.sh
          $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

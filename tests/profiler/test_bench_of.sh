@@ -131,7 +131,7 @@ until [ -s used ]; do sleep 0.02; done
 while sleep 0.01; do echo "step $((++step))"; done
 END
 chmod +x family.sh
-if command -v python3 >/dev/null && [ -r /proc/self/task/$$/children ]; then
+if [ -r /proc/self/task/$$/children ]; then
     ( # whose only child is dlprof
         "$tested" bench --batch 16 --workers-max 1 --rounds 1 --lines 4 -o family.dlt --of ./family.sh >family.txt 2>&1
         times >times.txt

@@ -137,14 +137,12 @@ expect 0 "run.json" export run.dlt
 expect 0 "out.json" export run.dlt -o out.json
 
 # Python's JSON reader accepts the output
-if command -v python3 >/dev/null; then
-    "$dlprof" info --json run.dlt >info.json
-    "$dlprof" info --json run.dlt run.dlt >two.json
-    for json in run.json info.json two.json; do
-        python3 -m json.tool $json >/dev/null ||
-            { echo "FAIL: $json is no JSON"; failures=$((failures + 1)); }
-    done
-fi
+"$dlprof" info --json run.dlt >info.json
+"$dlprof" info --json run.dlt run.dlt >two.json
+for json in run.json info.json two.json; do
+    python3 -m json.tool $json >/dev/null ||
+        { echo "FAIL: $json is no JSON"; failures=$((failures + 1)); }
+done
 
 # await_bytes BYTES FILE PROCESS: waits until the file is longer than BYTES, or the process has ended.
 await_bytes() {

@@ -120,15 +120,13 @@ for text in "node pid 12: .*incomplete" "node pid 13: its trace cannot be read" 
     "node pid 14: left no trace" "another profiler holds CUPTI"; do
     grep -q "$text" summary.txt || fail "no '$text' in: $(cat summary.txt)"
 done
-if command -v python3 >/dev/null; then
-    python3 - <<'END' || fail "run.json: $(cat run.json)"
+python3 - <<'END' || fail "run.json: $(cat run.json)"
 import json
 run = json.load(open("run.json"))
 assert run["command"] == ["sh", "target.sh", "0"] and run["exit_code"] == 0 and run["signal"] == 0
 assert [p["pid"] for p in run["processes"]] == [11, 12, 13, 14]
 assert [p.get("complete") for p in run["processes"]] == [True, False, None, None]
 END
-fi
 
 # The reader of the summary has closed the pipe.
 {
@@ -199,8 +197,7 @@ status=$?
 grep -q "3 traces" words.txt || fail "SIGTERM: no summary in: $(cat words.txt)"
 
 # A terminal's Ctrl-C reaches the target once, from the terminal.
-if command -v python3 >/dev/null; then
-    cat >count.sh <<'END'
+cat >count.sh <<'END'
 count=0
 trap 'count=$((count + 1))' INT
 touch ctrl
@@ -208,7 +205,7 @@ while [ $count -eq 0 ]; do sleep 0.05; done
 for _ in 1 2 3 4; do sleep 0.05; done # for a second one
 exit $count
 END
-    python3 - "$full" <<'END' || fail "Ctrl-C"
+python3 - "$full" <<'END' || fail "Ctrl-C"
 import os, pty, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
@@ -229,7 +226,6 @@ status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 if status != 1 or b"dlprof run: no trace" not in text:
     sys.exit(f"exit {status}: {text}")
 END
-fi
 
 # The real library in real processes without CUDA, which mark ranges: ranks, a limit, a kill.
 if [ $# -gt 1 ]; then
@@ -248,15 +244,13 @@ if [ $# -gt 1 ]; then
         --workers 2 --sync average -o ../own.dlt
     expect 0 "sd found" info own/*.dlt
     expect 0 "40 range" run --json ranks.json -- sh -c 'RANK=1 "$0" 20 & RANK=0 "$0" 10; wait' "$steps"
-    if command -v python3 >/dev/null; then
-        python3 - <<'END' || fail "ranks.json: $(cat ranks.json)"
+    python3 - <<'END' || fail "ranks.json: $(cat ranks.json)"
 import json
 processes = json.load(open("ranks.json"))["processes"]
 assert [p["rank"] for p in processes] == [0, 1]
 assert [p["activities"]["range"] for p in processes] == [20, 40]
 assert all(p["complete"] and p["lost"] == 0 for p in processes)
 END
-    fi
 fi
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

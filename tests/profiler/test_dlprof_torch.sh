@@ -7,7 +7,6 @@ dlprof=$1 dlcal=$2
 doubles=$(cd "$(dirname "$0")/../doubles/torch" && pwd)
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
-command -v python3 >/dev/null || exit 77
 export PYTHONPATH=$doubles PYTHONDONTWRITEBYTECODE=1
 
 fail() {

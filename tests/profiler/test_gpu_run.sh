@@ -5,8 +5,8 @@
 set -u
 bin=$(realpath "$1") tests=$(realpath "$2") fake_cuda=$(realpath "$3") cupti=$4
 doubles=$tests/doubles
-if ! command -v python3 >/dev/null || [ ! -e "$cupti" ]; then
-    echo "skipped: no python3, or no libcupti"
+if [ ! -e "$cupti" ]; then
+    echo "skipped: no libcupti"
     exit 77
 fi
 root=$(cd "$(dirname "$0")/../.." && pwd)

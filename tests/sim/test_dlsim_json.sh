@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# dlsim --json equals the CSV file. Usage: test_dlsim_json.sh DLSIM; exit status 77 without python3
+# dlsim --json equals the CSV file. Usage: test_dlsim_json.sh DLSIM
 set -u
 tested=$(realpath "$1")
 source=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
-command -v python3 >/dev/null || { echo "no python3: skipped"; exit 77; }
 
 # Without --output there is no CSV file; standard output has only the document.
 expect 0 "points in only.json" "$source/golden/modes.ini" --json only.json
