@@ -22,7 +22,7 @@ cut -d, -f1-7 all.csv | tail -n +2 >rows.csv
 
 # Each row that a measured table marks as fitted is in the results.
 listed=$(sed -n 's/^file *= *\(.*measured.*csv\)/\1/p' "$seeds"/*.ini | sed "s#^#$seeds/#" | xargs grep -hcE ',fitted(,|$)' |
-    paste -sd+ | bc)
+    awk '{ sum += $1 } END { print sum }')
 found=$(grep -c ',fitted$' rows.csv)
 [ "$listed" -eq "$found" ] || fail "the tables mark $listed rows as fitted, the results have $found of them"
 

@@ -54,7 +54,8 @@ fi
 # the header declares are exported.
 library=$root/lib/libdlscale.so
 if command -v pkg-config >/dev/null && [ -e "$library" ]; then
-    export PKG_CONFIG_PATH=$root/lib/pkgconfig
+    ln -s "$root" ../plain # pkg-config before version 1 does not quote the space of a folder's name
+    export PKG_CONFIG_PATH=$folder/plain/lib/pkgconfig
     [ "$(pkg-config --modversion dlscale)" = "$("$root/bin/dlsim" --version | cut -d' ' -f2)" ] || fail "dlscale.pc: version"
     [ -z "$sanitizers" ] || sanitize=-fsanitize=$sanitizers
     eval "\"$compiler\" -std=c99 -Wall -Wextra -Wpedantic -Werror ${sanitize:-} -o predict \
