@@ -441,7 +441,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const double batch = split.samples * split.micro_batches;
     const dl_exchange_plan *plan = &exchange->plan;
     const bool reduces = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
-    const bool pushes = dl_mode_serves_gradients(point->mode) && plan->as_ready;
+    const bool pushes = dl_mode_sends_tensors(point->mode) && plan->as_ready;
     const bool tells = (reduces || pushes) && plan->late == 0 && !scenario->gpu->on_hosts;
     const bool by_bucket = tells && split.chunks == 1 && island->buckets != NULL && plan->as_ready;
     dl_islands_config config = {

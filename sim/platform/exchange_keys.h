@@ -13,27 +13,27 @@ KEY(int64_t, large_bytes, "large_bytes", SERVER, BYTES(1), .fallback = "4MB",
     .only = "tensors = large_split",
     .help = "minimum size of the tensors that are split; the default is MXNet's")
 KEY(int64_t, slice_bytes, "slice_bytes", BY_TENSOR, BYTES(0), .fallback = "0",
-    .help = "ps: size of the slices in which tensors are sent, summed and fetched; 0: whole "
+    .help = "ps, async: size of the slices in which tensors are sent, summed and fetched; 0: whole "
             "tensors")
 KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
     .help = "ps, softsync, kasync, kbatchasync: the server sums when all gradients have arrived, "
             "or each gradient on arrival")
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
-    .help = "ps: when a tensor is fetched: once it is summed (summed, layers), once also the "
-            "last tensor is pushed (pushed), or once all are summed (after, next_step). The "
+    .help = "ps, async: when a tensor is fetched: once it is summed (summed, layers), once also "
+            "the last tensor is pushed (pushed), or once all are summed (after, next_step). The "
             "fetch is awaited by the end of the step (summed, pushed, after) or by its layer in "
             "the next forward pass (layers, next_step)")
 KEY(dl_order, order, "order", BY_TENSOR, CHOICE(dl_order_names), .fallback = "ready",
-    .help = "ps: order of a connection's messages: as they become ready, as the forward pass "
-            "needs them, or all together")
+    .help = "ps, async: order of a connection's messages: as they become ready, as the forward "
+            "pass needs them, or all together")
 KEY(dl_copies, copies, "copies", BY_TENSOR, CHOICE(dl_copies_names), .fallback = "connection",
-    .help = "ps: messages that are sent one after another: those of a connection, or all of a "
-            "GPU (copy_threads at a time)")
+    .help = "ps, async: messages that are sent one after another: those of a connection, or all "
+            "of a GPU (copy_threads at a time)")
 KEY(int, copy_threads, "copy_threads", BY_TENSOR, WHOLE(1, 64), .fallback = "1",
     .only = "copies = gpu", .help = "number of concurrent copies of a GPU; MXNet: 2")
 KEY(bool, staged_stops, "staged", STAGED, EITHER(stagings), .fallback = "beside",
-    .help = "ps: copies between GPUs through host memory ([machine] peer) run beside kernels, or "
-            "alone")
+    .help = "ps, async: copies between GPUs through host memory ([machine] peer) run beside "
+            "kernels, or alone")
 KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
     .help = "ps: each node sums its GPUs' gradients, then pushes and fetches once")
 KEY(dl_quantity, server_bytes_per_s, "server_bytes_per_s", HOST_SERVER, RATE,
@@ -47,8 +47,8 @@ KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",
     .help = "size of a bucket of gradients; 0: one bucket for all. Default: the buckets of "
             "[gradients] in the cost file, else 0")
 KEY(bool, overlap, "overlap", OVERLAP, FLAG, .fallback = "no", .limits = DL_LIMITS_OVERLAP,
-    .help = "allreduce, ps: exchange during the backward pass. Default: [costs] overlap of the "
-            "cost file")
+    .help = "allreduce, ps, async: exchange during the backward pass. Default: [costs] overlap of "
+            "the cost file, but no in async")
 KEY(dl_sharded, sharded, "sharded", ON_CORES_TOO, CHOICE(dl_sharded_names), .fallback = "none",
     .elsewhere = dl_sharded_words,
     .help = "allreduce: what the workers divide: the optimizer's state (ZeRO stage 1), also the "

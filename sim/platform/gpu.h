@@ -168,6 +168,7 @@ typedef struct dl_gpu_options {
 #include "sim/platform/exchange_keys.h"
 #undef KEY
     const char *algorithm; /* name of the collectives' algorithm, or "auto" */
+    bool own_overlap;      /* overlap is not given, and may be that of the costs */
     bool own_buckets;      /* uses the costs' buckets, if given; bucket_bytes is then 0 */
     dl_compression compression;
     int input_cores;     /* cores per node that make batches */

@@ -63,8 +63,9 @@ bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
 
 bool dl_gpus_serve_gradients(const dl_gpus *gpus)
 {
-    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS &&
-           !gpus->config.plan.is_collective;
+    const dl_exchange_plan *plan = &gpus->config.plan;
+    return (gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS || plan->each) &&
+           !plan->is_collective;
 }
 
 int dl_gpus_present(const dl_gpus *gpus)

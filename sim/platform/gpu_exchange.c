@@ -210,6 +210,10 @@ void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
     case DL_UPDATE:
     case DL_APPLY:
     case DL_BLEND:
+        if (exchange.kind == DL_APPLY && gpus->server != NULL) {
+            dl_gpus_exchanged(gpus, worker);
+            return;
+        }
         if (exchange.kind == DL_APPLY) {
             index = (int)(exchange.gradients < most ? exchange.gradients : most) - 1;
         }

@@ -247,8 +247,8 @@ void dl_gpus_exchange_free(dl_gpus *gpus);
 int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
     DL_PRINTF(3, 4);
 
-/* Whether gradients are summed in each step: dl_gpus_reduce_gradients by collectives,
- * dl_gpus_serve_gradients by a server. */
+/* Whether gradients are exchanged in each step: dl_gpus_reduce_gradients by collectives,
+ * dl_gpus_serve_gradients by a server that can take them tensor by tensor. */
 bool dl_gpus_reduce_gradients(const dl_gpus *gpus);
 bool dl_gpus_serve_gradients(const dl_gpus *gpus);
 

@@ -1,5 +1,5 @@
-/* A synchronous parameter server that works tensor by tensor: mode ps if buckets are sent as they
- * become ready, or if [exchange] sets any of the details below.
+/* A parameter server that works tensor by tensor: mode ps if buckets are sent as they become ready,
+ * or if [exchange] sets any of the details below.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
  * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly
@@ -21,6 +21,10 @@
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
  *               to the others of the node. dl_fetch: when it starts, and which work waits for it
  *
+ * In mode async, a message is applied alone when it arrives, and then fetched by its sender only:
+ * no sender waits for another one, except in the queues of shards and links. The team counts
+ * staleness of whole gradients, whose updates happen when the sender's push phase ends.
+ *
  * If layers wait for their parameters, the forward pass has a segment for each tensor, with the
  * same share of the pass as the tensor's segment of the backward pass.
  *
@@ -39,7 +43,7 @@
  * with staged = alone neither GPU computes meanwhile. The latter is inferred from MXNet's tables
  * (scenarios/mxnet/vgg_titanx_device.ini); drivers' documents do not mention it.
  *
- * A slow sender cannot mix two steps: a message of the next step is pushed only after this step's
+ * A slow sender cannot mix two steps of ps: a message of the next step is pushed only after this step's
  * message has come back. */
 #include "sim/platform/gpu_internal.h"
 
@@ -57,7 +61,6 @@ typedef struct message {
     double bytes;
     int arrived, added; /* in this step: number of senders whose message has arrived, and has been
                          * added */
-    int64_t sums;       /* number of sums since the start */
 } message;
 
 /* Items waiting for a connection, a GPU's copy threads or a shard, in the order in which they will
@@ -75,27 +78,28 @@ typedef struct group {
     int64_t fetches; /* DL_FETCH_AFTER, DL_FETCH_NEXT_STEP: number of steps whose fetches have
                       * started */
     int64_t pushes;  /* number of pushes that its workers have reached since the start */
+    int64_t summed;  /* number of its messages summed since the start */
 } group;
 
 struct dl_server {
     int buckets, shards, workers;
     message *messages; /* [count] those of a bucket are consecutive */
     int count;
-    int *first;     /* [buckets + 1] first message of each bucket */
-    int64_t summed; /* messages summed since the start */
-    group *groups;  /* [group_count] senders */
+    int *first;    /* [buckets + 1] first message of each bucket */
+    group *groups; /* [group_count] senders */
     int group_count;
-    int *group_of;      /* [workers] sender of each worker */
-    int *gathered;      /* [groups x buckets] number of workers whose gradients have arrived */
-    int *fetched;       /* [groups x buckets] number of this step's messages that have arrived */
-    int64_t *has;       /* [workers x buckets] number of steps whose parameters have arrived */
-    int64_t *came;      /* [workers] number of buckets that have arrived since the start */
-    queue *lanes;       /* [lane_count] queues of copies; items are numbers of copies
+    int *group_of;  /* [workers] sender of each worker */
+    int64_t *sums;  /* [groups x count] number of sums since the start with this message */
+    int *gathered;  /* [groups x buckets] number of workers whose gradients have arrived */
+    int *fetched;   /* [groups x buckets] number of this step's messages that have arrived */
+    int64_t *has;   /* [workers x buckets] number of steps whose parameters have arrived */
+    int64_t *came;  /* [workers] number of buckets that have arrived since the start */
+    queue *lanes;   /* [lane_count] queues of copies; items are numbers of copies
                          * (sending_number) */
-    int lane_count;     /* number of connections, or of GPUs */
-    queue *serving;     /* [shards] queues; an item is twice a message's number, plus 1 for its
-                         * update */
-    int *threads;       /* [shards] number of threads that serve the current item */
+    int lane_count; /* number of connections, or of GPUs */
+    queue *serving; /* [shards] queues; an item is twice the number of a message of a sender (the
+                         * first one if all are summed), plus 1 for its update */
+    int *threads;   /* [shards] number of threads that serve the current item */
     dl_gpu_copy *local; /* [workers x local_room] copies to the other workers of the node */
     int local_room;
 };
@@ -154,7 +158,7 @@ static int take(const dl_gpus *gpus, queue *q)
 
 static int serving_urgency(const dl_gpus *gpus, int item)
 {
-    return gpus->server->messages[item / 2].bucket;
+    return gpus->server->messages[item / 2 % gpus->server->count].bucket;
 }
 
 /* --- fetching -------------------------------------------------------------------------------- */
@@ -196,7 +200,7 @@ static bool is_over(const dl_gpus *gpus, int worker)
         if (!is_last_step(gpus, worker)) return true;
         break;
     case DL_FETCH_AFTER:
-    case DL_FETCH_NEXT_STEP: return s->summed == step * s->count;
+    case DL_FETCH_NEXT_STEP: return s->groups[s->group_of[worker]].summed == step * s->count;
     case DL_FETCH_SUMMED:
     case DL_FETCH_PUSHED: break;
     }
@@ -315,7 +319,7 @@ static double sending_bytes(const dl_gpus *gpus, sending one)
     return gpus->reduction.bytes_share[one.what] * gpus->config.content_bytes;
 }
 
-static void arrive(dl_gpus *gpus, int m);
+static void arrive(dl_gpus *gpus, int g, int m);
 static void gather(dl_gpus *gpus, int g, int bucket);
 static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket);
 
@@ -344,7 +348,7 @@ static void on_sent(void *user, int number)
     s->lanes[lane].running--;
     dl_gpus_hold(gpus, copy_of(gpus, one), -1);
     switch (one.kind) {
-    case PUSH: arrive(gpus, one.what); break;
+    case PUSH: arrive(gpus, one.from, one.what); break;
     case FETCH: fetched(gpus, one.from, one.what); break;
     case GATHER: gather(gpus, s->group_of[one.from], one.what); break;
     case SPREAD: bucket_came(gpus, one.from, one.what); break;
@@ -412,7 +416,7 @@ static void pushed_last(dl_gpus *gpus, int worker)
     s->groups[g].pushes++;
     if (gpus->config.options->fetch != DL_FETCH_PUSHED || !has_pushed(s, g, step)) return;
     for (int m = 0; m < s->count; m++) {
-        if (s->messages[m].sums == step) fetch(gpus, g, m);
+        if (s->sums[g * s->count + m] == step) fetch(gpus, g, m);
     }
 }
 
@@ -420,22 +424,27 @@ static void pushed_last(dl_gpus *gpus, int worker)
 
 static void try_serve(dl_gpus *gpus, int shard);
 
-static void on_summed(dl_gpus *gpus, int m)
+/* Message m of sender g is part of the parameters. */
+static void end_sum(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
+    group *of = &s->groups[g];
     const dl_fetch when = gpus->config.options->fetch;
-    s->messages[m].arrived = s->messages[m].added = 0;
-    s->messages[m].sums++;
-    s->summed++;
+    const int64_t step = ++s->sums[g * s->count + m];
+    of->summed++;
     if (when == DL_FETCH_SUMMED || when == DL_FETCH_LAYERS || when == DL_FETCH_PUSHED) {
-        for (int g = 0; g < s->group_count; g++) {
-            if (when != DL_FETCH_PUSHED || has_pushed(s, g, s->messages[m].sums)) fetch(gpus, g, m);
-        }
-    } else if (s->summed % s->count == 0) {
-        for (int w = 0; w < s->workers; w++) {
+        if (when != DL_FETCH_PUSHED || has_pushed(s, g, step)) fetch(gpus, g, m);
+    } else if (of->summed % s->count == 0) {
+        for (int w = of->first; w < of->first + of->count; w++) {
             if (gpus->workers[w].in_exchange && is_over(gpus, w)) leave(gpus, w);
         }
     }
+}
+
+/* Number of senders whose messages make one sum. */
+static int summands(const dl_gpus *gpus)
+{
+    return gpus->config.plan.each ? 1 : gpus->server->group_count;
 }
 
 static void on_served(void *user, int shard)
@@ -446,12 +455,14 @@ static void on_served(void *user, int shard)
     dl_gpus_hold_server(gpus, shard, -1);
     if (--s->threads[shard] > 0) return;
     /* The last slot of the queue holds the item being served. */
-    const int item = q->items[q->room - 1], m = item / 2;
+    const int item = q->items[q->room - 1], g = item / 2 / s->count, m = item / 2 % s->count;
     q->running--;
     if (gpus->config.options->sums_on_arrival && item % 2 == 0) {
         s->messages[m].added++;
     } else {
-        on_summed(gpus, m);
+        s->messages[m].added = 0;
+        for (int i = g; i < g + summands(gpus); i++)
+            end_sum(gpus, i, m);
     }
     try_serve(gpus, shard);
 }
@@ -462,11 +473,14 @@ static void try_serve(dl_gpus *gpus, int shard)
     queue *q = &s->serving[shard];
     if (q->running > 0 || q->count == 0) return;
     const int item = take(gpus, q);
-    const message *m = &s->messages[item / 2];
-    const dl_exchange exchange = {.kind = !gpus->config.options->sums_on_arrival ? DL_SUM
-                                          : item % 2                             ? DL_UPDATE
-                                                                                 : DL_ADD,
-                                  .gradients = m->added};
+    const message *m = &s->messages[item / 2 % s->count];
+    dl_exchange exchange = {.kind = DL_SUM};
+    if (gpus->config.plan.each) {
+        exchange = (dl_exchange){.kind = DL_APPLY, .gradients = 1};
+    } else if (gpus->config.options->sums_on_arrival) {
+        exchange.kind = item % 2 ? DL_UPDATE : DL_ADD;
+        exchange.gradients = m->added;
+    }
     const int slices = dl_gpus_serving_slices(gpus);
     q->items[q->room - 1] = item;
     s->threads[shard] = slices;
@@ -474,15 +488,18 @@ static void try_serve(dl_gpus *gpus, int shard)
         dl_gpus_serve(gpus, &exchange, shard, t, m->bytes / slices, on_served, shard);
 }
 
-static void arrive(dl_gpus *gpus, int m)
+/* Message m of sender g has arrived at its shard. */
+static void arrive(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
     const bool adds = gpus->config.options->sums_on_arrival;
     message *one = &s->messages[m];
     queue *q = &s->serving[one->shard];
-    const bool all = ++one->arrived == s->group_count;
-    if (adds || all) put(gpus, q, 2 * m, serving_urgency);
-    if (adds && all) put(gpus, q, 2 * m + 1, serving_urgency);
+    const int item = 2 * ((gpus->config.plan.each ? g * s->count : 0) + m);
+    const bool all = ++one->arrived == summands(gpus);
+    if (adds || all) put(gpus, q, item, serving_urgency);
+    if (adds && all) put(gpus, q, item + 1, serving_urgency);
+    if (all) one->arrived = 0;
     try_serve(gpus, one->shard);
 }
 
@@ -745,7 +762,9 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
     s->threads = dl_calloc((size_t)s->shards, sizeof *s->threads, "shards");
     for (int i = 0; i < s->lane_count; i++)
         queue_init(&s->lanes[i], rooms[i], most);
-    const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1 : 1;
+    const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1
+                     : gpus->config.plan.each              ? s->group_count
+                                                           : 1;
     for (int i = 0; i < s->shards; i++)
         queue_init(&s->serving[i], of_shard[i] * each + 1, 1);
 }
@@ -759,6 +778,7 @@ static void free_server(dl_server *s)
     free(s->first);
     free(s->groups);
     free(s->group_of);
+    free(s->sums);
     free(s->gathered);
     free(s->fetched);
     free(s->has);
@@ -799,6 +819,7 @@ dl_status dl_server_create(dl_gpus *gpus, dl_error *err)
     make_groups(gpus, s);
     make_queues(gpus, s);
     const size_t per_group = (size_t)s->group_count * (size_t)s->buckets;
+    s->sums = dl_calloc((size_t)s->group_count * (size_t)s->count, sizeof *s->sums, "messages");
     s->gathered = dl_calloc(per_group, sizeof *s->gathered, "buckets");
     s->fetched = dl_calloc(per_group, sizeof *s->fetched, "buckets");
     s->has = dl_calloc((size_t)s->workers * (size_t)s->buckets, sizeof *s->has, "buckets");

@@ -143,7 +143,10 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
         plan = dl_exchange_plan_among(scenario->gpu, false, point->workers);
         plan.is_collective =
             of != DL_EXCHANGES_NOTHING && dl_scenario_is_collective(scenario, point);
-        plan.as_ready = plan.as_ready && of == DL_EXCHANGES_GRADIENTS;
+        plan.each = point->mode->each; /* the costs' overlap is that of a synchronous program */
+        const bool overlaps =
+            of == DL_EXCHANGES_GRADIENTS || (plan.each && !scenario->gpu->own_overlap);
+        plan.as_ready = plan.as_ready && overlaps;
         if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
         if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
     }

@@ -270,7 +270,7 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               dl_error *err)
 {
     const dl_gpu_options *gpu = scenario->gpu;
-    if (gpu == NULL || !dl_mode_serves_gradients(point->mode)) return DL_OK;
+    if (gpu == NULL || !dl_mode_sends_tensors(point->mode)) return DL_OK;
     const bool layers = gpu->fetch == DL_FETCH_LAYERS || gpu->fetch == DL_FETCH_NEXT_STEP;
     if (layers && point->option[DL_SYNC_LAG] > 0) {
         return dl_ini_error(ini, lists->option[DL_SYNC_LAG].entry, DL_ERR_DATA, err,
@@ -613,13 +613,20 @@ static bool is_named_before(const dl_sweep_list *cores, size_t entry, int worker
 static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
 {
     (void)scenario;
+    return dl_mode_sends_tensors(point->mode);
+}
+
+static bool is_summed_in_nodes(const dl_scenario *scenario, const dl_point *point)
+{
+    (void)scenario;
     return dl_mode_serves_gradients(point->mode);
 }
 
 static bool is_in_each_step(const dl_scenario *scenario, const dl_point *point)
 {
     (void)scenario;
-    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || dl_point_reduces_within(point);
+    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || point->mode->each ||
+           dl_point_reduces_within(point);
 }
 
 /* Whether collectives slow computing: those of gradients or, for workers of several GPUs, those
@@ -635,7 +642,7 @@ static bool is_slowed(const dl_scenario *scenario, const dl_point *point)
 static bool copies_between_gpus(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
-    return dl_mode_serves_gradients(point->mode) && (gpu->where == DL_WHERE_GPU || gpu->node_sum);
+    return dl_mode_sends_tensors(point->mode) && (gpu->where == DL_WHERE_GPU || gpu->node_sum);
 }
 
 static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
@@ -658,7 +665,7 @@ static bool is_summed_on_arrival(const dl_scenario *scenario, const dl_point *po
 static bool has_buckets(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_scenario_is_collective(scenario, point) || dl_point_reduces_within(point) ||
-           dl_mode_serves_gradients(point->mode) || scenario->gpu->tensors != DL_TENSORS_SPLIT;
+           dl_mode_sends_tensors(point->mode) || scenario->gpu->tensors != DL_TENSORS_SPLIT;
 }
 
 static bool has_reduced_buckets(const dl_scenario *scenario, const dl_point *point)
@@ -677,15 +684,15 @@ static const struct {
     const char *why_not;
 } uses[DL_USES] = {
     [DL_USE_BY_TENSOR] = {is_by_tensor,
-                          "only ps sends tensor by tensor, whole vectors are sent here"},
-    [DL_USE_NODE_SUM] = {is_by_tensor,
+                          "only ps and async send tensor by tensor, others send whole vectors"},
+    [DL_USE_NODE_SUM] = {is_summed_in_nodes,
                          "only ps sums the gradients of a node before they are pushed"},
     [DL_USE_OVERLAP] =
         {is_in_each_step,
-         "only gradients that all workers sum in each step are sent during the backward pass"},
+         "only gradients of allreduce, ps and async are sent during the backward pass"},
     [DL_USE_SLOWS] = {is_slowed, "no collective is simulated that slows its computing"},
     [DL_USE_STAGED] = {copies_between_gpus,
-                       "only ps with a server on a GPU, or with node_sum, copies between GPUs"},
+                       "only ps and async with a server on a GPU, and node_sum, copy between GPUs"},
     [DL_USE_HOSTS] = {dl_scenario_is_collective, "its workers exchange through a server"},
     [DL_USE_COLLECTIVES] = {has_collectives, "exchange through a server has none"},
     [DL_USE_BUCKETS] = {has_buckets, "whole vectors are sent to its server"},

@@ -261,6 +261,7 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
     gpu->storage_bytes_per_s = scenario->input.storage_bytes_per_s;
     gpu->cached_frac = scenario->input.cached_frac;
     dl_links_init(&gpu->links, &gpu->machine);
+    gpu->own_overlap = dl_ini_find(ini, "exchange", "overlap") == NULL;
     gpu->own_buckets = dl_ini_find(ini, "exchange", "bucket_bytes") == NULL;
     lists->cores.values = dl_calloc(1, sizeof(double), "swept values");
     lists->cores.values[0] = DL_CORES_GPU;

@@ -27,6 +27,11 @@ bool dl_mode_serves_gradients(const dl_mode *mode)
     return mode->exchange == DL_EXCHANGES_GRADIENTS && mode->through & DL_THROUGH_SERVER;
 }
 
+bool dl_mode_sends_tensors(const dl_mode *mode)
+{
+    return dl_mode_serves_gradients(mode) || mode->each;
+}
+
 bool dl_mode_averages(const dl_mode *mode)
 {
     return mode->exchange == DL_EXCHANGES_PARAMETERS && mode->through & DL_THROUGH_COLLECTIVE;

@@ -386,6 +386,70 @@ static void tensors_may_lag(void **state)
     }
 }
 
+/* A single worker's gradient is applied as soon as it is summed: async is ps. */
+static void one_worker_is_never_late(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "bucket_bytes = 30000\n",
+        "overlap = yes\n",
+        "overlap = yes\nfetch = after\nslice_bytes = 7000\n",
+        "overlap = yes\nfetch = pushed\norder = forward\n",
+        "overlap = yes\nfetch = layers\norder = together\n",
+        "fetch = next_step\nshards = 2\ntensors = round_robin\n",
+        "overlap = yes\ncompress = fp16\ncopies = gpu\nshards = 2\n",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        double of_ns[2];
+        for (int async = 0; async < 2; async++) {
+            const DL_AUTOFREE char *rest =
+                dl_format("[sync]\nmode = %s\n[exchange]\n%s", async ? "async" : "ps", settings[i]);
+            of_ns[async] = step_ns(800e3, 200e3, 1, "", 1, rest);
+        }
+        assert_near(of_ns[1], of_ns[0], 1e-9);
+    }
+}
+
+/* Four workers whose server, at 2 ns for each byte of a gradient, limits them: in a step it applies
+ * the four gradients one after another, and each is as many updates stale as there are other
+ * workers. */
+static void tensors_are_applied_one_by_one(void **state)
+{
+    (void)state;
+    static const char *const fetches[] = {"summed", "after", "pushed", "layers", "next_step"};
+    static const char costs[] =
+        "[costs]\nschema = 1\nparameter_bytes = 1000000\n" FIXTURE_PASSES
+        "[gradients]\nready_1 = 0.25, 800000\nready_2 = 1, 1000000\n"
+        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
+        "[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH;
+    for (size_t f = 0; f < sizeof fetches / sizeof *fetches; f++) {
+        const DL_AUTOFREE char *rest =
+            dl_format("[sync]\nmode = async\n[exchange]\noverlap = yes\nfetch = %s\n", fetches[f]);
+        dl_run_result r = fixture_run_gpus(costs, "gpus = 0, 1, 2, 3\n", 4, 400, rest);
+        double stale = 0, count = 0;
+        for (int w = 0; w < 4; w++) {
+            stale += (double)r.worker_stale_sum[w];
+            count += (double)r.worker_stale_count[w];
+        }
+        assert_near(r.step_mean_s, 4 * 2 * 1e6 * 1e-9, 2e-3);
+        assert_near(stale / count, 3, 2e-3);
+        dl_run_result_free(&r);
+    }
+}
+
+/* The 80 kB of the last layer are hidden behind the backward pass. After it the 20 kB of the first
+ * one are pushed, applied and fetched: workers come one after another once they have met. */
+static void asynchronous_pushes_overlap(void **state)
+{
+    (void)state;
+    const char *rest = "[sync]\nmode = async\n[exchange]\noverlap = yes\n";
+    assert_near(step_ns(80e3, 20e3, 0.1, "gpus = 0, 2\n", 2, rest),
+                1e6 + 2 * PCIE_NS(20e3) + 2 * 0.1 * 20e3, 1e-5);
+    /* Whole vectors, unless overlap is given. */
+    assert_near(step_ns(80e3, 20e3, 0.1, "gpus = 0, 2\n", 2, "[sync]\nmode = async\n"),
+                1e6 + 2 * PCIE_NS(100e3) + 2 * 0.1 * 100e3, 1e-5);
+}
+
 /* One gradient: the optimizer applies it in one pass, with Adam's two vectors of state 4 reads and
  * 3 writes of 80 kB at an assumed 1 ns per byte, with momentum 3 and 2, without state in the pass
  * of the sum, 1 and 1. Two gradients are summed first, which takes 2 reads and a write. At a
@@ -514,6 +578,9 @@ int main(void)
         cmocka_unit_test(staged_copies_stop_both_gpus),
         cmocka_unit_test(buckets_are_sent_one_by_one),
         cmocka_unit_test(tensors_may_lag),
+        cmocka_unit_test(one_worker_is_never_late),
+        cmocka_unit_test(tensors_are_applied_one_by_one),
+        cmocka_unit_test(asynchronous_pushes_overlap),
         cmocka_unit_test(an_optimizer_is_known_by_its_state),
         cmocka_unit_test(an_optimizer_makes_a_pass_of_its_own),
         cmocka_unit_test(softsync_adds_under_the_lock),

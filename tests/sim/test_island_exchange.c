@@ -66,6 +66,27 @@ static void tensors_of_stages_may_lag(void **state)
     }
 }
 
+/* With one worker, whose gradients are applied as soon as they are summed, async is ps. */
+static void one_pipeline_is_never_late(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"overlap = yes\n", "bucket_bytes = 300000\n",
+                                           "overlap = yes\nfetch = after\nslice_bytes = 70000\n",
+                                           "overlap = yes\nfetch = pushed\ncompress = fp16\n"};
+    const DL_AUTOFREE char *costs = costs_of(1e6, "");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        double of_ns[2];
+        for (int async = 0; async < 2; async++) {
+            const DL_AUTOFREE char *rest =
+                dl_format("[sync]\nmode = %s\n[exchange]\n%s", async ? "async" : "ps", settings[i]);
+            dl_run_result r = fixture_run_gpus(costs, STAGES, 1, 20, rest);
+            of_ns[async] = 1e9 * r.step_p50_s;
+            dl_run_result_free(&r);
+        }
+        assert_near(of_ns[1], of_ns[0], 1e-9);
+    }
+}
+
 /* A ring of two GPUs takes bytes / 5 ns of the links that both stages share and 800 ns of latency.
  * Buckets of half a stage's bytes take this latency twice. */
 static void buckets_follow_one_another(void **state)
@@ -134,9 +155,8 @@ static void staged_copies_stop_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_of_stages_may_lag),
-        cmocka_unit_test(buckets_follow_one_another),
-        cmocka_unit_test(servers_need_no_buckets),
+        cmocka_unit_test(tensors_of_stages_may_lag),  cmocka_unit_test(one_pipeline_is_never_late),
+        cmocka_unit_test(buckets_follow_one_another), cmocka_unit_test(servers_need_no_buckets),
         cmocka_unit_test(staged_copies_stop_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

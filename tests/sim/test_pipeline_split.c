@@ -176,8 +176,8 @@ static void what_does_not_go_with_stages_is_refused(void **state)
                     "only of one worker on each node");
     refuse_scenario("workers = 2\n", TWO "[exchange]\nfetch = layers\n[sync]\nmode = ps\n",
                     "only fetch = summed, pushed, after");
-    refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = async\n",
-                    "mode async has no use for it");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = softsync\n",
+                    "mode softsync has no use for it");
     refuse_scenario("workers = 2\n", TWO "[exchange]\nalgorithm = ring\n[sync]\nmode = async\n",
                     "exchange through a server has none");
     refuse_scenario("workers = 1\nlayout = pp=2\n", TWO, "give only one");

@@ -255,12 +255,12 @@ expect 0 "zero1" every.ini --mode zero1,ssp --set sync.bound=2 -o other.csv
 expect 0 "lag 1" lag.ini --mode async,ps -o other.csv
 expect 2 "--set sync.lag=1: it is for mode allreduce, ps, average, not for async" lag.ini --mode async --set sync.lag=1
 printf '[exchange]\nbucket_bytes = 1e6\noverlap = yes\n' | sed '/^lag/d' lag.ini - >buckets.ini
-expect 0 "async" buckets.ini --mode async --save without.ini -o other.csv
-grep -q "bucket_bytes\|overlap" without.ini && fail "keys that mode async does not take are saved"
-expect 0 "average" buckets.ini --mode average,async --interval 4 --save without.ini -o other.csv
+expect 0 "softsync" buckets.ini --mode softsync --save without.ini -o other.csv
+grep -q "bucket_bytes\|overlap" without.ini && fail "keys that mode softsync does not take are saved"
+expect 0 "average" buckets.ini --mode average,softsync --interval 4 --save without.ini -o other.csv
 grep -q "bucket_bytes" without.ini || fail "mode average takes bucket_bytes"
-expect 2 "has no use for it" buckets.ini --mode async --set exchange.bucket_bytes=2e6
-expect 2 "has no use for it" lag.ini --mode async --set exchange.bucket_bytes=1e6
+expect 2 "has no use for it" buckets.ini --mode softsync --set exchange.bucket_bytes=2e6
+expect 2 "has no use for it" lag.ini --mode softsync --set exchange.bucket_bytes=1e6
 printf '[exchange]\nsharded = optimizer\nparam_dtype = bf16\n' | sed '/^lag/d; s/= ps/= allreduce/' lag.ini - >shards.ini
 expect 0 "async" shards.ini --mode async -o other.csv
 expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set exchange.overlap=maybe
