@@ -74,6 +74,8 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     if (status == DL_OK) status = dl_study_read_text(study, name, text, strlen(text), err);
     if (status == DL_OK && lasts) status = read_with_length(study, &text, name, set, err);
     study->batch_by_costs = by_costs;
+    study->is_changed = path != NULL && dl_scenario_command_given(&set->command) &&
+                        dl_scenario_command_value(&set->command, "measured") == NULL;
     if (status == DL_OK && save) {
         status = dl_scenario_save(set->save, text, name, err);
     }

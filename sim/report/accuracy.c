@@ -88,6 +88,7 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         all.left_out += measured[i].disturbed_runs;
+        all.without_point += measured[i].without_point;
         if (measured[i].runs == 0 || row->error != NULL) continue;
         const double error =
             fabs(row->mean.throughput_per_s / measured[i].value[DL_MEASURE_PER_S] - 1);
@@ -125,6 +126,10 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
                 "left out: %d of the measured runs: other programs took over %.0f %% of the "
                 "processors\n",
                 accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
+    }
+    if (accuracy->without_point > 0) {
+        fprintf(out, "left out: %d measured row%s: no point has the same keys\n",
+                accuracy->without_point, accuracy->without_point == 1 ? "" : "s");
     }
     if (accuracy->repeated > 0) {
         fprintf(out,

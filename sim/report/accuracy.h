@@ -32,7 +32,8 @@ typedef struct dl_accuracy {
     double spread_frac; /* p90 / p10 - 1 of a point's runs; the largest over all points */
     size_t spread_row;  /* row of the point with that spread */
 
-    int left_out; /* number of disturbed runs left out, over all points (measured.h) */
+    int left_out;      /* number of disturbed runs left out, over all points (measured.h) */
+    int without_point; /* number of measured rows left out, as no point has their keys */
 
     int intervals;          /* number of repeated points whose prediction has a 95 %
                                      * interval */

@@ -89,6 +89,8 @@ _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",
                                                              "error",  "traced", NULL};
 
+#define NO_POINT SIZE_MAX
+
 typedef struct measured_row {
     size_t point; /* index among all points of the study */
     bool failed;  /* the row has the word `error` instead of a value */
@@ -379,6 +381,7 @@ static char *columns_between(const table *t, const dl_study *study, size_t first
     return list;
 }
 
+/* *found: NO_POINT if no point of a changed study has the row's keys. */
 static dl_status find_point(const table *t, size_t row, const dl_study *study, size_t *found,
                             dl_error *err)
 {
@@ -393,7 +396,9 @@ static dl_status find_point(const table *t, size_t row, const dl_study *study, s
         if (matches++ == 1) second = p;
     }
     if (matches == 1) return DL_OK;
-    if (matches == 0) return no_such_point(t, row, study, err);
+    if (matches == 0 && !study->is_changed) return no_such_point(t, row, study, err);
+    if (matches == 0) *found = NO_POINT;
+    if (matches == 0) return DL_OK;
     DL_AUTOFREE char *apart = columns_between(t, study, *found, second);
     return dl_error_set_at(err, DL_ERR_DATA, t->csv.path, t->csv.lines[row],
                            "several points of the scenario have these keys%s%s",
@@ -571,6 +576,7 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, measu
                           dl_error *err)
 {
     dl_status status = find_point(t, i, study, &row->point, err);
+    if (status == DL_OK && row->point == NO_POINT) return DL_OK;
     if (status == DL_OK) status = check_settings(t, i, study, row->point, err);
     if (status == DL_OK) status = read_use(t, i, &row->use, err);
     if (status != DL_OK) return status;
@@ -773,6 +779,8 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
         status = read_row(&t, i, study, &rows[i], err);
     if (status == DL_OK) status = gather(measured, study, &t, rows, err);
+    for (size_t i = 0; i < t.csv.rows && status == DL_OK; i++)
+        measured[0].without_point += rows[i].point == NO_POINT;
     for (size_t i = 0; i < t.csv.rows; i++) {
         free(rows[i].worker_staleness);
         free(rows[i].counts);

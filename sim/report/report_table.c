@@ -665,8 +665,9 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     for (size_t i = 0; i < DL_VIEWS_FURTHER; i++)
         print_view(out, &results, &dl_views_further[i]);
     print_notes(out, study, sweep, all_notes);
+    const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
+    if (!compare) dl_accuracy_print_scatter(out, &accuracy, sweep);
     if (compare) {
-        const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
         dl_accuracy_print(out, &accuracy, sweep);
         suggest_calibration(out, study, sweep, measured);
         print_view(out, &results, &dl_view_staleness);

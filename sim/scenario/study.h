@@ -59,6 +59,8 @@ typedef struct dl_study {
                           * lists make more points than this, the study has only one of them and
                           * `listed` is their number */
     bool batch_by_costs; /* the batch is that of the costs, by default; set by the caller */
+    bool is_changed;     /* the file's keys are changed by the command line, so that rows of its
+                          * measured table may have no point; set by the caller */
     double listed;       /* number of points that the lists make if points_limit is exceeded;
                           * else 0 */
 } dl_study;

@@ -46,6 +46,14 @@ expect 0 " 1280 " --machine 8xh100 --workload resnet50 --batch 256 --workers 8 -
 printf 'workers,batch,mode,step_s\n8,256,ddp,200 furlong\n' >words.csv
 expect 1 "words.csv:2: step_s = 200 furlong: unknown unit 'furlong'" --machine 8xh100 --workload resnet50 --batch 256 \
     --workers 8 --mode ddp --measured words.csv -o words_out.csv
+# Rows of a file's measured table that lose their point by options are left out, and counted.
+printf '[measured]\nfile = kept.csv\n' | cat good.ini - >kept.ini
+printf 'workers,batch,sync,throughput_per_s\n2,32,async,1000\n4,32,async,2000\n' >kept.csv
+expect 1 "kept.csv:3: no point of the scenario has these keys: in the nearest, workers is 2, not 4" kept.ini -o kept_out.csv
+expect 0 "left out: 1 measured row: no point has the same keys" kept.ini --workers 2 -o kept_out.csv
+expect 0 "error over 1 measured point" kept.ini --workers 2 -o kept_out.csv
+expect 0 "left out: 2 measured rows: no point has the same keys" kept.ini --workers 1 -o kept_out.csv
+expect 1 "kept.csv:3: no point of the scenario has these keys" kept.ini --workers 2 --measured kept.csv -o kept_out.csv
 expect 0 "" --check good.ini
 [ ! -e results.csv ] || { echo "FAIL: results of runs that failed or only checked"; failures=$((failures + 1)); }
 
