@@ -56,6 +56,10 @@ bool dl_link_table_recognized(const char *text, size_t bytes)
 {
     bool has[COLUMNS] = {false};
     double ns;
+    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
+        text += 3;
+        bytes -= 3;
+    }
     while (bytes > 0 && *text == '#') { /* skip comments before the names */
         const char *end = memchr(text, '\n', bytes);
         if (end == NULL) return false;
@@ -64,8 +68,9 @@ bool dl_link_table_recognized(const char *text, size_t bytes)
     }
     const char *feed = memchr(text, '\n', bytes), *end = feed != NULL ? feed : text + bytes;
     while (text < end) {
-        const char *comma = memchr(text, ',', (size_t)(end - text));
-        const char *stop = comma != NULL ? comma : end;
+        const char *stop = text;
+        while (stop < end && strchr(",;\t", *stop) == NULL)
+            stop++;
         const int column = column_of(text, (size_t)(stop - text), &ns);
         if (column >= 0) has[column] = true;
         text = stop + 1;

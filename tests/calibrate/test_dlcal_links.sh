@@ -47,6 +47,11 @@ allreduce,8,4096e6,11070
 allreduce,8,8192e6,22141
 END
 expect 0 "changes over      none       - 2" links changes.csv
+# As a spreadsheet writes it: with a byte order mark, and with semicolons, which are refused.
+{ printf '\xef\xbb\xbf'; sed 's/$/\r/' changes.csv; } >marked.csv
+expect 0 "changes over      none       - 2" links marked.csv
+tr , ';' <marked.csv >semicolons.csv
+expect 1 "semicolons.csv:1: the columns are separated by ';' instead of commas" links semicolons.csv
 sed 's/^allreduce/SendRecv/' changes.csv >sendrecv.csv
 expect 0 "sendrecv 8 ranks in place" links sendrecv.csv
 expect 1 "(sendrecv 8 ranks)" links sendrecv.csv -o no.ini
