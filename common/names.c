@@ -66,7 +66,8 @@ int dl_names_nearest(const char *name, const char *const *names, size_t count)
             best = (int)i;
         }
     }
-    return best >= 0 ? best : continued(name, names, count);
+    const int longer = best_distance > 1 ? continued(name, names, count) : -1;
+    return longer >= 0 ? longer : best;
 }
 
 int dl_name_letter(const char **name)

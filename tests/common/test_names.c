@@ -25,6 +25,10 @@ static void nearest_survives_typing_errors(void **state)
     assert_int_equal(dl_names_nearest("everage", modes, MODES), 1);
     assert_int_equal(dl_names_nearest("avearge", modes, MODES), 1);
     assert_int_equal(dl_names_nearest("async", modes, MODES), 2);
+    /* One that continues the text is nearer than one at a distance of two letters. */
+    const char *const networks[] = {"lenet", "resnet18"};
+    assert_int_equal(dl_names_nearest("resnet", networks, 2), 1);
+    assert_int_equal(dl_names_nearest("lenett", networks, 2), 0);
 }
 
 /* "xxync" is 2 edits from "async", and 2 <= 5/2; "xxxnc" is 3 edits away. */
