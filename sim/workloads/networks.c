@@ -86,8 +86,14 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
         status = find_alike(start, kind, network, err);
     if (status != DL_OK || *network != NULL) return status;
     const char *names[NAMES_MAX];
-    char hint[1000];
+    char hint[200];
     const size_t count = list_networks(names);
+    if (dl_names_nearest(start, names, count) < 0)
+        return dl_error_set(err, DL_ERR_NAME,
+                            "no network is called '%s' (dlsim --workloads lists them); for another "
+                            "give its config.json, if it is a transformer, its rate on one GPU "
+                            "(--samples-per-s with --parameters), or a trace (dlcal costs)",
+                            name);
     dl_names_hint(hint, sizeof hint, start, names, count);
     return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'%s", name, hint);
 }

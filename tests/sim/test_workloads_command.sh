@@ -332,6 +332,8 @@ expect 0 "llama3_70b            70553706496" --workloads
 expect 0 "uses 2 of them, 12.9 of the 46.7 billion parameters" --workload mixtral:fused=yes \
     --machine 8xh200 --layout fsdp=8 --batch 8 --mode none --steps 2 --notes
 expect 2 "no network is called 'deepseek_v3'; models with experts are mixtral_8x7b" "${run[@]}" --workload deepseek_v3
+expect 2 "called 'yolov8' (dlsim --workloads lists them); for another give its config.json, if it is a transformer, its" \
+    "${run[@]}" --workload yolov8
 expect 2 "no network is called 't5'; encoders with decoders are not simulated" "${run[@]}" --workload t5
 expect 2 "recompute = half: no such choice" "${run[@]}" --workload gpt2:recompute=half
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
