@@ -5,8 +5,6 @@
 #include "common/alloc.h"
 #include "sim/workloads/workloads_internal.h"
 
-const char *const dl_model_class_names[] = {"convolution", "transformer", NULL};
-
 /* --- layers ---------------------------------------------------------------------------------- */
 
 dl_architecture_layer *dl_architecture_add(dl_architecture *architecture, char *name)

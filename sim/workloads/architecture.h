@@ -133,7 +133,6 @@ typedef struct dl_layer_pass {
  * fractions of a GPU's rates. */
 typedef enum dl_model_class { DL_MODEL_CONVOLUTION, DL_MODEL_TRANSFORMER } dl_model_class;
 #define DL_MODEL_CLASSES 2
-extern const char *const dl_model_class_names[]; /* "convolution", "transformer", NULL */
 
 /* Equal parameter tensors in PyTorch's sense: weights, a bias, ... */
 typedef struct dl_layer_tensor {

@@ -401,7 +401,9 @@ int main(int argc, char **argv)
     for (int c = 0; c < DL_MODEL_CLASSES; c++) {
         for (int a = 0; a <= DL_FP16; a++) {
             char name[64];
-            snprintf(name, sizeof name, "%s %s", dl_model_class_names[c], dl_arithmetic_names[a]);
+            snprintf(name, sizeof name, "%s %s",
+                     c == DL_MODEL_CONVOLUTION ? "convolution" : "transformer",
+                     dl_arithmetic_names[a]);
             same &= fit_group(name, group_on("", (dl_model_class)c, (dl_arithmetic)a));
         }
     }
