@@ -418,25 +418,6 @@ static const dl_cutting *choose_cutting(const cutting_list *list)
     return best;
 }
 
-static dl_units units_of(const dl_period *period, const dl_sequence *sequence)
-{
-    return (dl_units){.symbols = sequence->symbols,
-                      .cuts = period->cuts,
-                      .count = period->cut_count,
-                      .end = sequence->count,
-                      .kind_count = sequence->kind_count};
-}
-
-void dl_period_measure(dl_period *period, const dl_sequence *sequence)
-{
-    const dl_units units = units_of(period, sequence);
-    if (period->content == NULL)
-        period->content = dl_calloc(sequence->kind_count, sizeof(uint32_t), "content of units");
-    period->length = dl_units_content(&units, period->content);
-    period->order_match = dl_units_order_match(&units);
-    period->explained = dl_units_explained(&units, period->content);
-}
-
 /* Returns the best lag match of the rare symbols at lags around the mean unit; 0 without rare
  * kinds. */
 static double rare_lag_match(const dl_period *period, const dl_sequence *sequence)
@@ -505,7 +486,7 @@ static bool try_cutting(dl_period *period, const dl_sequence *sequence, const dl
     dl_period_measure(period, sequence);
     dl_period_rotate(period, sequence);
     dl_period_measure(period, sequence);
-    const dl_units units = units_of(period, sequence);
+    const dl_units units = dl_period_units(period, sequence);
     if (units_in_order(&units) && period->explained >= DL_EXPLAINED_MIN &&
         is_no_chance(period, sequence)) {
         period->lag_match = rare_lag_match(period, sequence);
@@ -660,15 +641,6 @@ void dl_period_find_late(dl_period *period, const dl_sequence *sequence, size_t 
     *period = whole;
 }
 
-void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,
-                       size_t cut_count)
-{
-    *period = (dl_period){.cut_count = cut_count};
-    period->cuts = dl_calloc(cut_count, sizeof *cuts, "cuts");
-    memcpy(period->cuts, cuts, cut_count * sizeof *cuts);
-    dl_period_measure(period, sequence);
-}
-
 #define GIVEN_MATCH_MIN 0.8
 #define MULTIPLE_MATCH 0.98 /* minimum ratio of the match at lag / parts to the match at lag */
 
@@ -713,11 +685,4 @@ bool dl_period_find_given(dl_period *period, const dl_sequence *sequence, size_t
     dl_period_of_cuts(period, sequence, cuts, count);
     period->lag_match = best;
     return true;
-}
-
-void dl_period_free(dl_period *period)
-{
-    free(period->cuts);
-    free(period->content);
-    *period = (dl_period){0};
 }

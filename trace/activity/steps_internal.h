@@ -177,6 +177,9 @@ void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const siz
 /* Moves the cuts of `period` by rule 4 above. */
 void dl_period_rotate(dl_period *period, const dl_sequence *sequence);
 
+/* Returns the units of the sequence that the period's cuts make; they borrow from both. */
+dl_units dl_period_units(const dl_period *period, const dl_sequence *sequence);
+
 /* Sets content, length, order_match and explained for the current cuts. */
 void dl_period_measure(dl_period *period, const dl_sequence *sequence);
 

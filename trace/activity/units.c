@@ -1,4 +1,5 @@
-/* Common content of the units of a cut sequence, and the similarity of their order. */
+/* Common content of the units of a cut sequence, the similarity of their order, and both for the
+ * units of a period. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,4 +186,41 @@ double dl_units_order_gain(const dl_units *units)
 {
     double chance = median_match(units, true);
     return chance < 1 ? (median_match(units, false) - chance) / (1 - chance) : 0;
+}
+
+/* --- periods --------------------------------------------------------------------------------- */
+
+dl_units dl_period_units(const dl_period *period, const dl_sequence *sequence)
+{
+    return (dl_units){.symbols = sequence->symbols,
+                      .cuts = period->cuts,
+                      .count = period->cut_count,
+                      .end = sequence->count,
+                      .kind_count = sequence->kind_count};
+}
+
+void dl_period_measure(dl_period *period, const dl_sequence *sequence)
+{
+    const dl_units units = dl_period_units(period, sequence);
+    if (period->content == NULL)
+        period->content = dl_calloc(sequence->kind_count, sizeof(uint32_t), "content of units");
+    period->length = dl_units_content(&units, period->content);
+    period->order_match = dl_units_order_match(&units);
+    period->explained = dl_units_explained(&units, period->content);
+}
+
+void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,
+                       size_t cut_count)
+{
+    *period = (dl_period){.cut_count = cut_count};
+    period->cuts = dl_calloc(cut_count, sizeof *cuts, "cuts");
+    memcpy(period->cuts, cuts, cut_count * sizeof *cuts);
+    dl_period_measure(period, sequence);
+}
+
+void dl_period_free(dl_period *period)
+{
+    free(period->cuts);
+    free(period->content);
+    *period = (dl_period){0};
 }
