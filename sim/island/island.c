@@ -515,7 +515,9 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
     const int stage = dl_split_stage(split, rank), shard = dl_split_shard(split, rank);
     for (int n = 0; n < shards_of(is, rank) * split->tensor; n++) {
         const int other = dl_split_rank(split, stage, shard + n / split->tensor);
-        dl_gpus *plane = is->planes[dl_split_gpu(split, other, n % split->tensor)];
+        const int number = is->plane_of[dl_split_gpu(split, other, n % split->tensor)];
+        if (number < 0) continue;
+        dl_gpus *plane = is->planes[number];
         const int exchanged = dl_gpus_buckets(plane);
         for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
             for (int w = worker; w < worker + dl_islands_copies(is); w++)
@@ -759,7 +761,7 @@ void dl_islands_measure(const dl_team *team, dl_islands_figures *figures)
     figures->sharded_bytes = is->sharded_bytes + is->tensor_bytes;
     figures->exchanged_bytes = 0;
     for (int g = 0; g < is->plane_count; g++)
-        figures->exchanged_bytes += dl_gpus_moved_bytes(is->planes[g]);
+        figures->exchanged_bytes += is->plane_weight * dl_gpus_moved_bytes(is->planes[g]);
 }
 
 static void measure(const dl_team *team, dl_usage *usage)

@@ -189,6 +189,8 @@ typedef struct dl_islands_config {
                         * is simulated */
     bool lone_worker;  /* workers run in lockstep: only the first one's steps are simulated. If they
                       * do not start simultaneously, the team is undecided. */
+    int lines;         /* number of GPUs of a stage (dl_split_line) whose exchange between workers
+                        * is simulated; the others' is equal */
 } dl_islands_config;
 
 typedef struct dl_islands dl_islands;
@@ -206,8 +208,14 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
 /* Whether the machine and the shape make the workers' steps equal: there are several, without a
  * common host thread or traffic of other jobs, and none is slower, waits for batches, has different
- * routes between its GPUs, or shares a link of these with another worker. */
+ * routes between its GPUs, or shares a link of these with another worker. Their different parts in
+ * trees of the exchange are neglected, which makes steps up to 0.3 % shorter (tp=4,fsdp=8,dp=16 of
+ * llama3_8b on 64 DGX H100). */
 bool dl_island_workers_are_alike(const dl_islands_config *config);
+
+/* The number of GPUs of a stage that represent all of them in the exchange between workers that are
+ * alike: those on a node, if nodes correspond, and the exchange of two nodes shares no link. */
+int dl_island_lines_apart(const dl_islands_config *config);
 
 /* After the run. bubble_frac: fraction of all GPUs' time spent waiting for other ranks of their
  * worker. busy_frac: [stages] fraction of each stage's time spent computing. crossed_bytes: sent

@@ -269,3 +269,74 @@ bool dl_island_workers_are_alike(const dl_islands_config *config)
         if (config->slow[g] != config->slow[0]) return false;
     return go_alike(config);
 }
+
+/* --- the exchange between workers ------------------------------------------------------------ */
+
+/* The routes between a worker's GPU and the same one of the next worker, there and back. */
+static void find_next(const dl_islands_config *config, int worker, int gpu, dl_route routes[2])
+{
+    const dl_gpu_options *options = config->gpus.options;
+    const int gpus = dl_split_gpus(&config->shape.split);
+    const dl_place from = dl_gpu_options_place(options, worker * gpus + gpu);
+    const int next = (worker + 1) % config->gpus.workers;
+    const dl_place to = dl_gpu_options_place(options, next * gpus + gpu);
+    dl_links_route_collective(&options->links, from, to, false, &routes[0]);
+    dl_links_route_collective(&options->links, to, from, false, &routes[1]);
+}
+
+/* Number of GPUs of the first stage on the node of the first one. */
+static int lines_of_node(const dl_islands_config *config)
+{
+    const dl_gpu_options *options = config->gpus.options;
+    const dl_split *split = &config->shape.split;
+    const int node = dl_gpu_options_place(options, 0).node, all = dl_split_lines(split);
+    int lines = 1;
+    while (lines < all &&
+           dl_gpu_options_place(options, dl_split_line(split, 0, lines)).node == node)
+        lines++;
+    return lines;
+}
+
+/* Counts the routes on each link; false if the GPUs of two groups of `lines` share one. */
+static bool count_users(const dl_islands_config *config, int lines, int *users, int *owner)
+{
+    const dl_split *split = &config->shape.split;
+    const int all = dl_split_lines(split);
+    bool apart = true;
+    for (int n = 0; n < config->gpus.workers * split->stages * all && apart; n++) {
+        dl_route routes[2];
+        const int group = n % all / lines + 1, stage = n / all % split->stages;
+        find_next(config, n / all / split->stages, dl_split_line(split, stage, n % all), routes);
+        for (int way = 0; way < 2; way++) {
+            for (int l = 0; l < routes[way].count; l++) {
+                int *of = &owner[routes[way].links[l]];
+                apart = apart && (*of == 0 || *of == group);
+                *of = group;
+                users[routes[way].links[l]]++;
+            }
+        }
+    }
+    return apart;
+}
+
+int dl_island_lines_apart(const dl_islands_config *config)
+{
+    const dl_split *split = &config->shape.split;
+    const dl_links *links = &config->gpus.options->links;
+    const int all = dl_split_lines(split), lines = lines_of_node(config);
+    if (lines == all || all % lines > 0) return all;
+    DL_AUTOFREE int *users = dl_calloc((size_t)links->count, sizeof *users, "links");
+    DL_AUTOFREE int *owner = dl_calloc((size_t)links->count, sizeof *owner, "links");
+    bool alike = count_users(config, lines, users, owner);
+    for (int n = 0; n < config->gpus.workers * split->stages * all && alike; n++) {
+        dl_route own[2], first[2];
+        const int line = n % all, stage = n / all % split->stages;
+        if (line < lines) continue;
+        find_next(config, n / all / split->stages, dl_split_line(split, stage, line), own);
+        find_next(config, n / all / split->stages, dl_split_line(split, stage, line % lines),
+                  first);
+        for (int way = 0; way < 2; way++)
+            alike = alike && is_like(links, &own[way], users, &first[way], users);
+    }
+    return alike ? lines : all;
+}

@@ -68,9 +68,12 @@ struct dl_islands {
     int program_count, workers;
     int ranks, gpus;    /* per worker */
     dl_island *islands; /* [workers] */
-    dl_gpus **planes;   /* [plane_count] exchange of the GPUs with the same number in all workers */
+    dl_gpus **planes;   /* [plane_count] simulated planes */
     int plane_count;
-    int **plane_gpus; /* [plane_count][workers] */
+    int plane_weight;   /* number of planes that each simulated one represents */
+    int *plane_numbers; /* [plane_count] numbers of their GPUs */
+    int *plane_of;      /* [gpus] index of the simulated plane; -1: represented by another one */
+    int **plane_gpus;   /* [plane_count][workers] */
     dl_workload *plane_workloads;
     dl_gpu_options *plane_options;
     dl_place *places;  /* [workers x gpus] GPUs of the workers */

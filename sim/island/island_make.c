@@ -16,16 +16,17 @@ static double share_of(const dl_islands *is, int number)
     return is->config.held_share[stage] / split->shards;
 }
 
-static void make_plane(dl_islands *is, int number)
+static void make_plane(dl_islands *is, int plane)
 {
     const dl_islands_config *config = &is->config;
+    const int number = is->plane_numbers[plane];
     const dl_split *split = &config->shape.split;
     const double share = share_of(is, number);
     const dl_stage *stage =
         &config->shape.stages[dl_split_stage(split, dl_split_rank_of(split, number))];
-    dl_workload *workload = &is->plane_workloads[number];
-    dl_gpu_options *options = &is->plane_options[number];
-    int *gpus = is->plane_gpus[number] = dl_calloc((size_t)is->workers, sizeof *gpus, "GPUs");
+    dl_workload *workload = &is->plane_workloads[plane];
+    dl_gpu_options *options = &is->plane_options[plane];
+    int *gpus = is->plane_gpus[plane] = dl_calloc((size_t)is->workers, sizeof *gpus, "GPUs");
     const dl_gpu_options *all = config->gpus.options;
     const int count = dl_gpu_options_count(all);
     *workload = *config->gpus.workload;
@@ -47,11 +48,30 @@ static void make_plane(dl_islands *is, int number)
     options->own_buckets = as_ready && all->own_buckets;
     options->bucket_bytes =
         (int64_t)ceil((double)all->bucket_bytes * dl_stage_spread(split, stage) / split->shards);
-    if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
+    if (plane > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
+}
+
+/* Lists the simulated planes: only the first one if workers do not exchange. */
+static void list_planes(dl_islands *is)
+{
+    const dl_split *split = dl_islands_split(is);
+    const int stages = is->config.exchanges ? split->stages : 1;
+    const int lines = is->config.exchanges ? is->config.lines : 1;
+    is->plane_numbers = dl_calloc((size_t)is->gpus, sizeof *is->plane_numbers, "GPUs");
+    is->plane_of = dl_calloc((size_t)is->gpus, sizeof *is->plane_of, "GPUs");
+    for (int n = 0; n < stages * lines; n++)
+        is->plane_of[dl_split_line(split, n % stages, n / stages)] = 1;
+    for (int g = 0; g < is->gpus; g++) {
+        const bool is_simulated = is->plane_of[g] > 0;
+        is->plane_of[g] = is_simulated ? is->plane_count : -1;
+        if (is_simulated) is->plane_numbers[is->plane_count++] = g;
+    }
+    is->plane_weight = is->config.exchanges ? dl_split_lines(split) / lines : 1;
 }
 
 static dl_status init_planes(dl_islands *is, dl_error *err)
 {
+    list_planes(is);
     const size_t gpus = (size_t)is->plane_count;
     dl_status status = DL_OK;
     /* Gradients reduced by shards are exchanged in their reduction type, or compressed. */
@@ -65,7 +85,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     is->plane_options = dl_calloc(gpus, sizeof *is->plane_options, "GPUs");
     for (int g = 0; g < is->plane_count && status == DL_OK; g++) {
         make_plane(is, g);
-        const double share = share_of(is, g);
+        const double share = share_of(is, is->plane_numbers[g]);
         dl_gpus_config config = is->config.gpus;
         config.options = &is->plane_options[g];
         config.workload = &is->plane_workloads[g];
@@ -331,7 +351,6 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
     is->workers = workers;
     is->ranks = dl_split_ranks(&config->shape.split);
     is->gpus = gpus;
-    is->plane_count = config->exchanges ? gpus : 1;
     is->program_count = config->shape.single_thread ? workers : 1;
     is->programs = dl_calloc((size_t)is->program_count, sizeof *is->programs, "programs");
     is->islands = dl_calloc((size_t)workers, sizeof *is->islands, "workers");
@@ -401,6 +420,8 @@ void dl_islands_free(dl_islands *is)
     free(is->launch_ns);
     free(is->ended);
     free(is->planes);
+    free(is->plane_numbers);
+    free(is->plane_of);
     free(is->plane_gpus);
     free(is->plane_workloads);
     free(is->plane_options);

@@ -483,6 +483,9 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         folds && dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
     config.lone_worker =
         folds && tells && reduces && run->observer == NULL && dl_island_workers_are_alike(&config);
+    config.lines = config.shape.folded && config.lone_worker && plan->is_collective
+                       ? dl_island_lines_apart(&config)
+                       : dl_split_lines(&split);
     return config;
 }
 

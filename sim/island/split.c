@@ -154,6 +154,12 @@ int dl_split_rank_of(const dl_split *split, int gpu)
         dl_split_owner(split, gpu / stride_of(split, DL_AXIS_EP) % split->experts, owner));
 }
 
+int dl_split_line(const dl_split *split, int stage, int line)
+{
+    const int stride = stride_of(split, DL_AXIS_PP);
+    return (line / stride * split->stages + stage) * stride + line % stride;
+}
+
 /* --- cuts ------------------------------------------------------------------------------------ */
 
 /* Time in ns of layers [from, to), where before[l] is the time of the layers before layer l;

@@ -204,10 +204,18 @@ static inline dl_split dl_split_of_pieces(const dl_split *split)
     return pieces;
 }
 
+/* Number of GPUs of a stage. */
+static inline int dl_split_lines(const dl_split *split)
+{
+    return split->shards * split->tensor;
+}
+
 /* dl_split_gpu: number within the worker of the rank's GPU that has part `part` of its layers.
- * dl_split_rank_of: the rank of a GPU. */
+ * dl_split_rank_of: the rank of a GPU. dl_split_line: GPU number `line` of a stage, in the order of
+ * their numbers. */
 int dl_split_gpu(const dl_split *split, int rank, int part);
 int dl_split_rank_of(const dl_split *split, int gpu);
+int dl_split_line(const dl_split *split, int stage, int line);
 
 /* Writes the first layer of each stage, followed by the number of layers, to first[stages + 1].
  * DL_ERR_RANGE: fewer layers than stages, or an explicit split into another number of stages;

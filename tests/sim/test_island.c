@@ -392,7 +392,7 @@ static void draw_layout(char *text, size_t bytes, int *nodes, unsigned *seed)
         used += snprintf(text + used, bytes - (size_t)used, "%s%s=%d", a > 0 ? "," : "", names[at],
                          size[at]);
     }
-    *nodes = (gpus + 7) / 8 << (*seed >> 27) % 2;
+    *nodes = (gpus + 7) / 8 << (*seed >> 27) % 3;
     if (gpus == 1) snprintf(text, bytes, "pp=2");
 }
 
@@ -403,6 +403,8 @@ static void folded_layouts_are_whole_ones(void **state)
     (void)state;
     static const char *const modes[] = {"none",  "allreduce", "allreduce", "average\ninterval = 3",
                                         "async", "ps"};
+    /* A NIC per GPU, a NIC per node, and one beside GPUs without NVLink. */
+    static const char *const machines[] = {"dgx_h100", "8xh100@400gbe", "8xl40s@100gbe"};
     const char *given = getenv("LAYOUTS");
     const int count = given != NULL ? atoi(given) : 120;
     dl_costs costs = fixture_costs(sharing);
@@ -416,10 +418,10 @@ static void folded_layouts_are_whole_ones(void **state)
         const char *mode = modes[(draw >> 20) % 6];
         const bool sums = strcmp(mode, "allreduce") == 0 || strcmp(mode, "ps") == 0;
         dl_scenario s = fixture_scenario(
-            "[scenario]\nsteps = 8\n[machine]\nfile = %dxdgx_h100\nlayout = %s\n[workload]\n"
+            "[scenario]\nsteps = 8\n[machine]\nfile = %dx%s\nlayout = %s\n[workload]\n"
             "costs = c\nbatch_per_worker = 32\n[pipeline]\nmicro_batches = %d\n%s[exchange]\n"
             "overlap = %s\n%s%scompress = %s\n[sync]\nmode = %s\n%s",
-            nodes, layout, 1 << (draw >> 12) % 3,
+            nodes, machines[(draw >> 25) % 3], layout, 1 << (draw >> 12) % 3,
             strstr(layout, "pp=1") == NULL && (draw >> 14) % 2 > 0 ? "schedule = 1f1b\n" : "",
             sums && (draw >> 19) % 2 > 0 ? "yes" : "no",
             sums && (draw >> 17) % 2 > 0 ? "bucket_bytes = 6000\n" : "",
@@ -439,7 +441,8 @@ static void folded_layouts_are_whole_ones(void **state)
             if (dl_run(&config, &results[way], &err) != DL_OK) fail_msg("%s", err.text);
         }
         if (fabs(results[0].step_mean_s / results[1].step_mean_s - 1) > 1e-9)
-            print_message("%d nodes, %s, %s, draw %u\n", nodes, layout, mode, draw);
+            print_message("%dx%s, %s, %s, draw %u\n", nodes, machines[(draw >> 25) % 3], layout,
+                          mode, draw);
         assert_same(&results[0], &results[1]);
         assert_true(results[0].part_frac[DL_PART_DISPATCH] == 0); /* launches are free */
         assert_near(results[0].split->bubble_frac, results[1].split->bubble_frac, 1e-9);
@@ -451,6 +454,37 @@ static void folded_layouts_are_whole_ones(void **state)
         dl_scenario_free(&s);
     }
     assert_true(folds > count / 4);
+    dl_costs_free(&costs);
+}
+
+/* Workers of eight nodes exchange alike on each node: that of one node's GPUs is simulated, with the
+ * same result. */
+static void nodes_exchange_alike(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(sharing);
+    static const char *const algorithms[] = {"ring", "tree"};
+    for (int a = 0; a < 2; a++) {
+        dl_scenario s = fixture_scenario(
+            "[scenario]\nsteps = 4\n[machine]\nfile = 32xdgx_h100\nlayout = fsdp=64,dp=4\n"
+            "[workload]\ncosts = c\nbatch_per_worker = 64\n[exchange]\nalgorithm = %s\n"
+            "overlap = yes\nbucket_bytes = 10000\n[sync]\nmode = allreduce\n",
+            algorithms[a]);
+        dl_run_result r[2] = {{0}};
+        for (int way = 0; way < 2; way++) {
+            const dl_run_config config = {.scenario = &s,
+                                          .costs = &costs,
+                                          .point = &s.points[0],
+                                          .way = way == 0 ? DL_RUN_FASTEST : DL_RUN_BY_EVENTS};
+            assert_int_equal(dl_run(&config, &r[way], NULL), DL_OK);
+        }
+        assert_near(r[0].step_mean_s, r[1].step_mean_s, 1e-9);
+        assert_near(r[0].usage.traffic_bytes, r[1].usage.traffic_bytes, 1e-9);
+        assert_true(7 * r[0].events < r[1].events);
+        dl_run_result_free(&r[0]);
+        dl_run_result_free(&r[1]);
+        dl_scenario_free(&s);
+    }
     dl_costs_free(&costs);
 }
 
@@ -741,6 +775,7 @@ int main(void)
         cmocka_unit_test(shards_reduce_their_own_buckets),
         cmocka_unit_test(folded_shards_are_whole_ones),
         cmocka_unit_test(folded_layouts_are_whole_ones),
+        cmocka_unit_test(nodes_exchange_alike),
         cmocka_unit_test(buckets_of_stages_start_early),
         cmocka_unit_test(layouts_of_one_gpu_are_none),
         cmocka_unit_test(a_server_stops_a_rank),
