@@ -259,6 +259,7 @@ static double compress_ns(const dl_gpus *gpus, int worker)
     const dl_gpu_options *options = gpus->config.options;
     const dl_place place = gpus->places[worker];
     const dl_gpu_model *model = dl_machine_model(&options->machine, place.node, place.index);
+    if (dl_server_packs(gpus)) return 0;
     return dl_compress_gpu_bytes(&gpus->config.plan.message, gpus->config.content_bytes) /
            (model->memory_bytes_per_s.value / 1e9);
 }

@@ -350,6 +350,9 @@ bool dl_server_is_wanted(const dl_gpus *gpus);
 dl_status dl_server_create(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_server_free(dl_gpus *gpus);
 
+/* Whether the server's senders, not the workers, compress tensors: the sums of nodes. */
+bool dl_server_packs(const dl_gpus *gpus);
+
 /* Largest number of concurrent flows of the server; 0 without one. */
 int dl_server_most_flows(const dl_gpus *gpus);
 

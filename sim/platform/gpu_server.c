@@ -7,7 +7,8 @@
  * separately. Each step has these stages:
  *
  *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of the GPUs, which
- *               take turns over the tensors and sum in their memory: n reads and a write
+ *               take turns over the tensors and sum in their memory: n reads and a write. That GPU
+ *               also compresses the sum
  *   push        on each connection of a sender (a worker, or a node) to a shard, messages are sent
  *               in sequence in `order`, or all concurrently. With copies = gpu, at most
  *               copy_threads of the messages that a GPU sends to any receiver, or exchanges with
@@ -518,6 +519,11 @@ static void on_node_summed(void *user, int number)
     send_bucket(gpus, number / gpus->server->buckets, number % gpus->server->buckets);
 }
 
+bool dl_server_packs(const dl_gpus *gpus)
+{
+    return gpus->config.plan.packs && gpus->server != NULL && gpus->config.options->node_sum;
+}
+
 /* The gradients of the bucket have arrived from one more GPU at its node's summing GPU. */
 static void gather(dl_gpus *gpus, int g, int bucket)
 {
@@ -525,13 +531,15 @@ static void gather(dl_gpus *gpus, int g, int bucket)
     const int count = s->groups[g].count;
     if (++s->gathered[g * s->buckets + bucket] < count) return;
     s->gathered[g * s->buckets + bucket] = 0;
-    if (count == 1) {
-        send_bucket(gpus, g, bucket);
-        return;
-    }
     const double bytes = gpus->reduction.bytes_share[bucket] * gpus->config.content_bytes;
-    dl_gpus_touch(gpus, leader_of(s, g, bucket), (count + 1) * bytes, on_node_summed,
-                  g * s->buckets + bucket);
+    double touched = count > 1 ? (count + 1) * bytes : 0;
+    if (dl_server_packs(gpus)) touched += dl_compress_gpu_bytes(&gpus->config.plan.message, bytes);
+    if (touched > 0) {
+        dl_gpus_touch(gpus, leader_of(s, g, bucket), touched, on_node_summed,
+                      g * s->buckets + bucket);
+    } else {
+        send_bucket(gpus, g, bucket);
+    }
 }
 
 void dl_server_ready(dl_gpus *gpus, int worker, int bucket)
@@ -564,8 +572,12 @@ void dl_server_push(dl_gpus *gpus, int worker)
         return;
     }
     gpus->workers[worker].in_exchange = true;
-    if (!gpus->config.plan.as_ready)
+    if (gpus->config.plan.as_ready) return;
+    if (dl_server_packs(gpus)) {
+        all_ready(gpus, worker);
+    } else {
         dl_gpus_pack(gpus, worker, gpus->config.content_bytes, all_ready);
+    }
 }
 
 void dl_server_pull(dl_gpus *gpus, int worker)

@@ -289,10 +289,9 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                             "not with workers that share a GPU (point: %s)", text);
     }
     const dl_ini_entry *node_sum = dl_ini_find(ini, "exchange", "node_sum");
-    if (gpu->node_sum && (point->gpu_count > 0 || gpu->compression.kind != DL_COMPRESS_NONE)) {
-        return dl_ini_error(
-            ini, node_sum, DL_ERR_DATA, err, "not with %s (point: %s)",
-            point->gpu_count > 0 ? "workers that share a GPU" : "[exchange] compress", text);
+    if (gpu->node_sum && point->gpu_count > 0) {
+        return dl_ini_error(ini, node_sum, DL_ERR_DATA, err,
+                            "not with workers that share a GPU (point: %s)", text);
     }
     return DL_OK;
 }

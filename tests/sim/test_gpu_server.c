@@ -271,6 +271,11 @@ static void a_node_pushes_one_sum(void **state)
                 1e-5);
     assert_near(fixture_step_ns(costs, "", 8, PS),
                 1e6 + WIRE_NS(4 * 80e3) + 9 * 80e3 + WIRE_NS(4 * 80e3), 1e-5);
+    /* The summing GPU compresses: a read, and a write of half as much at 0.85 of its memory. */
+    assert_near(fixture_step_ns(costs, "", 8, PS "node_sum = yes\ncompress = fp16\n"),
+                1e6 + local_ns + (5 + 1.5 / 0.85) * 80e3 / 100 + WIRE_NS(40e3) + 3 * 80e3 +
+                    WIRE_NS(80e3) + local_ns,
+                1e-5);
     dl_run_result r = fixture_run_gpus(costs, "", 8, 20, PS "node_sum = yes\n");
     /* In each direction: 3 copies in each of two nodes, and two to the server. */
     assert_near(r.usage.traffic_bytes, 20.0 * 2 * (2 * 3 + 2) * 80e3, 1e-9);
@@ -284,6 +289,8 @@ static void a_node_of_one_sums_nothing(void **state)
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     assert_near(fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS "node_sum = yes\n"),
                 fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS), 1e-5);
+    assert_near(fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS "node_sum = yes\ncompress = int8\n"),
+                fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS "compress = int8\n"), 1e-5);
 }
 
 /* As many shards as nodes with workers: one for four workers; two for eight, half each. */

@@ -114,9 +114,6 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "workers = 1\n" WORK
               "[sync]\nmode = ps\naccumulate = 2\n[exchange]\nfetch = layers\n",
          DL_ERR_DATA, 9, "not with [exchange] fetch = layers"},
-        {HEAD "workers = 1\n" WORK
-              "[sync]\nmode = ps\n[exchange]\nnode_sum = yes\ncompress = fp16\n",
-         DL_ERR_DATA, 10, "not with [exchange] compress"},
         {HEAD "workers = 1\n" WORK "[sync]\nmode = softsync\n[exchange]\norder = forward\n",
          DL_ERR_DATA, 10,
          "mode softsync has no use for it: only ps and async send tensor by tensor"},
