@@ -44,7 +44,8 @@ static double staged_bytes(const dl_gpus *gpus)
     return dl_compress_bytes(&gpus->config.plan.message, gpus->config.content_bytes);
 }
 
-/* Decompresses the worker's messages, if the plan compresses; then its exchange ends. */
+/* Decompresses the worker's messages, if the plan compresses, or its part of them, if the workers
+ * divide the state; then its exchange ends. */
 static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -56,15 +57,20 @@ static void unpack(void *user, int worker)
     /* With topk each worker decompresses the messages of all workers, whose indices differ;
      * otherwise their sum. */
     const int messages = plan->sum == DL_ALLGATHER ? dl_gpus_present(gpus) : 1;
-    dl_gpus_touch(gpus, worker,
-                  dl_decompress_gpu_bytes(&plan->message, gpus->config.content_bytes, messages),
-                  dl_gpus_exchanged, worker);
+    const double bytes = dl_decompress_gpu_bytes(
+        &plan->message, gpus->config.content_bytes / plan->sharers, messages);
+    dl_gpus_touch(gpus, worker, plan->passes * bytes, dl_gpus_exchanged, worker);
 }
 
 /* The worker gets the result, which it may have to copy from its host. */
 static void leave_reduction(dl_gpus *gpus, int worker)
 {
+    const bool gathered = gpus->config.plan.gathers_after && gpus->workers[worker].rounds % 2 == 1;
     gpus->workers[worker].rounds++;
+    if (gathered) {
+        dl_gpus_exchanged(gpus, worker);
+        return;
+    }
     if (gpus->down == NULL) {
         unpack(gpus, worker);
         return;
@@ -323,12 +329,12 @@ static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, d
                           double pause_ns, dl_error *err)
 {
     const dl_exchange_plan *plan = &gpus->config.plan;
-    const double sent = sums ? plan->sum_frac : plan->gather_frac;
     const int messages = sums && plan->sum == DL_ALLGATHER ? gpus->reduction.present : 1;
+    double sent_bytes = (sums ? plan->sum_frac : plan->gather_frac) * bytes;
+    if (sums && plan->packs) sent_bytes = messages * dl_compress_bytes(&plan->message, bytes);
     dl_status status =
         init_collective(gpus, collective, sums ? plan->sum : DL_ALLGATHER, gpus->reduction.places,
-                        gpus->reduction.present, equal_workers(gpus),
-                        messages * dl_compress_bytes(&plan->message, sent * bytes), pause_ns, err);
+                        gpus->reduction.present, equal_workers(gpus), sent_bytes, pause_ns, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_collective_done, gpus, 0);
     return status;
 }

@@ -393,8 +393,9 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (gpu == NULL) return NULL;
     if (is_parameters && dl_point_is_split(point))
         return "parameters: not of workers of several GPUs, whose layout shards them: fsdp=COUNT";
-    if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE)
-        return "not with collectives = hosts, compress";
+    if (gpu->on_hosts) return "not with collectives = hosts";
+    if (gpu->compression.kind == DL_COMPRESS_TOPK)
+        return "not with compress = topk, whose messages each worker needs whole";
     if (is_parameters && point->option[DL_SYNC_LAG] > 0)
         return "parameters: not with [sync] lag, as each pass gathers those of the last update";
     if (is_parameters && !gpu->overlap && scenario->given[overlap - dl_scenario_keys.rows])
@@ -408,6 +409,14 @@ static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
     const dl_sharded sharded = scenario->gpu != NULL ? scenario->gpu->sharded : scenario->sharded;
     const char *why =
         sharded != DL_SHARDED_NONE ? dl_scenario_not_sharded(scenario, sharded, point) : NULL;
+    const dl_ini_entry *dtype = dl_ini_find(ini, "exchange", "reduce_dtype");
+    if (dtype != NULL && sharded != DL_SHARDED_NONE &&
+        scenario->compression.kind != DL_COMPRESS_NONE) {
+        return dl_ini_error(ini, dtype, DL_ERR_DATA, err,
+                            "[exchange] compress gives the type of messages: give only one "
+                            "(point: %s)",
+                            text);
+    }
     if (why == NULL) return DL_OK;
     return dl_ini_error(ini, dl_ini_find(ini, "exchange", "sharded"), DL_ERR_DATA, err,
                         "%s (point: %s)", why, text);

@@ -106,6 +106,31 @@ static void buckets_follow_one_another(void **state)
     }
 }
 
+/* An all-reduce moves each byte as often as a reduce-scatter and a gather together. 16-bit messages
+ * halve all of it or, if workers divide the optimizer's state, the reduce-scatter's half. */
+static void divided_states_have_whole_gathers(void **state)
+{
+    (void)state;
+    static const char *const sharded[] = {"none", "optimizer"};
+    const DL_AUTOFREE char *costs = costs_of(10e3, "");
+    double saved_bytes[2];
+    for (int s = 0; s < 2; s++) {
+        double moved_bytes[2];
+        for (int fp16 = 0; fp16 < 2; fp16++) {
+            const DL_AUTOFREE char *rest =
+                dl_format("[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n"
+                          "algorithm = ring\nsharded = %s\ncompress = %s\n",
+                          sharded[s], fp16 ? "fp16" : "none");
+            dl_run_result r = fixture_run_gpus(costs, STAGES, 2, 20, rest);
+            moved_bytes[fp16] = r.usage.traffic_bytes;
+            dl_run_result_free(&r);
+        }
+        saved_bytes[s] = moved_bytes[0] - moved_bytes[1];
+    }
+    assert_near(saved_bytes[0], 20 * 2 * 40e3 / 2, 1e-9);
+    assert_near(saved_bytes[1], saved_bytes[0] / 2, 1e-9);
+}
+
 /* Gradients are pushed to a server, or exchanged with nobody, as they are; only all-reduces copy
  * them into buckets first. */
 static void servers_need_no_buckets(void **state)
@@ -155,8 +180,11 @@ static void staged_copies_stop_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_of_stages_may_lag),  cmocka_unit_test(one_pipeline_is_never_late),
-        cmocka_unit_test(buckets_follow_one_another), cmocka_unit_test(servers_need_no_buckets),
+        cmocka_unit_test(tensors_of_stages_may_lag),
+        cmocka_unit_test(one_pipeline_is_never_late),
+        cmocka_unit_test(buckets_follow_one_another),
+        cmocka_unit_test(servers_need_no_buckets),
+        cmocka_unit_test(divided_states_have_whole_gathers),
         cmocka_unit_test(staged_copies_stop_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
