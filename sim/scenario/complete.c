@@ -33,6 +33,7 @@ static bool complete_value(FILE *out, const dl_key *key, const char *typed, size
     } else if (choices != NULL) {
         for (; *choices != NULL; choices++)
             dl_complete_word(out, typed, kept, *choices);
+        if (is_key(key, "sync", "mode")) dl_mode_shorthands_complete(out, typed, kept);
     } else {
         return false;
     }

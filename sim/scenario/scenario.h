@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/names.h"
 #include "common/status.h"
@@ -268,6 +269,9 @@ typedef struct dl_mode_shorthand {
 
 /* Returns the shorthand of a word; NULL: none. */
 const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
+
+/* Completes these words; the word starts after the first `kept` bytes of `typed`. */
+void dl_mode_shorthands_complete(FILE *out, const char *typed, size_t kept);
 
 /* Whether `said` is the name of the point's mode in output (dl_point_mode) or another program's
  * word for that name. */

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/manual.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/scenario_internal.h"
@@ -258,6 +259,12 @@ const dl_mode_shorthand *dl_mode_shorthand_find(const char *word)
     for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++)
         if (strcasecmp(shorthands[i].word, word) == 0) return &shorthands[i];
     return NULL;
+}
+
+void dl_mode_shorthands_complete(FILE *out, const char *typed, size_t kept)
+{
+    for (size_t i = 0; i < DL_LENGTH(shorthands); i++)
+        dl_complete_word(out, typed, kept, shorthands[i].word);
 }
 
 const dl_word *dl_mode_word(const char *given)

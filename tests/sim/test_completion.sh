@@ -30,6 +30,8 @@ becomes "" --machine nowhere/
 # Networks, choices, keys and their choices.
 becomes resnet50 --workload resnet5
 becomes allreduce,softsync --mode allreduce,soft
+becomes "fsdp fsdp2" --mode fs
+becomes ddp,diloco --mode ddp,dil
 becomes bf16 --arithmetic b
 becomes trace --noise tr
 becomes throughput --for th
