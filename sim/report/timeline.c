@@ -27,6 +27,14 @@ typedef struct gradient {
     int64_t given_ns;
 } gradient;
 
+/* A change of the number of workers that wait for a server's lock. */
+typedef struct queue_change {
+    int64_t ns;
+    int by; /* 1 or -1 */
+} queue_change;
+
+#define QUEUED_BYTES 90 /* of the counter that is written for each change */
+
 typedef struct timeline {
     dl_chrome_trace trace;
     int64_t bytes_max;
@@ -37,6 +45,8 @@ typedef struct timeline {
     uint64_t flows;
     gradient *pending; /* [pending_count] gradients not applied yet */
     size_t pending_count;
+    queue_change *queue; /* [queue_count] */
+    size_t queue_count;
     dl_split split;              /* split of workers with several GPUs */
     dl_memory_pass *memory;      /* [stages x passes] memory of a step's passes; NULL: unknown */
     int *pass_number, *pass_key; /* [GPUs] current pass: its number in the step; its micro-batch and
@@ -48,7 +58,8 @@ typedef struct timeline {
 
 static void look_whether_full(timeline *t)
 {
-    t->is_full = t->is_full || ftell(t->trace.file.out) >= t->bytes_max;
+    const int64_t later = QUEUED_BYTES * (int64_t)t->queue_count;
+    t->is_full = t->is_full || ftell(t->trace.file.out) + later >= t->bytes_max;
 }
 
 /* Whether a worker's track is drawn. The tracks of communication threads follow those of all
@@ -74,7 +85,29 @@ static void on_state(void *user, int worker, dl_worker_state state, int64_t star
     if (t->is_full || !is_drawn(t, worker)) return;
     dl_chrome_trace_slice(&t->trace, WORKERS_PID, worker, "activity", dl_worker_state_names[state],
                           start_ns, end_ns - start_ns, NULL, 0);
+    if (state == DL_STATE_LOCK && end_ns > start_ns) {
+        DL_APPEND(t->queue, t->queue_count, "queue") = (queue_change){start_ns, 1};
+        DL_APPEND(t->queue, t->queue_count, "queue") = (queue_change){end_ns, -1};
+    }
     look_whether_full(t);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const queue_change *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns > y->ns) - (x->ns < y->ns) : x->by - y->by;
+}
+
+/* Counts the drawn workers that wait for a server's lock. */
+static void put_queue(timeline *t)
+{
+    int waiting = 0;
+    if (t->queue_count > 0) qsort(t->queue, t->queue_count, sizeof *t->queue, by_time);
+    for (size_t i = 0; i < t->queue_count; i++) {
+        waiting += t->queue[i].by;
+        if (i + 1 == t->queue_count || t->queue[i + 1].ns > t->queue[i].ns)
+            dl_chrome_trace_counter(&t->trace, WORKERS_PID, "queue", t->queue[i].ns, waiting);
+    }
 }
 
 static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
@@ -429,15 +462,17 @@ static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs
 static void forget_run(timeline *t)
 {
     free(t->pending);
+    free(t->queue);
     free(t->passed_ns);
     free(t->memory);
     free(t->pass_number);
     free(t->pass_key);
     t->pending = NULL;
+    t->queue = NULL;
     t->passed_ns = NULL;
     t->memory = NULL;
     t->pass_number = t->pass_key = NULL;
-    t->pending_count = 0;
+    t->pending_count = t->queue_count = 0;
     t->started = 0;
     t->steps = 0;
     t->is_full = t->has_collectives = false;
@@ -491,6 +526,7 @@ dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scena
         free(text);
         t.trace.file.out = out;
         name_processes(&t, scenario, point);
+        put_queue(&t);
         write_course(&t.trace, scenario, costs, point);
     }
     dl_chrome_trace_finish(&t.trace);

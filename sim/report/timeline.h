@@ -2,8 +2,9 @@
  * its steps; a track for the collectives of the workers' GPUs; a track for a server's updates, with
  * an arrow from each gradient that an update applies; for workers with several GPUs a track per GPU
  * for its passes, with an arrow from each stage's pass to the next stage's; counters of staleness,
- * of updates, and of the bytes per second that collectives reduce or gather. With [generators]:
- * tracks of the trainer and of each replica instead, and counters of updates, groups and ages. */
+ * of updates, of the workers that wait for a server's lock, of those GPUs' memory, and of the bytes
+ * per second that collectives reduce or gather. With [generators]: tracks of the trainer and of each
+ * replica instead, and counters of updates, groups and ages. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 

@@ -46,6 +46,10 @@ static void every_step_and_activity_is_there(void **state)
     assert_int_equal(count_of(text, "\"name\":\"update\",\"cat\":\"server\""), 6);
     assert_int_equal(count_of(text, "{\"ph\":\"s\""), 6);
     assert_int_equal(count_of(text, "{\"ph\":\"f\""), 6);
+    /* Both workers push at once: one of them waits for the lock, until the other has unlocked. */
+    assert_contains(text, "\"name\":\"queue\"");
+    const int changes = count_of(text, "\"name\":\"queue\""), waits = count_of(text, "\"lock\"");
+    assert_int_equal(changes, 2 * waits);
     free(text);
     dl_error err = {0};
     assert_int_equal(dl_timeline_write("/dev/full", &s, &costs, &s.points[0], &err), DL_ERR_IO);
