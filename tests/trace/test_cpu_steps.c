@@ -482,6 +482,34 @@ static void copies_alone_are_not_all(void **state)
     }
 }
 
+/* --one-step: one step from the first operator's start, at 10 us, to the last one's end, at 40 + 30
+ * us. Operators without duration are no step. */
+static void operators_are_taken_as_one_step(void **state)
+{
+    (void)state;
+    for (int64_t us = 0; us <= 30; us += 30) {
+        trace t = {0};
+        dl_activity_steps steps = {0};
+        dl_error err = {0};
+        add(&t, FORWARD, us > 0 ? 10 : 40, us);
+        add(&t, BACKWARD, 40, us);
+        assert_int_equal(dl_activity_steps_init(&steps, t.activities, t.count, texts, TEXTS + 1,
+                                                &(dl_step_hints){.one_step = true}, &err),
+                         DL_OK);
+        const dl_step_line *line = &steps.lines[0];
+        assert_int_equal(line->device, DL_NO_DEVICE);
+        assert_int_equal(line->regular_count, us > 0);
+        assert_int_equal(line->reason == NULL, us > 0);
+        if (us > 0) {
+            assert_int_equal(line->method, DL_STEPS_GIVEN_ONE);
+            assert_int_equal(line->steps[0].count, 2);
+            assert_int_equal(line->steps[0].start_ns, 10000);
+            assert_int_equal(line->steps[0].duration_ns, 60000);
+        }
+        dl_activity_steps_free(&steps);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,6 +525,7 @@ int main(void)
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),
         cmocka_unit_test(copies_alone_are_not_all),
+        cmocka_unit_test(operators_are_taken_as_one_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,6 +211,7 @@ dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
         .work = dl_calloc(count, sizeof *line->work, "operators"),
         .count = count,
         .symbols = dl_calloc(count, sizeof *line->symbols, "operators"),
+        .first = dl_calloc(count + 1, sizeof *line->first, "operators"),
         .idle_ns = dl_calloc(count, sizeof *line->idle_ns, "operators"),
         .start_ns = dl_calloc(count, sizeof *line->start_ns, "operators"),
         .kind_count = (uint32_t)operators->string_count,
@@ -220,6 +221,7 @@ dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
         const dl_activity *o = operators->items[i];
         line->work[i] = (size_t)(o - activities);
         line->symbols[i] = o->name;
+        line->first[i + 1] = i + 1;
         line->start_ns[i] = o->start_ns;
         line->idle_ns[i] = i > 0 ? o->start_ns - dl_cpu_operators_end_ns(operators, i - 1) : 0;
         line->kind_roles[o->name] = operators->roles[o->name] & (DL_ROLE_BACKWARD | DL_ROLE_UPDATE);

@@ -410,7 +410,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     return taken;
 }
 
-/* Takes all work of the device as one step. */
+/* Takes all work of the line as one step. */
 static void take_one_step(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols)
 {
@@ -420,6 +420,10 @@ static void take_one_step(dl_step_line *line, const step_search *search,
     drop_steps(line);
     dl_period_of_cuts(&period, &sequence, &begin, symbols->count > 0);
     if (symbols->count > 0) take_period(line, search, symbols, &period, DL_STEPS_GIVEN_ONE);
+    if (line->count > 0 && line->steps[0].duration_ns == 0) {
+        drop_steps(line);
+        line->reason = "all of its work takes no time";
+    }
 }
 
 /* Takes the steps from the program's marks if the period found at least 3/4 as many: the marks then
@@ -564,29 +568,12 @@ static void find_host_line(dl_step_line *line, const step_search *search,
     }
 }
 
-/* Takes all operators of a process without a device as one step. */
-static void take_one_host_step(dl_step_line *line, const step_search *search)
-{
-    const dl_cpu_operators *operators = &search->operators;
-    drop_steps(line);
-    if (operators->count == 0) return;
-    const int64_t start_ns = operators->items[0]->start_ns;
-    const int64_t end_ns = dl_cpu_operators_end_ns(operators, operators->count - 1);
-    if (end_ns > start_ns) take_host_steps(line, search, DL_STEPS_GIVEN_ONE, &start_ns, &end_ns, 1);
-}
-
 /* Takes all of each line as one step. */
 static void take_one_step_each(dl_activity_steps *steps, const step_search *search,
                                const dl_symbols *symbols)
 {
-    for (size_t i = 0; i < steps->count; i++) {
-        dl_step_line *line = &steps->lines[i];
-        if (line->device == DL_NO_DEVICE) {
-            take_one_host_step(line, search);
-        } else {
-            take_one_step(line, search, &symbols->lines[i]);
-        }
-    }
+    for (size_t i = 0; i < steps->count; i++)
+        take_one_step(&steps->lines[i], search, &symbols->lines[i]);
 }
 
 /* Returns the sorted launch times of all device work; the work's start if its call is unknown. */

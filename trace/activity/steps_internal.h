@@ -233,7 +233,7 @@ void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
 void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 
 /* Returns the outermost operators, some of activities[], as the line of DL_NO_DEVICE, with a symbol
- * each and a kind per name, without `first`. The roles INPUT and FORWARD, which end an update, are
+ * each and a kind per name. The roles INPUT and FORWARD, which end an update, are
  * dropped: input and the clearing of gradients occur at either end of a step. */
 dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
                                     const dl_activity *activities);
