@@ -32,11 +32,12 @@ typedef struct settings {
     dl_text_list copies;                  /* traces of dlprof bench --of */
     const char *device;                   /* NULL: the traces' device */
     int64_t state_bytes, parameter_bytes; /* -1: not given */
-    const char *parameters;               /* number of parameters; NULL: not given */
-    int64_t cores;                        /* 0: from the traces */
-    int gradients;                        /* index into gradient_kinds */
-    int external;                         /* dl_external */
-    bool incomplete;                      /* steps may lack a pass or an update */
+    /* Texts of the options for these; parameters: their number; NULL: not given. */
+    const char *state, *parameter_size, *parameters;
+    int64_t cores;   /* 0: from the traces */
+    int gradients;   /* index into gradient_kinds */
+    int external;    /* dl_external */
+    bool incomplete; /* steps may lack a pass or an update */
     dl_step_hints hints;
     dl_read_options read;
     int alike; /* 1: all stages of a pipeline take as long as the traced one */
@@ -598,12 +599,29 @@ static void print_next(const dl_costs *costs, const dl_step_costs *step, const c
     free(known.name);
 }
 
-/* Converts --parameters to bytes. */
-static dl_status take_count(settings *set, dl_error *err)
+/* Sets *bytes from an option's text, unless this is NULL. */
+static dl_status take_bytes(const char *option, const char *text, int64_t *bytes, dl_error *err)
+{
+    double value = 0;
+    dl_error inner = {0};
+    if (text == NULL) return DL_OK;
+    dl_status status = dl_amount_parse(text, DL_DIMENSION_BYTES, &value, &inner);
+    if (status == DL_OK) status = dl_amount_check(value, DL_DIMENSION_BYTES, 0, 1e18, text, &inner);
+    if (status != DL_OK)
+        return dl_error_set(err, DL_ERR_USAGE, "%s: '%s': %s", option, text, inner.text);
+    *bytes = (int64_t)value;
+    return DL_OK;
+}
+
+/* Sets the sizes of parameters and optimizer state from the options' texts. */
+static dl_status take_sizes(settings *set, dl_error *err)
 {
     double count = 0;
     dl_error inner = {0};
-    if (set->parameters == NULL) return DL_OK;
+    dl_status status = take_bytes("--state-bytes", set->state, &set->state_bytes, err);
+    if (status == DL_OK)
+        status = take_bytes("--parameter-bytes", set->parameter_size, &set->parameter_bytes, err);
+    if (status != DL_OK || set->parameters == NULL) return status;
     if (set->parameter_bytes >= 0) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--parameters and --parameter-bytes: give only one of them");
@@ -625,7 +643,7 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     dl_overlap_slowdown slowdown = {.factor = 1};
     const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;
     dl_status status = DL_OK;
-    status = take_count(set, err);
+    status = take_sizes(set, err);
     if (status == DL_OK && set->batches != NULL)
         status = parse_batches(set->batches, batches, paths->count, err);
     if (status == DL_OK) status = check_output(paths, set, err);
@@ -689,14 +707,13 @@ int dl_calibrate_costs(int argc, char **argv)
                     .group = "The traced run"),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write.", .group = "Output"),
         DL_OPT_TEXT("workload", 0, &set.workload, "NAME", "Name of the workload in the cost file."),
-        DL_OPT_INT(
-            "state-bytes", 0, &set.state_bytes, 0, 1e18, "BYTES",
-            "Size of one worker's optimizer state in bytes, for modes that exchange it (default: "
-            "unknown).",
-            .group = "The traced run"),
-        DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, 0, 1e18, "BYTES",
-                   "Size of the parameters in bytes (default: that of the collectives, or of the "
-                   "gradients if the trace has shapes)."),
+        DL_OPT_TEXT("state-bytes", 0, &set.state, "BYTES",
+                    "Size of one worker's optimizer state, for modes that exchange it (default: "
+                    "unknown).",
+                    .group = "The traced run"),
+        DL_OPT_TEXT("parameter-bytes", 0, &set.parameter_size, "BYTES",
+                    "Size of the parameters, as 102.4e6 or 102.4MB (default: that of the "
+                    "collectives, or of the gradients if the trace has shapes)."),
         DL_OPT_TEXT("parameters", 0, &set.parameters, "COUNT",
                     "Number of the parameters, of 4 bytes each, in place of --parameter-bytes "
                     "(25.6e6, 25.6M)."),

@@ -22,7 +22,8 @@ expect 0 "Usage: dlcal fit" fit --help
     -c '"$0" train --model mlp --data synthetic --steps 2 --batch 4 -o full.dlt >/dev/full' "$dlprof"
 expect 2 "did you mean 'fit'?" fitt
 expect 2 "" fit
-expect 2 "--parameter-bytes: '-1' is out of range" costs --parameter-bytes -1 a.dlt
+expect 2 "--parameter-bytes: '-1': -1 B is not within 0 B to 1 EB" costs --parameter-bytes -1 a.dlt
+expect 2 "--state-bytes: '1 Mb': unknown unit 'Mb'; did you mean 'MB'?" costs --state-bytes '1 Mb' a.dlt
 expect 2 "--output" fit --outptu x.ini a.dlt
 expect 1 "nowhere.dlt" fit nowhere.dlt -o x.ini
 expect 1 "text.dlt" fit text.dlt -o x.ini

@@ -151,7 +151,7 @@ for bytes in 1071144 2678824; do
 done
 holds buckets.ini "overlap = yes"
 # Without shapes, or with a different number of parameters, gradients get ready evenly.
-expect 0 "25 MiB, ready evenly" costs "$traces/mlp_b64.json.gz" --batch 64 --parameter-bytes 4194304 -o buckets.ini
+expect 0 "25 MiB, ready evenly" costs "$traces/mlp_b64.json.gz" --batch 64 --parameter-bytes 4MiB -o buckets.ini
 holds buckets.ini "ready_1 = 0.25, 1048576"
 expect 0 "costs written" costs "$traces/mlp_b64.json.gz" --batch 64 --gradients none -o buckets.ini
 grep -q "ready_1\|overlap" buckets.ini && { echo "FAIL: buckets, though --gradients none"; failures=$((failures + 1)); }
