@@ -436,6 +436,12 @@ static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t cou
                             "for the GPU of any machine");
     }
     if (costs->gradient_count > 0) {
+        const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
+        if (set->parameter_bytes >= 0 && bytes != (double)set->parameter_bytes)
+            dl_notes_add(notes,
+                         "the given parameters, %s, are those that are averaged or sent to a "
+                         "server; an all-reduce exchanges the trace's gradients, %s",
+                         DL_BYTES_TEXT((double)set->parameter_bytes), DL_BYTES_TEXT(bytes));
         costs->overlap = costs->gradients[0].share < 1;
         if (costs->overlap) {
             dl_notes_add(notes, "overlap = yes: the trace's all-reduces start during the backward "

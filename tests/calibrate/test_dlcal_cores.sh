@@ -145,6 +145,9 @@ grep -q "dispatch" mlp.ini && { echo "FAIL: nothing dispatches steps on cores"; 
 expect 0 "ready as the trace adds" costs "$traces/mlp_b64.json.gz" --batch 64 -o buckets.ini
 holds buckets.ini "25 MiB, ready as the trace adds the gradients up"
 expect 0 "start during the backward pass" costs "$traces/mlp_ddp1_b64.json.gz" --batch 64 -o ddp.ini
+expect 0 "an all-reduce exchanges the trace's gradients, 2.68 MB" costs "$traces/mlp_ddp1_b64.json.gz" --batch 64 \
+    --parameter-bytes 100MB -o given.ini
+grep -q "all-reduce exchanges" ddp.ini && { echo "FAIL: no parameters were given"; failures=$((failures + 1)); }
 for bytes in 1071144 2678824; do
     grep -q "^ready_[12] = [0-9.]*, $bytes\$" buckets.ini || { echo "FAIL: no bucket $bytes: $(cat buckets.ini)"; failures=$((failures + 1)); }
     grep -q "^ready_[12] = [0-9.]*, $bytes\$" ddp.ini || { echo "FAIL: no bucket $bytes: $(cat ddp.ini)"; failures=$((failures + 1)); }
