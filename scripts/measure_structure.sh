@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Measures the structure of the product's code: lines by folder, cycles of sources that call each
-# other's public functions, and the number of sources in sim/ that name a setting of the exchange.
+# other's public functions, and the number of sources in sim/ whose code names a setting of the
+# exchange, without comments and texts.
 #
 # Usage: scripts/measure_structure.sh [BUILD]     BUILD: a built folder (default build/release); nm
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
-    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 build=${1:-build/release}
 folders="common trace kernels profiler sim calibrate"
@@ -72,7 +73,18 @@ symbols | awk '
     awk '{ all++; if ($1 > 3) large++; print } END { printf "%d circles, %d of more than 3\n", all, large }'
 
 echo
-echo "sources of sim/ that name a setting"
-for name in overlap sharded bucket_bytes compression lag param_dtype fetch; do
-    printf '%-14s %3d\n' "$name" "$(grep -rlw --include='*.[ch]' "$name" sim | wc -l)"
-done
+# Cost files have keys of the same names, which describe the program that was measured.
+echo "sources of sim/ (except costs/) whose code names a setting"
+# shellcheck disable=SC2016
+find sim -name '*.[ch]' -not -path 'sim/costs/*' -print0 | xargs -0 perl -e '
+    my @settings = ([overlap => "overlap"], [sharded => "sharded|dl_scenario_sharded"],
+                    [bucket_bytes => "bucket_bytes"], [compression => "compression"],
+                    [lag => "DL_SYNC_LAG"], [param_dtype => "param_dtype"], [fetch => "fetch"]);
+    my %count;
+    for my $source (@ARGV) {
+        open(my $in, "<", $source) or die "$source: $!\n";
+        my $code = do { local $/; <$in> };
+        $code =~ s{/\*.*?\*/|//[^\n]*|"(?:[^"\\]|\\.)*"}{}gs;
+        for (@settings) { $count{$_->[0]}++ if $code =~ /\b(?:$_->[1])\b/ }
+    }
+    printf "%-14s %3d\n", $_->[0], $count{$_->[0]} // 0 for @settings'
