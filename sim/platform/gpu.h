@@ -170,7 +170,6 @@ typedef struct dl_gpu_options {
     const char *algorithm; /* name of the collectives' algorithm, or "auto" */
     bool own_overlap;      /* overlap is not given, and may be that of the costs */
     bool own_buckets;      /* uses the costs' buckets, if given; bucket_bytes is then 0 */
-    dl_compression compression;
     int input_cores;     /* cores per node that make batches */
     int prefetch;        /* batches per worker made ahead */
     bool made_at_launch; /* replaces prefetch: a batch is made in host memory when its step's

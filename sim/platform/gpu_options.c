@@ -447,9 +447,7 @@ dl_exchange_plan dl_exchange_plan_among(const dl_gpu_options *options, bool divi
         .divides_parameters = all,
         .gathers = all ? 2 - options->keeps_parameters : 0,
         .gathers_after = divides && !all,
-        .sum = divides                                         ? DL_REDUCE_SCATTER
-               : options->compression.kind == DL_COMPRESS_TOPK ? DL_ALLGATHER
-                                                               : DL_ALLREDUCE,
+        .sum = divides ? DL_REDUCE_SCATTER : DL_ALLREDUCE,
         .sum_frac = divides ? sent_frac(options->reduce_dtype) : 1,
         .gather_frac =
             divides ? sent_frac(options->param_dtype) + (all ? options->frozen_frac : 0) : 1,

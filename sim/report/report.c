@@ -142,6 +142,7 @@ static char *given_text(const dl_study *study)
 static void write_gpu_head(dl_csv_writer *writer, const dl_study *study)
 {
     const dl_gpu_options *options = study->variants[0].scenario.gpu;
+    const dl_compression *message = &study->variants[0].scenario.compression;
     static const char *const places[] = {"auto", "cpu", "gpu:", "allreduce"};
     char gpu[16] = "", shards[16] = "workers", *given = given_text(study);
     if (options->shards == DL_SHARDS_NODES) snprintf(shards, sizeof shards, "nodes");
@@ -154,10 +155,10 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_study *study)
                    "input_cores=%d prefetch=%d input_noise=%s%s",
                    places[options->where], gpu, shards, options->algorithm,
                    dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
-                   options->overlap ? "yes" : "no", dl_compress_names[options->compression.kind],
-                   options->compression.kept_frac, dl_dispatch_names[options->dispatch],
-                   options->ahead, options->pageable ? "yes" : "no", options->input_cores,
-                   options->prefetch, options->input_varies ? "exponential" : "none", given);
+                   options->overlap ? "yes" : "no", dl_compress_names[message->kind],
+                   message->kept_frac, dl_dispatch_names[options->dispatch], options->ahead,
+                   options->pageable ? "yes" : "no", options->input_cores, options->prefetch,
+                   options->input_varies ? "exponential" : "none", given);
     free(given);
 }
 

@@ -152,6 +152,8 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
     }
     plan.late = (int)point->option[DL_SYNC_LAG];
     plan.message = scenario->compression;
-    plan.packs = scenario->compression.kind != DL_COMPRESS_NONE;
+    plan.packs = plan.message.kind != DL_COMPRESS_NONE;
+    /* Messages with different indices cannot be summed on their way. */
+    if (plan.message.kind == DL_COMPRESS_TOPK) plan.sum = DL_ALLGATHER;
     return plan;
 }

@@ -394,7 +394,7 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (is_parameters && dl_point_is_split(point))
         return "parameters: not of workers of several GPUs, whose layout shards them: fsdp=COUNT";
     if (gpu->on_hosts) return "not with collectives = hosts";
-    if (gpu->compression.kind == DL_COMPRESS_TOPK)
+    if (scenario->compression.kind == DL_COMPRESS_TOPK)
         return "not with compress = topk, whose messages each worker needs whole";
     if (is_parameters && point->option[DL_SYNC_LAG] > 0)
         return "parameters: not with [sync] lag, as each pass gathers those of the last update";

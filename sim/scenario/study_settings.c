@@ -406,8 +406,8 @@ void dl_variant_assume_settings(dl_variant *variant)
 /* Changes fp32 gradients to 16 bits, as DistributedDataParallel's communication hooks do. */
 static void compress_to_fp16(dl_scenario *scenario, dl_gpu_options *gpu)
 {
+    (void)gpu;
     scenario->compression.kind = DL_COMPRESS_FP16;
-    gpu->compression = scenario->compression;
 }
 
 static bool reduces_whole_gradients(const dl_scenario *scenario, const dl_point *point)

@@ -256,7 +256,6 @@ static dl_status read_gpu_machine(dl_scenario *scenario, const dl_ini *ini,
             ini, dl_ini_find(ini, "machine", "port_bytes_per_s"), DL_ERR_UNSUPPORTED, err,
             "the ports of %s differ between nodes: change their [link]s there", gpu->machine.path);
     }
-    gpu->compression = scenario->compression;
     gpu->prefetch = scenario->input.prefetch;
     gpu->storage_bytes_per_s = scenario->input.storage_bytes_per_s;
     gpu->cached_frac = scenario->input.cached_frac;

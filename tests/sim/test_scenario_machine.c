@@ -36,7 +36,7 @@ static void defaults(void **state)
     assert_string_equal(gpu->algorithm, "auto");
     assert_int_equal(gpu->fidelity, DL_FIDELITY_PHASE);
     assert_true(!gpu->pageable && !gpu->overlap && gpu->bucket_bytes == 0);
-    assert_int_equal(gpu->compression.kind, DL_COMPRESS_NONE);
+    assert_int_equal(s.compression.kind, DL_COMPRESS_NONE);
     assert_true(gpu->input_cores == 1 && gpu->prefetch == 1);
     assert_int_equal(dl_gpu_options_count(gpu), 8);
     dl_place last = dl_gpu_options_place(gpu, 7);
@@ -65,7 +65,7 @@ static void everything_given(void **state)
     assert_true(gpu->where == DL_WHERE_GPU && gpu->where_gpu == 5 && gpu->shards == 3);
     assert_string_equal(gpu->algorithm, "tree");
     assert_int_equal(gpu->fidelity, DL_FIDELITY_CHUNK);
-    assert_true(gpu->compression.kind == DL_COMPRESS_TOPK && gpu->compression.kept_frac == 0.5);
+    assert_true(s.compression.kind == DL_COMPRESS_TOPK && s.compression.kept_frac == 0.5);
     assert_true(gpu->input_cores == 3 && gpu->prefetch == 0);
     assert_int_equal(s.samples_per_epoch, 100);
     dl_scenario_free(&s);
