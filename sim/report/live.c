@@ -184,6 +184,7 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
         dl_json_text_item(&to, "scenario", study->path);
         dl_json_text_item(&to, "text", study->text);
         dl_json_bool_item(&to, "batch_per_worker", first->batch_per_worker);
+        dl_json_bool_item(&to, "generators", first->generators != NULL); /* they make the batch */
         dl_json_bool_item(&to, "gpus", first->gpu != NULL);
         DL_JSON_LIST (&to, "swept", k, study->key_count)
             dl_json_text_item(&to, NULL, study->keys[k].column);

@@ -184,6 +184,17 @@ async function main() {
     await until(() => status(manyOther.root), () => ended(manyOther.root));
     assert.match(status(manyOther.root), /controls are off: point \d+ is [0-9.]+ samples.s here, [0-9.]+ in the results/);
 
+    // Generators make the batch, so that there is no control for it.
+    fs.copyFileSync(require("path").join(__dirname, "../../scenarios/modes/gpu_agents.ini"), "agents.ini");
+    execFileSync(dlsim, ["agents.ini", "--html", "agents.html", "--quiet"]);
+    const agents = run(fs.readFileSync("agents.html", "utf8"));
+    await until(() => status(agents.root), () => ended(agents.root));
+    assert.ok(!control(agents.root, "batch"));
+    const first = number(agents.root);
+    set(agents.root, "mode", control(agents.root, "mode").value, "change");
+    await until(() => status(agents.root), () => /^Simulated/.test(status(agents.root)));
+    assert.equal(number(agents.root), first);
+
     // Without a scenario: networks and machines by name, or the user's numbers.
     execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);
     const empty = run(fs.readFileSync("empty.html", "utf8"));

@@ -195,7 +195,7 @@ function text(name, label, placeholder, words) {
 }
 
 const onGpus = !isStudy || data.gpus;
-const perWorker = !isStudy || data.batch_per_worker;
+const perWorker = !isStudy || data.batch_per_worker, setsBatch = !isStudy || !data.generators;
 // The text of a study without a file, for use with the command.
 function fromFile() {
     if (!isStudy || !data.scenario.startsWith("(")) return [];
@@ -212,7 +212,7 @@ const form = make("fieldset", { disabled: true },
         text("parameters", "Parameters", "25.6M")]),
     ...(onGpus ? [text("machine", isStudy ? "Machine, in place of the scenario's" : "Machine, or GPUs", isStudy ? "as it is" : "8xh100", true)] : []),
     number("workers", "Workers", 1024, 8),
-    number("batch", perWorker ? "Batch of each worker" : "Batch of all workers", 65536, 32),
+    ...(setsBatch ? [number("batch", perWorker ? "Batch of each worker" : "Batch of all workers", 65536, 32)] : []),
     choice("mode", "How they exchange", data.modes.map(mode => mode.name)),
     number("interval", "Steps between two averages", 4096, 16),
     text("bound", "Bound on staleness", "none"),
@@ -251,7 +251,7 @@ const rests = make("details", {}, make("summary", {}, "What this rests on"), not
 rests.hidden = true;
 root.append(make("form", { on: { submit: event => event.preventDefault() } }, form), answer, status, stopButton, checked,
     make("div", { class: "command" }, command, copier("Copy", command)), ...fromFile(), chart,
-    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(error.message, error !== stopped)) } }, "Draw the time line of a step")), line, table, rests);
+    make("p", {}, make("button", { type: "button", id: "live-line", on: { click: () => showLine().catch(error => say(withoutName(error.message), error !== stopped)) } }, "Draw the time line of a step")), line, table, rests);
 
 const ofModes = ["interval", "bound", "k"];
 const machineKeys = { port: "machine.port_bytes_per_s", sites: "network.sites", site_rate: "machine.site_bytes_per_s", site_latency: "network.site_latency_ns",
@@ -271,7 +271,7 @@ function settings(workers, value = valueOf) {
             : ["--samples-per-s", value("samples_per_s"), ...optional("parameters", text => ["--parameters", text])]),
         ...optional("machine", text => ["--machine", text]),
         "--workers", workers.join(","),
-        perWorker ? "--batch-per-worker" : "--batch", String(value("batch")),
+        ...(setsBatch ? [perWorker ? "--batch-per-worker" : "--batch", String(value("batch"))] : []),
         "--mode", value("mode"),
         ...(takes("interval") ? ["--interval", String(value("interval"))] : []),
         ...["bound", "k"].filter(takes).flatMap(name => optional(name, text => ["--set", `sync.${name}=${text}`])),
@@ -489,7 +489,7 @@ async function begin() {
     }
     const best = data.points.reduce((a, b) => !b.throughput_per_s || a && a.throughput_per_s >= b.throughput_per_s ? a : b, null) || data.points[0];
     controls.workers.set(best.workers);
-    controls.batch.set(batchOf(best));
+    if (setsBatch) controls.batch.set(batchOf(best));
     controls.mode.set(best.sync);
     controls.interval.set(best.interval || 16);
     for (const name of ["bound", "k"]) if (best[name] !== undefined) controls[name].set(best[name]);
