@@ -264,6 +264,13 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
+/* Whether gradients of the worker's current pass are exchanged: with collectives those of each pass,
+ * with a server the sums that the last one completes. */
+static bool exchanges(const dl_gpus *gpus, const dl_gpu_worker *w)
+{
+    return gpus->config.plan.is_collective || w->pass + 1 == gpus->config.plan.passes;
+}
+
 /* Time in ns of the worker's current segment: the whole pass if undivided; otherwise a part of the
  * forward pass (forward_segments), then the backward pass up to the next ready bucket (the last
  * layers' first), then the rest. */
@@ -280,7 +287,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
     if (!gpus->config.plan.as_ready) return w->backward_ns + update_ns;
     double ns = r->share[segment] * w->backward_ns;
-    if (segment < r->buckets)
+    if (segment < r->buckets && exchanges(gpus, w))
         ns += r->bytes_share[segment] * compress_ns(gpus, (int)(w - gpus->workers));
     if (segment == 0) ns += before == 0 ? forward_ns : update_ns;
     return ns;
@@ -399,8 +406,10 @@ static void on_segment_done(void *user, int worker)
                                          (next == r->buckets && r->share[r->buckets] <= 0));
     count_slowed(gpus, worker);
     set_computing(gpus, worker, false);
-    if (next == 0 && dl_gpus_reads_forward(gpus)) dl_dispatch_step_ended(&gpus->dispatch, worker);
-    if (as_ready && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
+    if (next == 0 && w->pass + 1 == gpus->config.plan.passes && dl_gpus_reads_forward(gpus))
+        dl_dispatch_step_ended(&gpus->dispatch, worker);
+    if (as_ready && bucket >= 0 && bucket < r->buckets && exchanges(gpus, w))
+        dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
         start_segment(gpus, worker);
     } else if (gpus->config.plan.passes > 1 && w->pass + 1 < gpus->config.plan.passes) {

@@ -148,7 +148,11 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
             of == DL_EXCHANGES_GRADIENTS || (plan.each && !scenario->gpu->own_overlap);
         plan.as_ready = plan.as_ready && overlaps;
         if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
-        if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
+        const dl_fetch fetch = scenario->gpu->fetch;
+        const bool by_layer = dl_mode_sends_tensors(point->mode) &&
+                              (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
+        if (plan.divides_parameters || by_layer)
+            plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
     }
     plan.late = (int)point->option[DL_SYNC_LAG];
     plan.message = scenario->compression;

@@ -278,12 +278,6 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                             "parameters (point: %s)",
                             dl_fetch_names[gpu->fetch], text);
     }
-    if (layers && point->option[DL_SYNC_ACCUMULATE] > 1) {
-        return dl_ini_error(ini, lists->option[DL_SYNC_ACCUMULATE].entry, DL_ERR_DATA, err,
-                            "not with [exchange] fetch = %s: summed and after go with it "
-                            "(point: %s)",
-                            dl_fetch_names[gpu->fetch], text);
-    }
     if (gpu->staged_stops && point->gpu_count > 0) {
         return dl_ini_error(ini, dl_ini_find(ini, "exchange", "staged"), DL_ERR_DATA, err,
                             "not with workers that share a GPU (point: %s)", text);

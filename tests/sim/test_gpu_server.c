@@ -393,6 +393,44 @@ static void tensors_may_lag(void **state)
     }
 }
 
+/* With two micro-batches only the first forward pass waits for parameters, and only the second
+ * backward pass sends gradients: a step takes as long as with one, and one pass of 1 ms more. */
+static void only_the_first_pass_waits_for_layers(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "ps\n[exchange]\noverlap = yes\nfetch = layers\n",
+        "ps\n[exchange]\nfetch = layers\nslice_bytes = 70000\n",
+        "ps\n[exchange]\noverlap = yes\nfetch = next_step\ncompress = fp16\n",
+        "async\n[exchange]\noverlap = yes\nfetch = layers\norder = forward\n",
+    };
+    char path[64];
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1000000\n" FIXTURE_PASSES
+                      "[gradients]\nready_1 = 0.25, 800000\nready_2 = 1, 1000000\n"
+                      "[update]\nlatency_ns = 0\nread_bytes_per_s = 4e9\nwrite_bytes_per_s = 4e9\n"
+                      "[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH);
+    snprintf(path, sizeof path, "gpu_passes_%d.ini", (int)getpid());
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        double of_ns[2];
+        for (int passes = 1; passes <= 2; passes++) {
+            fixture_write(path, FIXTURE_GPUS);
+            dl_scenario s = fixture_scenario(
+                "[scenario]\nsteps = 20\n[machine]\nfile = %s\nworkers = 1\n[workload]\n"
+                "costs = c.ini\nbatch_per_worker = 2\n[sync]\naccumulate = %d\nmode = %s",
+                path, passes, settings[i]);
+            unlink(path);
+            dl_run_result r = fixture_run(&costs, &s);
+            of_ns[passes - 1] = 1e9 * r.step_p50_s;
+            dl_run_result_free(&r);
+            dl_scenario_free(&s);
+        }
+        assert_true(of_ns[0] > 1.05e6);
+        assert_near(of_ns[1], of_ns[0] + 1e6, 1e-6);
+    }
+    dl_costs_free(&costs);
+}
+
 /* A single worker's gradient is applied as soon as it is summed: async is ps. */
 static void one_worker_is_never_late(void **state)
 {
@@ -585,6 +623,7 @@ int main(void)
         cmocka_unit_test(staged_copies_stop_both_gpus),
         cmocka_unit_test(buckets_are_sent_one_by_one),
         cmocka_unit_test(tensors_may_lag),
+        cmocka_unit_test(only_the_first_pass_waits_for_layers),
         cmocka_unit_test(one_worker_is_never_late),
         cmocka_unit_test(tensors_are_applied_one_by_one),
         cmocka_unit_test(asynchronous_pushes_overlap),

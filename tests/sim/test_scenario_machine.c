@@ -1,4 +1,5 @@
 /* Scenarios whose workers are the GPUs of a machine file (tests/gpu_fixture.h: 2 nodes of 4). */
+#include "common/alloc.h"
 #include "tests/gpu_fixture.h"
 
 static const char machine_path[] = "scenario_gpus.ini";
@@ -110,9 +111,6 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {HEAD "workers = 1\n" WORK "[exchange]\nlarge_bytes = 1MB\n", DL_ERR_DATA, 8,
          "large_split"},
         {HEAD "workers = 1\n" WORK "[sync]\nmode = ps\nlag = 1\n[exchange]\nfetch = layers\n",
-         DL_ERR_DATA, 9, "not with [exchange] fetch = layers"},
-        {HEAD "workers = 1\n" WORK
-              "[sync]\nmode = ps\naccumulate = 2\n[exchange]\nfetch = layers\n",
          DL_ERR_DATA, 9, "not with [exchange] fetch = layers"},
         {HEAD "workers = 1\n" WORK "[sync]\nmode = softsync\n[exchange]\norder = forward\n",
          DL_ERR_DATA, 10,
@@ -261,20 +259,22 @@ static void shared_gpus_reduce_nothing_inside(void **state)
 }
 
 /* Micro-batches of a pipeline with one stage are accumulated batches, although no key requests
- * these. */
-static void what_another_key_made_is_refused_too(void **state)
+ * these. If layers wait for their parameters, each is a pass of its own. */
+static void micro_batches_of_one_stage_are_passes(void **state)
 {
     (void)state;
-    dl_scenario s = {0};
-    dl_error err = {0};
-    const dl_status status =
-        read_text(&s,
-                  HEAD "workers = 2\n" WORK "[pipeline]\nstages = 1\nmicro_batches = 2\n"
-                       "[sync]\nmode = ps\n[exchange]\nfetch = layers\n",
-                  &err);
-    assert_int_equal(status, DL_ERR_DATA);
-    assert_string_equal(err.file, "s.ini");
-    assert_contains(err.text, "not with [exchange] fetch = layers");
+    static const char *const fetches[] = {"layers", "after"};
+    for (int f = 0; f < 2; f++) {
+        dl_scenario s = {0};
+        dl_error err = {0};
+        const DL_AUTOFREE char *text =
+            dl_format(HEAD "workers = 2\n" WORK "[pipeline]\nstages = 1\nmicro_batches = 2\n"
+                           "[sync]\nmode = ps\n[exchange]\nfetch = %s\n",
+                      fetches[f]);
+        assert_int_equal(read_text(&s, text, &err), DL_OK);
+        assert_int_equal(dl_scenario_exchange(&s, &s.points[0]).passes, f == 0 ? 2 : 1);
+        dl_scenario_free(&s);
+    }
 }
 
 int main(void)
@@ -285,7 +285,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(numbers_of_gpus_are_ints),
         cmocka_unit_test(shared_gpus_reduce_nothing_inside),
-        cmocka_unit_test(what_another_key_made_is_refused_too),
+        cmocka_unit_test(micro_batches_of_one_stage_are_passes),
         cmocka_unit_test(needs_follow_mode_and_place),
         cmocka_unit_test(the_machine_has_an_origin_too),
         cmocka_unit_test(copies_can_be_free),
