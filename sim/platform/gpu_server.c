@@ -448,6 +448,13 @@ static int summands(const dl_gpus *gpus)
     return gpus->config.plan.each ? 1 : gpus->server->group_count;
 }
 
+/* Whether gradients are added as they arrive, and the sum is applied then; a server that applies
+ * each gradient has no sum. */
+static bool adds_on_arrival(const dl_gpus *gpus)
+{
+    return gpus->config.options->sums_on_arrival && !gpus->config.plan.each;
+}
+
 static void on_served(void *user, int shard)
 {
     dl_gpus *gpus = user;
@@ -458,7 +465,7 @@ static void on_served(void *user, int shard)
     /* The last slot of the queue holds the item being served. */
     const int item = q->items[q->room - 1], g = item / 2 / s->count, m = item / 2 % s->count;
     q->running--;
-    if (gpus->config.options->sums_on_arrival && item % 2 == 0) {
+    if (adds_on_arrival(gpus) && item % 2 == 0) {
         s->messages[m].added++;
     } else {
         s->messages[m].added = 0;
@@ -493,7 +500,7 @@ static void try_serve(dl_gpus *gpus, int shard)
 static void arrive(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
-    const bool adds = gpus->config.options->sums_on_arrival;
+    const bool adds = adds_on_arrival(gpus);
     message *one = &s->messages[m];
     queue *q = &s->serving[one->shard];
     const int item = 2 * ((gpus->config.plan.each ? g * s->count : 0) + m);
@@ -614,7 +621,7 @@ bool dl_server_is_wanted(const dl_gpus *gpus)
     const dl_gpu_options *o = gpus->config.options;
     return dl_gpus_serve_gradients(gpus) &&
            (gpus->config.plan.as_ready || o->bucket_bytes > 0 || o->slice_bytes > 0 ||
-            o->sums_on_arrival || o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY ||
+            adds_on_arrival(gpus) || o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY ||
             o->node_sum || o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }
 
@@ -774,9 +781,9 @@ static void make_queues(dl_gpus *gpus, dl_server *s)
     s->threads = dl_calloc((size_t)s->shards, sizeof *s->threads, "shards");
     for (int i = 0; i < s->lane_count; i++)
         queue_init(&s->lanes[i], rooms[i], most);
-    const int each = gpus->config.options->sums_on_arrival ? s->group_count + 1
-                     : gpus->config.plan.each              ? s->group_count
-                                                           : 1;
+    const int each = adds_on_arrival(gpus)    ? s->group_count + 1
+                     : gpus->config.plan.each ? s->group_count
+                                              : 1;
     for (int i = 0; i < s->shards; i++)
         queue_init(&s->serving[i], of_shard[i] * each + 1, 1);
 }

@@ -455,6 +455,23 @@ static void one_worker_is_never_late(void **state)
     }
 }
 
+/* A list of modes may have sum = on_arrival for ps: it does not change async, whose server sums
+ * nothing, with or without tensors of their own. */
+static void a_sum_on_arrival_is_not_of_async(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"", "overlap = yes\n"};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        double of_ns[2];
+        for (int sums = 0; sums < 2; sums++) {
+            const DL_AUTOFREE char *rest = dl_format("[sync]\nmode = async, ps\n[exchange]\n%s%s",
+                                                     settings[i], sums ? "sum = on_arrival\n" : "");
+            of_ns[sums] = step_ns(80e3, 20e3, 0.1, "gpus = 0, 1, 2, 3\n", 4, rest);
+        }
+        assert_near(of_ns[1], of_ns[0], 1e-9);
+    }
+}
+
 /* Four workers whose server, at 2 ns for each byte of a gradient, limits them: in a step it applies
  * the four gradients one after another, and each is as many updates stale as there are other
  * workers. */
@@ -625,6 +642,7 @@ int main(void)
         cmocka_unit_test(tensors_may_lag),
         cmocka_unit_test(only_the_first_pass_waits_for_layers),
         cmocka_unit_test(one_worker_is_never_late),
+        cmocka_unit_test(a_sum_on_arrival_is_not_of_async),
         cmocka_unit_test(tensors_are_applied_one_by_one),
         cmocka_unit_test(asynchronous_pushes_overlap),
         cmocka_unit_test(an_optimizer_is_known_by_its_state),
