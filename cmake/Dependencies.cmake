@@ -63,7 +63,9 @@ endif()
 # Optional: profiling CUDA programs needs CUPTI's headers. The library is loaded at run time and
 # never linked.
 find_package(CUDAToolkit QUIET)
-if(CUDAToolkit_FOUND)
+if(CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_LESS 11.8)
+    message(STATUS "CUDA recorder: not built (CUDA ${CUDAToolkit_VERSION} is older than 11.8)")
+elseif(CUDAToolkit_FOUND)
     find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
         PATH_SUFFIXES ../extras/CUPTI/include)
     find_library(CUPTI_LIBRARY cupti HINTS ${CUDAToolkit_LIBRARY_DIR}

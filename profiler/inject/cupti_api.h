@@ -5,10 +5,10 @@
 #ifndef DL_PROFILER_INJECT_CUPTI_API_H
 #define DL_PROFILER_INJECT_CUPTI_API_H
 
-#include <cupti.h>
 #include <stdbool.h>
 
 #include "common/status.h"
+#include "profiler/inject/cupti_headers.h"
 
 /* Results of cuptiGetVersion in CUDA 11.6, 12.8, 12.9, 13.0 (CUPTI's cupti_version.h). Before 11.6
  * records have another layout; since 12.8 events have unique ids; before 12.9 CUPTI may crash when

@@ -185,7 +185,7 @@ static void device_uuid(dl_activity_sink sink, uint32_t device, const CUuuid *uu
 
 /* Writes device.N.name, uuid, pci (unless `cuda` is NULL), compute_capability, sm_count,
  * memory_bytes. */
-static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda_api *cuda,
+static void cupti_device_meta(const CUpti_ActivityDevice4 *record, const dl_cuda_api *cuda,
                               dl_activity_sink sink)
 {
     const uint32_t device = record->id;
@@ -372,7 +372,7 @@ static uint64_t graph_object(uint32_t graph, uint64_t node)
         .object = graph_object((record)->graphId, (record)->graphNodeId),                \
     }
 
-static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel10 *record)
+static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel8 *record)
 {
     const dl_launch_shape shape = {
         .grid = {record->gridX, record->gridY, record->gridZ},
@@ -424,7 +424,7 @@ static dl_host_memory memory_of_copy(dl_copy_direction direction, uint8_t source
     return source == CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE ? DL_MEMORY_PAGEABLE : host_memory(target);
 }
 
-static void decode_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpy6 *record)
+static void decode_memcpy(dl_cupti_decoder *decoder, const CUpti_ActivityMemcpy5 *record)
 {
     const dl_copy_direction direction = copy_direction(record->copyKind);
     dl_activity activity = DEVICE_ACTIVITY(DL_ACTIVITY_MEMCPY, record);
@@ -451,7 +451,7 @@ static void decode_memset(dl_cupti_decoder *decoder, const CUpti_ActivityMemset4
     append_timed(decoder, &activity, record->start, record->end);
 }
 
-static void decode_graph(dl_cupti_decoder *decoder, const CUpti_ActivityGraphTrace2 *record)
+static void decode_graph(dl_cupti_decoder *decoder, const CUpti_ActivityGraphTrace *record)
 {
     dl_activity activity = {
         .kind = DL_ACTIVITY_GRAPH,
@@ -510,14 +510,17 @@ static void decode_call(dl_cupti_decoder *decoder, const CUpti_ActivityAPI *reco
     }
 }
 
+/* In records: no stream or event. */
+#define NONE ((uint32_t)CUPTI_SYNCHRONIZATION_INVALID_VALUE)
+
 /* Identifies one recording of an event, as events are reused. */
 static uint64_t event_object(const dl_cupti_decoder *decoder, uint32_t event,
                              const uint64_t *recording)
 {
     if (decoder->api->version >= DL_CUPTI_12_8 && *recording != 0 && *recording != UINT64_MAX &&
-        *recording != CUPTI_SYNCHRONIZATION_INVALID_VALUE)
+        *recording != NONE)
         return *recording;
-    return event != CUPTI_SYNCHRONIZATION_INVALID_VALUE ? event : 0;
+    return event != NONE ? event : 0;
 }
 
 static uint32_t device_of_context(const dl_cupti_decoder *decoder, uint32_t context)
@@ -541,7 +544,7 @@ static void decode_sync(dl_cupti_decoder *decoder, const CUpti_ActivitySynchroni
         .kind = DL_ACTIVITY_SYNC,
         .name = cupti_name_kernel(decoder, name),
         .device = device_of_context(decoder, record->contextId),
-        .stream = record->streamId != CUPTI_SYNCHRONIZATION_INVALID_VALUE ? record->streamId : 0,
+        .stream = record->streamId != NONE ? record->streamId : 0,
         .correlation = record->correlationId,
         .object =
             of_event ? event_object(decoder, record->cudaEventId, &record->cudaEventSyncId) : 0,
@@ -594,7 +597,7 @@ static void decode_overhead(dl_cupti_decoder *decoder, const CUpti_ActivityOverh
     if (dl_cupti_gives_names(decoder->api)) free(record->overheadData);
 }
 
-static void decode_context(dl_cupti_decoder *decoder, const CUpti_ActivityContext3 *record)
+static void decode_context(dl_cupti_decoder *decoder, const CUpti_ActivityContext *record)
 {
     if (record->contextId < CONTEXTS_MAX) decoder->device_of[record->contextId] = record->deviceId;
 }
@@ -607,10 +610,10 @@ static void decode_record(dl_cupti_decoder *decoder, const CUpti_Activity *recor
     decoder->counts.records++;
     switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        decode_kernel(decoder, AS(CUpti_ActivityKernel10, record));
+        decode_kernel(decoder, AS(CUpti_ActivityKernel8, record));
         break;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-        decode_memcpy(decoder, AS(CUpti_ActivityMemcpy6, record));
+        decode_memcpy(decoder, AS(CUpti_ActivityMemcpy5, record));
         break;
     case CUPTI_ACTIVITY_KIND_MEMCPY2:
         decode_peer_memcpy(decoder, AS(CUpti_ActivityMemcpyPtoP4, record));
@@ -619,7 +622,7 @@ static void decode_record(dl_cupti_decoder *decoder, const CUpti_Activity *recor
         decode_memset(decoder, AS(CUpti_ActivityMemset4, record));
         break;
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-        decode_graph(decoder, AS(CUpti_ActivityGraphTrace2, record));
+        decode_graph(decoder, AS(CUpti_ActivityGraphTrace, record));
         break;
     case CUPTI_ACTIVITY_KIND_RUNTIME:
     case CUPTI_ACTIVITY_KIND_DRIVER: decode_call(decoder, AS(CUpti_ActivityAPI, record)); break;
@@ -633,12 +636,12 @@ static void decode_record(dl_cupti_decoder *decoder, const CUpti_Activity *recor
         decode_overhead(decoder, AS(CUpti_ActivityOverhead3, record));
         break;
     case CUPTI_ACTIVITY_KIND_DEVICE:
-        cupti_device_meta(AS(CUpti_ActivityDevice5, record), decoder->cuda, decoder->sink);
+        cupti_device_meta(AS(CUpti_ActivityDevice4, record), decoder->cuda, decoder->sink);
         if (dl_cupti_gives_names(decoder->api))
-            free((void *)AS(CUpti_ActivityDevice5, record)->name);
+            free((void *)AS(CUpti_ActivityDevice4, record)->name);
         break;
     case CUPTI_ACTIVITY_KIND_CONTEXT:
-        decode_context(decoder, AS(CUpti_ActivityContext3, record));
+        decode_context(decoder, AS(CUpti_ActivityContext, record));
         break;
     default: decoder->counts.unknown++; break;
     }

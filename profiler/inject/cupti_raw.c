@@ -60,9 +60,9 @@ const char **dl_raw_text_field(CUpti_Activity *record)
 {
     void *start = record;
     if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-        return &((CUpti_ActivityKernel10 *)start)->name;
+        return &((CUpti_ActivityKernel8 *)start)->name;
     }
-    if (record->kind == CUPTI_ACTIVITY_KIND_DEVICE) return &((CUpti_ActivityDevice5 *)start)->name;
+    if (record->kind == CUPTI_ACTIVITY_KIND_DEVICE) return &((CUpti_ActivityDevice4 *)start)->name;
     return NULL;
 }
 

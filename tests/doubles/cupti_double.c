@@ -21,7 +21,6 @@
  *
  * Built with DOUBLE_OLD it is CUDA 11.8's: it keeps its texts too, lacks all later functions, so
  * that all calls of the driver are recorded or none, and crashes if a buffer is refused. */
-#include <cupti.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,6 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/doubles/cupti_records.h"
 #include "tests/doubles/driver_double.h"
 
 #define SMALL_RECORDS 8
@@ -167,8 +167,8 @@ static void put(const void *record, size_t bytes)
     if (buffer->data == NULL && !ask_for_buffer(buffer)) {
         atomic_fetch_add(&dropped, 1);
     } else {
-        memcpy(buffer->data + buffer->used, record, bytes);
-        buffer->used += bytes;
+        buffer->used += cupti_put_record(cuptiActivityGetNextRecord, buffer->data + buffer->used,
+                                         record, bytes);
         buffer->records++;
         const int small = told("small") && buffer->records >= SMALL_RECORDS;
         if (small || buffer->bytes - buffer->used < RECORD_BYTES_MAX) {
@@ -200,7 +200,7 @@ static void put_call(CUpti_ActivityKind kind, CUpti_CallbackId id, unsigned corr
 /* All devices are of one model. */
 static void on_context(unsigned number)
 {
-    CUpti_ActivityDevice5 device;
+    CUpti_ActivityDevice4 device;
     memset(&device, 0, sizeof device);
     device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
     device.id = number;
@@ -210,7 +210,7 @@ static void on_context(unsigned number)
     device.name = !wanted ? NULL : OLD || told("cupti12") ? kept : strdup(kept);
     device.numMultiprocessors = 3;
     PUT(device);
-    CUpti_ActivityContext3 context;
+    CUpti_ActivityContext context;
     memset(&context, 0, sizeof context);
     context.kind = CUPTI_ACTIVITY_KIND_CONTEXT;
     context.contextId = number + 1;
@@ -252,7 +252,7 @@ static void give_up(void)
 static void put_kernel(const driver_work *work, unsigned correlation)
 {
     const unsigned launch = atomic_fetch_add(&launches, 1) + 1;
-    CUpti_ActivityKernel10 record;
+    CUpti_ActivityKernel8 record;
     FILL(record, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, work, correlation);
     record.graphNodeId = NODE(work);
     if (told("early")) record.start -= EARLY_NS, record.end -= EARLY_NS;
@@ -275,7 +275,7 @@ static uint8_t memory_kind(driver_memory memory)
 
 static void put_copy(const driver_work *work, unsigned correlation)
 {
-    CUpti_ActivityMemcpy6 record;
+    CUpti_ActivityMemcpy5 record;
     FILL(record, CUPTI_ACTIVITY_KIND_MEMCPY, work, correlation);
     record.copyKind = work->from != DRIVER_DEVICE ? CUPTI_ACTIVITY_MEMCPY_KIND_HTOD
                       : work->to != DRIVER_DEVICE ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOH
@@ -309,7 +309,7 @@ static void put_memset(const driver_work *work, unsigned correlation)
 
 static void put_graph(const driver_work *work, unsigned correlation)
 {
-    CUpti_ActivityGraphTrace2 record;
+    CUpti_ActivityGraphTrace record;
     FILL(record, CUPTI_ACTIVITY_KIND_GRAPH_TRACE, work, correlation);
     PUT(record);
 }

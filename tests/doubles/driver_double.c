@@ -1,6 +1,6 @@
 #include "tests/doubles/driver_double.h"
 
-#include <cupti.h>
+#include "profiler/inject/cupti_headers.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* The functions of CUDA's runtime and of the driver that tests/gpu/truth.c uses, on the driver's
  * double. Time on a stream is computed: work starts when it is launched or when the previous work
  * ends. DOUBLE_GPUS is the number of GPUs, default 1. */
+#include "profiler/inject/cupti_headers.h"
 #include <cuda_runtime_api.h>
-#include <cupti.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

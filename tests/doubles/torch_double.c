@@ -11,8 +11,8 @@
  *   step, copy  only the printed line
  *
  * TORCH_DOUBLE=silent: does nothing. TORCH_DOUBLE=hangs: does nothing and does not end. */
+#include "profiler/inject/cupti_headers.h"
 #include <cuda_runtime_api.h>
-#include <cupti.h>
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExtPayload.h>
 #include <stdint.h>

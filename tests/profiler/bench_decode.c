@@ -14,8 +14,10 @@
 
 #include "common/alloc.h"
 #include "profiler/inject/cupti_decode.h"
+#include "tests/doubles/cupti_records.h"
 #include "trace/dlt/dlt.h"
 
+#define ROOM_BYTES 1024         /* more than a kernel and a call take */
 #define BUFFER_BYTES (4u << 20) /* as in cupti_session.c */
 #define ROUNDS 100              /* times that one buffer is decoded */
 #define NAMES 40
@@ -40,12 +42,6 @@ static void meta(const char *key, const char *value)
     dl_trace_writer_meta(writer, key, value);
 }
 
-static void put(uint8_t *buffer, size_t *used, const void *record, size_t bytes)
-{
-    memcpy(buffer + *used, record, bytes);
-    *used += bytes;
-}
-
 /* Gives lengths and gaps a spread like that of real kernels (Knuth's multiplicative hash). */
 static uint32_t jitter(uint32_t i, uint32_t below)
 {
@@ -53,15 +49,15 @@ static uint32_t jitter(uint32_t i, uint32_t below)
 }
 
 /* Fills a buffer with kernels and, if `calls` is set, with calls; returns the bytes used. */
-static size_t fill(uint8_t *buffer, bool calls)
+static size_t fill(cupti_next *next, uint8_t *buffer, bool calls)
 {
     static char names[NAMES][160];
-    CUpti_ActivityKernel10 kernel;
+    CUpti_ActivityKernel8 kernel;
     CUpti_ActivityAPI call;
     size_t used = 0;
     memset(&kernel, 0, sizeof kernel);
     memset(&call, 0, sizeof call);
-    for (uint32_t i = 0; used + sizeof kernel + sizeof call <= BUFFER_BYTES; i++) {
+    for (uint32_t i = 0; used + ROOM_BYTES <= BUFFER_BYTES; i++) {
         char *name = names[i % NAMES];
         snprintf(name, sizeof names[0],
                  "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayI"
@@ -76,14 +72,14 @@ static size_t fill(uint8_t *buffer, bool calls)
         kernel.gridX = 64 << i % NAMES % 6, kernel.gridY = kernel.gridZ = 1;
         kernel.blockX = 256, kernel.blockY = kernel.blockZ = 1;
         kernel.registersPerThread = 32;
-        put(buffer, &used, &kernel, sizeof kernel);
+        used += cupti_put_record(next, buffer + used, &kernel, sizeof kernel);
         call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
         call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
         call.start = kernel.start - 20000 - jitter(i, 10000);
         call.end = call.start + 2500 + jitter(i, 3000);
         call.threadId = 4711;
         call.correlationId = kernel.correlationId;
-        if (calls) put(buffer, &used, &call, sizeof call);
+        if (calls) used += cupti_put_record(next, buffer + used, &call, sizeof call);
     }
     return used;
 }
@@ -103,7 +99,7 @@ static dl_status run(const dl_cupti_api *api, bool calls, dl_error *err)
     dl_cupti_decoder *decoder =
         dl_cupti_decoder_new(api, NULL, (dl_activity_sink){append, intern, meta});
     uint8_t *buffer = dl_alloc_aligned(BUFFER_BYTES, "bench");
-    const size_t used = fill(buffer, calls);
+    const size_t used = fill(api->ActivityGetNextRecord, buffer, calls);
     dl_cupti_decode(decoder, buffer, used); /* warm-up */
     const double begin_s = cpu_s();
     for (int i = 0; i < ROUNDS; i++)

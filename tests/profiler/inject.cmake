@@ -77,6 +77,11 @@ dl_add_test(test_cupti_libraries unit LINK dl_cupti)
 add_dependencies(test_cupti_libraries dlprof_inject)
 target_compile_definitions(test_cupti_libraries PRIVATE INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>")
 
+# Headers of older toolkits, from PyPI.
+add_test(NAME test_cupti_headers COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_cupti_headers.sh
+         ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+set_tests_properties(test_cupti_headers PROPERTIES LABELS "slow;release_only" SKIP_RETURN_CODE 77)
+
 # Overhead of recording CUDA: a device library whose calls go to the driver's double.
 add_library(device_double MODULE doubles/device_double.c)
 add_double(device_double LINK driver_double)

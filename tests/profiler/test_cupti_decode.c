@@ -9,6 +9,7 @@
 #include "common/alloc.h"
 #include "profiler/inject/cupti_raw.h"
 #include "tests/check.h"
+#include "tests/doubles/cupti_records.h"
 #include "tests/doubles/raw_replay.h"
 
 #define SEEN_MAX 64
@@ -67,9 +68,8 @@ static size_t used;
 
 static void put(const void *record, size_t bytes)
 {
-    assert_in_range(used + bytes, 0, BUFFER_BYTES);
-    memcpy(buffer + used, record, bytes);
-    used += bytes;
+    used += cupti_put_record(api.ActivityGetNextRecord, buffer + used, record, bytes);
+    assert_in_range(used, 0, BUFFER_BYTES);
 }
 #define PUT(record) put(&(record), sizeof(record))
 
@@ -101,9 +101,9 @@ static void decode(void)
     dl_cupti_decode(decoder, buffer, used);
 }
 
-static CUpti_ActivityKernel10 kernel_record(const char *name, uint64_t start, uint64_t end_ns)
+static CUpti_ActivityKernel8 kernel_record(const char *name, uint64_t start, uint64_t end_ns)
 {
-    CUpti_ActivityKernel10 record;
+    CUpti_ActivityKernel8 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     record.start = start;
@@ -126,8 +126,8 @@ static CUpti_ActivityKernel10 kernel_record(const char *name, uint64_t start, ui
 static void kernels(void **state)
 {
     (void)state;
-    const CUpti_ActivityKernel10 first = kernel_record("_Z4gemmPf", 1000, 1500);
-    CUpti_ActivityKernel10 second = kernel_record("_Z4reluPf", 1600, 1600);
+    const CUpti_ActivityKernel8 first = kernel_record("_Z4gemmPf", 1000, 1500);
+    CUpti_ActivityKernel8 second = kernel_record("_Z4reluPf", 1600, 1600);
     second.gridX = 128;
     PUT(first);
     PUT(second);
@@ -155,7 +155,7 @@ static void a_name_is_its_text_not_its_address(void **state)
 {
     (void)state;
     char name[] = "before";
-    const CUpti_ActivityKernel10 record = kernel_record(name, 1, 2);
+    const CUpti_ActivityKernel8 record = kernel_record(name, 1, 2);
     PUT(record);
     decode();
     strcpy(name, "after");
@@ -167,7 +167,7 @@ static void a_name_is_its_text_not_its_address(void **state)
 static void a_kernel_without_name(void **state)
 {
     (void)state;
-    const CUpti_ActivityKernel10 record = kernel_record(NULL, 1, 2);
+    const CUpti_ActivityKernel8 record = kernel_record(NULL, 1, 2);
     PUT(record);
     decode();
     assert_int_equal(seen.count, 1);
@@ -203,7 +203,7 @@ static void copies(void **state)
     };
     enum { COUNT = sizeof cases / sizeof cases[0] };
     for (int i = 0; i < COUNT; i++) {
-        CUpti_ActivityMemcpy6 record;
+        CUpti_ActivityMemcpy5 record;
         memset(&record, 0, sizeof record);
         record.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
         record.copyKind = cases[i].kind;
@@ -280,7 +280,7 @@ static void memsets_and_graphs(void **state)
     set.graphId = 4;
     set.graphNodeId = 5;
     PUT(set);
-    CUpti_ActivityGraphTrace2 graph;
+    CUpti_ActivityGraphTrace graph;
     memset(&graph, 0, sizeof graph);
     graph.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
     graph.start = 200;
@@ -435,7 +435,7 @@ static CUpti_ActivitySynchronization2 sync_record(CUpti_ActivitySynchronizationT
 static void syncs(void **state)
 {
     (void)state;
-    CUpti_ActivityContext3 context;
+    CUpti_ActivityContext context;
     memset(&context, 0, sizeof context);
     context.kind = CUPTI_ACTIVITY_KIND_CONTEXT;
     context.contextId = 3;
@@ -520,7 +520,7 @@ static void events_take_the_time_of_their_call(void **state)
     const CUpti_ActivityCudaEvent2 first = event_record(31), second = event_record(32);
     const CUpti_ActivityAPI call = call_record(
         CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020, 32, 700);
-    const CUpti_ActivityKernel10 kernel = kernel_record("k", 900, 950);
+    const CUpti_ActivityKernel8 kernel = kernel_record("k", 900, 950);
     PUT(first);
     PUT(second);
     PUT(call);
@@ -587,7 +587,7 @@ static CUresult pci_of(char *text, int bytes, CUdevice device)
 static void devices_become_meta_keys(void **state)
 {
     (void)state;
-    CUpti_ActivityDevice5 record;
+    CUpti_ActivityDevice4 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_DEVICE;
     record.id = 1;
@@ -615,7 +615,7 @@ static void devices_become_meta_keys(void **state)
 static void until_12_9_a_devices_name_is_not_ours(void **state)
 {
     (void)state;
-    CUpti_ActivityDevice5 record;
+    CUpti_ActivityDevice4 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_DEVICE;
     static const char name[] = "NVIDIA A100";
@@ -632,10 +632,10 @@ static void until_12_9_a_devices_name_is_not_ours(void **state)
 static void lost_times_are_counted(void **state)
 {
     (void)state;
-    const CUpti_ActivityKernel10 lost = kernel_record("k", 0, 0);
-    const CUpti_ActivityKernel10 reversed = kernel_record("k", 10, 9);
-    const CUpti_ActivityKernel10 unending = kernel_record("k", 10, UINT64_MAX);
-    const CUpti_ActivityKernel10 good = kernel_record("k", 10, 10);
+    const CUpti_ActivityKernel8 lost = kernel_record("k", 0, 0);
+    const CUpti_ActivityKernel8 reversed = kernel_record("k", 10, 9);
+    const CUpti_ActivityKernel8 unending = kernel_record("k", 10, UINT64_MAX);
+    const CUpti_ActivityKernel8 good = kernel_record("k", 10, 10);
     PUT(lost);
     PUT(reversed);
     PUT(unending);
@@ -656,7 +656,7 @@ static void a_buffer_of_nothing(void **state)
 {
     (void)state;
     decode();
-    const CUpti_ActivityKernel10 record = kernel_record("k", 1, 2);
+    const CUpti_ActivityKernel8 record = kernel_record("k", 1, 2);
     PUT(record);
     used -= 8; /* truncated */
     decode();
@@ -668,14 +668,14 @@ static void raw_buffers_are_read_again(void **state)
 {
     (void)state;
     char *name = dl_strdup("_Z4gemmPf");
-    CUpti_ActivityKernel10 kernel = kernel_record(name, 100, 200);
+    CUpti_ActivityKernel8 kernel = kernel_record(name, 100, 200);
     CUpti_ActivityOverhead3 overhead;
     memset(&overhead, 0, sizeof overhead);
     overhead.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
     overhead.start = 5;
     overhead.end = 8;
     overhead.overheadData = malloc(8);
-    CUpti_ActivityDevice5 device;
+    CUpti_ActivityDevice4 device;
     memset(&device, 0, sizeof device);
     device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
     device.name = dl_strdup("NVIDIA H200");
@@ -687,7 +687,9 @@ static void raw_buffers_are_read_again(void **state)
     assert_int_equal(dl_raw_dump_open(&dump, RAW_PATH, &api, &err), DL_OK);
     assert_true(dl_raw_dump_append(dump, buffer, used));
     strcpy(name, "_Z4reluPf"); /* another name at the same address, in the next buffer */
-    assert_true(dl_raw_dump_append(dump, buffer, sizeof kernel));
+    const size_t first =
+        cupti_record_bytes(api.ActivityGetNextRecord, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    assert_true(dl_raw_dump_append(dump, buffer, first));
     dl_raw_dump_close(dump);
     free(name);
     free((void *)device.name);
@@ -739,7 +741,7 @@ static void a_full_disk_ends_the_dump(void **state)
     if (access("/dev/full", W_OK) != 0) skip();
     dl_raw_dump *dump = NULL;
     dl_error err = {0};
-    const CUpti_ActivityKernel10 kernel = kernel_record("k", 100, 200);
+    const CUpti_ActivityKernel8 kernel = kernel_record("k", 100, 200);
     PUT(kernel);
     assert_int_equal(dl_raw_dump_open(&dump, "/dev/full", &api, &err), DL_OK);
     assert_false(dl_raw_dump_append(dump, buffer, used));

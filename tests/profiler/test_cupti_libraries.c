@@ -15,9 +15,9 @@
 #include "common/alloc.h"
 #include "profiler/inject/cupti_api.h"
 #include "tests/check.h"
+#include "tests/doubles/cupti_records.h"
 
 #define LIBRARIES_MAX 32
-#define BUFFER_BYTES 8192
 #define GOES_ON 3 /* exit code of the program below */
 #define WORDS "test_cupti_libraries.out"
 
@@ -40,23 +40,6 @@ static void find_libraries(const char *folder)
     if (count >= 0) free(entries);
 }
 
-/* Returns the number of bytes by which the library steps over records of a kind; 0 if it does not
- * know the kind. */
-static size_t record_bytes(const dl_cupti_api *api, CUpti_ActivityKind kind)
-{
-    static _Alignas(8) uint8_t buffer[BUFFER_BYTES];
-    const uint32_t word = (uint32_t)kind;
-    for (size_t at = 0; at < sizeof buffer; at += 8) {
-        memset(buffer + at, 0, 8);
-        memcpy(buffer + at, &word, sizeof word);
-    }
-    CUpti_Activity *first = NULL, *second;
-    if (api->ActivityGetNextRecord(buffer, sizeof buffer, &first) != CUPTI_SUCCESS) return 0;
-    second = first;
-    if (api->ActivityGetNextRecord(buffer, sizeof buffer, &second) != CUPTI_SUCCESS) return 0;
-    return (size_t)((uint8_t *)second - (uint8_t *)first);
-}
-
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)NULL)->field))
 
 /* Records, and the last field that is read, from which version on. */
@@ -66,11 +49,11 @@ static const struct {
     uint32_t version;
     size_t bytes;
 } read_fields[] = {
-    {"kernel", CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 0, UP_TO(CUpti_ActivityKernel10, graphId)},
-    {"memcpy", CUPTI_ACTIVITY_KIND_MEMCPY, 0, UP_TO(CUpti_ActivityMemcpy6, graphId)},
+    {"kernel", CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 0, UP_TO(CUpti_ActivityKernel8, graphId)},
+    {"memcpy", CUPTI_ACTIVITY_KIND_MEMCPY, 0, UP_TO(CUpti_ActivityMemcpy5, graphId)},
     {"memcpy2", CUPTI_ACTIVITY_KIND_MEMCPY2, 0, UP_TO(CUpti_ActivityMemcpyPtoP4, graphId)},
     {"memset", CUPTI_ACTIVITY_KIND_MEMSET, 0, UP_TO(CUpti_ActivityMemset4, graphId)},
-    {"graph", CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 0, UP_TO(CUpti_ActivityGraphTrace2, streamId)},
+    {"graph", CUPTI_ACTIVITY_KIND_GRAPH_TRACE, 0, UP_TO(CUpti_ActivityGraphTrace, streamId)},
     {"runtime", CUPTI_ACTIVITY_KIND_RUNTIME, 0, UP_TO(CUpti_ActivityAPI, correlationId)},
     {"driver", CUPTI_ACTIVITY_KIND_DRIVER, 0, UP_TO(CUpti_ActivityAPI, correlationId)},
     {"sync", CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, 0,
@@ -83,9 +66,9 @@ static const struct {
     {"overhead", CUPTI_ACTIVITY_KIND_OVERHEAD, 0, UP_TO(CUpti_ActivityOverhead3, end)},
     {"overhead", CUPTI_ACTIVITY_KIND_OVERHEAD, DL_CUPTI_13_0,
      UP_TO(CUpti_ActivityOverhead3, overheadData)},
-    {"device", CUPTI_ACTIVITY_KIND_DEVICE, 0, UP_TO(CUpti_ActivityDevice5, uuid)},
-    {"device", CUPTI_ACTIVITY_KIND_DEVICE, 0, UP_TO(CUpti_ActivityDevice5, name)},
-    {"context", CUPTI_ACTIVITY_KIND_CONTEXT, 0, UP_TO(CUpti_ActivityContext3, deviceId)},
+    {"device", CUPTI_ACTIVITY_KIND_DEVICE, 0, UP_TO(CUpti_ActivityDevice4, uuid)},
+    {"device", CUPTI_ACTIVITY_KIND_DEVICE, 0, UP_TO(CUpti_ActivityDevice4, name)},
+    {"context", CUPTI_ACTIVITY_KIND_CONTEXT, 0, UP_TO(CUpti_ActivityContext, deviceId)},
 };
 
 /* Prints the sizes; returns the first kind whose records are too short for the fields read, or
@@ -94,7 +77,7 @@ static const char *check_sizes(const dl_cupti_api *api)
 {
     for (size_t i = 0; i < sizeof read_fields / sizeof read_fields[0]; i++) {
         if (api->version < read_fields[i].version) continue;
-        const size_t bytes = record_bytes(api, read_fields[i].kind);
+        const size_t bytes = cupti_record_bytes(api->ActivityGetNextRecord, read_fields[i].kind);
         if (i == 0 || strcmp(read_fields[i].name, read_fields[i - 1].name) != 0)
             printf(" %s %zu", read_fields[i].name, bytes);
         if (bytes < read_fields[i].bytes) return read_fields[i].name;
