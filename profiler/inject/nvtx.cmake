@@ -7,6 +7,9 @@ if(NVTX_INCLUDE_DIR)
     target_link_libraries(dl_nvtx PUBLIC dl_options)
     target_include_directories(dl_nvtx SYSTEM PUBLIC ${NVTX_INCLUDE_DIR})
     set_target_properties(dl_nvtx PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+else()
+    message(STATUS "NVTX recorder (ranges, NCCL's sizes): not built (no nvtx3/nvToolsExtPayload.h; CUDA 13 has "
+        "it, and github.com/NVIDIA/NVTX, for which NVTX_INCLUDE_DIR names its c/include)")
 endif()
 
 # dlprof measures the library's overhead in a child process.

@@ -14,7 +14,7 @@ add_test(NAME test_dlprof_ranks COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_ra
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_ranks PROPERTIES LABELS unit)
 set(nvtx_steps "")
-if(TARGET dlprof_inject)
+if(TARGET dl_nvtx)
     add_executable(nvtx_steps ${CMAKE_CURRENT_LIST_DIR}/nvtx_steps.c)
     target_include_directories(nvtx_steps SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})
     target_link_libraries(nvtx_steps PRIVATE dl_options ${CMAKE_DL_LIBS})
