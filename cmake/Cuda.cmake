@@ -31,7 +31,14 @@ endif()
 
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared) # default: the static one, beside libcudart.so
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80 90) # A100; H100 and H200; later GPUs compile the PTX code of 90
+    # A100 and others of 8.x; H100 and H200. When a program starts on another GPU, the driver compiles
+    # PTX code: that of 90, or for older GPUs that of the oldest ones that CUDA 13 and 12 support and
+    # that add doubles atomically (T4, RTX 20; P100, GTX 10).
+    if(CUDAToolkit_VERSION VERSION_LESS 13)
+        set(CMAKE_CUDA_ARCHITECTURES 60-virtual 80 90)
+    else()
+        set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80 90)
+    endif()
 endif()
 set(CMAKE_CUDA_STANDARD 17)
 enable_language(CUDA)
