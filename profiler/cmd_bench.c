@@ -62,7 +62,7 @@ static dl_status measure_cuda(const bench_options *options, const bench_setup *s
                               const char **reason, dl_error *why, dl_error *err)
 {
     *reason = "this build has no " DL_INJECTED_LIBRARY " with a CUPTI part";
-    if (library == NULL || !dl_run_library_records_cuda(library)) return DL_OK;
+    if (library == NULL || !dl_run_library_exports(library, DL_CUDA_ENTRY)) return DL_OK;
     char *device_library = NULL;
     *reason = "this build has no " DL_DEVICE_CUDA_LIBRARY;
     if (dl_library_path(DL_DEVICE_CUDA_LIBRARY, &device_library, why) != DL_OK) return DL_OK;

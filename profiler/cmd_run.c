@@ -136,7 +136,7 @@ static dl_status prepare(profiled_run *run, dl_error *err)
 /* Says why this machine or build may show no CUDA; ends the line. */
 static void say_driver(const profiled_run *run)
 {
-    if (!dl_run_library_records_cuda(run->library)) {
+    if (!dl_run_library_exports(run->library, DL_CUDA_ENTRY)) {
         fprintf(stderr, ": this build was made without CUPTI and cannot record CUDA\n");
     } else if (access("/proc/driver/nvidia/version", F_OK) != 0) {
         fprintf(stderr, " (there is no sign of an NVIDIA driver on this machine)\n");
@@ -232,6 +232,13 @@ static void print_summary(const profiled_run *run, FILE *out)
     fprintf(out, "; %zu %s in %s\n", run->traces.trace_count,
             run->traces.trace_count == 1 ? "trace" : "traces", run->capture.output);
     say_disturbed(run, out);
+    if (run->traces.device_process_count > 0 &&
+        !dl_run_library_exports(run->library, DL_NVTX_ENTRY)) {
+        fputs("dlprof run: no ranges of NVTX and no sizes of NCCL's collectives are recorded, as "
+              "this "
+              "build found no NVTX headers of CUDA 13\n",
+              out);
+    }
     dl_run_traces_print(&run->traces, out);
 }
 

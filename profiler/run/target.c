@@ -35,11 +35,11 @@ static const char *const injection_variables[] = {"CUDA_INJECTION64_PATH", "NVTX
 #define INJECTIONS 2
 #define INJECTIONS_WITH_NCCL 3
 
-bool dl_run_library_records_cuda(const char *library)
+bool dl_run_library_exports(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
     if (handle == NULL) return true;
-    const bool found = dlsym(handle, "InitializeInjection") != NULL;
+    const bool found = dlsym(handle, name) != NULL;
     dlclose(handle);
     return found;
 }

@@ -41,9 +41,14 @@ dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err) DL
  * traces, the target's environment. */
 #define DL_INJECTED_LIBRARY "libdlprof_inject.so"
 
-/* Whether `library` has the entry that CUDA's driver calls; without it only NVTX and NCCL are
- * recorded. Loads `library` into this process; true if that fails, as nothing is known then. */
-bool dl_run_library_records_cuda(const char *library);
+/* Entry points of the injected library, which the CUDA driver and NVTX look up; a build without
+ * CUPTI's or NVTX's headers lacks the one, and records nothing of it. */
+#define DL_CUDA_ENTRY "InitializeInjection"
+#define DL_NVTX_ENTRY "InitializeInjectionNvtx2"
+
+/* Whether `library` exports the function `name`. Loads `library` into this process; true if that
+ * fails, as nothing is known then. */
+bool dl_run_library_exports(const char *library, const char *name);
 
 /* Finds or creates the folder of the traces, and locks it until dl_run_release(path); *path is its
  * absolute path, free() it; *made is whether it was created. `wanted` may be missing, but not its

@@ -250,6 +250,14 @@ static void other_children_do_not_matter(void **state)
     assert_int_equal(WEXITSTATUS(status), 9);
 }
 
+static void exports_of_libraries(void **state)
+{
+    (void)state;
+    assert_true(dl_run_library_exports("libm.so.6", "cos"));
+    assert_false(dl_run_library_exports("libm.so.6", DL_NVTX_ENTRY));
+    assert_true(dl_run_library_exports("/no/such/library.so", DL_NVTX_ENTRY));
+}
+
 int main(void)
 {
     /* A shell's background jobs ignore these signals, and a process cannot trap a signal that it
@@ -258,6 +266,7 @@ int main(void)
     signal(SIGQUIT, SIG_DFL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_pass),
+        cmocka_unit_test(exports_of_libraries),
         cmocka_unit_test(arguments_and_environment_pass),
         cmocka_unit_test(says_what_cannot_run),
         cmocka_unit_test(signals_reach_the_target_once),
