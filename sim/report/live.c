@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/ini.h"
 #include "common/install.h"
 #include "common/json.h"
 #include "common/names.h"
@@ -185,6 +186,8 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
         dl_json_text_item(&to, "text", study->text);
         dl_json_bool_item(&to, "batch_per_worker", first->batch_per_worker);
         dl_json_bool_item(&to, "generators", first->generators != NULL); /* they make the batch */
+        dl_json_bool_item(&to, "placement", /* which gives the workers */
+                          dl_ini_text_line(study->text, "machine", "placement") != NULL);
         dl_json_bool_item(&to, "gpus", first->gpu != NULL);
         DL_JSON_LIST (&to, "swept", k, study->key_count)
             dl_json_text_item(&to, NULL, study->keys[k].column);

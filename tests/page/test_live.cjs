@@ -195,6 +195,16 @@ async function main() {
     await until(() => status(agents.root), () => /^Simulated/.test(status(agents.root)));
     assert.equal(number(agents.root), first);
 
+    // A placement gives the numbers of workers, so that there is no control for these.
+    fs.writeFileSync("placed.ini", "[machine]\nfile = 2x4xa100@100gbe\nplacement = 2, 22, 44\n[workload]\nmodel = resnet50\nbatch_per_worker = 32\n[sync]\nmode = allreduce\n");
+    execFileSync(dlsim, ["placed.ini", "--html", "placed.html", "--quiet"]);
+    const placed = run(fs.readFileSync("placed.html", "utf8"));
+    await until(() => status(placed.root), () => ended(placed.root));
+    assert.ok(!control(placed.root, "workers"));
+    set(placed.root, "batch", "64", "input");
+    await until(() => status(placed.root), () => /^Simulated/.test(status(placed.root)));
+    assert.equal(number(placed.root), Number(throughput(["placed.ini", "--batch-per-worker", "64"]).toPrecision(4)));
+
     // Without a scenario: networks and machines by name, or the user's numbers.
     execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);
     const empty = run(fs.readFileSync("empty.html", "utf8"));

@@ -195,7 +195,7 @@ function text(name, label, placeholder, words) {
 }
 
 const onGpus = !isStudy || data.gpus;
-const perWorker = !isStudy || data.batch_per_worker, setsBatch = !isStudy || !data.generators;
+const perWorker = !isStudy || data.batch_per_worker, setsBatch = !isStudy || !data.generators, setsWorkers = !isStudy || !data.placement;
 // The text of a study without a file, for use with the command.
 function fromFile() {
     if (!isStudy || !data.scenario.startsWith("(")) return [];
@@ -211,7 +211,7 @@ const form = make("fieldset", { disabled: true },
         number("samples_per_s", "Samples a second of one GPU", 65536, 512),
         text("parameters", "Parameters", "25.6M")]),
     ...(onGpus ? [text("machine", isStudy ? "Machine, in place of the scenario's" : "Machine, or GPUs", isStudy ? "as it is" : "8xh100", true)] : []),
-    number("workers", "Workers", 1024, 8),
+    ...(setsWorkers ? [number("workers", "Workers", 1024, 8)] : []),
     ...(setsBatch ? [number("batch", perWorker ? "Batch of each worker" : "Batch of all workers", 65536, 32)] : []),
     choice("mode", "How they exchange", data.modes.map(mode => mode.name)),
     number("interval", "Steps between two averages", 4096, 16),
@@ -270,7 +270,7 @@ function settings(workers, value = valueOf) {
         ...(isStudy ? [] : value("workload") ? ["--workload", value("workload")]
             : ["--samples-per-s", value("samples_per_s"), ...optional("parameters", text => ["--parameters", text])]),
         ...optional("machine", text => ["--machine", text]),
-        "--workers", workers.join(","),
+        ...(setsWorkers ? ["--workers", workers.join(",")] : []),
         ...(setsBatch ? [perWorker ? "--batch-per-worker" : "--batch", String(value("batch"))] : []),
         "--mode", value("mode"),
         ...(takes("interval") ? ["--interval", String(value("interval"))] : []),
@@ -284,6 +284,7 @@ const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replace
 // Returns 1, 2, 4, ... below the number of workers, and that number; for modes with k gradients per update without those
 // of the former that are < k.
 function workerCounts() {
+    if (!setsWorkers) return data.points.map(point => point.workers);
     const most = Math.max(1, Math.floor(Number(controls.workers.value()) || 1)), counts = [];
     const least = takes("k") ? Number(controls.k.value()) || 1 : 1;
     for (let n = 1; n < most; n *= 2) if (n >= least) counts.push(n);
@@ -408,7 +409,7 @@ async function showLine() {
     const fastest = rows.reduce((a, b, i) => b.throughput_per_s > (rows[a].throughput_per_s || 0) ? i : a, 0), keys = differing(swept.map(key => key.column), rows);
     const answer = await simulate({ args: [...(isStudy ? [scenarioName] : []), ...chosen, ...always, "--point", String(fastest + 1), "--timeline", made], read: made });
     if (answer.status !== 0) throw new Error(answer.error || answer.out);
-    dlscale.timeline(line, JSON.parse(answer.text), `${counts.at(-1)} workers, ${[nameOf(rows[fastest]), ...keys.map(key => valueOfKey(key, rows[fastest][key]))].join(", ")}: the first steps`);
+    dlscale.timeline(line, JSON.parse(answer.text), `${rows[fastest].workers} workers, ${[nameOf(rows[fastest]), ...keys.map(key => valueOfKey(key, rows[fastest][key]))].join(", ")}: the first steps`);
     say("");
 }
 
@@ -488,7 +489,7 @@ async function begin() {
         return update();
     }
     const best = data.points.reduce((a, b) => !b.throughput_per_s || a && a.throughput_per_s >= b.throughput_per_s ? a : b, null) || data.points[0];
-    controls.workers.set(best.workers);
+    if (setsWorkers) controls.workers.set(best.workers);
     if (setsBatch) controls.batch.set(batchOf(best));
     controls.mode.set(best.sync);
     controls.interval.set(best.interval || 16);
