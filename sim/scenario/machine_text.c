@@ -317,8 +317,9 @@ static void write_shm(const writer *to, const dl_machine_bus *bus)
 }
 
 /* Values from NCCL, src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET,
- * ring. */
-static void write_protocols(FILE *out, bool fabric)
+ * ring. The rate of a bridge is that of all-reduces already, and ports have nine tenths of theirs,
+ * so that protocol simple takes nothing off these. */
+static void write_protocols(FILE *out, bool fabric, bool mesh)
 {
     static const char *const rows[] = {
         "simple]\nlaunch_ns = 8.4us, catalogue\nhop_ns = 5.7us, catalogue\n"
@@ -328,11 +329,14 @@ static void write_protocols(FILE *out, bool fabric)
         "ll128]\nlaunch_ns = 14us, catalogue\nhop_ns = 1.9us, catalogue\n"
         "network_hop_ns = 4us, catalogue\nbandwidth_frac = 0.85, assumed\n",
         "simple]\nlaunch_ns = 8.4us, catalogue\nhop_ns = 3.4us, catalogue\n"
+        "network_hop_ns = 14us, catalogue\nbandwidth_frac = 1, assumed\n",
+        "simple]\nlaunch_ns = 8.4us, catalogue\nhop_ns = 3.4us, catalogue\n"
         "network_hop_ns = 14us, catalogue\nbandwidth_frac = 0.9, assumed\n",
     };
     fputs("\n; NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat, ring.\n", out);
-    for (int r = fabric ? 1 : 0; r < (fabric ? 4 : 1); r++)
+    for (int r = fabric ? 1 : 0; r < (fabric ? 3 : 1); r++)
         fprintf(out, "[protocol %s", rows[r]);
+    if (fabric) fprintf(out, "[protocol %s", rows[mesh ? 4 : 3]);
 }
 
 /* Returns the rates that programs reach on a port of `gbit_per_s`: nine tenths of it, or less over
@@ -560,14 +564,14 @@ static void write_machine(FILE *out, const dl_machine_tables *t, const dl_wanted
                           const char *name)
 {
     writer to = {.out = out, .t = t, .w = w, .kind = w->kinds};
-    bool fabric = false;
+    bool mesh = false, bridged = false;
     long first = 0;
     write_head(&to, name);
     write_models(&to);
     for (int k = 0; k < w->kind_count; k++) {
         to.kind = &w->kinds[k];
-        fabric |= fabric_of(t, to.kind)[0] != '\0' && to.kind->gpus > 1;
-        fabric |= to.kind->bridges && to.kind->gpus == 2;
+        mesh |= fabric_of(t, to.kind)[0] != '\0' && to.kind->gpus > 1;
+        bridged |= to.kind->bridges && to.kind->gpus == 2;
         if (k > 0) {
             snprintf(to.of, sizeof to.of, " of box%d", k + 1);
             fprintf(out, "\n[nodes %ld-%ld]\nkind = box%d\n[machine%s]\n", first,
@@ -577,7 +581,7 @@ static void write_machine(FILE *out, const dl_machine_tables *t, const dl_wanted
         write_kind(&to);
         first += to.kind->nodes;
     }
-    if (!has_nvswitches(t, w)) write_protocols(out, fabric);
+    if (!has_nvswitches(t, w)) write_protocols(out, mesh || bridged, mesh);
     free_links(&to);
 }
 

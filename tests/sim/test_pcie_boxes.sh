@@ -62,6 +62,12 @@ expect 0 "; --save-machine FILE writes the machine file that has it" --samples-p
     --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "[link bridge_rtx3090] bytes_per_s = 28.12 GB/s" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090+nvlink --workers 2
+# Bridges inside of boxes do not slow down what the network between them limits.
+for machine in 2x2xa40@10gbe 2x2xa40+nvlink@10gbe; do
+    expect 0 "node0 port0 up" --workload bert_base --machine $machine --workers 4 --batch-per-worker 8 --steps 6 -o row.csv
+    awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next } { print $at["throughput_per_s"] }' row.csv
+done >rates
+awk 'NR == 1 { without = $1 } END { exit !(NR == 2 && $1 > 0.999 * without) }' rates || fail "bridges: $(cat rates)"
 # A cost file and the machine file written by --save-machine can set these values, with equal results.
 gpt=(--workload gpt2 --batch-per-worker 8 --workers 2 --steps 20)
 printf '[costs]\nschema = 1\n[machine shm]\nbytes_per_s = 20GB/s\n[machine overlap]\ninside_slowdown = 1.5\n' >numbers.ini
