@@ -76,7 +76,9 @@ typedef struct file_list {
     dl_json *to;
     const char **paths; /* [count], borrowed */
     size_t count, bytes;
-    char *shared; /* folder of the machine files that are built into the page's simulator too */
+    char *shared; /* folder of the machine files that are built into the page's simulator too, where
+                   * they are found by name */
+    const char *scenario; /* its text, borrowed */
 } file_list;
 
 /* Adds the text of a readable file unless the list or the page's simulator has it already. */
@@ -84,7 +86,10 @@ static void add_file(file_list *files, const char *path)
 {
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
-    if (path == NULL || strncmp(path, files->shared, strlen(files->shared)) == 0) return;
+    if (path == NULL) return;
+    if (strncmp(path, files->shared, strlen(files->shared)) == 0 &&
+        strstr(files->scenario, path) == NULL)
+        return;
     for (size_t i = 0; i < files->count; i++)
         if (strcmp(files->paths[i], path) == 0) return;
     if (access(path, R_OK) != 0 || dl_file_read(path, &text, &bytes, NULL) != DL_OK) return;
@@ -96,7 +101,8 @@ static void add_file(file_list *files, const char *path)
 /* Writes the texts of all files that the scenarios name; returns their total size in bytes. */
 static size_t put_files(dl_json *to, const dl_study *study)
 {
-    file_list files = {.to = to, .shared = dl_share_path("scenarios/machines")};
+    file_list files = {
+        .to = to, .shared = dl_share_path("scenarios/machines"), .scenario = study->text};
     dl_json_begin(to, "files", '{');
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_scenario *scenario = &study->variants[v].scenario;

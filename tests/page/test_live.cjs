@@ -205,6 +205,13 @@ async function main() {
     await until(() => status(placed.root), () => /^Simulated/.test(status(placed.root)));
     assert.equal(number(placed.root), Number(throughput(["placed.ini", "--batch-per-worker", "64"]).toPrecision(4)));
 
+    // A machine that is a file is in the page, whose simulator does not know the file's folder.
+    execFileSync(dlsim, ["--samples-per-s", "334", "--parameters", "25.6M", "--machine", "dgx1_v100", "--batch-per-worker", "32", "--workers", "8",
+        "--html", "file.html", "--quiet"]);
+    const ofFile = run(fs.readFileSync("file.html", "utf8"));
+    await until(() => status(ofFile.root), () => ended(ofFile.root));
+    assert.match(control(ofFile.root, "checked").textContent, /for the point of the results/);
+
     // Without a scenario: networks and machines by name, or the user's numbers.
     execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);
     const empty = run(fs.readFileSync("empty.html", "utf8"));
