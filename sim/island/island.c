@@ -12,21 +12,29 @@
 /* Whether the rank has tasks, i.e. no other rank represents it. */
 static bool has_tasks(const dl_islands *is, int rank)
 {
-    return !is->config.shape.folded || dl_split_shard(dl_islands_split(is), rank) == 0;
+    return dl_alike_is_first(&is->config.shape.shards, dl_split_shard(dl_islands_split(is), rank));
 }
 
 /* Number of simulated ranks that join a collective. */
 static int joiners(const dl_islands *is, const dl_island_collective *of)
 {
-    return is->config.shape.folded ? 1 : dl_islands_shards(is, of);
+    const int simulated = dl_islands_split(is)->shards / is->config.shape.shards.each;
+    return of->experts ? simulated / dl_islands_groups(is) : simulated;
 }
 
-/* Number of shards that the rank represents, including itself. */
-static int shards_of(const dl_islands *is, int rank)
+/* Number of the group of simulated shards with the same experts that represents the shard's. */
+static int group_of(const dl_islands *is, int shard)
 {
-    return is->config.shape.folded && dl_split_shard(dl_islands_split(is), rank) == 0
-               ? dl_islands_split(is)->shards
-               : 1;
+    return dl_alike_group(&is->config.shape.experts, dl_split_expert(dl_islands_split(is), shard));
+}
+
+/* Rank `number` of those that the rank represents; 0: itself. */
+static int alike(const dl_islands *is, int rank, int number)
+{
+    const dl_split *split = dl_islands_split(is);
+    return dl_split_rank(
+        split, dl_split_stage(split, rank),
+        dl_alike_member(&is->config.shape.shards, dl_split_shard(split, rank), number));
 }
 
 static int thread_of(const dl_islands *is, int worker, int rank)
@@ -379,21 +387,20 @@ static void note_sent(dl_islands *is, const dl_collective *of)
 
 /* flows_of: number of flows of a crossing; simulated_of: number of those that are simulated;
  * way_of: the route of one flow. */
-static int flows_of(const dl_islands *is, int slot)
+static int flows_of(const dl_islands *is)
 {
-    return shards_of(is, slot / 2) * dl_islands_split(is)->tensor;
+    return is->config.shape.shards.each * dl_islands_split(is)->tensor;
 }
 
-static int simulated_of(const dl_islands *is, int slot)
+static int simulated_of(const dl_islands *is)
 {
-    return is->config.shape.lone_crossings ? dl_islands_split(is)->tensor : flows_of(is, slot);
+    return is->config.shape.lone_crossings ? dl_islands_split(is)->tensor : flows_of(is);
 }
 
 static dl_island_way *way_of(const dl_islands *is, dl_island *i, int slot, int flow)
 {
     const dl_split *split = dl_islands_split(is);
-    const int rank = slot / 2, shard = dl_split_shard(split, rank) + flow / split->tensor;
-    const int from = dl_split_rank(split, dl_split_stage(split, rank), shard);
+    const int from = alike(is, slot / 2, flow / split->tensor);
     return &i->ways[(2 * from + slot % 2) * split->tensor + flow % split->tensor];
 }
 
@@ -405,7 +412,7 @@ static void on_crossed(void *user, int task)
     dl_island *i = &is->islands[run->index];
     const double bytes = dl_islands_program(is, run->index)->crossing_bytes[task];
     if (--way_of(is, i, slot, 0)->left > 0) return;
-    for (int n = 0; n < flows_of(is, slot); n++) {
+    for (int n = 0; n < flows_of(is); n++) {
         const dl_island_way *way = way_of(is, i, slot, n);
         is->crossed_bytes += bytes * dl_islands_copies(is);
         if (way->domain >= 0) is->sent_bytes[way->domain] += bytes;
@@ -417,7 +424,7 @@ static void start_crossing(dl_islands *is, int worker, uint32_t task, int slot)
 {
     dl_island *i = &is->islands[worker];
     const double bytes = dl_islands_program(is, worker)->crossing_bytes[task];
-    const int flows = way_of(is, i, slot, 0)->left = simulated_of(is, slot);
+    const int flows = way_of(is, i, slot, 0)->left = simulated_of(is);
     for (int n = 0; n < flows; n++) {
         const dl_island_way *way = way_of(is, i, slot, n);
         dl_network_start(&is->network, way->class, bytes, way->latency_ns, on_crossed, &i->run,
@@ -432,8 +439,10 @@ static void set_speed(dl_islands *is, int worker, int index, double speed)
     const int groups = dl_islands_groups(is);
     const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[index / groups];
     dl_island *i = &is->islands[worker];
-    for (int f = 0; f < split->shards && is->slowdown > 1; f++) {
-        if (of->experts && groups > 1 && dl_split_expert(split, f) != index % groups) continue;
+    const dl_alike *shards = &is->config.shape.shards;
+    for (int n = 0; n < split->shards && is->slowdown > 1; n += shards->each) {
+        const int f = shards->members[n];
+        if (of->experts && group_of(is, f) != index % groups) continue;
         const int rank = dl_split_rank(split, of->stage, f);
         i->speed[rank] = speed;
         change_speed(i, rank);
@@ -493,8 +502,7 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
     const dl_island_program *program = dl_islands_program(is, worker);
     const dl_island_collective *of = &program->collectives[number];
     const int groups = dl_islands_groups(is), shard = dl_split_shard(split, program->rank[task]);
-    const int index =
-        number * groups + (of->experts && groups > 1 ? dl_split_expert(split, shard) : 0);
+    const int index = number * groups + (of->experts ? group_of(is, shard) : 0);
     dl_island_reduction *c = &is->islands[worker].collectives[index];
     c->joined[c->joined_count++] = task;
     if (c->joined_count < joiners(is, of)) return;
@@ -512,9 +520,8 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
     const dl_split *split = dl_islands_split(is);
     const int at = bucket < 0 ? 0 : bucket;
     const int count = bucket < 0 ? 1 : is->config.shape.buckets[dl_split_stage(split, rank)].count;
-    const int stage = dl_split_stage(split, rank), shard = dl_split_shard(split, rank);
-    for (int n = 0; n < shards_of(is, rank) * split->tensor; n++) {
-        const int other = dl_split_rank(split, stage, shard + n / split->tensor);
+    for (int n = 0; n < is->config.shape.shards.each * split->tensor; n++) {
+        const int other = alike(is, rank, n / split->tensor);
         const int number = is->plane_of[dl_split_gpu(split, other, n % split->tensor)];
         if (number < 0) continue;
         dl_gpus *plane = is->planes[number];
@@ -544,11 +551,11 @@ static bool takes(dl_islands *is, int worker, int shard)
 static bool all_loaders(dl_islands *is, int worker, int rank,
                         bool (*fulfils)(dl_islands *is, int worker, int shard))
 {
-    const int shard = dl_split_shard(dl_islands_split(is), rank);
+    const dl_split *split = dl_islands_split(is);
     bool all = true;
     for (int w = worker; w < worker + dl_islands_copies(is); w++)
-        for (int f = shard; f < shard + shards_of(is, rank); f++)
-            all = fulfils(is, w, f) && all;
+        for (int n = 0; n < is->config.shape.shards.each; n++)
+            all = fulfils(is, w, dl_split_shard(split, alike(is, rank, n))) && all;
     return all;
 }
 
@@ -569,7 +576,7 @@ void dl_islands_came(void *user, int loader)
     const int worker = loader / split->shards, shard = loader % split->shards;
     if (!is->wants[loader] || !takes(is, worker, shard)) return;
     const int first = is->config.lone_worker ? 0 : worker;
-    const int rank = dl_split_rank(split, 0, is->config.shape.folded ? 0 : shard);
+    const int rank = alike(is, dl_split_rank(split, 0, shard), 0);
     if (!all_loaders(is, first, rank, is_content)) return;
     dl_island *i = &is->islands[first];
     dl_program_end(&i->run, i->run.program->lanes[dl_island_lane(rank, DL_ISLAND_LOADS)].first);

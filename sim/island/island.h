@@ -93,6 +93,29 @@ typedef struct dl_island_tensor {
     double ns, sent_bytes;
 } dl_island_tensor;
 
+/* Items in groups of `each` that are alike: only the first of a group is simulated. */
+typedef struct dl_alike {
+    int each;     /* 1: every item is simulated */
+    int *members; /* [items] group by group */
+    int *at;      /* [items] index of the item in `members` */
+} dl_alike;
+
+static inline int dl_alike_group(const dl_alike *alike, int item)
+{
+    return alike->at[item] / alike->each;
+}
+
+/* Item `number` of the item's group; 0: the simulated one. */
+static inline int dl_alike_member(const dl_alike *alike, int item, int number)
+{
+    return alike->members[dl_alike_group(alike, item) * alike->each + number];
+}
+
+static inline bool dl_alike_is_first(const dl_alike *alike, int item)
+{
+    return alike->at[item] % alike->each == 0;
+}
+
 typedef struct dl_island_shape {
     dl_split split;
     dl_exchange_plan within; /* exchange plan among the shards of a worker */
@@ -108,9 +131,10 @@ typedef struct dl_island_shape {
     bool without_waits;     /* stages do not wait for each other */
     bool free_crossing;     /* crossings take no time */
     bool with_input;
-    bool folded;         /* the shards of a stage work in lockstep: only the first is simulated */
-    bool lone_crossings; /* folded, and only the first shard's crossings are simulated */
-    bool tells_ready;    /* adds DL_ISLAND_READY tasks */
+    dl_alike shards;          /* shards of a stage that work in lockstep */
+    dl_alike experts;         /* parts of the experts whose shards are alike */
+    bool lone_crossings;      /* only the crossings of simulated shards are simulated */
+    bool tells_ready;         /* adds DL_ISLAND_READY tasks */
     const double *message_ns; /* [stages] time to compress all gradients of a GPU; 0: none */
     double launch_ns;   /* launch time of all forward and backward passes of the whole model */
     bool reads_batches; /* the host reads batches (DL_READS_BATCH) */
@@ -200,11 +224,13 @@ dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *confi
                             dl_error *err) DL_MUST_CHECK;
 void dl_islands_free(dl_islands *islands);
 
-/* Whether the machine and the shape let the shards of each stage work in lockstep: there are
- * several shards, each rank has its own host thread, and none is slower, waits for a batch being
- * made or read, or has slower collectives within layers or different routes to the next stage
- * (island_fold.c). *lone: the crossings of two shards never share a link. */
-bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
+/* Sets the shape's groups of shards and experts that are alike; with `folds`, several may be. The
+ * shards of a stage work in lockstep if each rank has its own host thread, and none is slower or
+ * waits for a batch being made or read. All are alike if none has slower collectives within layers
+ * or different routes to the next stage or to those with the same experts; otherwise those with the
+ * same place on different nodes may be. */
+void dl_island_find_alike(dl_islands_config *config, bool folds);
+void dl_alike_free(dl_alike *alike);
 
 /* Whether the machine and the shape make the workers' steps equal: there are several, without a
  * common host thread or traffic of other jobs, and none is slower, waits for batches, has different

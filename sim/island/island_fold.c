@@ -1,5 +1,6 @@
 /* Finds ranks that may represent others that work in lockstep with them: one shard for all shards
- * of a stage, or the ranks of one worker for those of the others. */
+ * of a stage, the shards of a node for those of other nodes, or the ranks of one worker for those
+ * of the others. */
 #include "sim/island/island.h"
 
 #include <math.h>
@@ -21,8 +22,9 @@ typedef struct crossing {
     const dl_islands_config *config;
     dl_route *routes; /* [shards x tensor] */
     int *users;       /* [links] number of these routes that use the link */
-    int *owner;       /* [links] 1 + number of the shard, over all workers, that uses it; 0: none */
-    bool lone;        /* no two shards examined so far use the same link */
+    int *owner;       /* [links] 1 + number of the simulated shards or of those that they stand for
+                       * in the same way, over all workers, that use it; 0: none */
+    bool lone;        /* no two of these that were examined so far use the same link */
 } crossing;
 
 static void find_routes(crossing *c, int worker, int stage)
@@ -40,7 +42,8 @@ static void find_routes(crossing *c, int worker, int stage)
                                   dl_gpu_options_place(options, first + to), false, &c->routes[n]);
         for (int l = 0; l < c->routes[n].count; l++) {
             int *owner = &c->owner[c->routes[n].links[l]];
-            const int own = worker * split->shards + shard + 1;
+            const dl_alike *alike = &c->config->shape.shards;
+            const int own = worker * alike->each + alike->at[shard] % alike->each + 1;
             c->users[c->routes[n].links[l]]++;
             c->lone = c->lone && (*owner == 0 || *owner == own);
             *owner = own;
@@ -75,9 +78,11 @@ static bool cross_alike(const dl_islands_config *config, bool *lone)
         const int ways = split->chunks > 1 ? split->stages : split->stages - 1;
         for (int s = 0; s < ways && alike; s++) {
             find_routes(&c, w, s);
-            for (int n = split->tensor; n < count && alike; n++)
+            for (int n = 0; n < count && alike; n++) {
+                const int first = dl_alike_member(&config->shape.shards, n / split->tensor, 0);
                 alike = is_like(&config->gpus.options->links, &c.routes[n], c.users,
-                                &c.routes[n % split->tensor], c.users);
+                                &c.routes[first * split->tensor + n % split->tensor], c.users);
+            }
         }
     }
     free(c.routes);
@@ -121,8 +126,8 @@ static int next_owner(const dl_split *split, int shard)
     return dl_split_owner(split, dl_split_expert(split, shard), (number + 1) % owners);
 }
 
-/* Whether the rings of all groups of shards with the same experts take equally long while all are
- * in use. */
+/* Whether the rings of groups of shards with the same experts, or with experts that are alike, take
+ * equally long while all are in use. */
 static bool groups_are_alike(const dl_islands_config *config)
 {
     const dl_split *split = &config->shape.split;
@@ -146,21 +151,25 @@ static bool groups_are_alike(const dl_islands_config *config)
             add_way(&w, config->gpus.options, first + from, first + to);
             add_way(&w, config->gpus.options, first + to, first + from);
         }
-        for (int n = each; n < w.count && alike; n++)
-            alike = is_like(links, &w.routes[n], w.users, &w.routes[n % each], w.users);
+        for (int n = 0; n < w.count && alike; n++) {
+            const int like = dl_alike_member(&config->shape.experts, n / each, 0);
+            alike =
+                is_like(links, &w.routes[n], w.users, &w.routes[like * each + n % each], w.users);
+        }
     }
     free(w.routes);
     free(w.users);
     return alike;
 }
 
-/* Whether the collectives within layers take equally long in all shards of each stage. */
+/* Whether the collectives within layers take equally long in all shards that are alike. */
 static bool layers_are_alike(const dl_island_shape *shape)
 {
     const dl_split *split = &shape->split;
     const int slots = 2 * split->chunks;
     for (int rank = 0; rank < dl_split_ranks(split) && shape->tensors != NULL; rank++) {
-        const int first = dl_split_rank(split, dl_split_stage(split, rank), 0);
+        const int like = dl_alike_member(&shape->shards, dl_split_shard(split, rank), 0);
+        const int first = dl_split_rank(split, dl_split_stage(split, rank), like);
         for (int i = 0; i < slots; i++) {
             const double ns = shape->tensors[slots * rank + i].ns;
             if (fabs(ns - shape->tensors[slots * first + i].ns) > 1e-6 * ns) return false;
@@ -169,13 +178,143 @@ static bool layers_are_alike(const dl_island_shape *shape)
     return true;
 }
 
-bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
+/* --- groups of shards ------------------------------------------------------------------------ */
+
+void dl_alike_free(dl_alike *alike)
 {
-    *lone = false;
-    return config->shape.split.shards > 1 && !waits_for_batches(config) &&
-           !config->shape.single_thread && are_as_fast(config) &&
-           layers_are_alike(&config->shape) && cross_alike(config, lone) &&
+    free(alike->members);
+    free(alike->at);
+}
+
+/* Groups of `each` items in the order of their numbers. */
+static void init_alike(dl_alike *alike, int items, int each)
+{
+    const size_t count = (size_t)items;
+    dl_alike_free(alike);
+    *alike = (dl_alike){.each = each,
+                        .members = dl_calloc(count, sizeof *alike->members, "shards"),
+                        .at = dl_calloc(count, sizeof *alike->at, "shards")};
+    for (int i = 0; i < items; i++)
+        alike->members[i] = alike->at[i] = i;
+}
+
+static void group_all(dl_islands_config *config, bool together)
+{
+    const dl_split *split = &config->shape.split;
+    init_alike(&config->shape.shards, split->shards, together ? split->shards : 1);
+    init_alike(&config->shape.experts, split->experts, together ? split->experts : 1);
+}
+
+/* Number of GPUs of the first stage on the node of the first one. */
+static int lines_of_node(const dl_islands_config *config)
+{
+    const dl_gpu_options *options = config->gpus.options;
+    const dl_split *split = &config->shape.split;
+    const int node = dl_gpu_options_place(options, 0).node, all = dl_split_lines(split);
+    int lines = 1;
+    while (lines < all &&
+           dl_gpu_options_place(options, dl_split_line(split, 0, lines)).node == node)
+        lines++;
+    return lines;
+}
+
+/* Whether each `lines` GPUs of a stage are on a node, at the same places. */
+static bool nodes_correspond(const dl_islands_config *config, int lines)
+{
+    const dl_gpu_options *options = config->gpus.options;
+    const dl_split *split = &config->shape.split;
+    const int all = dl_split_lines(split), gpus = dl_split_gpus(split);
+    for (int n = 0; n < config->gpus.workers * split->stages * all; n++) {
+        const int line = n % all, stage = n / all % split->stages;
+        const int worker = gpus * (n / all / split->stages);
+        const int first = dl_split_line(split, stage, line / lines * lines);
+        const dl_place at =
+            dl_gpu_options_place(options, worker + dl_split_line(split, stage, line));
+        const dl_place like =
+            dl_gpu_options_place(options, worker + dl_split_line(split, stage, line % lines));
+        if (at.index != like.index || at.node != dl_gpu_options_place(options, worker + first).node)
+            return false;
+    }
+    return true;
+}
+
+/* Groups the parts of the experts by the simulated shards; false if these have not equally many of
+ * each group. */
+static bool group_experts(dl_islands_config *config)
+{
+    const dl_split *split = &config->shape.split;
+    const dl_alike *shards = &config->shape.shards;
+    dl_alike *experts = &config->shape.experts;
+    const int count = split->experts, simulated = split->shards / shards->each;
+    DL_AUTOFREE int *like = dl_calloc((size_t)count, sizeof *like, "experts");
+    DL_AUTOFREE int *owners = dl_calloc((size_t)count, sizeof *owners, "experts");
+    int groups = 0, placed = 0;
+    for (int f = 0; f < split->shards; f++) {
+        const int own = dl_split_expert(split, f);
+        const int first = dl_split_expert(split, dl_alike_member(shards, f, 0));
+        if (like[own] > 0 && like[own] != first + 1) return false;
+        like[own] = first + 1;
+        if (dl_alike_is_first(shards, f) && owners[own]++ == 0) groups++;
+    }
+    if (count % groups != 0 || simulated % groups != 0) return false;
+    init_alike(experts, count, count / groups);
+    for (int e = 0; e < count; e++) {
+        const int first = placed;
+        if (owners[e] == 0) continue;
+        if (like[e] != e + 1 || owners[e] != simulated / groups) return false;
+        experts->members[placed++] = e;
+        for (int other = 0; other < count; other++)
+            if (other != e && like[other] == e + 1 && placed < count)
+                experts->members[placed++] = other;
+        if (placed != first + experts->each) return false;
+    }
+    for (int i = 0; i < count; i++)
+        experts->at[experts->members[i]] = i;
+    return true;
+}
+
+/* Groups shards with the same place on different nodes; false if there are none. */
+static bool group_by_nodes(dl_islands_config *config)
+{
+    const dl_split *split = &config->shape.split;
+    dl_alike *shards = &config->shape.shards;
+    const int all = dl_split_lines(split), lines = lines_of_node(config);
+    if (lines == all || all % lines != 0 || lines % split->tensor != 0 ||
+        !nodes_correspond(config, lines))
+        return false;
+    init_alike(shards, split->shards, all / lines);
+    for (int n = 0, placed = 0; n < all; n++) {
+        /* The same line of all nodes in turn. */
+        const int line = n % shards->each * lines + n / shards->each;
+        const int gpu = dl_split_line(split, 0, line), rank = dl_split_rank_of(split, gpu);
+        if (dl_split_gpu(split, rank, 0) != gpu) continue;
+        if (placed == split->shards) return false;
+        shards->at[dl_split_shard(split, rank)] = placed;
+        shards->members[placed++] = dl_split_shard(split, rank);
+        const int last = dl_split_gpu(split, rank, split->tensor - 1);
+        if (dl_gpu_options_place(config->gpus.options, last).node !=
+            dl_gpu_options_place(config->gpus.options, gpu).node)
+            return false;
+    }
+    return group_experts(config);
+}
+
+static bool groups_hold(dl_islands_config *config)
+{
+    return layers_are_alike(&config->shape) && cross_alike(config, &config->shape.lone_crossings) &&
            groups_are_alike(config);
+}
+
+void dl_island_find_alike(dl_islands_config *config, bool folds)
+{
+    if (folds && config->shape.split.shards > 1 && !waits_for_batches(config) &&
+        !config->shape.single_thread && are_as_fast(config)) {
+        group_all(config, true);
+        if (groups_hold(config)) return;
+        if (group_by_nodes(config) && groups_hold(config)) return;
+    }
+    config->shape.lone_crossings = false;
+    group_all(config, false);
 }
 
 /* --- workers --------------------------------------------------------------------------------- */
@@ -282,19 +421,6 @@ static void find_next(const dl_islands_config *config, int worker, int gpu, dl_r
     const dl_place to = dl_gpu_options_place(options, next * gpus + gpu);
     dl_links_route_collective(&options->links, from, to, false, &routes[0]);
     dl_links_route_collective(&options->links, to, from, false, &routes[1]);
-}
-
-/* Number of GPUs of the first stage on the node of the first one. */
-static int lines_of_node(const dl_islands_config *config)
-{
-    const dl_gpu_options *options = config->gpus.options;
-    const dl_split *split = &config->shape.split;
-    const int node = dl_gpu_options_place(options, 0).node, all = dl_split_lines(split);
-    int lines = 1;
-    while (lines < all &&
-           dl_gpu_options_place(options, dl_split_line(split, 0, lines)).node == node)
-        lines++;
-    return lines;
 }
 
 /* Counts the routes on each link; false if the GPUs of two groups of `lines` share one. */

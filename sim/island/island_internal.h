@@ -114,19 +114,17 @@ static inline const dl_split *dl_islands_split(const dl_islands *is)
     return &is->config.shape.split;
 }
 
-/* Number of simulated groups of shards with the same experts in a stage: one if it represents the
- * others. */
+/* Number of simulated groups of shards with the same experts in a stage. */
 static inline int dl_islands_groups(const dl_islands *is)
 {
-    return is->config.shape.folded ? 1 : dl_islands_split(is)->experts;
+    return dl_islands_split(is)->experts / is->config.shape.experts.each;
 }
 
 /* Number of collectives that run in parallel for `of`: one for each part of the layers and, for
- * experts if one group represents all, for each group. */
+ * experts, for each group that the simulated one represents. */
 static inline int dl_islands_parts(const dl_islands *is, const dl_island_collective *of)
 {
-    const dl_split *split = dl_islands_split(is);
-    return split->tensor * (of->experts && is->config.shape.folded ? split->experts : 1);
+    return dl_islands_split(is)->tensor * (of->experts ? is->config.shape.experts.each : 1);
 }
 
 /* Number of shards in each of these collectives. */

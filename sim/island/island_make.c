@@ -137,7 +137,8 @@ static int member_of(const dl_islands *is, int worker, int index, int part, int 
     const dl_split *split = dl_islands_split(is);
     const int groups = dl_islands_groups(is);
     const dl_island_collective *of = &dl_islands_program(is, worker)->collectives[index / groups];
-    const int expert = groups > 1 ? index % groups : part / split->tensor;
+    const dl_alike *experts = &is->config.shape.experts;
+    const int expert = experts->members[index % groups * experts->each + part / split->tensor];
     const int shard = of->experts ? dl_split_owner(split, expert, member) : member;
     return dl_islands_gpu(is, 0, dl_split_rank(split, of->stage, shard), part % split->tensor);
 }
@@ -227,7 +228,8 @@ static dl_status init_collective(dl_islands *is, int worker, int index, int *hel
     c->joined = dl_calloc((size_t)dl_islands_shards(is, of), sizeof *c->joined, "shards");
     c->of = dl_calloc((size_t)parts, sizeof *c->of, "collectives");
     /* Workers' exchange shares the links of all groups with the same experts. */
-    const bool may_be_one = is->config.shape.folded && !(of->experts && is->config.exchanges);
+    const bool may_be_one =
+        is->config.shape.shards.each > 1 && !(of->experts && is->config.exchanges);
     c->parts = may_be_one && parts_are_apart(is, worker, index) ? 1 : parts;
     dl_status status = DL_OK;
     for (int part = 0; part < c->parts && status == DL_OK; part++)
@@ -250,7 +252,7 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
     const int collectives = program->collective_count * dl_islands_groups(is);
     i->collectives = dl_calloc((size_t)collectives, sizeof *i->collectives, "collectives");
-    i->weight = is->config.shape.folded ? dl_islands_split(is)->shards : 1;
+    i->weight = is->config.shape.shards.each;
     for (int r = 0; r < is->ranks; r++)
         i->factor[r] = i->speed[r] = 1;
     for (int g = 0; g < is->gpus; g++)

@@ -538,9 +538,9 @@ void dl_island_program_make(dl_island_program *made, const dl_island_shape *shap
         launch(&b, worker);
     }
     for (int r = 0; r < ranks && shape->recorded == NULL; r++)
-        if (!shape->folded || dl_split_shard(&shape->split, r) == 0) add_rank(&b, r);
+        if (dl_alike_is_first(&shape->shards, dl_split_shard(&shape->split, r))) add_rank(&b, r);
     for (int r = 0; r < ranks && shape->recorded == NULL; r++) {
-        if (shape->folded && dl_split_shard(&shape->split, r) > 0) continue;
+        if (!dl_alike_is_first(&shape->shards, dl_split_shard(&shape->split, r))) continue;
         add_crossing(&b, r, false);
         add_crossing(&b, r, true);
     }

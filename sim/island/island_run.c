@@ -145,7 +145,8 @@ void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_p
     if (!(point->mode->needs & DL_NEED_PARAMETERS) || dl_scenario_is_collective(scenario, point))
         return;
     gpus->served_bytes = parts * (double)costs->parameter_bytes;
-    gpus->more_vectors = dl_scenario_has_outer(scenario, point) ? 2 : 0; /* momentum, last average */
+    gpus->more_vectors =
+        dl_scenario_has_outer(scenario, point) ? 2 : 0; /* momentum, last average */
     if (dl_mode_serves_gradients(point->mode) && costs->state_bytes >= 0)
         gpus->state_bytes = parts * ((double)costs->state_bytes + weights);
 }
@@ -226,6 +227,7 @@ struct dl_run_island {
     int stage_count;
     dl_exchange_plan within;
     dl_island_tensor *tensors;
+    dl_alike shards, experts;
     dl_workload workload;
     double *slow;
     double *alone_ns; /* [workers] step times alone, if intervals depend on speed */
@@ -479,11 +481,12 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     };
     config.gpus.plan.as_ready = tells;
     const bool folds = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS;
-    config.shape.folded =
-        folds && dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
+    dl_island_find_alike(&config, folds);
+    island->shards = config.shape.shards;
+    island->experts = config.shape.experts;
     config.lone_worker =
         folds && tells && reduces && run->observer == NULL && dl_island_workers_are_alike(&config);
-    config.lines = config.shape.folded && config.lone_worker && plan->is_collective
+    config.lines = config.shape.shards.each > 1 && config.lone_worker && plan->is_collective
                        ? dl_island_lines_apart(&config)
                        : dl_split_lines(&split);
     return config;
@@ -614,6 +617,8 @@ void dl_run_free_island(dl_run_island *island)
         dl_buckets_free(&island->buckets[s]);
     free(island->buckets);
     free(island->tensors);
+    dl_alike_free(&island->shards);
+    dl_alike_free(&island->experts);
     free(island->slow);
     free(island->alone_ns);
     free(island);

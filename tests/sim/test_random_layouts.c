@@ -52,7 +52,8 @@ static void make(made *m, uint64_t seed)
         int gpus, node;
     } machines[] = {{"8xh100", 8, 8},          {"dgx_a100", 8, 8},
                     {"4xdgx_h100", 32, 8},     {"2x8xa100_80gb@4x100ib", 16, 8},
-                    {"4x4xv100@25gbe", 16, 4}, {"16xh100@10gbe", 16, 1}};
+                    {"4x4xv100@25gbe", 16, 4}, {"16xh100@10gbe", 16, 1},
+                    {"4x8xh100@400gbe", 32, 8}};
     static const char *const modes[] = {"allreduce", "allreduce", "allreduce", "average", "none"};
     static const char *const recomputed[] = {"none", "selective", "full", "products"};
     static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "2bw", "pipedream"};
@@ -225,9 +226,39 @@ static void those_that_stand_for_others_do_the_same(void **state)
     assert_true(fewer >= ran / 3);
 }
 
+/* On nodes with one port, whose GPUs have different routes to it, the shards of one node stand for
+ * those of the others, whichever axis is inside a node. */
+static void shards_of_a_node_stand_for_others(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"ep=8,fsdp=8", "fsdp=8,ep=8", "tp=2,ep=4,fsdp=8",
+                                          "ep=16,fsdp=4", "ep=4,pp=4,fsdp=4"};
+    for (size_t i = 0; i < DL_LENGTH(layouts); i++) {
+        made m;
+        dl_study study = {0};
+        dl_run_result results[2] = {{0}};
+        snprintf(m.text, sizeof m.text,
+                 "[scenario]\nsteps = 2\nwarmup = 1\n[machine]\nfile = 8x8xh100@400gbe\n"
+                 "layout = %s\n[workload]\nmodel = qwen3_30b_a3b:layers=4,sequence=1024,fused=yes\n"
+                 "batch = 256\n[sync]\nmode = none\n[noise]\nkind = none\n[exchange]\n"
+                 "overlap = yes\n[pipeline]\nmicro_batch = 1\n",
+                 layouts[i]);
+        assert_true(open_layout(&m, &study));
+        assert_true(run_so(&study.variants[0], DL_RUN_FASTEST, &results[0]));
+        assert_true(run_so(&study.variants[0], DL_RUN_BY_EVENTS, &results[1]));
+        assert_true(are_same(&results[0], &results[1]));
+        assert_true(is_near(results[0].step_mean_s, results[1].step_mean_s, 1e-9));
+        assert_true(3 * results[0].events < 2 * results[1].events);
+        dl_run_result_free(&results[0]);
+        dl_run_result_free(&results[1]);
+        dl_study_free(&study);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_step_is_below_its_bound),
-                                       cmocka_unit_test(those_that_stand_for_others_do_the_same)};
+                                       cmocka_unit_test(those_that_stand_for_others_do_the_same),
+                                       cmocka_unit_test(shards_of_a_node_stand_for_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
