@@ -74,7 +74,7 @@ static dl_status core_read(core *c, dl_error *err)
 
 typedef struct file_list {
     dl_json *to;
-    const char **paths; /* [count], borrowed */
+    char **paths; /* [count] */
     size_t count, bytes;
     char *shared; /* folder of the machine files that are built into the page's simulator too, where
                    * they are found by name */
@@ -93,9 +93,17 @@ static void add_file(file_list *files, const char *path)
     for (size_t i = 0; i < files->count; i++)
         if (strcmp(files->paths[i], path) == 0) return;
     if (access(path, R_OK) != 0 || dl_file_read(path, &text, &bytes, NULL) != DL_OK) return;
-    DL_APPEND(files->paths, files->count, "paths") = path;
+    DL_APPEND(files->paths, files->count, "paths") = dl_strdup(path);
     files->bytes += bytes;
     dl_json_text_item(files->to, path, text);
+}
+
+/* Adds the config.json of a network's description (sim/workloads/architecture.h), if it has one. */
+static void add_config(file_list *files, const char *model)
+{
+    if (model == NULL) return;
+    DL_AUTOFREE char *path = dl_strndup(model, strcspn(model, ":"));
+    if (dl_ends_with(path, ".json")) add_file(files, path);
 }
 
 /* Writes the texts of all files that the scenarios name; returns their total size in bytes. */
@@ -110,11 +118,14 @@ static size_t put_files(dl_json *to, const dl_study *study)
         add_file(&files, scenario->scale_path);
         add_file(&files, scenario->trace_path);
         add_file(&files, scenario->measured_path);
+        add_config(&files, scenario->model);
         if (scenario->gpu != NULL) add_file(&files, scenario->gpu->machine.path);
         for (size_t f = 0; f < scenario->gpu_costs_count; f++)
             add_file(&files, scenario->gpu_costs[f].path);
     }
     dl_json_end(to, '}');
+    for (size_t i = 0; i < files.count; i++)
+        free(files.paths[i]);
     free(files.paths);
     free(files.shared);
     return files.bytes;

@@ -205,7 +205,13 @@ async function main() {
     await until(() => status(placed.root), () => /^Simulated/.test(status(placed.root)));
     assert.equal(number(placed.root), Number(throughput(["placed.ini", "--batch-per-worker", "64"]).toPrecision(4)));
 
-    // A machine that is a file is in the page, whose simulator does not know the file's folder.
+    // A machine that is a file is in the page, whose simulator does not know the file's folder; so is
+    // a network's config.json.
+    fs.writeFileSync("config.json", JSON.stringify({ model_type: "gpt2", n_layer: 2, n_embd: 768, n_head: 12, n_positions: 128, vocab_size: 50257 }));
+    execFileSync(dlsim, ["--workload", "config.json:fused=yes", "--machine", "2xh100", "--batch-per-worker", "8", "--workers", "2", "--html", "config.html", "--quiet"]);
+    const configured = run(fs.readFileSync("config.html", "utf8"));
+    await until(() => status(configured.root), () => ended(configured.root));
+    assert.match(control(configured.root, "checked").textContent, /for the point of the results/);
     execFileSync(dlsim, ["--samples-per-s", "334", "--parameters", "25.6M", "--machine", "dgx1_v100", "--batch-per-worker", "32", "--workers", "8",
         "--html", "file.html", "--quiet"]);
     const ofFile = run(fs.readFileSync("file.html", "utf8"));
