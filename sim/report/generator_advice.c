@@ -75,7 +75,8 @@ static dl_status run_trial(trial *t, const dl_study *study, char *text,
     dl_status status = dl_study_read_text(&t->study, study->path, text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(&t->study, err);
     if (status == DL_OK) status = dl_sweep_run(&t->sweep, &t->study, &sweep, err);
-    if (status == DL_OK && dl_fits_check(&t->study, &t->sweep, err) != DL_OK) status = none_fits(t, err);
+    if (status == DL_OK && dl_fits_check(&t->study, &t->sweep, err) != DL_OK)
+        status = none_fits(t, err);
     if (status == DL_OK) t->best = best_of(&t->sweep, age);
     if (status != DL_OK) free_trial(t);
     return status;
