@@ -170,11 +170,11 @@ typedef struct dl_gpu_options {
     const char *algorithm; /* name of the collectives' algorithm, or "auto" */
     bool own_overlap;      /* overlap is not given, and may be that of the costs */
     bool own_buckets;      /* uses the costs' buckets, if given; bucket_bytes is then 0 */
-    int input_cores;     /* cores per node that make batches */
-    int prefetch;        /* batches per worker made ahead */
-    bool made_at_launch; /* replaces prefetch: a batch is made in host memory when its step's
+    int input_cores;       /* cores per node that make batches */
+    int prefetch;          /* batches per worker made ahead */
+    bool made_at_launch;   /* replaces prefetch: a batch is made in host memory when its step's
                                  * launch starts, and copied when the GPU reaches the step */
-    bool input_varies;   /* the time to make a batch is exponentially distributed */
+    bool input_varies;     /* the time to make a batch is exponentially distributed */
     dl_quantity storage_bytes_per_s;        /* rate per node; unknown: no limit */
     dl_quantity shared_storage_bytes_per_s; /* total rate of all nodes; unknown: no limit */
     double cached_frac;                     /* fraction of the samples that are not read from
