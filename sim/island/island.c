@@ -640,6 +640,7 @@ static void init_dispatch(dl_islands *is)
         is->launch_ns[t] =
             single ? is->programs[0].thread_ns : is->programs[0].rank_ns[t % is->ranks];
     }
+    const dl_team_observer *observer = is->team->config.observer;
     const dl_dispatch_config dispatch = {
         .engine = &is->team->engine,
         .kind = DL_DISPATCH_PER_GPU,
@@ -651,6 +652,8 @@ static void init_dispatch(dl_islands *is)
         .progress = on_launch,
         .tells_all = true,
         .user = is,
+        .piece = observer != NULL ? observer->host : NULL,
+        .observer = observer != NULL ? observer->user : NULL,
     };
     dl_dispatch_init(&is->dispatch, &dispatch);
 }

@@ -370,6 +370,9 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
     dl_network_init(&is->network, config->gpus.engine, 1);
     is->network.is_uncontended = options->without_contention;
     dl_network_add_links(&is->network, &options->links);
+    const dl_team_observer *observer = config->gpus.team->observer;
+    if (observer != NULL && observer->link != NULL)
+        dl_network_watch(&is->network, observer->link, observer->user);
     const dl_status status = init_all(is, err);
     if (status != DL_OK) {
         dl_islands_free(is);

@@ -62,6 +62,8 @@ void dl_network_free(dl_network *network)
 {
     free(network->capacity);
     free(network->bytes);
+    free(network->bytes_before);
+    free(network->busy_ns);
     free(network->first_use);
     free(network->users);
     free(network->user);
@@ -139,6 +141,16 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
     for (int l = 0; l < links->count; l++)
         set_link(network, l, dl_links_capacity(links, l));
     network->link_count = links->count;
+}
+
+void dl_network_watch(dl_network *network, dl_link_fn idle, void *user)
+{
+    const size_t links = (size_t)network->link_count;
+    network->idle = idle;
+    network->idle_user = user;
+    network->watched = network->link_count;
+    network->bytes_before = dl_calloc(links, sizeof *network->bytes_before, "links");
+    network->busy_ns = dl_calloc(links, sizeof *network->busy_ns, "links");
 }
 
 /* --- flows of a class, and the component at hand -------------------------------------------- */

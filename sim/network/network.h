@@ -111,6 +111,9 @@ typedef struct dl_flow {
  * that it claimed, and may resume its flows on them. */
 typedef void (*dl_claim_fn)(void *user);
 
+/* Called when a link becomes idle at end_ns, after moving `bytes` since start_ns. */
+typedef void (*dl_link_fn)(void *user, int link, double bytes, int64_t start_ns, int64_t end_ns);
+
 typedef struct dl_network_claim {
     dl_claim_fn broken;
     void *user;
@@ -120,11 +123,16 @@ typedef struct dl_network_claim {
 typedef struct dl_network {
     dl_engine *engine;
     int link_count, link_room;
-    double *capacity;    /* [links] bytes per second */
-    double *bytes;       /* [links] bytes of ended flows that have crossed the link */
-    int *first_use;      /* [links] first use in the list of uses by bundles */
-    int *users;          /* [links] number of active classes on the link */
-    int *user;           /* [links] XOR of the numbers of these classes; with one class, its
+    double *capacity; /* [links] bytes per second */
+    double *bytes;    /* [links] bytes of ended flows that have crossed the link */
+    dl_link_fn idle;  /* called for each link that becomes idle; NULL: none */
+    void *idle_user;
+    int watched;          /* number of links that `idle` is called for, the first ones */
+    double *bytes_before; /* [links] `bytes` when the link was idle last; NULL without `idle` */
+    int64_t *busy_ns;     /* [links] time at which it stopped being idle; NULL without `idle` */
+    int *first_use;       /* [links] first use in the list of uses by bundles */
+    int *users;           /* [links] number of active classes on the link */
+    int *user;            /* [links] XOR of the numbers of these classes; with one class, its
                           * number */
     double *left;        /* [links] capacity minus that used by bundles with final rates; used while
                           * solving */
@@ -189,6 +197,10 @@ int dl_network_add_link(dl_network *network, double capacity);
 
 /* Adds all links of a machine, with the same numbers. */
 void dl_network_add_links(dl_network *network, const dl_links *links);
+
+/* Calls idle(user, ...) for each of the network's present links that becomes idle. Once, before any
+ * flow. */
+void dl_network_watch(dl_network *network, dl_link_fn idle, void *user);
 
 /* Returns the class of flows over links[count] (each once; may be empty), which each byte crosses
  * times[i] >= 1 times. The same links and times in the same order give the same class. */

@@ -414,6 +414,20 @@ static void become_shared(dl_network *network, int class, int link)
     dl_network_close(network, bundle);
 }
 
+static void set_busy(dl_network *network, int link)
+{
+    if (link >= network->watched) return;
+    network->bytes_before[link] = network->bytes[link];
+    network->busy_ns[link] = network->engine->now_ns;
+}
+
+static void set_idle(dl_network *network, int link)
+{
+    if (link >= network->watched) return;
+    network->idle(network->idle_user, link, network->bytes[link] - network->bytes_before[link],
+                  network->busy_ns[link], network->engine->now_ns);
+}
+
 bool dl_network_activate_alone(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
@@ -424,6 +438,7 @@ bool dl_network_activate_alone(dl_network *network, int class)
     for (int u = first; u < end; u++) {
         network->users[network->uses[u].link] = 1;
         network->user[network->uses[u].link] = class;
+        set_busy(network, network->uses[u].link);
     }
     const int bundle = new_bundle(network, 0);
     network->bundles[bundle].first = class;
@@ -437,8 +452,10 @@ bool dl_network_activate_alone(dl_network *network, int class)
 void dl_network_deactivate_alone(dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
-    for (int u = c->first_use; u < c->first_use + c->use_count; u++)
+    for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         network->users[network->uses[u].link] = network->user[network->uses[u].link] = 0;
+        set_idle(network, network->uses[u].link);
+    }
     free_bundle(network, c->bundle);
     network->bundles[c->bundle].members = 0;
     network->classes[class].bundle = -1;
@@ -459,7 +476,7 @@ void dl_network_activate(dl_network *network, int class)
     }
     for (int u = first; u < end; u++) {
         int link = network->uses[u].link;
-        network->users[link]++;
+        if (network->users[link]++ == 0) set_busy(network, link);
         network->user[link] ^= class;
     }
     for (int u = first; met && u < end; u++) {
@@ -480,6 +497,7 @@ bool dl_network_deactivate(dl_network *network, int class)
         int link = network->uses[u].link;
         network->user[link] ^= class;
         still_used += --network->users[link] > 0;
+        if (network->users[link] == 0) set_idle(network, link);
         if (network->users[link] != 1) continue;
         /* The remaining class is alone in its bundle, as other members would use this link too. */
         int other = network->user[link];

@@ -45,6 +45,7 @@ static void try_step(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t n
     if (t->busy || t->awaited > 0 || t->step == dispatch->config.steps) return;
     t->busy = true;
     t->at = -1;
+    t->since_ns = now_ns;
     t->next_ns = later(now_ns, t->serial_ns);
 }
 
@@ -63,13 +64,18 @@ static void next_step(const dl_dispatch *dispatch, dl_launch_thread *t)
 /* Ends a piece of the thread's work: the serial part, or the launch of a worker's step. */
 static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
 {
+    const dl_dispatch_config *config = &dispatch->config;
     dl_launches *launches = &dispatch->launches[t->first];
+    if (config->piece != NULL)
+        config->piece(config->observer, (int)(t - dispatch->threads),
+                      t->at >= 0 ? t->first + t->at : -1, t->since_ns, t->next_ns);
+    t->since_ns = t->next_ns;
     if (t->at >= 0) launches[t->at].launched++;
     if (++t->at < t->count) {
         launches[t->at].started++;
-        const double *own_ns = dispatch->config.own_launch_ns;
-        t->next_ns = later(t->next_ns, own_ns != NULL ? own_ns[t->first + t->at]
-                                                      : dispatch->config.per_worker_ns);
+        const double *own_ns = config->own_launch_ns;
+        t->next_ns =
+            later(t->next_ns, own_ns != NULL ? own_ns[t->first + t->at] : config->per_worker_ns);
     } else {
         next_step(dispatch, t);
     }

@@ -49,6 +49,10 @@ typedef struct dl_dispatch_config {
                            * ended */
     bool tells_all;       /* calls progress for all workers, not only waiting ones */
     void *user;
+    /* Observes each piece of work when it has been done: the launch of a worker, or the serial part
+     * (worker -1). May be NULL. */
+    void (*piece)(void *observer, int thread, int worker, int64_t start_ns, int64_t end_ns);
+    void *observer;
 } dl_dispatch_config;
 
 typedef struct dl_launch_thread {
@@ -58,7 +62,8 @@ typedef struct dl_launch_thread {
     int step;         /* step that is being launched or will be launched next */
     int awaited;      /* number of its workers that must first end an earlier step */
     int waiting;      /* number of workers waiting for its launches */
-    int64_t next_ns;  /* end of the current or last piece of work */
+    int64_t since_ns; /* start of the current or last piece of work */
+    int64_t next_ns;  /* end of that piece */
     bool busy;        /* false: waiting for its GPUs */
     bool has_event;   /* an event at next_ns is pending, only if a worker waits or with tells_all;
                        * otherwise the thread is brought up to date on access */

@@ -108,6 +108,9 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         gpus->network->is_uncontended = config->options->without_contention;
         if (!alone || config->with_input) /* otherwise nothing is copied */
             dl_network_add_links(gpus->network, &config->options->links);
+        const dl_team_observer *observer = config->team->observer;
+        if (observer != NULL && observer->link != NULL)
+            dl_network_watch(gpus->network, observer->link, observer->user);
     }
     for (size_t w = 0; w < workers; w++) {
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
@@ -595,6 +598,7 @@ static int init(dl_team *team)
         input_ns = dl_calloc((size_t)team->config.workers, sizeof *input_ns, "input");
     for (int w = 0; w < team->config.workers && input_ns != NULL; w++)
         input_ns[w] = dl_gpu_step_of(gpus->config.steps, w)->input_ns;
+    const dl_team_observer *observer = team->config.observer;
     const dl_dispatch_config dispatch = {
         .engine = &team->engine,
         .kind = options->dispatch,
@@ -607,6 +611,8 @@ static int init(dl_team *team)
         .progress = on_launch,
         .tells_all = gpus->config.with_input && options->made_at_launch,
         .user = gpus,
+        .piece = observer != NULL ? observer->host : NULL,
+        .observer = observer != NULL ? observer->user : NULL,
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     /* Pending events: one for each agent, launching thread and batch being made, two for each flow,

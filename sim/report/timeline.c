@@ -16,6 +16,8 @@
 #define NETWORK_PID 2
 #define GPUS_PID 3 /* GPUs of workers with several GPUs */
 #define SERVER_PID 4
+#define HOST_PID 5 /* host threads, which launch */
+#define LINKS_PID 6
 
 /* Limit on the activities: with the memory course the file stays below 2 MB, which browsers open
  * instantly. */
@@ -35,6 +37,17 @@ typedef struct queue_change {
 
 #define QUEUED_BYTES 90 /* of the counter that is written for each change */
 
+/* A link has moved bytes between two moments at which it was idle. */
+typedef struct link_use {
+    int link;
+    double bytes;
+    int64_t start_ns, end_ns;
+} link_use;
+
+#define LINKS_MOST 8 /* drawn links: those that moved the most bytes */
+#define LINK_USE_BYTES 230
+#define LINKS_SHARE 6 /* 1/6 of the file is kept for them */
+
 typedef struct timeline {
     dl_chrome_trace trace;
     int64_t bytes_max;
@@ -47,19 +60,23 @@ typedef struct timeline {
     size_t pending_count;
     queue_change *queue; /* [queue_count] */
     size_t queue_count;
+    link_use *uses; /* [use_count] */
+    size_t use_count;
     dl_split split;              /* split of workers with several GPUs */
     dl_memory_pass *memory;      /* [stages x passes] memory of a step's passes; NULL: unknown */
     int *pass_number, *pass_key; /* [GPUs] current pass: its number in the step; its micro-batch and
                                   * direction */
     int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward and of the forward pass,
                          * ns */
+    int host_threads;   /* drawn ones */
     bool is_full, has_collectives;
 } timeline;
 
 static void look_whether_full(timeline *t)
 {
     const int64_t later = QUEUED_BYTES * (int64_t)t->queue_count;
-    t->is_full = t->is_full || ftell(t->trace.file.out) + later >= t->bytes_max;
+    const int64_t of_links = t->use_count > 0 ? t->bytes_max / LINKS_SHARE : 0;
+    t->is_full = t->is_full || ftell(t->trace.file.out) + later + of_links >= t->bytes_max;
 }
 
 /* Whether a worker's track is drawn. The tracks of communication threads follow those of all
@@ -234,6 +251,75 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
     look_whether_full(t);
 }
 
+static void on_host(void *user, int thread, int worker, int64_t start_ns, int64_t end_ns)
+{
+    timeline *t = user;
+    char name[32] = "serial part";
+    const int each = dl_split_gpus(&t->split);
+    if (t->is_full || end_ns <= start_ns || !is_drawn(t, thread / each) ||
+        (worker >= 0 && !is_drawn(t, worker / each)))
+        return;
+    if (worker == thread)
+        snprintf(name, sizeof name, "launch");
+    else if (worker >= 0)
+        snprintf(name, sizeof name, "launch of %d", worker);
+    dl_chrome_trace_slice(&t->trace, HOST_PID, thread, "host", name, start_ns, end_ns - start_ns,
+                          NULL, 0);
+    if (thread >= t->host_threads) t->host_threads = thread + 1;
+    look_whether_full(t);
+}
+
+static void on_link(void *user, int link, double bytes, int64_t start_ns, int64_t end_ns)
+{
+    timeline *t = user;
+    if (!t->is_full && bytes > 0 && end_ns > start_ns)
+        DL_APPEND(t->uses, t->use_count, "uses of links") =
+            (link_use){link, bytes, start_ns, end_ns};
+}
+
+static void put_use(timeline *t, int track, const char *name, const link_use *use)
+{
+    const double rate = use->bytes / (double)(use->end_ns - use->start_ns); /* GB/s */
+    const dl_chrome_arg args[] = {{.key = "bytes", .number = use->bytes},
+                                  {.key = "GB/s", .number = rate}};
+    char counter[DL_LINK_NAME_BYTES + 8];
+    snprintf(counter, sizeof counter, "%s GB/s", name);
+    dl_chrome_trace_slice(&t->trace, LINKS_PID, track, "link", "traffic", use->start_ns,
+                          use->end_ns - use->start_ns, args, 2);
+    dl_chrome_trace_counter(&t->trace, LINKS_PID, counter, use->start_ns, rate);
+    dl_chrome_trace_counter(&t->trace, LINKS_PID, counter, use->end_ns, 0);
+}
+
+/* Draws the links that moved the most bytes, each wholly, while the file has room. */
+static void put_links(timeline *t, const dl_links *links)
+{
+    double *bytes = dl_calloc((size_t)links->count, sizeof *bytes, "links");
+    size_t *uses = dl_calloc((size_t)links->count, sizeof *uses, "links");
+    int64_t room = t->bytes_max / LINKS_SHARE;
+    int drawn = 0;
+    for (size_t i = 0; i < t->use_count; i++) {
+        bytes[t->uses[i].link] += t->uses[i].bytes;
+        uses[t->uses[i].link]++;
+    }
+    while (drawn < LINKS_MOST) {
+        int most = 0;
+        for (int l = 1; l < links->count; l++)
+            if (bytes[l] > bytes[most]) most = l;
+        room -= LINK_USE_BYTES * (int64_t)uses[most];
+        if (!(bytes[most] > 0) || room < 0) break;
+        bytes[most] = 0;
+        if (drawn == 0) dl_chrome_trace_process(&t->trace, LINKS_PID, "links, the busiest");
+        char text[DL_LINK_NAME_BYTES];
+        const char *name = dl_links_name(links, most, text);
+        dl_chrome_trace_thread(&t->trace, LINKS_PID, drawn, name);
+        for (size_t i = 0; i < t->use_count; i++)
+            if (t->uses[i].link == most) put_use(t, drawn, name, &t->uses[i]);
+        drawn++;
+    }
+    free(bytes);
+    free(uses);
+}
+
 static void name_tracks(timeline *t, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES];
@@ -284,6 +370,11 @@ static void name_processes(timeline *t, const dl_scenario *scenario, const dl_po
     if (t->pending != NULL) {
         dl_chrome_trace_process(&t->trace, SERVER_PID, "server");
         dl_chrome_trace_thread(&t->trace, SERVER_PID, 0, "updates");
+    }
+    if (t->host_threads > 0) dl_chrome_trace_process(&t->trace, HOST_PID, "host");
+    for (int i = 0; i < t->host_threads; i++) {
+        snprintf(text, sizeof text, "host thread %d", i);
+        dl_chrome_trace_thread(&t->trace, HOST_PID, i, text);
     }
     if (!t->has_collectives) return;
     dl_chrome_trace_process(&t->trace, NETWORK_PID, "network");
@@ -463,16 +554,19 @@ static void forget_run(timeline *t)
 {
     free(t->pending);
     free(t->queue);
+    free(t->uses);
     free(t->passed_ns);
     free(t->memory);
     free(t->pass_number);
     free(t->pass_key);
     t->pending = NULL;
     t->queue = NULL;
+    t->uses = NULL;
     t->passed_ns = NULL;
     t->memory = NULL;
     t->pass_number = t->pass_key = NULL;
-    t->pending_count = t->queue_count = 0;
+    t->pending_count = t->queue_count = t->use_count = 0;
+    t->host_threads = 0;
     t->started = 0;
     t->steps = 0;
     t->is_full = t->has_collectives = false;
@@ -490,6 +584,8 @@ static dl_status take_run(timeline *t, char **text, size_t *bytes, const dl_scen
                                        .update = on_update,
                                        .collective = on_collective,
                                        .pass = on_pass,
+                                       .host = on_host,
+                                       .link = on_link,
                                        .is_enough = &t->is_full};
     forget_run(t);
     t->passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t->passed_ns, "passes");
@@ -527,6 +623,7 @@ dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scena
         t.trace.file.out = out;
         name_processes(&t, scenario, point);
         put_queue(&t);
+        if (scenario->gpu != NULL && t.use_count > 0) put_links(&t, &scenario->gpu->links);
         write_course(&t.trace, scenario, costs, point);
     }
     dl_chrome_trace_finish(&t.trace);

@@ -117,7 +117,7 @@ for (const words of ["Where a step's time goes", "Price against time"])
     for (const machine of machineNames) assert.ok(texts(figureOf(apart, words)).includes(machine), machine + " is not among " + texts(figureOf(apart, words)));
 execFileSync(dlsim, ["--workload", "resnet50", "--machine", "2x8xa100@400ib", "--workers", "16", "--batch-per-worker", "32", "--steps", "4", "--html", "equal.html", "-o", "equal.csv", "--quiet"]);
 const equal = runPage(fs.readFileSync("equal.html", "utf8").replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")).byId.timeline;
-assert.match(equal.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of [23] lanes/);
+assert.match(equal.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of [2-4] lanes/);
 assert.match(captionOf(equal.children[0]), /; equal lanes are drawn once$/);
 
 // Memory by kind: 124,439,808 parameters of 4 bytes, gradients of the same size, twice that for

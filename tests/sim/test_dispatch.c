@@ -128,12 +128,65 @@ static void a_thread_each_does_not_depend_on_the_others(void **state)
     }
 }
 
+typedef struct pieces {
+    int count, worker[3];
+    int64_t start_ns[3], end_ns[3];
+} pieces;
+
+static void note_piece(void *user, int thread, int worker, int64_t start_ns, int64_t end_ns)
+{
+    pieces *p = user;
+    assert_int_equal(thread, 0);
+    if (p->count == 3) return;
+    p->worker[p->count] = worker;
+    p->start_ns[p->count] = start_ns;
+    p->end_ns[p->count++] = end_ns;
+}
+
+static void not_called(void *user, int worker)
+{
+    (void)user;
+    fail_msg("worker %d waited for nothing", worker);
+}
+
+/* The serial part until 100 ns, then 50 ns for each of two workers. */
+static void pieces_of_work_are_observed(void **state)
+{
+    (void)state;
+    pieces seen = {0};
+    dl_engine engine;
+    dl_dispatch dispatch;
+    dl_engine_init(&engine, 4);
+    const dl_dispatch_config config = {.engine = &engine,
+                                       .kind = DL_DISPATCH_SINGLE,
+                                       .workers = 2,
+                                       .steps = 1,
+                                       .serial_ns = 100,
+                                       .per_worker_ns = 50,
+                                       .progress = not_called,
+                                       .piece = note_piece,
+                                       .observer = &seen};
+    dl_dispatch_init(&dispatch, &config);
+    dl_dispatch_start(&dispatch);
+    dl_engine_run(&engine);
+    dl_dispatch_end(&dispatch);
+    assert_int_equal(seen.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(seen.worker[i], i - 1);
+        assert_int_equal(seen.start_ns[i], i == 0 ? 0 : 50 + 50 * i);
+        assert_int_equal(seen.end_ns[i], 100 + 50 * i);
+    }
+    dl_dispatch_free(&dispatch);
+    dl_engine_free(&engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread_is_a_stage_of_a_pipeline),
         cmocka_unit_test(a_read_back_puts_the_host_in_line),
         cmocka_unit_test(a_thread_each_does_not_depend_on_the_others),
+        cmocka_unit_test(pieces_of_work_are_observed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -564,9 +564,54 @@ static void crowds_end_as_separate_flows(void **state)
     }
 }
 
+typedef struct busy {
+    int count, link[4];
+    double bytes[4];
+    int64_t start_ns[4], end_ns[4];
+} busy;
+
+static void note_busy(void *user, int link, double bytes, int64_t start_ns, int64_t end_ns)
+{
+    busy *b = user;
+    assert_in_range(b->count, 0, 3);
+    b->link[b->count] = link;
+    b->bytes[b->count] = bytes;
+    b->start_ns[b->count] = start_ns;
+    b->end_ns[b->count++] = end_ns;
+}
+
+/* Link 0 moves 100 bytes of A from 0 and 100 of B from 50 on, 200 until 200 ns, while B also crosses
+ * link 1; after a pause it moves 100 of C. */
+static void busy_times_of_links_are_observed(void **state)
+{
+    (void)state;
+    bench b;
+    busy seen = {0};
+    setup(&b, 2, (const double[]){1e9, 1e9});
+    dl_network_watch(&b.network, note_busy, &seen);
+    start(&b, A, 100, 0, 1, (const int[]){0});
+    start(&b, B, 100, 50, 2, (const int[]){0, 1});
+    start(&b, C, 100, 300, 1, (const int[]){0});
+    dl_engine_run(&b.engine);
+    assert_int_equal(seen.count, 3);
+    const int of_1 = seen.link[0] == 1 ? 0 : 1, of_0 = 1 - of_1;
+    assert_int_equal(seen.link[of_1], 1);
+    assert_float_equal(seen.bytes[of_1], 100, 0);
+    assert_int_equal(seen.start_ns[of_1], 50);
+    assert_float_equal(seen.bytes[of_0], 200, 0);
+    assert_int_equal(seen.start_ns[of_0], 0);
+    assert_int_equal(seen.end_ns[of_0], 200);
+    assert_int_equal(seen.link[2], 0);
+    assert_float_equal(seen.bytes[2], 100, 0);
+    assert_int_equal(seen.start_ns[2], 300);
+    assert_int_equal(seen.end_ns[2], 400);
+    teardown(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(busy_times_of_links_are_observed),
         cmocka_unit_test(two_flows_share_a_link),
         cmocka_unit_test(arrivals_change_shares),
         cmocka_unit_test(the_bottleneck_moves),

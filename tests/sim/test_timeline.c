@@ -83,6 +83,30 @@ static void collectives_have_a_track(void **state)
     dl_costs_free(&costs);
 }
 
+/* Two GPUs that push and pull: in three steps each of two host threads launches three times, and the
+ * links have tracks with their rate. */
+static void host_threads_and_links_have_tracks(void **state)
+{
+    (void)state;
+    fixture_write("timeline_gpus.ini", FIXTURE_GPUS);
+    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = "
+                                                     "2000\n[overlap]\nslowdown = 1\n");
+    dl_scenario s = fixture_scenario(
+        "[scenario]\nsteps = 3\n[machine]\nfile = timeline_gpus.ini\nworkers = 2\n[workload]\n"
+        "costs = c\nbatch_per_worker = 1\n[sync]\nmode = ps\n");
+    unlink("timeline_gpus.ini");
+    char *text = written(&s, &costs);
+    assert_int_equal(count_of(text, "\"name\":\"launch\",\"cat\":\"host\",\"pid\":5,\"tid\":1,"),
+                     3);
+    assert_contains(text, "\"name\":\"host thread 1\"");
+    assert_contains(text, "links, the busiest");
+    assert_true(count_of(text, "\"name\":\"traffic\",\"cat\":\"link\",\"pid\":6,\"tid\":0,") >= 3);
+    assert_contains(text, "\"name\":\"node0 sw0 up GB/s\"");
+    free(text);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
 /* Number of steps that the text states. */
 static int steps_said(const char *text)
 {
@@ -184,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there),
                                        cmocka_unit_test(collectives_have_a_track),
+                                       cmocka_unit_test(host_threads_and_links_have_tracks),
                                        cmocka_unit_test(long_runs_have_their_first_steps),
                                        cmocka_unit_test(a_step_beyond_the_limit_has_fewer_workers),
                                        cmocka_unit_test(a_run_ends_when_enough_is_seen)};
