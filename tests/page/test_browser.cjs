@@ -79,7 +79,7 @@ async function checkFigures(page) {
     const point = target => `(e => { e.scrollIntoView(); const box = e.getBoundingClientRect(); e.closest("svg, canvas").dispatchEvent(new PointerEvent("pointermove",
         { clientX: box.x + box.width / 2, clientY: box.y + box.height / 2, bubbles: true })); })(document.querySelector(${JSON.stringify(target)}))`;
     await page.evaluate(point("#figures svg circle"));
-    assert.match(await page.evaluate(`document.querySelector("#figures .tip:not([hidden])").textContent`), /samples\/s: /);
+    assert.match(await page.evaluate(`document.querySelector("#figures .tip:not([hidden])").textContent`), /samples\/s: [^]*\nassumed \[.*\] .*: samples\/s /);
     const said = `document.querySelector("#timeline [role=status]").textContent`, whole = await page.evaluate(said);
     await page.evaluate(`document.querySelector("#timeline button[aria-label='Zoom in']").click()`);
     const zoomed = await page.evaluate(said);

@@ -67,6 +67,12 @@ function parseCsv(text) {
         line[i] === undefined || line[i] === "" ? [] : [[name, line[i].trim() !== "" && Number.isFinite(Number(line[i])) ? Number(line[i]) : line[i]]])));
 }
 
+// Assumptions in the comments of a result file, as in dlsim --json.
+function parseAssumed(text) {
+    return [...text.matchAll(/^# assumed: \[(.*?)\] (\S+?)=(\S+)([^;\n]*)/gm)].map(([, section, key, value, rest]) => ({ section, key, value,
+        ...Object.fromEntries([...rest.matchAll(/(at_\w+_frac)=(\S+)/g)].map(([, name, number]) => [name, Number(number)])) }));
+}
+
 const isNumber = value => typeof value === "number" && Number.isFinite(value);
 const distinct = (rows, key) => new Set(rows.map(row => row[key])).size;
 const best = rows => rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
@@ -218,7 +224,15 @@ function wordsOf(row, keys) {
     add("USD an hour", row.usd_per_hour > 0 ? digits(row.usd_per_hour) : undefined);
     add("costs", row.origin);
     if (row.extrapolated) lines.push("outside of what the costs were measured at");
-    return lines.join("\n");
+    return [...lines, ...assumptions].join("\n");
+}
+
+// The assumptions that change the throughput most, for the tooltip.
+let assumptions = [];
+function takeAssumptions(assumed) {
+    const effects = a => [a.at_low_frac, a.at_high_frac, a.at_other_frac].filter(isNumber), most = a => Math.max(0, ...effects(a).map(Math.abs));
+    assumptions = assumed.filter(a => most(a) >= 0.01).sort((a, b) => most(b) - most(a)).slice(0, 3)
+        .map(a => `assumed [${a.section}] ${a.key} = ${isNumber(Number(a.value)) ? short(Number(a.value)) : a.value}: samples/s ${effects(a).map(frac => (frac > 0 ? "+" : "") + percent(frac)).join(" to ")}`);
 }
 
 // Returns positions and ticks of an axis from `low` to `high`; logarithmic if `doubles` is set. `values`: the ticks, if
@@ -583,7 +597,8 @@ function withBatchPerWorker(rows) {
 
 // Draws all figures for which the rows have data into `box`. The setting columns precede the results. `histogram`: of the
 // staleness of one point's workers.
-function draw(box, all, histogram = []) {
+function draw(box, all, histogram = [], assumed = []) {
+    takeAssumptions(assumed);
     const rows = withBatchPerWorker(all), keys = [...new Set(rows.flatMap(row => {
         const names = Object.keys(row), results = names.findIndex(name => name === "step_mean_s" || name === "origin"); // origin: rows that do not fit have no step_mean_s
         return results < 0 ? [] : names.slice(0, results);
@@ -769,7 +784,7 @@ function timeline(box, trace, caption) {
 function show() {
     const data = JSON.parse(element("figures-data").textContent), trace = element("timeline-data"), link = element("results-link");
     if (data.rows) element("figures").replaceChildren(...[false, true].map(overWorkers => errorFigure(parseCsv(data.rows), overWorkers)).filter(Boolean));
-    else draw(element("figures"), parseCsv(data.results), parseCsv(data.staleness || ""));
+    else draw(element("figures"), parseCsv(data.results), parseCsv(data.staleness || ""), parseAssumed(data.results));
     if (trace) timeline(element("timeline"), JSON.parse(trace.textContent), data.timeline_of);
     if (link) link.href = URL.createObjectURL(new Blob([data.results], { type: "text/csv" }));
 }

@@ -341,7 +341,7 @@ function show(results, chosen, histogram) {
     line.replaceChildren();
     showTable(rows.slice(0, 200), best, swept);
     const keys = ["workers", "sync", "batch", "interval", ...swept];
-    dlscale.draw(chart, rows, best ? histogram.filter(row => keys.every(key => String(row[key] ?? "") === String(best[key] ?? ""))) : []);
+    dlscale.draw(chart, rows, best ? histogram.filter(row => keys.every(key => String(row[key] ?? "") === String(best[key] ?? ""))) : [], results.assumed);
     rests.hidden = false;
     notes.replaceChildren(...results.notes.map(note => make("li", {}, note)),
         ...(results.assumed || []).map(a => make("li", {}, `assumed [${a.section}] ${a.key} = ${a.value}${a.low !== undefined && a.low !== a.high ? ` (${digits(a.low)} to ${digits(a.high)})` : ""}: ${a.source}`)));
