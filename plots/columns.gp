@@ -14,13 +14,13 @@
 
 # Lists of words in a string.
 is_in(list, item) = strstrt(" ".list." ", " ".item." ") > 0
-join(a, b) = a eq "" ? b : b eq "" ? a : a." ".b
-add(list, item) = is_in(list, item) ? list : join(list, item)
+joined(a, b) = a eq "" ? b : b eq "" ? a : a." ".b
+add(list, item) = is_in(list, item) ? list : joined(list, item)
 # The smallest number in the list above `low`; NaN if there is none.
 next_from(list, low, i, best) = i > words(list) ? best : next_from(list, low, i + 1, \
     word(list, i) + 0 > low && !(word(list, i) + 0 >= best) ? word(list, i) + 0 : best)
 sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
-    join(sprintf("%g", next_from(list, low, 1, NaN)), \
+    joined(sprintf("%g", next_from(list, low, 1, NaN)), \
     sorted_from(list, next_from(list, low, 1, NaN))) : ""
 sorted(list) = sorted_from(list, -1e300)
 
@@ -47,12 +47,12 @@ header_cells = STATS_columns
 header = ","
 header_names = ""
 read_header(i) = i > header_cells ? 0 : (header = header.stringcolumn(i).",", \
-    header_names = join(header_names, stringcolumn(i)), read_header(i + 1))
+    header_names = joined(header_names, stringcolumn(i)), read_header(i + 1))
 stats table every ::0::0 using (read_header(1)) nooutput
 has(c) = strstrt(header, ",".c.",") > 0
 
 absent = ""
-do for [c in needed] { if (!has(c)) { absent = join(absent, c) } }
+do for [c in needed] { if (!has(c)) { absent = joined(absent, c) } }
 if (absent ne "") {
     printerr sprintf("%s: '%s' lacks the column%s %s", figure, table_name, \
         words(absent) > 1 ? "s" : "", absent)

@@ -107,7 +107,7 @@ do for [c in settings] {
         stats results using (wanted(0) ? (note_value(setting(c)), note_tick(text(apart)), \
             note_pair(text(apart)."\t".setting(c)), 0) : 0) nooutput
         if (distinct > 1) {
-            if (pairs_seen > ticks_seen || is_in("sync interval batch workers", c)) { varying = join(varying, c) } \
+            if (pairs_seen > ticks_seen || is_in("sync interval batch workers", c)) { varying = joined(varying, c) } \
             else { along = along.(along eq "" ? "" : "; ").spaced(c)." ".list }
         }
     }

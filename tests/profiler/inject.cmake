@@ -69,6 +69,7 @@ target_compile_definitions(test_inject PRIVATE
     INJECT_OLD_CUPTI="$<TARGET_FILE:cupti_double_old>"
     INJECT_TARGET="$<TARGET_FILE:inject_target>" INJECT_TRUTH="$<TARGET_FILE:truth_double>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
+target_include_directories(test_inject SYSTEM PRIVATE ${CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)
 # Its programs wait at most five seconds for the last records, so other tests must not use the cores.
 set_tests_properties(test_inject PROPERTIES PROCESSORS 2)

@@ -14,6 +14,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "profiler/inject/cupti_api.h"
 #include "tests/check.h"
 #include "trace/activity/activity.h"
 #include "trace/dlt/dlt.h"
@@ -570,10 +571,12 @@ static void assert_all_accounted(size_t records)
     assert_int_equal(recorded + (dropped != NULL ? strtoul(dropped, NULL, 10) : 0), records);
 }
 
-/* CUPTI needs more buffers than the pool has: the remaining records are dropped and counted. */
+/* CUPTI needs more buffers than the pool has: the remaining records are dropped and counted. A CUPTI
+ * before 12.9 is never refused a buffer. */
 static void refused_buffers_drop_records(void **state)
 {
     (void)state;
+    if (CUPTI_API_VERSION < DL_CUPTI_12_9) skip();
     target("exit", "1000", (const char *[]){"DOUBLE_CUPTI=small,hold", NULL});
     assert_untouched(3, "launched 1000\n");
     assert_non_null(dl_trace_meta(&run.traces[0], "dropped_records"));
@@ -716,7 +719,7 @@ static void raw_buffers_lie_beside(void **state)
     target("exit", "100", (const char *[]){"DLPROF_DUMP_RAW=1", NULL});
     raw_bytes = 0;
     each_file(measure_raw);
-    assert_true(raw_bytes > 100 * (216 + 40)); /* a kernel and a call each */
+    assert_true(raw_bytes > 100 * (140 + 40)); /* a kernel and a call each */
 }
 
 /* 4 processes of 8 threads each make 20,000 launches per second in total, for 2 s; half of the
