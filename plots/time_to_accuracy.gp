@@ -46,7 +46,9 @@ suffix_of(t) = word(t, words(t)) eq "rate" ? ", rate / staleness" : ""
 label_of(t) = workers_of(t) eq "1" ? "1 worker" : workers_of(t)." workers, ".mode_of(t).suffix_of(t)
 in_series(s) = wanted(0) && text("setting") eq word(settings, s)
 x_of(s) = in_series(s) ? number("simulated_s") : NaN
-y_of(unused) = 100 * (1 - number("accuracy"))
+# The axis is logarithmic: an error of 0 is drawn as 0.01 %.
+error_of(unused) = 100 * (1 - number("accuracy"))
+y_of(unused) = error_of(0) > 0.01 ? error_of(0) : 0.01
 se_of(unused) = known(number("accuracy_se")) ? 100 * number("accuracy_se") : 0
 low_of(unused) = y_of(0) - se_of(0) > 0.01 ? y_of(0) - se_of(0) : 0.01
 high_of(unused) = y_of(0) + se_of(0)
