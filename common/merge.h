@@ -23,9 +23,8 @@ typedef struct dl_merge_config {
     int quorum;     /* fewest uploads in a merge; at most as many as there are workers count */
     int quorum_max; /* most uploads in a merge; 0: workers */
     double grace_s; /* seconds to wait for more once there is a quorum */
-    int adaptive;   /* index in dl_merge_grace_names; 1: wait only until a learner of the quorum
-                          * is expected to upload again, its last interval after its upload was
-                          * seen */
+    int adaptive;   /* index in dl_merge_grace_names; 1: wait only until a learner of the quorum is
+                     * expected to upload again, its last interval after its upload was seen */
     double scan_s;  /* seconds between looks; 0: at each upload */
     double weight_power; /* weight of an upload that is s versions stale: (1 + s)^-weight_power */
     double wait_s;       /* longest wait of a learner for a new version after an upload */

@@ -236,7 +236,7 @@ static void print_summary(const profiled_run *run, FILE *out)
         !dl_run_library_exports(run->library, DL_NVTX_ENTRY)) {
         fputs("dlprof run: no ranges of NVTX and no sizes of NCCL's collectives are recorded, as "
               "this "
-              "build found no NVTX headers of CUDA 13\n",
+              "build\nfound no NVTX headers of CUDA 13\n",
               out);
     }
     dl_run_traces_print(&run->traces, out);

@@ -171,7 +171,7 @@ typedef struct dl_team_observer {
     void (*syncer)(void *user, int event, int worker, int64_t steps, int64_t version,
                    int64_t now_ns);
     /* A piece of work of a host thread (sim/platform/dispatch.h): the launch of a step of a worker
-     * (in split models, of a GPU), or a step's serial part (worker -1). */
+     * (in split models, of a rank), or a step's serial part (worker -1). */
     void (*host)(void *user, int thread, int worker, int64_t start_ns, int64_t end_ns);
     /* A link of the machine (dl_gpu_options.links) has moved bytes, from the start of the first flow
      * until it became idle. Collectives that share no link with other flows are not flows. */

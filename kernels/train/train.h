@@ -256,7 +256,6 @@ typedef struct dl_train_point {
     double *parameters; /* [parameter_count] */
 } dl_train_point;
 
-/* Over ranks, workers and `seconds` refer to this process, all other fields to the whole run. */
 typedef enum dl_merge_kind {
     DL_MERGE_UPLOAD,     /* the worker uploaded its change after step `step` */
     DL_MERGE_MERGE,      /* the worker's upload became part of version `version` */
@@ -283,6 +282,7 @@ typedef struct dl_merge_counts {
     double weight; /* sum of the weights of applied uploads */
 } dl_merge_counts;
 
+/* Over ranks, workers and `seconds` refer to this process, all other fields to the whole run. */
 typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */

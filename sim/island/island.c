@@ -742,6 +742,7 @@ static void start(dl_team *team)
 static void ended(dl_team *team)
 {
     dl_dispatch_end(&dl_islands_of(team)->dispatch);
+    dl_network_watch_end(&dl_islands_of(team)->network);
 }
 
 static void take_core(dl_team *team, int worker)

@@ -305,10 +305,16 @@ static bool groups_hold(dl_islands_config *config)
            groups_are_alike(config);
 }
 
+/* Whether copies to and from a server stop some of a worker's GPUs longer than others. */
+static bool copies_stop_some(const dl_islands_config *config)
+{
+    return config->gpus.options->staged_stops && !config->gpus.plan.is_collective;
+}
+
 void dl_island_find_alike(dl_islands_config *config, bool folds)
 {
-    if (folds && config->shape.split.shards > 1 && !waits_for_batches(config) &&
-        !config->shape.single_thread && are_as_fast(config)) {
+    if (folds && !copies_stop_some(config) && config->shape.split.shards > 1 &&
+        !waits_for_batches(config) && !config->shape.single_thread && are_as_fast(config)) {
         group_all(config, true);
         if (groups_hold(config)) return;
         if (group_by_nodes(config) && groups_hold(config)) return;

@@ -153,6 +153,12 @@ void dl_network_watch(dl_network *network, dl_link_fn idle, void *user)
     network->busy_ns = dl_calloc(links, sizeof *network->busy_ns, "links");
 }
 
+void dl_network_watch_end(dl_network *network)
+{
+    for (int l = 0; l < network->watched; l++)
+        if (network->users[l] > 0) dl_network_set_idle(network, l);
+}
+
 /* --- flows of a class, and the component at hand -------------------------------------------- */
 
 /* heap_push inserts a flow, with its mark set, into the class's heap or the crowd's list, O(1);

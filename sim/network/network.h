@@ -199,8 +199,10 @@ int dl_network_add_link(dl_network *network, double capacity);
 void dl_network_add_links(dl_network *network, const dl_links *links);
 
 /* Calls idle(user, ...) for each of the network's present links that becomes idle. Once, before any
- * flow. */
+ * flow. dl_network_watch_end calls it for those that are not idle at the end of the run; the bytes
+ * of flows that have not ended are not counted. */
 void dl_network_watch(dl_network *network, dl_link_fn idle, void *user);
+void dl_network_watch_end(dl_network *network);
 
 /* Returns the class of flows over links[count] (each once; may be empty), which each byte crosses
  * times[i] >= 1 times. The same links and times in the same order give the same class. */

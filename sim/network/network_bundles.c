@@ -421,7 +421,7 @@ static void set_busy(dl_network *network, int link)
     network->busy_ns[link] = network->engine->now_ns;
 }
 
-static void set_idle(dl_network *network, int link)
+void dl_network_set_idle(dl_network *network, int link)
 {
     if (link >= network->watched) return;
     network->idle(network->idle_user, link, network->bytes[link] - network->bytes_before[link],
@@ -454,7 +454,7 @@ void dl_network_deactivate_alone(dl_network *network, int class)
     const dl_flow_class *c = &network->classes[class];
     for (int u = c->first_use; u < c->first_use + c->use_count; u++) {
         network->users[network->uses[u].link] = network->user[network->uses[u].link] = 0;
-        set_idle(network, network->uses[u].link);
+        dl_network_set_idle(network, network->uses[u].link);
     }
     free_bundle(network, c->bundle);
     network->bundles[c->bundle].members = 0;
@@ -497,7 +497,7 @@ bool dl_network_deactivate(dl_network *network, int class)
         int link = network->uses[u].link;
         network->user[link] ^= class;
         still_used += --network->users[link] > 0;
-        if (network->users[link] == 0) set_idle(network, link);
+        if (network->users[link] == 0) dl_network_set_idle(network, link);
         if (network->users[link] != 1) continue;
         /* The remaining class is alone in its bundle, as other members would use this link too. */
         int other = network->user[link];

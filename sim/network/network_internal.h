@@ -86,6 +86,9 @@ bool dl_network_deactivate(dl_network *network, int class);
 bool dl_network_activate_alone(dl_network *network, int class);
 void dl_network_deactivate_alone(dl_network *network, int class);
 
+/* Tells the observer of a watched link (dl_network_watch) that the link is idle now. */
+void dl_network_set_idle(dl_network *network, int link);
+
 /* Moves a class out of a bundle of several classes to a new bundle, and returns its number. */
 int dl_network_expel(dl_network *network, int class);
 

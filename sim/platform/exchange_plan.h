@@ -15,9 +15,9 @@ typedef struct dl_exchange_plan {
                          * pass; otherwise all of them after it */
     bool each;          /* the server applies the gradients of each worker on their own */
     int late;           /* lag of the parameters: number of steps that an exchange overlaps */
-    int passes;  /* passes per step, each of which runs all collectives; with a server, the first
-                         * waits for parameters, and the last sends gradients */
-    int sharers; /* number of ranks that share the optimizer state; 1: not sharded */
+    int passes;         /* passes per step, each of which runs all collectives; with a server, the
+                         * first waits for parameters, and the last sends gradients */
+    int sharers;        /* number of ranks that share the optimizer state; 1: not sharded */
     bool divides_gradients, divides_parameters;
     int gathers;            /* number of times per pass that a bucket's parameters are gathered for
                              * use: 0; 1, for the forward pass; or 2, for both passes */

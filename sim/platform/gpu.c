@@ -655,6 +655,7 @@ static void start(dl_team *team)
 static void ended(dl_team *team)
 {
     dl_dispatch_end(&dl_gpus_of(team)->dispatch);
+    dl_network_watch_end(dl_gpus_of(team)->network);
 }
 
 static void step_ended(dl_team *team, int worker)

@@ -1,5 +1,5 @@
-/* A parameter server that works tensor by tensor: mode ps if buckets are sent as they become ready,
- * or if [exchange] sets any of the details below.
+/* A parameter server that works tensor by tensor: modes ps and async if buckets are sent as they
+ * become ready, or if [exchange] sets any of the details below.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
  * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly
@@ -60,7 +60,8 @@
 typedef struct message {
     int bucket, shard;
     double bytes;
-    int arrived, added; /* in this step: number of senders whose message has arrived, and has been
+    int arrived,
+        added; /* for the next update: number of senders whose message has arrived, and has been
                          * added */
 } message;
 
@@ -455,6 +456,13 @@ static bool adds_on_arrival(const dl_gpus *gpus)
     return gpus->config.options->sums_on_arrival && !gpus->config.plan.each;
 }
 
+/* Whether each node sends one sum of its GPUs' gradients; a server that applies each gradient waits
+ * for no other. */
+static bool sums_in_nodes(const dl_gpus *gpus)
+{
+    return gpus->config.options->node_sum && !gpus->config.plan.each;
+}
+
 static void on_served(void *user, int shard)
 {
     dl_gpus *gpus = user;
@@ -528,7 +536,7 @@ static void on_node_summed(void *user, int number)
 
 bool dl_server_packs(const dl_gpus *gpus)
 {
-    return gpus->config.plan.packs && gpus->server != NULL && gpus->config.options->node_sum;
+    return gpus->config.plan.packs && gpus->server != NULL && sums_in_nodes(gpus);
 }
 
 /* The gradients of the bucket have arrived from one more GPU at its node's summing GPU. */
@@ -622,7 +630,7 @@ bool dl_server_is_wanted(const dl_gpus *gpus)
     return dl_gpus_serve_gradients(gpus) &&
            (gpus->config.plan.as_ready || o->bucket_bytes > 0 || o->slice_bytes > 0 ||
             adds_on_arrival(gpus) || o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY ||
-            o->node_sum || o->copies != DL_COPIES_CONNECTION || o->staged_stops);
+            sums_in_nodes(gpus) || o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }
 
 /* Whether a bucket of `bytes` is divided among all shards. */
@@ -715,7 +723,7 @@ static dl_status check_messages(const dl_gpus *gpus, double *count, dl_error *er
  * order. Without node sums, or if workers share GPUs, each worker is a separate group. */
 static void make_groups(dl_gpus *gpus, dl_server *s)
 {
-    const bool joins = gpus->config.options->node_sum && !gpus->shared;
+    const bool joins = sums_in_nodes(gpus) && !gpus->shared;
     s->groups = dl_calloc((size_t)s->workers, sizeof *s->groups, "senders");
     s->group_of = dl_calloc((size_t)s->workers, sizeof *s->group_of, "senders");
     for (int w = 0; w < s->workers; w++) {

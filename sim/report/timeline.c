@@ -44,9 +44,9 @@ typedef struct link_use {
     int64_t start_ns, end_ns;
 } link_use;
 
-#define LINKS_MOST 8 /* drawn links: those that moved the most bytes */
-#define LINK_USE_BYTES 230
-#define LINKS_SHARE 6 /* 1/6 of the file is kept for them */
+#define LINKS_MOST 8       /* drawn links */
+#define LINK_USE_BYTES 400 /* of a slice and two values of a counter */
+#define LINKS_SHARE 6      /* 1/6 of the file is kept for them */
 
 typedef struct timeline {
     dl_chrome_trace trace;
@@ -254,17 +254,14 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
 static void on_host(void *user, int thread, int worker, int64_t start_ns, int64_t end_ns)
 {
     timeline *t = user;
-    char name[32] = "serial part";
-    const int each = dl_split_gpus(&t->split);
-    if (t->is_full || end_ns <= start_ns || !is_drawn(t, thread / each) ||
-        (worker >= 0 && !is_drawn(t, worker / each)))
+    const int ranks = dl_split_ranks(&t->split);
+    const dl_chrome_arg args[] = {{.key = "worker", .number = worker / ranks}};
+    if (t->is_full || end_ns <= start_ns || !is_drawn(t, thread / ranks) ||
+        (worker >= 0 && !is_drawn(t, worker / ranks)))
         return;
-    if (worker == thread)
-        snprintf(name, sizeof name, "launch");
-    else if (worker >= 0)
-        snprintf(name, sizeof name, "launch of %d", worker);
-    dl_chrome_trace_slice(&t->trace, HOST_PID, thread, "host", name, start_ns, end_ns - start_ns,
-                          NULL, 0);
+    dl_chrome_trace_slice(&t->trace, HOST_PID, thread, "host",
+                          worker >= 0 ? "launch" : "serial part", start_ns, end_ns - start_ns, args,
+                          worker >= 0 ? 1 : 0);
     if (thread >= t->host_threads) t->host_threads = thread + 1;
     look_whether_full(t);
 }
@@ -279,7 +276,8 @@ static void on_link(void *user, int link, double bytes, int64_t start_ns, int64_
 
 static void put_use(timeline *t, int track, const char *name, const link_use *use)
 {
-    const double rate = use->bytes / (double)(use->end_ns - use->start_ns); /* GB/s */
+    const double exact = use->bytes / (double)(use->end_ns - use->start_ns); /* GB/s */
+    const double rate = round(1000 * exact) / 1000;
     const dl_chrome_arg args[] = {{.key = "bytes", .number = use->bytes},
                                   {.key = "GB/s", .number = rate}};
     char counter[DL_LINK_NAME_BYTES + 8];
@@ -290,33 +288,33 @@ static void put_use(timeline *t, int track, const char *name, const link_use *us
     dl_chrome_trace_counter(&t->trace, LINKS_PID, counter, use->end_ns, 0);
 }
 
-/* Draws the links that moved the most bytes, each wholly, while the file has room. */
+/* Draws the links that were used most of the time, each wholly, if the file has room for it. */
 static void put_links(timeline *t, const dl_links *links)
 {
-    double *bytes = dl_calloc((size_t)links->count, sizeof *bytes, "links");
+    double *busy_s = dl_calloc((size_t)links->count, sizeof *busy_s, "links");
     size_t *uses = dl_calloc((size_t)links->count, sizeof *uses, "links");
-    int64_t room = t->bytes_max / LINKS_SHARE;
     int drawn = 0;
     for (size_t i = 0; i < t->use_count; i++) {
-        bytes[t->uses[i].link] += t->uses[i].bytes;
-        uses[t->uses[i].link]++;
+        const link_use *use = &t->uses[i];
+        busy_s[use->link] += use->bytes / dl_links_capacity(links, use->link);
+        uses[use->link]++;
     }
-    while (drawn < LINKS_MOST) {
-        int most = 0;
+    for (int most = 0; drawn < LINKS_MOST; most = 0) {
         for (int l = 1; l < links->count; l++)
-            if (bytes[l] > bytes[most]) most = l;
-        room -= LINK_USE_BYTES * (int64_t)uses[most];
-        if (!(bytes[most] > 0) || room < 0) break;
-        bytes[most] = 0;
-        if (drawn == 0) dl_chrome_trace_process(&t->trace, LINKS_PID, "links, the busiest");
+            if (busy_s[l] > busy_s[most]) most = l;
+        if (!(busy_s[most] > 0)) break;
+        busy_s[most] = 0;
+        const int64_t room = t->bytes_max - ftell(t->trace.file.out);
+        if (LINK_USE_BYTES * (int64_t)(uses[most] + 1) > room) continue;
         char text[DL_LINK_NAME_BYTES];
         const char *name = dl_links_name(links, most, text);
+        if (drawn == 0) dl_chrome_trace_process(&t->trace, LINKS_PID, "links, the busiest");
         dl_chrome_trace_thread(&t->trace, LINKS_PID, drawn, name);
         for (size_t i = 0; i < t->use_count; i++)
             if (t->uses[i].link == most) put_use(t, drawn, name, &t->uses[i]);
         drawn++;
     }
-    free(bytes);
+    free(busy_s);
     free(uses);
 }
 

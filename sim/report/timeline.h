@@ -3,7 +3,8 @@
  * an arrow from each gradient that an update applies; for workers with several GPUs a track per GPU
  * for its passes, with an arrow from each stage's pass to the next stage's; counters of staleness,
  * of updates, of the workers that wait for a server's lock, of those GPUs' memory, and of the bytes
- * per second that collectives reduce or gather. With [generators]: tracks of the trainer and of each
+ * per second that collectives reduce or gather. On GPUs a track for each host thread, with its
+ * launches, and for each of the eight busiest links, with its traffic and a counter of its rate. With [generators]: tracks of the trainer and of each
  * replica instead, and counters of updates, groups and ages. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H

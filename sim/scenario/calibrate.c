@@ -80,13 +80,19 @@ static dl_status parse_calibrated_point(const char *text, dl_calibrate *calibrat
     return status;
 }
 
+static bool is_time(const char *text)
+{
+    double ns;
+    dl_error ignored = {0};
+    return dl_amount_parse(text, DL_DIMENSION_NS, &ns, &ignored) == DL_OK && ns > 0;
+}
+
 static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_error *err)
 {
     *calibrate = (dl_calibrate){0};
     char *end = NULL;
-    bool in_tokens;
     const double factor = strtod(text, &end);
-    if (end != text && (*end == '\0' || (*end == '/' && !is_rate(text, &in_tokens)))) {
+    if (end != text && (*end == '\0' || (*end == '/' && is_time(end + 1)))) {
         calibrate->factor = factor;
         const dl_status status = check_factor(factor, err);
         if (status != DL_OK || *end == '\0') return status;

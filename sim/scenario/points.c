@@ -640,11 +640,12 @@ static bool is_slowed(const dl_scenario *scenario, const dl_point *point)
                                     : dl_mode_reduces_gradients(point->mode);
 }
 
-/* Whether copies between GPUs, which host memory may stage, are part of ps. */
+/* Whether copies between GPUs, which host memory may stage, are part of ps or async. */
 static bool copies_between_gpus(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
-    return dl_mode_sends_tensors(point->mode) && (gpu->where == DL_WHERE_GPU || gpu->node_sum);
+    return dl_mode_sends_tensors(point->mode) &&
+           (gpu->where == DL_WHERE_GPU || (gpu->node_sum && point->mode->sums));
 }
 
 static bool has_collectives(const dl_scenario *scenario, const dl_point *point)

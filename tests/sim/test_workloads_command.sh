@@ -304,6 +304,8 @@ expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --mach
     --batch-per-worker 8 --calibrate 61ms
 expect 2 "without any computing the step takes" "${gpt[@]}" --machine 2xh100@1gbe --workers 4 --calibrate 61ms
 expect 2 "--calibrate 61: a number without a unit is a factor" "${gpt[@]}" --machine 8xh100 --calibrate 61
+expect 2 "rates: samples/s" "${gpt[@]}" --machine 8xh100 --calibrate 600/sec
+expect 2 "rates: samples/s" "${gpt[@]}" --machine 8xh100 --calibrate 0.5/-5ms
 
 # Several networks and arithmetics in one scenario.
 expect 0 "4 points" --workload 'gpt2:sequence=256|bert_base' --machine dgx_a100 --workers 2 \
@@ -401,4 +403,27 @@ expect 2 "--workload needs --machine" --workload lenet --batch 64
 expect 1 "this file has all costs: omit these options" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
 expect 1 "tf32_flop_per_s of v100 is not known" "${run[@]:0:2}" --machine dgx1_v100 \
     --batch-per-worker 64 --set workload.arithmetic=tf32
+
+# Only sums join the GPUs of a node: the server of async applies each gradient.
+for sum in yes no; do
+    "$tested" --workload resnet50 --machine 2x4xtitanx@10gbe --workers 8 --batch-per-worker 32 --mode ps,async \
+        --set exchange.overlap=yes --set exchange.node_sum=$sum --quiet -o $sum.csv || fail "node_sum = $sum"
+done
+paste <(column yes.csv throughput_per_s) <(column no.csv throughput_per_s) |
+    awk '{ as[NR] = $1 / $2 } END { exit !(as[1] > 2 && as[2] == 1) }' ||
+    fail "node_sum: $(column yes.csv throughput_per_s), without: $(column no.csv throughput_per_s)"
+
+# Copies to a server on GPU 0 stop one of a worker's GPUs more: its shards are not folded, as noise, for
+# which each is simulated, does not change the step.
+for noise in none lognormal; do
+    sigma=()
+    [ $noise = none ] || sigma=(--set noise.sigma=1e-6)
+    "$tested" --workload gpt2 --machine 1x8xrtx4090 --layout fsdp=2 --workers 2 --batch-per-worker 2 --mode ps \
+        --set sync.where=gpu:0 --set exchange.staged=alone --set exchange.overlap=yes \
+        --set noise.kind=$noise "${sigma[@]}" --quiet -o $noise.csv ||
+        fail "staged = alone"
+done
+paste <(column none.csv throughput_per_s) <(column lognormal.csv throughput_per_s) |
+    awk '{ exit !($1 / $2 > 0.9999 && $1 / $2 < 1.0001) }' ||
+    fail "folded: $(column none.csv throughput_per_s), whole: $(column lognormal.csv throughput_per_s)"
 exit $((failures > 0))

@@ -337,7 +337,7 @@ function show(results, chosen, histogram) {
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
     const swept = differing((results.swept || []).map(key => key.column), rows);
     if (best) showAnswer(best, swept);
-    else answer.replaceChildren(results.unfit[0].toUpperCase() + results.unfit.slice(1) + ".");
+    else answer.replaceChildren(results.unfit ? results.unfit[0].toUpperCase() + results.unfit.slice(1) + "." : "No point fits.");
     line.replaceChildren();
     showTable(rows.slice(0, 200), best, swept);
     const keys = ["workers", "sync", "batch", "interval", ...swept];
