@@ -62,7 +62,9 @@ typedef struct timeline {
     size_t queue_count;
     link_use *uses; /* [use_count] */
     size_t use_count;
-    dl_split split;              /* split of workers with several GPUs */
+    dl_split split;                         /* split of workers with several GPUs */
+    double gpu_most_bytes, gpu_least_bytes; /* memory of a worker's only GPU while it computes, at
+                                             * most, and otherwise; 0: unknown */
     dl_memory_pass *memory;      /* [stages x passes] memory of a step's passes; NULL: unknown */
     int *pass_number, *pass_key; /* [GPUs] current pass: its number in the step; its micro-batch and
                                   * direction */
@@ -105,6 +107,12 @@ static void on_state(void *user, int worker, dl_worker_state state, int64_t star
     if (state == DL_STATE_LOCK && end_ns > start_ns) {
         DL_APPEND(t->queue, t->queue_count, "queue") = (queue_change){start_ns, 1};
         DL_APPEND(t->queue, t->queue_count, "queue") = (queue_change){end_ns, -1};
+    }
+    if (worker == 0 && state == DL_STATE_COMPUTE && t->gpu_most_bytes > 0) {
+        dl_chrome_trace_counter(&t->trace, WORKERS_PID, "memory of a GPU GB", start_ns,
+                                t->gpu_most_bytes * 1e-9);
+        dl_chrome_trace_counter(&t->trace, WORKERS_PID, "memory of a GPU GB", end_ns,
+                                t->gpu_least_bytes * 1e-9);
     }
     look_whether_full(t);
 }
@@ -527,6 +535,23 @@ static void write_course(dl_chrome_trace *trace, const dl_scenario *scenario, co
     if (count > 0) put_course(trace, &fullest, at, course, count, when);
 }
 
+/* Computes the memory of a GPU during a step's computing, and otherwise. */
+static void take_gpu_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
+{
+    size_t count = 0;
+    t->gpu_most_bytes = t->gpu_least_bytes = 0;
+    if (scenario->gpu == NULL || dl_point_is_split(point)) return;
+    const dl_gpu_memory memory = dl_run_memory(scenario, costs, point);
+    DL_AUTOFREE dl_gpu_content *course = dl_fits_course(scenario, costs, point, 0, &count);
+    for (size_t i = 0; i < count; i++) {
+        course[i].others = memory.content.others;
+        const double bytes = dl_gpu_content_bytes(&course[i]);
+        t->gpu_most_bytes = fmax(t->gpu_most_bytes, bytes);
+        t->gpu_least_bytes = i == 0 ? bytes : fmin(t->gpu_least_bytes, bytes);
+    }
+}
+
 /* Computes the memory of the passes. Skips layouts with several chunks per stage, whose passes of
  * one micro-batch and direction are indistinguishable. */
 static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
@@ -588,6 +613,7 @@ static dl_status take_run(timeline *t, char **text, size_t *bytes, const dl_scen
     forget_run(t);
     t->passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t->passed_ns, "passes");
     take_memory(t, scenario, costs, point);
+    take_gpu_memory(t, scenario, costs, point);
     dl_chrome_trace_begin(&t->trace, dl_text_stream(text, bytes));
     name_tracks(t, point);
     if (dl_point_is_split(point)) name_gpus(t);

@@ -301,4 +301,13 @@ for axes in tp=65536,fsdp=65536 tp=641,fsdp=6700417 tp=10000000,cp=10000000,ep=1
             --workload llama3_8b --machine $machine --layout $axes --batch-per-worker 1
     done
 done
+# The memory counter of a time line has the largest need of the table.
+"$tested" --workload gpt2 --machine 4xrtx3090 --batch-per-worker 4 --workers 4 --steps 3 --timeline memory.json --quiet \
+    -o memory.csv || fail "a time line with memory"
+python3 - "$(column memory.csv memory_bytes)" <<'END' || fail "memory.json"
+import json, sys
+counts = [e["args"]["value"] for e in json.load(open("memory.json"))["traceEvents"] if e["name"] == "memory of a GPU GB"]
+least, most = min(counts), max(counts)
+sys.exit(not (len(counts) == 6 and abs(most - float(sys.argv[1]) * 1e-9) < 1e-3 and 1.4 < least < most))
+END
 [ "$failures" -eq 0 ]
