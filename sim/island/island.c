@@ -46,7 +46,6 @@ static int thread_of(const dl_islands *is, int worker, int rank)
 
 /* Adds time of a rank to an activity of the step. The team counts all of a step as computing, which
  * tell_team corrects at the end of the step. */
-
 static void spend(dl_island *i, dl_spent spent, int64_t ns)
 {
     i->spent_ns[spent] += ns * i->weight;

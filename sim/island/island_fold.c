@@ -284,7 +284,7 @@ static bool group_by_nodes(dl_islands_config *config)
         return false;
     init_alike(shards, split->shards, all / lines);
     for (int n = 0, placed = 0; n < all; n++) {
-        /* The same line of all nodes in turn. */
+        /* Line 0 of each node, then line 1 of each, and so on. */
         const int line = n % shards->each * lines + n / shards->each;
         const int gpu = dl_split_line(split, 0, line), rank = dl_split_rank_of(split, gpu);
         if (dl_split_gpu(split, rank, 0) != gpu) continue;

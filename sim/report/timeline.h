@@ -20,8 +20,9 @@
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* Writes about `bytes_max` bytes of activities to a stream, then, on GPUs without [generators], the
- * memory over a step, at most 30 kB. The output is valid JSON even if the run fails. */
+/* Writes at most about `bytes_max` bytes to a stream: activities, the server's queue and, on GPUs,
+ * the traffic of links; then, on GPUs without [generators], the memory over a step, at most 30 kB.
+ * The output is valid JSON even if the run fails. */
 dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point,
                           dl_error *err) DL_MUST_CHECK;
