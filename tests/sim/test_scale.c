@@ -1,6 +1,7 @@
 /* Many workers, and runs too long to log each step. */
 #include "tests/gpu_fixture.h"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 static dl_run_result run_with_logs_of(const char *mode, int64_t log_steps)
@@ -105,7 +106,7 @@ static void updates_of_many_workers_take_the_server(void **state)
 }
 
 /* The same workers average twice in host memory, which all but the first reach over a port: 16 s
- * each way per average, which also reads 200 000 vectors in 8 s. A worker may take 1.4 kB. */
+ * each way per average, which also reads 200 000 vectors in 8 s. A worker may take 1.5 kB. */
 static void averages_of_many_workers_take_the_port(void **state)
 {
     (void)state;
@@ -116,7 +117,7 @@ static void averages_of_many_workers_take_the_port(void **state)
     assert_string_equal(r.usage.link, "node0 port0 up");
     dl_run_result_free(&r);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(most_bytes() < 20000000 + 1400 * (int64_t)MANY);
+    assert_true(most_bytes() < 10000000 + 1500 * (int64_t)MANY);
 #endif
 }
 
@@ -157,6 +158,9 @@ static void a_long_ring_takes_its_rounds(void **state)
 
 int main(void)
 {
+    /* A huge page counts whole however little of it is used, and the system may or may not have
+     * one: without them, the memory taken is the same in each run. */
+    if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tallies_agree_with_logs),
         cmocka_unit_test(updates_of_many_workers_take_the_server),
