@@ -14,7 +14,7 @@
 
 typedef struct settings {
     const char *output; /* NULL = standard output */
-    bool measure, json;
+    bool measure;
 } settings;
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
@@ -129,26 +129,17 @@ static dl_status measure(dl_box *box, dl_error *err)
     return measure_gpus(box, err);
 }
 
-static void write_to(FILE *out, const dl_box *box, const settings *set, dl_machine_gaps *gaps)
-{
-    if (set->json) {
-        dl_box_write_json(box, out);
-    } else {
-        dl_machine_write(box, out, gaps);
-    }
-}
-
-static dl_status write_file(const dl_box *box, const settings *set, dl_machine_gaps *gaps,
+static dl_status write_file(const dl_box *box, const char *path, dl_machine_gaps *gaps,
                             dl_error *err)
 {
-    if (set->output == NULL) {
-        write_to(stdout, box, set, gaps);
+    if (path == NULL) {
+        dl_machine_write(box, stdout, gaps);
         return dl_stdout_check(err);
     }
     dl_output output = {0};
-    const dl_status status = dl_output_open(&output, set->output, err);
+    const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    write_to(output.out, box, set, gaps);
+    dl_machine_write(box, output.out, gaps);
     return dl_output_close(&output, err);
 }
 
@@ -186,8 +177,8 @@ static dl_status run(const dl_text_list *none, void *user, dl_error *err)
     if (status == DL_OK) status = probe(&box, err);
     if (status == DL_OK) ask_driver(&box);
     if (status == DL_OK && set->measure) status = measure(&box, err);
-    if (status == DL_OK) status = write_file(&box, set, &gaps, err);
-    if (status == DL_OK && !set->json) print_report(&box, &gaps, set->output);
+    if (status == DL_OK) status = write_file(&box, set->output, &gaps, err);
+    if (status == DL_OK) print_report(&box, &gaps, set->output);
     return status;
 }
 
@@ -206,10 +197,6 @@ int dl_cmd_machine(int argc, char **argv)
          .target = &set.measure,
          .help = "Measure the memory's rate on all cores and between sockets; with GPUs, also "
                  "copies to, from and between them, and averages in their memory. Takes seconds."},
-        {.name = "json",
-         .type = DL_OPTION_FLAG,
-         .target = &set.json,
-         .help = "Write the findings as a JSON object in place of the machine file."},
     };
     const dl_command command = {
         .program = argv[0],

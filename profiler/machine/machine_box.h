@@ -213,12 +213,6 @@ void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps);
 
 void dl_machine_gaps_free(dl_machine_gaps *gaps);
 
-/* Writes the findings and the GPUs' rates by dl_gpu_rates_find as one JSON object, without the
- * measured rates of copies and averages. Unknown values are null. */
-
-/* Write errors: ferror(out). */
-void dl_box_write_json(const dl_box *box, FILE *out);
-
 /* Processors, memory, PCIe tree, GPUs and NICs of a machine, from an hwloc topology.
  *
  * In the tree, ports of PCIe switches alternate on the way down from a host bridge: root port,

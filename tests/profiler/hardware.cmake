@@ -2,7 +2,7 @@
 foreach(module machine_box machine_sysfs)
     dl_add_test(test_${module} unit LINK dl_hardware EXTRA doubles/sysfs_tree.c)
 endforeach()
-foreach(module machine_rates machine_links machine_write machine_json machine_copies)
+foreach(module machine_rates machine_links machine_write machine_copies)
     dl_add_test(test_${module} unit LINK dl_hardware)
 endforeach()
 dl_add_test(test_machine_stream unit LINK dl_profiler)

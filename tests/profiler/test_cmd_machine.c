@@ -98,17 +98,6 @@ static void standard_output_holds_the_file_alone(void **state)
     free(text);
 }
 
-static void json_is_alone(void **state)
-{
-    (void)state;
-    const char *const argv[] = {"--json", NULL};
-    char *text = run(COMMAND_OUT, 0, argv);
-    assert_true(text[0] == '{');
-    assert_string_equal(text + strlen(text) - 2, "}\n");
-    assert_contains(text, "\"NVIDIA A100-SXM4-40GB\"");
-    free(text);
-}
-
 static void errors_have_their_exit_status(void **state)
 {
     (void)state;
@@ -128,7 +117,6 @@ int main(void)
         cmocka_unit_test(the_reader_takes_what_the_command_calls_whole),
         cmocka_unit_test(without_measuring_the_memory_rate_is_missing),
         cmocka_unit_test(standard_output_holds_the_file_alone),
-        cmocka_unit_test(json_is_alone),
         cmocka_unit_test(errors_have_their_exit_status),
     };
     return cmocka_run_group_tests(tests, make, clean);
