@@ -87,7 +87,8 @@ void dl_symbols_free(dl_symbols *symbols);
  * units reach (the lower quartile), which is insensitive to lost symbols and to blocks that only
  * some units have. Only units of usual length are used, which excludes forward-only validation
  * batches: from half to twice the length of the unit that holds the middle symbol when units are
- * sorted by length. */
+ * sorted by length. That may not be the longest of four units or more if it is over twice as long
+ * as any other, as a step with a long evaluation is. */
 
 /* Symbols with the starts of units; all borrowed. Unit i is symbols[cuts[i] .. cuts[i + 1] - 1],
  * the last one ends at `end`. Symbols before cuts[0] are in no unit. */

@@ -31,7 +31,10 @@ static size_t length_of(const dl_units *units, size_t i)
     return dl_unit_end(units, i) - units->cuts[i];
 }
 
-/* Length of the unit that holds the middle symbol of the first `count` units sorted by length. */
+#define LONE_OF 4 /* minimum number of units of which a lone longest one is not usual */
+
+/* Length of the unit that holds the middle symbol of the first `count` units sorted by length,
+ * without one that is over twice as long as any other. */
 static size_t usual_length(const dl_units *units, size_t count)
 {
     DL_AUTOFREE size_t *lengths = dl_calloc(count, sizeof *lengths, "lengths of units");
@@ -39,6 +42,7 @@ static size_t usual_length(const dl_units *units, size_t count)
     for (size_t i = 0; i < count; i++)
         sum += lengths[i] = length_of(units, i);
     qsort(lengths, count, sizeof *lengths, dl_compare_sizes);
+    if (count >= LONE_OF && lengths[count - 1] > 2 * lengths[count - 2]) sum -= lengths[--count];
     for (size_t i = 0; i < count && 2 * passed < sum; i++)
         passed += usual = lengths[i];
     return usual;
