@@ -44,7 +44,8 @@ static size_t operators_of(const dl_cpu_step *step)
     return count;
 }
 
-/* Returns the regular steps except interrupted ones, which it notes. The caller frees the array. */
+/* Returns the regular steps except interrupted ones and a pause, which it notes. The caller frees
+ * the array. */
 static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, size_t *count,
                                        dl_notes *notes)
 {
@@ -57,6 +58,15 @@ static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, 
         ns[all] = (double)without_waiting_ns(cpu, &cpu->steps[s]);
         works[all] = varies ? (double)NAN : (double)operators_of(&cpu->steps[s]);
         kept[all++] = &cpu->steps[s];
+    }
+    const size_t paused = dl_step_paused(ns, all, NULL, notes);
+    if (paused != SIZE_MAX) {
+        all--;
+        for (size_t i = paused; i < all; i++) {
+            ns[i] = ns[i + 1];
+            works[i] = works[i + 1];
+            kept[i] = kept[i + 1];
+        }
     }
     DL_AUTOFREE uint8_t *interrupted = dl_steps_interrupted(ns, works, all, notes);
     *count = 0;

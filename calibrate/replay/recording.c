@@ -23,6 +23,32 @@
  * stalls. */
 #define INTERRUPTED_MAX(count) (((count) + 9) / 10)
 
+/* A pause takes over PAUSED times the median of the steps, none of which else takes over INTERRUPTED
+ * times the median: a data loader that stalls does so more than once. Of fewer than PAUSED_OF steps
+ * the median says nothing. */
+#define PAUSED 10
+#define PAUSED_OF 3
+
+size_t dl_step_paused(const double *ns, size_t count, const char *where, dl_notes *notes)
+{
+    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "steps");
+    size_t longest = SIZE_MAX, longer = 0;
+    if (count < PAUSED_OF) return SIZE_MAX;
+    memcpy(sorted, ns, count * sizeof *sorted);
+    const double usual_ns = dl_distribution_of(sorted, count).p50;
+    for (size_t i = 0; i < count; i++) {
+        if (ns[i] > PAUSED * usual_ns) longest = i;
+        longer += ns[i] > INTERRUPTED * usual_ns;
+    }
+    if (longest == SIZE_MAX || longer > 1) return SIZE_MAX;
+    DL_AUTOFREE char *in = where != NULL ? dl_format(", in '%.60s'", where) : dl_strdup("");
+    dl_notes_add(notes,
+                 "1 of %zu steps is left out: it takes %s%s, the others %s, as with a checkpoint, "
+                 "an evaluation or a warm-up. If that recurs, training takes that much longer",
+                 count, DL_NS_TEXT(ns[longest]), in, DL_NS_TEXT(usual_ns));
+    return longest;
+}
+
 uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes)
 {
     uint8_t *flags = dl_calloc(count, 1, "steps");

@@ -77,6 +77,27 @@ static void find_timed(taking *t)
                  "of its launches, without errors and without scatter");
 }
 
+/* Leaves out a timed step with a pause. */
+static void leave_out_pause(taking *t)
+{
+    const dl_external_waits *waits = &t->run.waits_of_threads;
+    DL_AUTOFREE double *ns = dl_calloc(t->line->count, sizeof *ns, "steps");
+    DL_AUTOFREE size_t *steps = dl_calloc(t->line->count, sizeof *steps, "steps");
+    size_t count = 0;
+    double longest_ns = 0;
+    for (size_t s = 0; s < t->line->count; s++) {
+        if (!t->timed[s]) continue;
+        longest_ns = fmax(longest_ns, (double)t->line->steps[s].duration_ns);
+        ns[count] = (double)t->line->steps[s].duration_ns;
+        steps[count++] = s;
+    }
+    const bool waited = 2 * (double)waits->longest_ns > longest_ns;
+    const size_t paused = dl_step_paused(ns, count, waited ? waits->where : NULL, t->notes);
+    if (paused == SIZE_MAX) return;
+    t->timed[steps[paused]] = 0;
+    t->timed_count--;
+}
+
 static void widen(dl_replay_time *span, const dl_replay_time *time)
 {
     if (time->start_ns < span->start_ns) span->start_ns = time->start_ns;
@@ -623,11 +644,13 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
                            1u << EXTERNAL_OF_DEVICE;
     dl_launches_init(&t->launches, t->trace->activities, t->trace->activity_count);
     find_timed(t);
+    dl_status status = dl_replay_build(&t->run, &t->trace, 1, err);
+    if (status != DL_OK) return status;
+    leave_out_pause(t);
     costs->steps = t->timed_count;
     costs->step_ns = mean_recorded_ns(t);
     note_other_steps(t, costs->step_ns);
-    dl_status status = dl_replay_build(&t->run, &t->trace, 1, err);
-    if (status == DL_OK) status = use_external(t, external, err);
+    status = use_external(t, external, err);
     if (status == DL_OK) {
         take_slowdown(t, costs, given);
         take_apart(t, costs->slowdown.known ? costs->slowdown.factor : 1);

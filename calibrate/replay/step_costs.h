@@ -176,6 +176,12 @@ typedef struct dl_step_op {
  * frees the array. */
 uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes);
 
+/* Returns the only step of ns[count] that takes over ten times the median, if no other takes over
+ * twice the median, and notes it: a checkpoint, an evaluation or a warm-up that the trace has once
+ * says nothing about how often it recurs, and would dominate the mean. `where` is the name of what
+ * the program did in it; NULL: unknown. SIZE_MAX: there is no such step. */
+size_t dl_step_paused(const double *ns, size_t count, const char *where, dl_notes *notes);
+
 /* Axes of the traced job, besides that of its gradients. */
 typedef struct dl_step_axes {
     uint32_t tensor;        /* GPUs that divide the layers; 1: none do */

@@ -19,6 +19,8 @@ enum {
     RT_OPTIMIZER,
     RT_STEP,
     RT_INTEGERS,
+    RT_SYNCHRONIZE,
+    RT_CHECKPOINT,
     RT_TEXTS
 };
 
@@ -45,7 +47,9 @@ static inline void rank_trace_init(rank_trace *t, int64_t start_ns)
                                        "ConvolutionBackward0",
                                        "Optimizer.step#SGD.step",
                                        "ProfilerStep#1",
-                                       DL_COLLECTIVE_OF_INTEGERS};
+                                       DL_COLLECTIVE_OF_INTEGERS,
+                                       "cudaDeviceSynchronize",
+                                       "save_checkpoint"};
     memset(t, 0, sizeof *t);
     for (int i = 0; i < RT_TEXTS; i++)
         t->strings[i] = texts[i];

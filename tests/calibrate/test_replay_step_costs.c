@@ -740,6 +740,77 @@ static void interrupted_steps_have_no_more_work(void **state)
     free(flags);
 }
 
+/* The second of five steps takes over ten times the median; or another one over twice, as when a
+ * data loader stalls; of two steps the median says nothing. */
+static void only_a_single_pause_is_left_out(void **state)
+{
+    (void)state;
+    static const struct {
+        double ns[5];
+        size_t count, paused;
+    } cases[] = {
+        {{100, 1001, 100, 100, 190}, 5, 1},
+        {{100, 1000, 100, 100, 190}, 5, SIZE_MAX},
+        {{100, 5000, 100, 100, 201}, 5, SIZE_MAX},
+        {{100, 5000, 100, 5000, 100}, 5, SIZE_MAX},
+        {{100, 1001, 100}, 3, 1},
+        {{100, 9000}, 2, SIZE_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_notes notes = {0};
+        assert_int_equal(dl_step_paused(cases[i].ns, cases[i].count, NULL, &notes),
+                         cases[i].paused);
+        assert_int_equal(notes.count, cases[i].paused != SIZE_MAX);
+        dl_notes_free(&notes);
+    }
+}
+
+/* In one of eight steps of 173 us the host waits for 20 ms, in a range of its own; in another case
+ * in two steps, whose waits are a part of training: of seven timed steps, 2 x 20 / 7 = 5.7 ms. */
+static void a_pause_is_left_out_of_gpu_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        int pauses;
+        size_t steps;
+        double step_ns, waits_ns;
+    } cases[] = {{0, 7, 173000, 0}, {1, 6, 173000, 0}, {2, 7, 5.89e6, 5.71e6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rank_trace t;
+        rank_trace_init(&t, 0);
+        for (int s = 0; s < 8; s++) {
+            const int64_t step_ns = t.host_ns;
+            add_unmarked_step(&t, 1, 0);
+            /* The host waits for the device, as with loss.item(), then for a checkpoint. */
+            const int64_t pause_ns = s == 2 || (s == 5 && cases[i].pauses > 1) ? 20000000 : 0;
+            rank_trace_add(&t, (dl_activity){.kind = DL_ACTIVITY_CALL,
+                                             .name = RT_SYNCHRONIZE,
+                                             .thread = 1,
+                                             .start_ns = t.host_ns,
+                                             .duration_ns = t.device_ns - t.host_ns});
+            t.host_ns = t.device_ns + 1000;
+            if (pause_ns > 0 && cases[i].pauses > 0) {
+                const int64_t from_ns = t.host_ns;
+                t.host_ns += pause_ns;
+                rank_trace_range(&t, RT_CHECKPOINT, from_ns);
+            }
+            t.device_ns = t.host_ns + 2000;
+            rank_trace_range(&t, RT_STEP, step_ns);
+        }
+        dl_notes notes = {0};
+        dl_step_costs c = take_noting(&t, 8, &notes);
+        assert_int_equal(c.steps, cases[i].steps);
+        assert_float_equal(c.step_ns, cases[i].step_ns, 0.02 * cases[i].step_ns);
+        assert_float_equal(c.waits_ns, cases[i].waits_ns, 0.02 * cases[i].step_ns);
+        assert_true(c.host_ns < 20000 + cases[i].waits_ns);
+        assert_true(has_note(&notes,
+                             "1 of 7 steps is left out: it takes 20.2 ms, in "
+                             "'save_checkpoint', the others 173 us") == (cases[i].pauses == 1));
+        dl_step_costs_free(&c);
+        dl_notes_free(&notes);
+    }
+}
+
 static void copy_to_device(rank_trace *t, uint64_t bytes)
 {
     dl_activity *a = &t->activities[rank_trace_work(t, RT_COMPUTE, 1000)];
@@ -886,6 +957,8 @@ int main(void)
         cmocka_unit_test(recording_is_taken_off_the_host),
         cmocka_unit_test(host_is_the_mean_without_interruptions),
         cmocka_unit_test(interrupted_steps_have_no_more_work),
+        cmocka_unit_test(only_a_single_pause_is_left_out),
+        cmocka_unit_test(a_pause_is_left_out_of_gpu_steps),
         cmocka_unit_test(model_is_what_was_copied_before),
         cmocka_unit_test(model_is_as_large_as_gradients_that_are_added),
         cmocka_unit_test(model_is_as_large_as_gradients_of_varying_passes),
