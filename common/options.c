@@ -73,13 +73,18 @@ static char *exact_bytes(uint64_t bytes)
     return dl_format("%" PRIu64, bytes);
 }
 
+static bool is_whole(const dl_option *option)
+{
+    return option->type == DL_OPTION_INT || option->type == DL_OPTION_INT32;
+}
+
 /* Formats one end of a range; as a byte count for byte options. */
 static void format_limit(const dl_option *option, double limit, char *text, size_t bytes)
 {
     if (option->type == DL_OPTION_BYTES && limit >= 0.0 && limit < 0x1p64) {
         DL_AUTOFREE char *exact = exact_bytes((uint64_t)limit);
         snprintf(text, bytes, "%s", exact);
-    } else if (option->type == DL_OPTION_INT && fabs(limit) < 0x1p63) {
+    } else if (is_whole(option) && fabs(limit) < 0x1p63) {
         snprintf(text, bytes, "%" PRId64, (int64_t)limit);
     } else {
         snprintf(text, bytes, "%g", limit);
@@ -117,6 +122,7 @@ char *dl_option_value(const dl_option *option)
     case DL_OPTION_FLAG:
     case DL_OPTION_LIST: return NULL;
     case DL_OPTION_INT: return dl_format("%" PRId64, *(const int64_t *)option->target);
+    case DL_OPTION_INT32: return dl_format("%d", *(const int *)option->target);
     case DL_OPTION_DOUBLE:
         return dl_strdup(dl_format_double(number, *(const double *)option->target));
     case DL_OPTION_BYTES: return exact_bytes(*(const uint64_t *)option->target);
@@ -160,8 +166,7 @@ static char *option_left(const dl_option *option)
 
 static bool has_range(const dl_option *option)
 {
-    return option->type == DL_OPTION_INT || option->type == DL_OPTION_DOUBLE ||
-           option->type == DL_OPTION_BYTES;
+    return is_whole(option) || option->type == DL_OPTION_DOUBLE || option->type == DL_OPTION_BYTES;
 }
 
 /* Writes the argument's valid values: "; 1..1000", "; one of a, b". */
@@ -177,6 +182,7 @@ static void write_domain(FILE *out, const dl_option *option)
         return;
     case DL_OPTION_LIST: fputs("; may be given several times", out); return;
     case DL_OPTION_INT:
+    case DL_OPTION_INT32:
     case DL_OPTION_DOUBLE:
     case DL_OPTION_BYTES:
         if (option->high >= (option->type == DL_OPTION_BYTES ? SLIP_LIMIT_BYTES : SLIP_LIMIT)) {
@@ -283,6 +289,15 @@ static int64_t clamp_int(double value)
     return value <= -0x1p63 ? INT64_MIN : (int64_t)value;
 }
 
+static dl_status set_int32(const dl_option *option, const char *text, dl_error *err)
+{
+    int64_t number = 0;
+    const dl_status status =
+        dl_parse_int(text, clamp_int(option->low), clamp_int(option->high), &number, err);
+    if (status == DL_OK) *(int *)option->target = (int)number;
+    return status;
+}
+
 static dl_status set_bytes(const dl_option *option, const char *text, dl_error *err)
 {
     uint64_t bytes;
@@ -338,6 +353,7 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
     case DL_OPTION_INT:
         return dl_parse_int(text, clamp_int(option->low), clamp_int(option->high), option->target,
                             err);
+    case DL_OPTION_INT32: return set_int32(option, text, err);
     case DL_OPTION_DOUBLE: {
         double count = 0;
         if (strcmp(option->argument, "COUNT") != 0 || dl_parse_count(text, &count, NULL) != DL_OK ||

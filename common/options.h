@@ -19,6 +19,7 @@
 typedef enum dl_option_type {
     DL_OPTION_FLAG,   /* bool *           no argument */
     DL_OPTION_INT,    /* int64_t *        whole number in low..high */
+    DL_OPTION_INT32,  /* int *            whole number in low..high */
     DL_OPTION_DOUBLE, /* double *         number in low..high */
     DL_OPTION_BYTES,  /* uint64_t *       byte count with unit (dl_parse_bytes) in low..high */
     DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
@@ -40,7 +41,7 @@ typedef struct dl_option {
     char letter;      /* short name, or 0 */
     dl_option_type type;
     void *target;               /* set to the default by the caller before parsing */
-    double low, high;           /* valid range of INT, DOUBLE, BYTES */
+    double low, high;           /* valid range of INT, INT32, DOUBLE, BYTES */
     const char *const *choices; /* CHOICE, KIND: NULL-terminated names */
     const char *argument;       /* name of the argument in --help, with its unit: "COUNT",
                                  * "SECONDS" */
@@ -98,7 +99,7 @@ typedef struct dl_option {
     {                                                                                              \
         DL_OPTION_ROW(KIND, name, letter, settings, field, shown, __VA_ARGS__), .choices = (names) \
     }
-/* `of` is INT, DOUBLE or BYTES; `least` and `most` are inclusive. */
+/* `of` is INT, INT32, DOUBLE or BYTES; `least` and `most` are inclusive. */
 #define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, ...)      \
     {                                                                                         \
         DL_OPTION_ROW(of, name, letter, settings, field, shown, __VA_ARGS__), .low = (least), \

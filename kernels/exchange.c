@@ -45,6 +45,7 @@ void dl_exchange_mix(void *parameters, const void *average, double own_frac, siz
     }
 }
 
+const char *const dl_wait_names[] = {"auto", "spin", "block", NULL};
 const char *const dl_outer_names[] = {"none", "sgd", "nesterov", NULL};
 
 void dl_exchange_outer(void *parameters, const void *average, void *velocity,

@@ -63,6 +63,7 @@ void dl_exchange_outer(void *parameters, const void *average, void *velocity,
 
 /* How threads wait for one another: AUTO lets training choose. */
 typedef enum dl_wait { DL_WAIT_AUTO, DL_WAIT_SPIN, DL_WAIT_BLOCK } dl_wait;
+extern const char *const dl_wait_names[]; /* "auto", "spin", "block", NULL */
 
 /* A reusable barrier of `parties` threads: spins, or blocks in the kernel (pthread barrier). */
 typedef struct dl_barrier {

@@ -26,15 +26,13 @@
 
 /* The command line. */
 typedef struct train_options {
+    dl_train_config train; /* dl_train_options */
     dl_workload_options workload;
     dl_device_options device;
     dl_rank_options ranks;
-    int64_t workers, threads, interval, sites, fragments, lag, batch, steps, epochs, server_threads,
-        n, bound, quorum, quorum_max;
-    int sync, wait, inside, outer, grace;
-    double outer_rate, outer_momentum, mixing, grace_s, scan_s, weight_power, wait_s;
-    bool average_state, interval_by_speed, no_trace, evaluate, staleness_rate;
-    double rate_drop;
+    int64_t epochs;
+    int inside;
+    bool no_trace, evaluate;
     dl_text_list slow;
     const char *output, *csv, *evaluate_every, *curve, *schedule, *work;
 } train_options;
@@ -95,20 +93,20 @@ static dl_status check_mode_options(const train_options *options, const dl_train
 {
     const dl_status status = dl_workload_usage(dl_train_check_modes(config, true, err), err);
     if (status != DL_OK) return status;
-    if ((options->inside != INSIDE_NONE) != (options->sites > 0)) {
+    if ((options->inside != INSIDE_NONE) != (config->sites > 0)) {
         return dl_error_set(
             err, DL_ERR_USAGE,
-            options->sites > 0
+            config->sites > 0
                 ? "--sites needs --inside allreduce: otherwise all workers average in the same way"
                 : "--inside allreduce needs --sites COUNT");
     }
-    if (options->threads > 1 && options->csv != NULL) {
+    if (config->threads > 1 && options->csv != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--csv writes rows for comparison with dlsim, whose workers have one "
-                            "core each, not --threads %lld",
-                            (long long)options->threads);
+                            "core each, not --threads %d",
+                            config->threads);
     }
-    if (options->mixing != dl_train_default_config().mixing && options->lag == 0) {
+    if (config->mixing != dl_train_default_config().mixing && config->lag == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--mixing needs --lag: an average without lag replaces parameters");
     }
@@ -373,205 +371,57 @@ static void print_replay(const train_command *run)
     print_accuracy(run);
 }
 
-static train_options default_options(void)
-{
-    const dl_train_config config = dl_train_default_config();
-    return (train_options){.workload = dl_workload_options_default(),
-                           .device = dl_device_options_default(),
-                           .ranks = dl_rank_options_default(),
-                           .workers = config.workers,
-                           .threads = config.threads,
-                           .interval = config.interval,
-                           .fragments = config.fragments,
-                           .lag = config.lag,
-                           .mixing = config.mixing,
-                           .outer = (int)config.outer.kind,
-                           .outer_rate = config.outer.rate,
-                           .outer_momentum = config.outer.momentum,
-                           .batch = config.batch,
-                           .n = config.softsync_n,
-                           .bound = config.bound,
-                           .quorum = config.merge.quorum,
-                           .quorum_max = config.merge.quorum_max,
-                           .grace_s = config.merge.grace_s,
-                           .grace = config.merge.adaptive,
-                           .scan_s = config.merge.scan_s,
-                           .weight_power = config.merge.weight_power,
-                           .wait_s = config.merge.wait_s,
-                           .staleness_rate = config.staleness_rate,
-                           .rate_drop = config.drop_epochs,
-                           .steps = config.steps,
-                           .server_threads = config.server_threads,
-                           .sync = (int)config.sync,
-                           .wait = (int)config.wait,
-                           .output = "run.dlt"};
-}
-
-static const char group_steps[] = "Workers and steps", group_exchange[] = "Exchange",
-                  group_accuracy[] = "Accuracy", group_output[] = "Output";
-
 static const dl_option train_table[] = {
-    DL_OPTION_ROW_NUMBER(INT, "workers", 'w', train_options, workers, 1, DL_TRAIN_WORKERS_MAX,
-                         "COUNT",
-                         "Number of replicas of the model, each a thread pinned to a core, over "
-                         "all ranks together.",
-                         .group = group_steps),
-    DL_OPTION_ROW_NUMBER(INT, "threads", 0, train_options, threads, 1, DL_TRAIN_WORKERS_MAX,
-                         "COUNT",
-                         "Number of threads per worker, each pinned to a core, that divide its "
-                         "operations; results are identical to the bit."),
-    DL_OPTION_ROW_NUMBER(INT, "batch", 'b', train_options, batch, 1, 1 << 20, "SAMPLES",
-                         "Number of samples per step, of all workers together."),
-    DL_OPTION_ROW_NUMBER(INT, "steps", 0, train_options, steps, 1, UINT32_MAX, "COUNT",
-                         "Number of steps of each worker."),
     DL_OPTION_ROW_NUMBER(INT, "epochs", 0, train_options, epochs, 0, 1 << 20, "COUNT",
-                         "Number of passes over the data (default: --steps is used)."),
+                         "Number of passes over the data (default: --steps is used).",
+                         .group = "Workers and steps"),
     DL_OPTION_ROW_LIST("slow", 0, train_options, slow, "WORKER:FACTOR",
                        "Multiply a worker's compute time by a factor."),
     DL_OPTION_ROW_TEXT("work", 0, train_options, work, "KIND:SPREAD",
                        "Draw the number of samples of each worker's step, batch / workers on "
                        "average, as for sentences of different lengths: uniform, two-point or "
                        "lognormal, with this coefficient of variation (default: constant)."),
-    DL_OPTION_ROW_CHOICE("wait", 0, train_options, wait, dl_wait_names, "HOW",
-                         "How workers wait; auto spins if each has a core of its own."),
-
-    DL_OPTION_ROW_CHOICE("sync", 's', train_options, sync, dl_sync_names, "MODE",
-                         "Mode of exchange between workers.", .group = group_exchange),
-    DL_OPTION_ROW_NUMBER(INT, "server-threads", 0, train_options, server_threads, 1,
-                         DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "Number of workers that average (average) or update (ps), each a slice "
-                         "of the parameters."),
-    DL_OPTION_ROW_NUMBER(INT, "interval", 0, train_options, interval, 1, INT32_MAX, "STEPS",
-                         "Number of steps between two averages (average) or uploads "
-                         "(async_average)."),
-    DL_OPTION_ROW_FLAG("interval-by-speed", 0, train_options, interval_by_speed,
-                       "Workers that --slow slows do fewer steps between two averages, as many "
-                       "as they can in the time of the fastest worker; for average."),
     DL_OPTION_ROW_CHOICE("inside", 0, train_options, inside, inside_names, "MODE",
                          "Exchange within a site, for average: allreduce averages gradients in "
-                         "each step, so that only sites average parameters."),
-    DL_OPTION_ROW_NUMBER(INT, "sites", 0, train_options, sites, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "Number of sites, equal groups of neighbouring workers, for --inside."),
-    DL_OPTION_ROW_NUMBER(INT, "fragments", 0, train_options, fragments, 1, DL_TRAIN_FRAGMENTS_MAX,
-                         "COUNT",
-                         "Number of parts of the parameters that are averaged one after another, "
-                         "each once per interval, for average; must divide the interval."),
-    DL_OPTION_ROW_NUMBER(INT, "lag", 0, train_options, lag, 0, INT32_MAX, "STEPS",
-                         "Number of steps between sending parameters and merging their average, "
-                         "for average; fewer than the interval."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "mixing", 0, train_options, mixing, 0, 1, "FRACTION",
-                         "Share of its own parameters that a worker keeps when it merges an "
-                         "average, with --lag (alpha of Streaming DiLoCo)."),
-    DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
-                       "Also average the optimizer's state, for average."),
-    DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
-                         "Optimizer that applies an average to the parameters, for average and "
-                         "async_average: none, which replaces them; sgd (BMUF); nesterov "
-                         "(DiLoCo)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
-                         "Learning rate of the --outer optimizer."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
-                         "FACTOR", "Momentum of the --outer optimizer."),
-    DL_OPTION_ROW_NUMBER(INT, "n", 0, train_options, n, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "Divisor n of softsync: an update takes workers / n gradients."),
-    DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, 0, INT32_MAX, "UPDATES",
-                         "Largest staleness of a gradient (softsync) or an upload "
-                         "(async_average) (default: any)."),
-    DL_OPTION_ROW_NUMBER(INT, "quorum", 0, train_options, quorum, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
-                         "Number of uploads that a merge of async_average needs."),
-    DL_OPTION_ROW_NUMBER(INT, "quorum-max", 0, train_options, quorum_max, 0, DL_TRAIN_WORKERS_MAX,
-                         "COUNT",
-                         "Largest number of uploads per merge (default: the number of workers)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "grace-s", 0, train_options, grace_s, 0, 1e6, "SECONDS",
-                         "Time that a merge waits for more uploads after the quorum."),
-    DL_OPTION_ROW_CHOICE("grace", 0, train_options, grace, dl_merge_grace_names, "HOW",
-                         "Wait for more uploads: fixed, all of --grace-s; adaptive, only until a "
-                         "worker of the quorum is expected to upload again."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "scan-s", 0, train_options, scan_s, 0, 1e6, "SECONDS",
-                         "Time between scans for uploads; 0: each upload is seen at once."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "weight-power", 0, train_options, weight_power, 0, 100, "POWER",
-                         "Exponent of a merge's weights: an upload that is s versions stale has "
-                         "the weight (1 + s)^-POWER."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "wait-s", 0, train_options, wait_s, 0, 1e6, "SECONDS",
-                         "Longest time that a worker waits for a new version after an upload."),
-    DL_OPTION_ROW_FLAG("staleness-rate", 0, train_options, staleness_rate,
-                       "Divide a gradient's learning rate by its staleness, for async and "
-                       "softsync."),
-
+                         "each step, so that only sites average parameters.",
+                         .group = "Exchange"),
     DL_OPTION_ROW_FLAG("evaluate", 'e', train_options, evaluate,
-                       "Print the accuracy on the test images.", .group = group_accuracy),
+                       "Print the accuracy on the test images.", .group = "Accuracy"),
     DL_OPTION_ROW_TEXT("curve", 0, train_options, curve, "FILE",
                        "CSV file of the accuracy on the test images at the end, and during the "
                        "run with --evaluate-every."),
     DL_OPTION_ROW_TEXT("evaluate-every", 0, train_options, evaluate_every, "STEPS",
                        "Number of steps between two points of the curve, or of epochs, as in "
                        "0.5epochs; with --schedule, a step is one gradient per worker."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "rate-drop", 0, train_options, rate_drop, 0, 1e9, "EPOCHS",
-                         "Number of epochs after which the learning rate is divided by ten "
-                         "(default: none)."),
     DL_OPTION_ROW_TEXT("schedule", 0, train_options, schedule, "FILE",
                        "Replay the order of updates in a file of dlsim --schedule, which also "
                        "sets workers, batch and mode."),
-
     DL_OPTION_ROW_TEXT("output", 'o', train_options, output, "FILE",
                        "Trace to write; each rank writes its own, as in run.rank0.dlt.",
-                       .group = group_output),
+                       .group = "Output"),
     DL_OPTION_ROW_FLAG("no-trace", 0, train_options, no_trace,
                        "Write no trace, and time only whole steps."),
     DL_OPTION_ROW_TEXT("csv", 0, train_options, csv, "FILE",
                        "CSV file to which a row of results is appended, for dlsim --measured."),
 };
 
-/* Layout of the option table: the command's own options, then those of each topic. */
+/* Layout of the option table: the options of training, the command's own, then those of each
+ * topic. */
 enum {
     OWN_OPTION_COUNT = sizeof train_table / sizeof *train_table,
-    WORKLOAD_OPTIONS = OWN_OPTION_COUNT,
+    WORKLOAD_OPTIONS = DL_TRAIN_OPTION_COUNT + OWN_OPTION_COUNT,
     DEVICE_OPTIONS = WORKLOAD_OPTIONS + DL_WORKLOAD_OPTION_COUNT,
     RANK_OPTIONS = DEVICE_OPTIONS + DL_DEVICE_OPTION_COUNT,
     OPTION_COUNT = RANK_OPTIONS + DL_RANK_OPTION_COUNT
 };
-
-/* Applies options that need neither files nor devices. */
-static void apply_options(const train_options *options, dl_train_config *config)
-{
-    *config = dl_train_default_config();
-    dl_workload_options_apply(&options->workload, config);
-    config->sync = (dl_sync)options->sync;
-    config->interval = (int)options->interval;
-    config->interval_by_speed = options->interval_by_speed;
-    config->average_state = options->average_state;
-    config->sites = (int)options->sites;
-    config->fragments = (int)options->fragments;
-    config->lag = (int)options->lag;
-    config->mixing = options->mixing;
-    config->outer = (dl_outer_config){.kind = (dl_outer)options->outer,
-                                      .rate = options->outer_rate,
-                                      .momentum = options->outer_momentum};
-    config->merge = (dl_merge_config){.quorum = (int)options->quorum,
-                                      .quorum_max = (int)options->quorum_max,
-                                      .grace_s = options->grace_s,
-                                      .adaptive = (int)options->grace,
-                                      .scan_s = options->scan_s,
-                                      .weight_power = options->weight_power,
-                                      .wait_s = options->wait_s};
-    config->server_threads = (int)options->server_threads;
-    config->softsync_n = (int)options->n;
-    config->bound = options->bound;
-    config->staleness_rate = options->staleness_rate;
-    config->drop_epochs = options->rate_drop;
-    config->workers = (int)options->workers;
-    config->threads = (int)options->threads;
-    config->batch = (int)options->batch;
-    config->steps = options->steps;
-    config->wait = (dl_wait)options->wait;
-}
 
 /* Applies the options that do not depend on the training set, and opens the set. */
 static dl_status configure_run(train_command *run, dl_error *err)
 {
     const train_options *options = run->options;
     dl_train_config *config = &run->config;
-    apply_options(options, config);
+    *config = options->train;
+    dl_workload_options_apply(&options->workload, config);
     dl_ranks_apply(run->ranks, config);
     dl_status status = dl_slow_list_parse(&options->slow, config->workers, &run->slow, err);
     if (status == DL_OK && options->work != NULL) {
@@ -637,7 +487,8 @@ static void leave_ranks(train_command *run)
 static dl_status join_ranks(train_command *run, const char *command_text, dl_error *err)
 {
     const train_options *options = run->options;
-    apply_options(options, &run->config);
+    run->config = options->train;
+    dl_workload_options_apply(&options->workload, &run->config);
     dl_status status = check_mode_options(options, &run->config, err);
     if (status == DL_OK) {
         status = dl_workload_usage(dl_ranks_check(&options->ranks, &run->config, err), err);
@@ -736,23 +587,13 @@ static void print_error(const train_command *run, const dl_error *err, const cha
 /* Refuses options that the schedule determines, which would otherwise be ignored. */
 static dl_status check_schedule_options(const train_options *options, dl_error *err)
 {
-    const dl_train_config config = dl_train_default_config();
-    dl_train_config given;
-    apply_options(options, &given);
-    const char *setting = dl_train_scheduled_setting(&given);
+    const char *setting = dl_train_scheduled_option(&options->train);
     const struct {
         const char *name;
         bool given;
-    } decided[] = {{"workers", options->workers != config.workers},
-                   {"sync", options->sync != (int)config.sync},
-                   {setting, setting != NULL},
-                   {"inside", options->inside != INSIDE_NONE},
-                   {"batch", options->batch != config.batch},
-                   {"steps", options->steps != config.steps},
-                   {"epochs", options->epochs != 0},
-                   {"slow", options->slow.count > 0},
-                   {"work", options->work != NULL},
-                   {"csv", options->csv != NULL}};
+    } decided[] = {{setting, setting != NULL},       {"inside", options->inside != INSIDE_NONE},
+                   {"epochs", options->epochs != 0}, {"slow", options->slow.count > 0},
+                   {"work", options->work != NULL},  {"csv", options->csv != NULL}};
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
@@ -777,7 +618,7 @@ static dl_status replay_run(train_command *run, dl_error *err)
     if (status == DL_OK) status = dl_schedule_read(&run->schedule, set.schedule, err);
     if (status != DL_OK) return status;
     /* configure_run needs the batch to convert --evaluate-every from epochs to steps. */
-    set.batch = run->schedule.batch;
+    set.train.batch = run->schedule.batch;
     const train_options *options = run->options;
     run->options = &set;
     status = configure_run(run, err);
@@ -794,9 +635,14 @@ static dl_status replay_run(train_command *run, dl_error *err)
 
 int dl_cmd_train(int argc, char **argv)
 {
-    train_options options = default_options();
+    train_options options = {.train = dl_train_default_config(),
+                             .workload = dl_workload_options_default(),
+                             .device = dl_device_options_default(),
+                             .ranks = dl_rank_options_default(),
+                             .output = "run.dlt"};
     dl_option table[OPTION_COUNT];
-    dl_options_bind(table, train_table, OWN_OPTION_COUNT, &options);
+    dl_train_options(&options.train, table);
+    dl_options_bind(&table[DL_TRAIN_OPTION_COUNT], train_table, OWN_OPTION_COUNT, &options);
     dl_workload_options_table(&options.workload, &table[WORKLOAD_OPTIONS]);
     dl_device_options_table(&options.device, &table[DEVICE_OPTIONS]);
     dl_rank_options_table(&options.ranks, &table[RANK_OPTIONS]);

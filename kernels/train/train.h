@@ -88,6 +88,7 @@
 #include <stdint.h>
 
 #include "common/merge.h"
+#include "common/options.h"
 #include "common/status.h"
 #include "kernels/data_set.h"
 #include "kernels/device.h"
@@ -376,15 +377,20 @@ bool dl_train_diverged(const dl_train_result *result);
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
 
+/* Fills table[DL_TRAIN_OPTION_COUNT] with dlprof train's options, whose targets are fields of
+ * *config. */
+enum { DL_TRAIN_OPTION_COUNT = 28 };
+void dl_train_options(dl_train_config *config, dl_option *table);
+
 /* Checks that the mode takes all settings that are not the defaults; without `all`, settings that
  * have no effect in other modes are allowed there. DL_ERR_UNSUPPORTED names the first refused one
  * as dlprof train's option. */
 dl_status dl_train_check_modes(const dl_train_config *config, bool all,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Returns the name of a mode's setting that is not the default and that a schedule determines;
- * NULL: none. */
-const char *dl_train_scheduled_setting(const dl_train_config *config);
+/* Returns the name of an option that is not the default and that a schedule determines; NULL:
+ * none. */
+const char *dl_train_scheduled_option(const dl_train_config *config);
 
 /* Checks the settings that a replay uses, as dl_train_check does, without the data set. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;

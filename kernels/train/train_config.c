@@ -153,102 +153,17 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
     return DL_OK;
 }
 
-/* FREE: other modes may have the setting, without effect. REPLAYED: a replay has it too, since its
- * schedule does not give it. */
-enum { FREE = 1, REPLAYED = 2 };
-
-/* A setting that only some modes take. */
-typedef struct mode_setting {
-    const char *name; /* name of dlprof train's option */
-    unsigned modes;   /* 1 << dl_sync of the modes that take it */
-    bool given;       /* it is not the default */
-    int is;           /* FREE | REPLAYED */
-} mode_setting;
-
-#define MODE_SETTINGS 19
-
-static void list_mode_settings(const dl_train_config *c, mode_setting *settings)
-{
-    const dl_train_config usual = dl_train_default_config();
-    const dl_merge_config *merge = &c->merge;
-    const unsigned average = 1U << DL_SYNC_AVERAGE, merges = 1U << DL_SYNC_ASYNC_AVERAGE;
-    const unsigned soft = 1U << DL_SYNC_SOFTSYNC, served = average | 1U << DL_SYNC_PS;
-    const mode_setting all[MODE_SETTINGS] = {
-        {"interval", average | merges, c->interval != usual.interval, FREE},
-        {"average-state", average, c->average_state, FREE | REPLAYED},
-        {"interval-by-speed", average, c->interval_by_speed, 0},
-        {"sites", average, c->sites != usual.sites, 0},
-        {"fragments", average, c->fragments != usual.fragments, 0},
-        {"lag", average, c->lag != usual.lag, 0},
-        {"mixing", average, c->mixing != usual.mixing, FREE | REPLAYED},
-        {"outer", average | merges, c->outer.kind != DL_OUTER_NONE, REPLAYED},
-        {"server-threads", served, c->server_threads != usual.server_threads, FREE},
-        {"n", soft, c->softsync_n != usual.softsync_n, FREE},
-        {"bound", soft | merges, c->bound != usual.bound, 0},
-        {"quorum", merges, merge->quorum != usual.merge.quorum, FREE},
-        {"quorum-max", merges, merge->quorum_max != usual.merge.quorum_max, FREE},
-        {"grace-s", merges, merge->grace_s != usual.merge.grace_s, FREE},
-        {"grace", merges, merge->adaptive != usual.merge.adaptive, FREE},
-        {"scan-s", merges, merge->scan_s != usual.merge.scan_s, FREE},
-        {"weight-power", merges, merge->weight_power != usual.merge.weight_power, FREE},
-        {"wait-s", merges, merge->wait_s != usual.merge.wait_s, FREE},
-        {"staleness-rate", soft | 1U << DL_SYNC_ASYNC, c->staleness_rate, REPLAYED},
-    };
-    memcpy(settings, all, sizeof all);
-}
-
-/* Lists a set of modes, given as bits 1 << dl_sync, as "async or softsync". */
-static void list_modes(char *text, size_t bytes, unsigned modes)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (int m = 0; dl_sync_names[m] != NULL; m++) {
-        if (!(modes & 1u << m) || used >= bytes) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? " or " : "",
-                                 dl_sync_names[m]);
-    }
-}
-
-dl_status dl_train_check_modes(const dl_train_config *config, bool all, dl_error *err)
-{
-    mode_setting settings[MODE_SETTINGS];
-    char modes[64];
-    list_mode_settings(config, settings);
-    for (size_t i = 0; i < MODE_SETTINGS; i++) {
-        const mode_setting *s = &settings[i];
-        if (!s->given || (s->is & FREE && !all) || s->modes & 1U << config->sync) continue;
-        list_modes(modes, sizeof modes, s->modes);
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--%s needs --sync %s, not %s", s->name, modes,
-                            dl_sync_names[config->sync]);
-    }
-    return DL_OK;
-}
-
-const char *dl_train_scheduled_setting(const dl_train_config *config)
-{
-    mode_setting settings[MODE_SETTINGS];
-    list_mode_settings(config, settings);
-    for (size_t i = 0; i < MODE_SETTINGS; i++)
-        if (settings[i].given && !(settings[i].is & REPLAYED)) return settings[i].name;
-    return NULL;
-}
-
 static dl_status check_workers(const dl_train_config *config, dl_error *err)
 {
-    if (config->workers < 1 || config->workers > DL_TRAIN_WORKERS_MAX) {
-        return dl_error_set(err, DL_ERR_RANGE, "%d workers; must be 1 to %d", config->workers,
-                            DL_TRAIN_WORKERS_MAX);
-    }
-    if (config->batch < config->workers || config->batch % config->workers != 0) {
+    if (config->batch % config->workers != 0) {
         return dl_error_set(err, DL_ERR_RANGE,
                             "batch %d cannot be shared equally by %d workers; must be a multiple "
                             "of the number of workers",
                             config->batch, config->workers);
     }
-    if (config->threads < 1 || config->threads > DL_TRAIN_WORKERS_MAX / config->workers) {
+    if (config->threads > DL_TRAIN_WORKERS_MAX / config->workers) {
         return dl_error_set(err, DL_ERR_RANGE,
-                            "%d threads for each of %d workers; must be 1 or more per worker, "
-                            "and at most %d in total",
+                            "%d threads for each of %d workers; must be at most %d in total",
                             config->threads, config->workers, DL_TRAIN_WORKERS_MAX);
     }
     if (config->threads > 1 && config->device != NULL) {
@@ -431,15 +346,9 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
 
 static dl_status check_server(const dl_train_config *config, dl_error *err)
 {
-    const bool softsync = config->sync == DL_SYNC_SOFTSYNC;
-    const bool bounded = softsync || config->sync == DL_SYNC_ASYNC_AVERAGE;
-    if (softsync && (config->softsync_n < 1 || config->softsync_n > config->workers)) {
+    if (config->sync == DL_SYNC_SOFTSYNC && config->softsync_n > config->workers) {
         return dl_error_set(err, DL_ERR_RANGE, "softsync's n is %d; must be 1 to %d, the workers",
                             config->softsync_n, config->workers);
-    }
-    if (bounded && config->bound < -1) {
-        return dl_error_set(err, DL_ERR_RANGE, "bound %lld; must be 0 or more, or -1 for none",
-                            (long long)config->bound);
     }
     if (!config->staleness_rate) return DL_OK;
     if (strcmp(config->optimizer.name, "sgd") != 0) {
@@ -451,24 +360,18 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* Checks the range of each setting of an average. */
-static dl_status check_ranges(const dl_train_config *config, dl_error *err)
+/* Checks the settings of an average against each other. */
+static dl_status check_division(const dl_train_config *config, dl_error *err)
 {
-    if (config->fragments < 1 || config->fragments > DL_TRAIN_FRAGMENTS_MAX ||
-        config->interval % config->fragments != 0) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "%d fragments; must be 1 to %d and divide the interval of %d steps",
-                            config->fragments, DL_TRAIN_FRAGMENTS_MAX, config->interval);
+    if (config->interval % config->fragments != 0) {
+        return dl_error_set(err, DL_ERR_RANGE, "%d fragments; must divide the interval of %d steps",
+                            config->fragments, config->interval);
     }
-    if (config->lag < 0 || config->lag >= config->interval) {
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "lag %d; must be 0 or more and less than the interval of %d steps",
+    if (config->lag >= config->interval) {
+        return dl_error_set(err, DL_ERR_RANGE, "lag %d; must be less than the interval of %d steps",
                             config->lag, config->interval);
     }
-    if (!(config->mixing >= 0 && config->mixing <= 1)) {
-        return dl_error_set(err, DL_ERR_RANGE, "mixing %g; must be 0 to 1", config->mixing);
-    }
-    if (config->sites != 0 && (config->sites < 0 || config->workers % config->sites != 0)) {
+    if (config->sites != 0 && config->workers % config->sites != 0) {
         return dl_error_set(err, DL_ERR_RANGE, "%d sites; must divide the number of workers, %d",
                             config->sites, config->workers);
     }
@@ -499,13 +402,8 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
 {
     const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
     const bool divided = config->fragments > 1, two_levels = config->sites != 0;
-    if ((config->sync == DL_SYNC_ASYNC_AVERAGE || config->sync == DL_SYNC_AVERAGE) &&
-        config->interval < 1) {
-        return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
-                            config->interval);
-    }
     if (config->sync != DL_SYNC_AVERAGE) return DL_OK;
-    dl_status status = check_ranges(config, err);
+    dl_status status = check_division(config, err);
     if (status == DL_OK && config->interval_by_speed) status = check_by_speed(config, err);
     if (status != DL_OK) return status;
     if (!quantised && !late && !divided && !two_levels && !config->interval_by_speed) return DL_OK;
@@ -544,25 +442,18 @@ static dl_status check_merge(const dl_train_config *config, dl_error *err)
 
 static dl_status check_outer(const dl_train_config *config, dl_error *err)
 {
-    const dl_outer_config *outer = &config->outer;
-    if (outer->kind == DL_OUTER_NONE) return DL_OK;
+    if (config->outer.kind == DL_OUTER_NONE) return DL_OK;
     if (dl_train_is_collective(config) || config->where == DL_TRAIN_WHERE_GPU) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "--outer needs averages in host memory (--where cpu)");
-    }
-    if (!(outer->rate > 0) || !isfinite(outer->rate)) {
-        return dl_error_set(err, DL_ERR_RANGE, "outer rate %g; must be above 0", outer->rate);
-    }
-    if (!(outer->momentum >= 0 && outer->momentum < 1)) {
-        return dl_error_set(err, DL_ERR_RANGE, "outer momentum %g; must be in [0, 1)",
-                            outer->momentum);
     }
     return DL_OK;
 }
 
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
 {
-    dl_status status = check_workers(config, err);
+    dl_status status = dl_train_check_limits(config, err);
+    if (status == DL_OK) status = check_workers(config, err);
     if (status == DL_OK && config->ranks != NULL) {
         status = dl_train_check_ranks(config, dl_train_rank_count(config), err);
     }
@@ -570,24 +461,13 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
     if (status == DL_OK) status = check_work(config, err);
     if (status == DL_OK) status = check_dispatch(config, err);
     if (status != DL_OK) return status;
-    if (config->sync < DL_SYNC_NONE || config->sync > DL_SYNC_ASYNC_AVERAGE) {
-        return dl_error_set(err, DL_ERR_RANGE, "unknown sync mode number %d", (int)config->sync);
-    }
-    if (config->steps < 1 || config->steps > UINT32_MAX) {
-        return dl_error_set(err, DL_ERR_RANGE, "%lld steps; must be 1 to %u",
-                            (long long)config->steps, UINT32_MAX);
-    }
     status = dl_train_check_modes(config, false, err);
     if (status == DL_OK) status = check_average(config, err);
     if (status != DL_OK) return status;
     if ((config->sync == DL_SYNC_AVERAGE || config->sync == DL_SYNC_PS) &&
-        (config->server_threads < 1 || config->server_threads > config->workers)) {
+        config->server_threads > config->workers) {
         return dl_error_set(err, DL_ERR_RANGE, "%d server threads; must be 1 to %d, the workers",
                             config->server_threads, config->workers);
-    }
-    if (!(config->drop_epochs >= 0)) {
-        return dl_error_set(err, DL_ERR_RANGE, "rate drops after %g epochs; must be 0 or more",
-                            config->drop_epochs);
     }
     if (!(config->evaluate_every >= 0)) {
         return dl_error_set(err, DL_ERR_RANGE, "%g steps between evaluations; must be 0 or more",

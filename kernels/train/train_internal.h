@@ -232,6 +232,9 @@ const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
 /* Returns the number of phases of step `worker->step`; steps between averages have fewer. */
 int dl_sync_phases(const dl_train_worker *worker);
 
+/* Checks each setting against the limits of its option. DL_ERR_RANGE. */
+dl_status dl_train_check_limits(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
+
 /* Checks that a run can have these settings (over ranks, see also dl_train_check_ranks), and that
  * the set has the model's shape. */
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;

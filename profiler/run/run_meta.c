@@ -14,8 +14,6 @@
 #include "profiler/inject/settings.h"
 #include "profiler/workload_options.h"
 
-const char *const dl_wait_names[] = {"auto", "spin", "block", NULL};
-
 dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes, dl_error *err)
 {
     dl_model *model = NULL;

@@ -345,12 +345,12 @@ static void bound_targets_lie_in_the_settings(void **state)
 {
     (void)state;
     typedef struct nested {
-        int64_t first;
+        int first;
         settings inner;
     } nested;
     static const dl_option rows[] = {
         {.name = "first",
-         .type = DL_OPTION_INT,
+         .type = DL_OPTION_INT32,
          .target = DL_OPTION_FIELD(nested, first),
          .high = 9,
          .argument = "COUNT",

@@ -125,7 +125,7 @@ static void bad_settings_are_errors(void **state)
     dl_train_config config = small_config();
     config.drop_epochs = -1;
     assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), DL_ERR_RANGE);
-    assert_contains(err.text, "-1 epochs");
+    assert_contains(err.text, "--rate-drop: '-1'");
     config = small_config();
     config.evaluate_every = -1;
     assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), DL_ERR_RANGE);

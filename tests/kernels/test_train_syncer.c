@@ -249,8 +249,8 @@ static void bad_settings_are_refused(void **state)
 {
     (void)state;
     REFUSED(DL_ERR_RANGE, "quorum 3; must be 1 to 2", bad.merge.quorum = 3);
-    REFUSED(DL_ERR_RANGE, "bound -2", bad.bound = -2);
-    REFUSED(DL_ERR_RANGE, "averaging interval 0", bad.interval = 0);
+    REFUSED(DL_ERR_RANGE, "--bound: '-2'", bad.bound = -2);
+    REFUSED(DL_ERR_RANGE, "--interval: '0'", bad.interval = 0);
     REFUSED(DL_ERR_UNSUPPORTED, "uncompressed, not as int8", bad.quantise = DL_QUANTISE_INT8);
     REFUSED(DL_ERR_UNSUPPORTED, "evaluated at the end only", bad.evaluate_every = 2);
     REFUSED(DL_ERR_UNSUPPORTED, "--sync average, not async_average", bad.fragments = 2);
