@@ -33,11 +33,12 @@ OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 2 "async needs a server" "$
 [ -e "$(dirname "$dlprof")/libdlscale_mpi.so" ] && command -v mpirun >/dev/null ||
     { echo "no MPI: the rest is skipped"; [ $failures -eq 0 ]; exit; }
 
-# start RANKS NAME ARGUMENTS...: runs mpirun in the background; rank r's output goes to NAME/1/rank.r
+# start RANKS NAME ARGUMENTS...: runs mpirun in the background; rank r's output goes to NAME.out.r, its
+# errors to NAME.err.r
 start() {
     local ranks=$1 name=$2
     shift 2
-    mpirun -n "$ranks" --output-filename "$name:nocopy" "$dlprof" "$@" >/dev/null 2>"$name.mpirun" &
+    each_rank "$name" "$ranks" "$dlprof" "$@" >/dev/null 2>"$name.mpirun" &
     job=$!
 }
 
@@ -46,7 +47,7 @@ finish() {
     local status=$1 name=$2 actual
     wait $job
     actual=$?
-    [ $actual -eq "$status" ] || complain "$name: exit $actual: $(cat "$name.mpirun" "$name"/1/*/std*)"
+    [ $actual -eq "$status" ] || complain "$name: exit $actual: $(cat "$name".{mpirun,err.*})"
 }
 
 # The results equal those of one process with as many workers, and only rank 0 prints them.
@@ -55,21 +56,21 @@ for ranks in 2 4; do
         # shellcheck disable=SC2086 # the mode is several words
         set -- "${small[@]}" --workers 4 --batch 16 --sync $mode
         "$dlprof" "$@" --evaluate --no-trace >one.txt || complain "$*: one process"
-        rm -rf many many.*
+        rm -f many.*
         start $ranks many "$@" --evaluate -o many.dlt
         finish 0 many
         for word in loss accuracy steps; do
             expected=$(grep "^$word" one.txt | sed 's/ in .*//')
-            actual=$(grep "^$word" many/1/rank.0/stdout | sed 's/ in .*//')
+            actual=$(grep "^$word" many.out.0 | sed 's/ in .*//')
             [ "$expected" = "$actual" ] || complain "$ranks ranks, $mode: '$actual', not '$expected'"
         done
         for ((r = 1; r < ranks; r++)); do
-            [ ! -s many/1/rank.$r/stdout ] || complain "rank $r prints: $(cat many/1/rank.$r/stdout)"
+            [ ! -s many.out.$r ] || complain "rank $r prints: $(cat many.out.$r)"
         done
     done
 done
-grep -q "^ranks       4, with 1 workers each, which exchange through MPI" many/1/rank.0/stdout ||
-    complain "$(cat many/1/rank.0/stdout)"
+grep -q "^ranks       4, with 1 workers each, which exchange through MPI" many.out.0 ||
+    complain "$(cat many.out.0)"
 
 # Each rank has a trace, with its workers' numbers in the whole run.
 expect 0 "world_size       4" info many.rank3.dlt
@@ -83,15 +84,16 @@ workers=$("$dlprof" info many.rank3.dlt | sed -n '/^worker /,/^$/p' | sed -n 2p 
 # All ranks report a setting that is refused; if only one rank has an error, the others report that rank.
 start 2 wrong "${small[@]}" --workers 3 --batch 12 --sync allreduce --no-trace
 finish 2 wrong
-grep -q "3 workers cannot be shared equally by 2 ranks" wrong/1/rank.1/stderr || complain "$(cat wrong/1/rank.1/stderr)"
+grep -q "3 workers cannot be shared equally by 2 ranks" wrong.err.1 || complain "$(cat wrong.err.1)"
 mkdir -p full.rank1.dlt
 start 2 full "${small[@]}" --workers 2 --sync allreduce -o full.dlt
 finish 1 full
-grep -q "rank 1 on $(hostname) has failed: .*full.rank1.dlt" full/1/rank.0/stderr || complain "$(cat full/1/rank.*/stderr)"
+grep -q "rank 1 on $(hostname) has failed: .*full.rank1.dlt" full.err.0 || complain "$(cat full.err.*)"
 
 # wait_for_steps TRACE: waits until the trace has steps, at most some minutes.
 wait_for_steps() {
     for _ in $(seq 2000); do
+        kill -0 $job || return
         [ -e "$1" ] && [ "$(stat -c %s "$1")" -gt 5000 ] && return
         sleep 0.1
     done
@@ -103,22 +105,27 @@ wait_for_steps() {
 long=(train --model mlp --data synthetic --steps 1000000 --wait block --workers 4 --batch 16
     --sync allreduce)
 declare -A limit=([KILL]=1000 [STOP]=4) status=([KILL]=137 [STOP]=1)
+declare -A reason=([KILL]="rank 2 on $(hostname) has gone: its process has ended"
+    [STOP]="rank 2 on $(hostname) kept rank")
 for signal in KILL STOP; do
-    start 4 "lost_$signal" "${long[@]}" --rank-limit "${limit[$signal]}" -o "lost_$signal.dlt"
-    for r in 0 1 2 3; do
-        wait_for_steps "lost_$signal.rank$r.dlt" || complain "$signal: rank $r does not begin"
+    name=lost_$signal
+    for ((attempt = 0; attempt < attempts; attempt++)); do
+        rm -f $name.*
+        start 4 $name "${long[@]}" --rank-limit "${limit[$signal]}" -o $name.dlt
+        for r in 0 1 2 3; do
+            wait_for_steps $name.rank$r.dlt || complain "$signal: rank $r does not begin"
+        done
+        kill -s $signal "$("$dlprof" info $name.rank2.dlt | awk '$1 == "pid" { print $2 }')"
+        finish "${status[$signal]}" $name
+        missed=
+        for r in 0 1 3; do
+            grep -q "rank $r: ${reason[$signal]}" $name.err.$r || missed+=" rank $r: $(cat $name.err.$r)"
+            info=$("$dlprof" info $name.rank$r.dlt)
+            [[ ${info//$'\n      '/ } == *"the run failed: ${reason[$signal]}"* ]] || missed+=" trace $r: $info"
+        done
+        [ -n "$missed" ] || break
     done
-    kill -s $signal "$("$dlprof" info lost_$signal.rank2.dlt | awk '$1 == "pid" { print $2 }')"
-    finish "${status[$signal]}" "lost_$signal"
-    for r in 0 1 3; do
-        case $signal in
-        KILL) reason="rank 2 on $(hostname) has gone: its process has ended" ;;
-        STOP) reason="rank 2 on $(hostname) kept rank" ;;
-        esac
-        grep -q "rank $r: $reason" lost_$signal/1/rank.$r/stderr ||
-            complain "$signal: rank $r: $(cat lost_$signal/1/rank.$r/stderr)"
-        expect 0 "the run failed: $reason" info lost_$signal.rank$r.dlt
-    done
+    [ -z "$missed" ] || complain "$signal:$missed"
 done
 expect 0 "the trace is incomplete" info lost_KILL.rank2.dlt
 

@@ -88,6 +88,6 @@ END
 output=$(mpirun -n 3 sh die.sh 2>&1)
 status=$?
 [ $status -eq 137 ] || fail "a killed rank: exit $status: $output"
-[[ $output == *"process rank 1 with PID"*"on node $(hostname) exited on signal 9"* ]] || fail "no name: $output"
+names_killed 1 "$output" || fail "no name: $output"
 
 [ "$failures" -eq 0 ]
