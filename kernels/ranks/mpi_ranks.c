@@ -299,32 +299,42 @@ static dl_status started(mpi_ranks *g, int code)
     return code == MPI_SUCCESS ? DL_OK : mpi_failed(g, code);
 }
 
-static dl_status agree(dl_rank_group *group, bool mine, bool *any, dl_error *err)
+/* Replaces *number by its smallest or largest over all ranks. */
+static dl_status reduce(mpi_ranks *g, int *number, MPI_Op by, dl_error *err)
 {
-    mpi_ranks *g = of_group(group);
     MPI_Request request;
-    int flag = mine;
     dl_status status = begin(g);
     if (status == DL_OK) {
-        status = started(
-            g, MPI_Iallreduce(MPI_IN_PLACE, &flag, 1, MPI_INT, MPI_MAX, g->exchange, &request));
+        status =
+            started(g, MPI_Iallreduce(MPI_IN_PLACE, number, 1, MPI_INT, by, g->exchange, &request));
     }
     if (status == DL_OK) status = wait_for(g, &request, 1);
+    return end(g, status, err);
+}
+
+static dl_status agree(dl_rank_group *group, bool mine, bool *any, dl_error *err)
+{
+    int flag = mine;
+    const dl_status status = reduce(of_group(group), &flag, MPI_MAX, err);
     if (status == DL_OK) *any = flag != 0;
+    return status;
+}
+
+static dl_status broadcast_from(mpi_ranks *g, int rank, void *data, size_t bytes, dl_error *err)
+{
+    MPI_Request request;
+    DL_ASSERT(bytes <= INT_MAX, "%zu bytes", bytes);
+    dl_status status = begin(g);
+    if (status == DL_OK) {
+        status = started(g, MPI_Ibcast(data, (int)bytes, MPI_BYTE, rank, g->exchange, &request));
+    }
+    if (status == DL_OK) status = wait_for(g, &request, 1);
     return end(g, status, err);
 }
 
 static dl_status broadcast(dl_rank_group *group, void *data, size_t bytes, dl_error *err)
 {
-    mpi_ranks *g = of_group(group);
-    MPI_Request request;
-    DL_ASSERT(bytes <= INT_MAX, "%zu bytes", bytes);
-    dl_status status = begin(g);
-    if (status == DL_OK) {
-        status = started(g, MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, g->exchange, &request));
-    }
-    if (status == DL_OK) status = wait_for(g, &request, 1);
-    return end(g, status, err);
+    return broadcast_from(of_group(group), 0, data, bytes, err);
 }
 
 /* Gathers bytes first ... first + size - 1 of every rank's data at rank 0. */
@@ -678,17 +688,15 @@ static dl_status compare_settings(mpi_ranks *g, const char *settings, dl_error *
     DL_AUTOFREE char *first = dl_calloc(1, of_first, "settings of rank 0");
     if (g->base.rank == 0) memcpy(first, settings, length);
     status = broadcast(&g->base, first, of_first, err);
-    const bool differs = status == DL_OK && strcmp(first, settings) != 0;
-    bool any = false;
-    if (status == DL_OK) status = agree(&g->base, differs, &any, err);
-    if (status == DL_OK && any) {
-        outlast_request();
-        status = dl_error_set(err, DL_ERR_DATA,
-                              "another rank was started with other options; its message says "
-                              "which");
-    }
-    if (differs) describe_difference(g, settings, first, err);
-    return status;
+    int differing = g->base.size; /* lowest rank whose settings differ */
+    if (status == DL_OK && strcmp(first, settings) != 0) differing = g->base.rank;
+    if (status == DL_OK) status = reduce(g, &differing, MPI_MIN, err);
+    if (status != DL_OK || differing == g->base.size) return status;
+    outlast_request();
+    dl_error difference = {0};
+    if (g->base.rank == differing) describe_difference(g, settings, first, &difference);
+    status = broadcast_from(g, differing, difference.text, sizeof difference.text, err);
+    return status != DL_OK ? status : dl_error_set(err, DL_ERR_DATA, "%s", difference.text);
 }
 
 /* Finds the host, process and cores of each rank. */

@@ -44,7 +44,10 @@ for rank in 0 2; do
     lose 137 killed $rank "rank $rank on $host has gone: its process has ended"
     lose 1 stopped $rank "rank $rank on $host kept rank"
 done
-expect 1 "rank 1 on $host was started with other options than rank 0, or is of another version: steps=30, not steps=20" \
-    -n 3 "$program" differ 1
+each_rank differ 3 "$program" differ 1 >out.txt 2>&1
+[ $? -eq 1 ] || { echo "FAIL: exit of ranks that differ: $(cat out.txt)"; failures=$((failures + 1)); }
+grep -qF "rank 1 on $host was started with other options than rank 0, or is of another version: steps=30, not steps=20" differ.err.? ||
+    { echo "FAIL: the difference is not named: $(cat differ.err.*)"; failures=$((failures + 1)); }
+! grep -v "rank 1 on $host was started" differ.err.? || failures=$((failures + 1))
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
