@@ -101,53 +101,42 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err)
     return status;
 }
 
-/* A command with its pattern options. */
+/* A command with the rules of its user. */
 typedef struct trace_command {
     dl_command_fn run;
-    void *user; /* argument of run */
-    dl_read_options *read;
-    dl_text_list collectives; /* items "TEXT=COLLECTIVE" */
-    const char *path;         /* pattern file (trace/readers/reader.h), or NULL */
+    void *user;               /* argument of run */
+    dl_text_list collectives; /* items "PATTERNS=COLLECTIVE" */
 } trace_command;
 
-static dl_status use_patterns(const trace_command *given, dl_error *err)
-{
-    dl_comm_patterns *patterns = &given->read->patterns;
-    if (given->path != NULL) {
-        const dl_status status = dl_comm_patterns_read(patterns, given->path, err);
-        if (status != DL_OK) return status;
-    }
-    dl_kernel_use_rules(patterns->rules, patterns->rule_count);
-    for (size_t i = 0; i < given->collectives.count; i++) {
-        dl_error cause = {0};
-        if (dl_comm_patterns_add(patterns, given->collectives.items[i], &cause) != DL_OK)
-            return dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
-    }
-    return DL_OK;
-}
-
-static dl_status run_with_patterns(const dl_text_list *paths, void *user, dl_error *err)
+static dl_status run_with_rules(const dl_text_list *paths, void *user, dl_error *err)
 {
     const trace_command *given = user;
-    dl_status status = use_patterns(given, err);
+    const size_t count = given->collectives.count;
+    DL_AUTOFREE dl_kernel_rule *rules = dl_calloc(count, sizeof *rules, "rules of collectives");
+    dl_status status = DL_OK;
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error cause = {0};
+        if (dl_comm_rule_parse(given->collectives.items[i], &rules[i], &cause) != DL_OK)
+            status = dl_error_set(err, DL_ERR_USAGE, "--collective: %s", cause.text);
+    }
+    dl_kernel_use_rules(rules, count);
     if (status == DL_OK) status = given->run(paths, given->user, err);
     dl_kernel_use_rules(NULL, 0);
-    dl_comm_patterns_free(&given->read->patterns);
+    for (size_t i = 0; i < count; i++)
+        free((char *)(uintptr_t)rules[i].patterns);
     return status;
 }
 
 int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                           void *user, dl_read_options *read, dl_step_hints *hints)
 {
-    trace_command given = {.run = run, .user = user, .read = read};
-    const dl_option patterns[] = {
+    trace_command given = {.run = run, .user = user};
+    const dl_option shared[] = {
         DL_OPT_LIST("collective", 0, &given.collectives, "TEXT=COLLECTIVE",
-                    "Text in the names of ranges that call a collective (AllReduce, AlltoAll, "
-                    "...).",
+                    "Collective (AllReduce, AlltoAll, ...) of kernels and ranges with TEXT in "
+                    "their names: '|' separates several texts, '*' is any text, '^' the name's "
+                    "start.",
                     .group = "Reading traces"),
-        DL_OPT_TEXT("comm-patterns", 0, &given.path, "FILE",
-                    "INI file of the kernels and ranges that are collectives of libraries "
-                    "unknown to dlcal (docs/formats.md)."),
         DL_OPT_TEXT("rank", 0, &read->rank, "NUMBER",
                     "Rank to read from files with several processes (Nsight Systems: the number "
                     "that dlcal info gives it)."),
@@ -155,15 +144,15 @@ int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_c
                     "Process to read from files with several, by its PID."),
     };
     const size_t own = command->option_count, of_steps = hints != NULL ? DL_STEP_OPTION_COUNT : 0;
-    const size_t more = of_steps + DL_LENGTH(patterns);
+    const size_t more = of_steps + DL_LENGTH(shared);
     DL_AUTOFREE dl_option *options = dl_calloc(own + more, sizeof *options, "options");
     memcpy(options, command->options, own * sizeof *options);
     if (hints != NULL) dl_step_options(hints, options + own);
-    memcpy(options + own + of_steps, patterns, sizeof patterns);
+    memcpy(options + own + of_steps, shared, sizeof shared);
     dl_command whole = *command;
     whole.options = options;
     whole.option_count = own + more;
-    const int exit_status = dl_command_main(&whole, argc, argv, run_with_patterns, &given);
+    const int exit_status = dl_command_main(&whole, argc, argv, run_with_rules, &given);
     dl_text_list_free(&given.collectives);
     return exit_status;
 }

@@ -32,11 +32,9 @@ void dl_trace_inputs_free(dl_trace_inputs *in);
 dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err) DL_MUST_CHECK;
 
 /* dl_command_main for a sub-command that reads traces of all formats. Adds options: --collective
- * and --comm-patterns, by which the user names the kernels and ranges that are collectives; --rank
- * and --process, which select one of a file's processes; and dl_step_options into *hints (NULL: the
- * command's own options have them). `run` finds the patterns in *read, and kernels are classified
- * by them. Unreadable patterns are errors of dl_comm_patterns_read, or DL_ERR_USAGE; patterns are
- * valid until `run` returns. */
+ * gives rules by which kernels and ranges are collectives (trace/readers/reader.h); --rank and
+ * --process, which select one of a file's processes, go into *read; and dl_step_options into *hints
+ * (NULL: the command's own options have them). */
 int dl_trace_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                           void *user, dl_read_options *read, dl_step_hints *hints);
 

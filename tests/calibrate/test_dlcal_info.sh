@@ -42,14 +42,6 @@ tar -czf ranks.tar.gz rank1.json.gz text.txt rank0.json
 tar -cf none.tar text.txt
 tar -cf some.tar rank0.json rank1.json.gz
 head -c 4000 some.tar >cut.tar
-cat >patterns.ini <<'END'
-[pattern products]
-text       = ^sge*m|other
-collective = AllGather
-algorithm  = ring
-END
-sed 's/AllGather/AllGathr/' patterns.ini >wrong.ini
-
 expect 0 "Usage: dlcal info" info --help
 expect 0 "AllReduce  4.00 kB     2     3 20.0 us" info rank0.json
 expect 0 "marks" info rank0.json
@@ -76,10 +68,7 @@ else
     expect 1 "no member of the archive" info none.tar
     expect 1 "cut.tar" info cut.tar
 fi
-expect 0 "AllGather ring" info --comm-patterns patterns.ini rank0.json
-expect 0 '"algorithm":"ring"' info --json --comm-patterns patterns.ini rank0.json
-expect 1 "wrong.ini:3: [pattern products] collective = AllGathr" info --comm-patterns wrong.ini rank0.json
-expect 1 "nowhere.ini" info --comm-patterns nowhere.ini rank0.json
+expect 0 "AllGather " info --collective '^sge*m|other=AllGather' rank0.json
 expect 1 "nowhere.json: cannot open it" info nowhere.json
 
 # JSON is complete in any case: an unreadable file ends the list after the earlier files.

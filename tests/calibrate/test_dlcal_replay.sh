@@ -99,11 +99,10 @@ expect 2 "--step-marks" replay --step-marks '(' trace.json
 expect 0 "trace.json: it has no 'collective', so nothing changes" replay --without collective trace.json
 expect 2 "nothing called 'sgemmm'" replay --without sgemmm trace.json
 
-# A user's pattern turns an ordinary kernel into a collective.
-printf '[pattern products]\ntext = ^sgemm\ncollective = AllGather\n' >patterns.ini
-expect 0 "collective       400 us" replay --comm-patterns patterns.ini trace.json
-expect 0 "trace.json   0     3     1" predict --comm-patterns patterns.ini trace.json
-expect 1 "its 3 regular steps hold no work but collectives" costs --batch 4 --comm-patterns patterns.ini trace.json
+# A user's rule turns an ordinary kernel into a collective.
+expect 0 "collective       400 us" replay --collective '^sgemm=AllGather' trace.json
+expect 0 "trace.json   0     3     1" predict --collective '^sgemm=AllGather' trace.json
+expect 1 "its 3 regular steps hold no work but collectives" costs --batch 4 --collective '^sgemm=AllGather' trace.json
 expect 2 "--collective: " replay --collective nothing trace.json
 
 # Times near the end of their range, and near zero: clocks are shifted towards later times.
@@ -118,7 +117,7 @@ expect 0 "farthest end: 0 ns" predict --together --align behind.json rank0.json
 expect 0 "behind.json: its clock is off by about +9" predict --together rank0.json behind.json
 expect 1 "0 regular steps" predict host.json cut.json
 expect 0 "trace.json   0     3     1" \
-    predict --comm-patterns patterns.ini cut.json trace.json
+    predict --collective '^sgemm=AllGather' cut.json trace.json
 
 # A device that starts 500 us later in every step, for a reason outside the trace.
 write_trace 500 >waits.json

@@ -106,10 +106,9 @@ static size_t read_part(void *context, char *into, size_t room)
 
 static dl_status read_in(dl_read_trace *item, const uint8_t *data, size_t bytes, size_t part)
 {
-    const dl_read_options options = {0};
     text_parts parts = {.data = data, .bytes = bytes, .part = part};
     dl_error err = {0};
-    return dl_kineto_read_text(item, "fuzz_rank1.json", read_part, &parts, &options, &err);
+    return dl_kineto_read_text(item, "fuzz_rank1.json", read_part, &parts, &err);
 }
 
 static void free_item(dl_read_trace *item)

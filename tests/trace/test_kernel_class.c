@@ -213,15 +213,15 @@ static void test_collectives(void **state)
     assert_told("void nvshmemi_alltoall_kernel<float>(int, float*, float const*)", "AlltoAll", "");
     assert_told("void nvshmemi_fcollect_kernel<int>(int, int*, int const*)", "AllGather", "");
     assert_told("nvshmemi_init_array_kernel(int*)", "", "");
-    dl_kernel_collective told = {"kept", "kept", "kept"};
+    dl_kernel_collective told = {"kept", "kept"};
     assert_false(dl_kernel_tell_collective("volta_sgemm_64x64_nt", &told));
     assert_string_equal(told.collective, "kept");
 }
 
 static void test_rules_of_the_user(void **state)
 {
-    static const dl_kernel_rule rules[] = {{"^my_exchange*ring|token_shuffle", "AllGather", "ring"},
-                                           {"deep_ep", "Broadcast", ""}};
+    static const dl_kernel_rule rules[] = {{"^my_exchange*ring|token_shuffle", "AllGather"},
+                                           {"deep_ep", "Broadcast"}};
     (void)state;
     dl_kernel_collective told = {0};
     assert_false(is_collective("my_exchange_ring_f32"));
@@ -231,7 +231,6 @@ static void test_rules_of_the_user(void **state)
     assert_false(is_collective("not_my_exchange_ring"));
     assert_true(dl_kernel_tell_collective("my_exchange_ring_f32", &told));
     assert_string_equal(told.collective, "AllGather");
-    assert_string_equal(told.algorithm, "ring");
     assert_true(dl_kernel_tell_collective("deep_ep::internode::dispatch", &told));
     assert_string_equal(told.collective, "Broadcast"); /* precedes the built-in rules */
     dl_kernel_use_rules(NULL, 0);

@@ -14,7 +14,7 @@ static const dl_read_options plain = {0};
 static dl_status read_named(dl_read_trace *item, const char *name, const char *text, dl_error *err)
 {
     text_parts parts = parts_of(text, 1 << 16);
-    return dl_kineto_read_text(item, name, read_part, &parts, &plain, err);
+    return dl_kineto_read_text(item, name, read_part, &parts, err);
 }
 
 static dl_read_trace read_text(const char *text)

@@ -35,11 +35,10 @@ DL_ORDER(by_start, dl_collective_kernel, DL_BY(start_ns), DL_BY(activity));
 static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
 {
     const dl_activity *kernel = &m->activities[activity];
-    dl_kernel_collective told = {"", "", ""};
+    dl_kernel_collective told = {"", ""};
     (void)dl_kernel_tell_collective(m->strings[kernel->name], &told);
     return (dl_collective_kernel){.activity = activity,
                                   .name = told.collective,
-                                  .algorithm = told.algorithm,
                                   .device = kernel->device,
                                   .start_ns = kernel->start_ns,
                                   .duration_ns = kernel->duration_ns};
@@ -138,8 +137,8 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
 }
 
 /* Makes kernels of equal collectives adjacent. */
-DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY_TEXT(algorithm),
-         DL_BY(bytes), DL_BY(ranks), DL_BY(calls));
+DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY(bytes),
+         DL_BY(ranks), DL_BY(calls));
 
 static int by_total(const void *left, const void *right)
 {
@@ -175,7 +174,6 @@ static void sum_kernels(dl_collectives *collectives, const dl_collective_kernel 
         &DL_APPEND(collectives->collectives, collectives->count, "collectives");
     *c = (dl_collective_summary){.device = kernels[0].device,
                                  .name = kernels[0].name,
-                                 .algorithm = kernels[0].algorithm,
                                  .bytes = kernels[0].bytes,
                                  .ranks = kernels[0].ranks,
                                  .calls = kernels[0].calls,

@@ -29,9 +29,8 @@ typedef struct dl_collective_kernel {
     bool integers;    /* all these calls are of integers (dl_collective_of_integers) */
     const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
                        * from the trace or constant */
-    const char *algorithm; /* assigned by a user-defined rule (kernel_class.h), or "" */
-    uint64_t bytes;        /* bytes of one rank as NCCL counts them; 0: unknown */
-    uint64_t object;       /* communicator; 0: unknown, or calls of several */
+    uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
+    uint64_t object;  /* communicator; 0: unknown, or calls of several */
     int64_t start_ns, duration_ns;
 } dl_collective_kernel;
 
@@ -68,10 +67,9 @@ typedef struct dl_collective_summary {
     uint32_t device;
     const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
                        * from the trace or constant */
-    const char *algorithm;       /* assigned by a user-defined rule (kernel_class.h), or "" */
-    uint64_t bytes;              /* bytes of one rank as NCCL counts them; 0: unknown */
-    uint32_t ranks;              /* 0: unknown */
-    uint32_t calls;              /* number of calls that one kernel executes; 0: unknown */
+    uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
+    uint32_t ranks;   /* 0: unknown */
+    uint32_t calls;   /* number of calls that one kernel executes; 0: unknown */
     dl_distribution duration_ns; /* duration of the kernels; mean * count is the total */
     double algorithm_bytes_per_s, bus_bytes_per_s; /* rates at the median duration; 0: unknown */
     double best_bus_bytes_per_s;                   /* bus rate at the shortest duration */

@@ -191,11 +191,11 @@ bool dl_kernel_pattern_matches(const char *patterns, const char *text)
     }
 }
 
-/* Returns the first matching user-defined rule, or NULL. */
-static const dl_kernel_rule *find_user_rule(const char *name)
+const char *dl_kernel_ruled_collective(const char *name)
 {
     for (size_t i = 0; i < user_rule_count; i++) {
-        if (dl_kernel_pattern_matches(user_rules[i].patterns, name)) return &user_rules[i];
+        if (dl_kernel_pattern_matches(user_rules[i].patterns, name))
+            return user_rules[i].collective;
     }
     return NULL;
 }
@@ -210,7 +210,8 @@ static dl_phase find_phase(const char *name)
 
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase)
 {
-    dl_kernel_class class = find_user_rule(name) != NULL ? DL_KERNEL_COLLECTIVE : DL_KERNEL_OTHER;
+    dl_kernel_class class =
+        dl_kernel_ruled_collective(name) != NULL ? DL_KERNEL_COLLECTIVE : DL_KERNEL_OTHER;
     for (size_t i = 0; i < DL_LENGTH(kernel_rules) && class == DL_KERNEL_OTHER; i++) {
         if (!dl_kernel_pattern_matches(kernel_rules[i].patterns, name)) continue;
         class = kernel_rules[i].class;
@@ -331,16 +332,16 @@ static const char *tell_nccl(const char *name)
 
 bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told)
 {
-    const dl_kernel_rule *rule = find_user_rule(name);
-    if (rule != NULL) {
-        *told = (dl_kernel_collective){rule->collective, "", rule->algorithm};
+    const char *ruled = dl_kernel_ruled_collective(name);
+    if (ruled != NULL) {
+        *told = (dl_kernel_collective){ruled, ""};
     } else if (dl_kernel_pattern_matches("nccl*Kernel|rcclKernel", name)) {
-        *told = (dl_kernel_collective){tell_nccl(name), "", ""};
+        *told = (dl_kernel_collective){tell_nccl(name), ""};
         if (strstr(told->collective, "Reduce") != NULL) told->type = find_type(name);
     } else if (strstr(name, "deep_ep") != NULL) {
-        *told = (dl_kernel_collective){tell_deep_ep(name), "", ""};
+        *told = (dl_kernel_collective){tell_deep_ep(name), ""};
     } else if (strstr(name, "nvshmem") != NULL) {
-        *told = (dl_kernel_collective){tell_nvshmem(name), "", ""};
+        *told = (dl_kernel_collective){tell_nvshmem(name), ""};
     } else {
         return false;
     }

@@ -17,16 +17,19 @@
 #include "trace/activity/activity.h"
 #include "trace/record.h"
 
-/* A user-defined rule: kernels whose name matches one of the patterns execute a collective. */
+/* A user-defined rule: kernels whose name matches one of the patterns execute a collective, and
+ * ranges call it. */
 typedef struct dl_kernel_rule {
     const char *patterns; /* as in kernel_class.c: separated by '|', '*' = any text, '^' = start */
     const char *collective; /* "AllReduce", ... */
-    const char *algorithm;  /* "ring", ...; "": not given */
 } dl_kernel_rule;
 
 /* Puts rules[count] (borrowed; count 0 removes them) before the built-in ones, for the whole
  * process. Call it before reading traces, and never while another thread classifies kernels. */
 void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count);
+
+/* Returns the collective of the first user-defined rule that matches the name; NULL: none does. */
+const char *dl_kernel_ruled_collective(const char *name);
 
 /* Returns whether one of the patterns matches the text. */
 bool dl_kernel_pattern_matches(const char *patterns, const char *text);
@@ -69,7 +72,6 @@ typedef struct dl_kernel_collective {
     /* "float32", "bfloat16", "int8", ... for a reduction by NCCL or RCCL; "" for other libraries'
      * kernels, and for other collectives, which move bytes whatever type they name */
     const char *type;
-    const char *algorithm; /* from a user-defined rule; otherwise "" */
 } dl_kernel_collective;
 
 /* Sets *told from the name of a kernel that matches a user-defined rule or belongs to NCCL or RCCL

@@ -52,7 +52,7 @@ static const char *ends_together(const char *name, bool with_sends)
 {
     static const char *const names[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
                                         "AllToAll"};
-    dl_kernel_collective told = {"", "", ""};
+    dl_kernel_collective told = {"", ""};
     if (!dl_kernel_tell_collective(name, &told)) return NULL;
     if (with_sends && strcmp(told.collective, "SendRecv") == 0) return told.collective;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

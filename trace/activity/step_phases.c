@@ -126,7 +126,7 @@ static uint8_t *find_crossings(const dl_trace *trace)
     if (!any) return NULL;
     uint8_t *crossings = dl_calloc(trace->string_count, 1, "phases");
     for (size_t i = 0; i < trace->string_count; i++) {
-        dl_kernel_collective told = {"", "", ""};
+        dl_kernel_collective told = {"", ""};
         crossings[i] = dl_kernel_tell_collective(trace->strings[i], &told) &&
                        strcmp(told.collective, "SendRecv") == 0;
     }

@@ -196,7 +196,6 @@ static void print_collectives(const dl_device_summary *device, size_t top, FILE 
         char name[LABEL_BYTES];
         snprintf(name, sizeof name, "%s", c->name[0] != '\0' ? c->name : "unknown");
         if (c->calls > 1) snprintf(name, sizeof name, "%s x%" PRIu32, c->name, c->calls);
-        if (c->algorithm[0] != '\0') snprintf(name, sizeof name, "%s %s", c->name, c->algorithm);
         dl_cut_middle(name, 16);
         dl_rows_add(&to,
                     "|collective=%-s |bytes=%gB |ranks=%.0f |count=%zu |p50=%gns |least=%gns "
@@ -487,7 +486,6 @@ static void write_collectives(dl_json *to, const dl_device_summary *device)
         const dl_collective_summary *c = &device->collectives[i];
         dl_json_begin(to, NULL, '{');
         dl_json_text_item(to, "name", c->name);
-        if (c->algorithm[0] != '\0') dl_json_text_item(to, "algorithm", c->algorithm);
         dl_json_members(to, "bytes=%g ranks=%u calls=%u", (double)c->bytes, c->ranks, c->calls);
         dl_distribution_write_json(to, "duration_ns", &c->duration_ns);
         dl_json_members(to, "algorithm_bytes_per_s=%g bus_bytes_per_s=%g best_bus_bytes_per_s=%g",

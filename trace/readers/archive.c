@@ -97,8 +97,7 @@ static void close_member(member *m)
 typedef struct pass {
     dl_read_traces *traces;
     const char *path; /* path of the archive */
-    const dl_read_options *options;
-    char *left_out; /* names of omitted members, or NULL */
+    char *left_out;   /* names of omitted members, or NULL */
     size_t left_out_count;
 } pass;
 
@@ -110,7 +109,7 @@ static void leave_out(pass *p, const char *name)
 static dl_status read_text(pass *p, member *m, const char *name, dl_error *err)
 {
     dl_read_trace *item = dl_read_add(p->traces);
-    dl_status status = dl_kineto_read_text(item, name, read_member, m, p->options, err);
+    dl_status status = dl_kineto_read_text(item, name, read_member, m, err);
     if (m->failed) return archive_error(m->archive, name, err);
     if (archive_errno(m->text) == 0) return status;
     /* A damaged gzip member is the cause of the text's error. */
@@ -173,10 +172,9 @@ static dl_status read_entries(pass *p, struct archive *archive, dl_error *err)
     return archive_error(archive, p->path, err);
 }
 
-static dl_status read_archive(dl_read_traces *traces, const char *path,
-                              const dl_read_options *options, dl_error *err)
+static dl_status read_archive(dl_read_traces *traces, const char *path, dl_error *err)
 {
-    pass p = {.traces = traces, .path = path, .options = options};
+    pass p = {.traces = traces, .path = path};
     struct archive *archive = archive_read_new();
     DL_ASSERT(archive != NULL, "no memory for an archive");
     archive_read_support_filter_gzip(archive);

@@ -1,13 +1,10 @@
 #include "trace/readers/reader.h"
 
 #include <ctype.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/file.h"
-#include "common/keys.h"
 #include "common/names.h"
 
 /* Buffer size of a simplified name; longer names are truncated. */
@@ -42,52 +39,8 @@ static void simplify(char into[NAME_BYTES], const char *text)
     into[length] = '\0';
 }
 
-dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_error *err)
-{
-    const char *sign = strrchr(rule, '=');
-    char text[NAME_BYTES], hint[200];
-    if (sign == NULL || sign == rule || sign - rule >= NAME_BYTES) {
-        return dl_error_set(err, DL_ERR_PARSE,
-                            "collective '%s': expected TEXT=COLLECTIVE, such as "
-                            "exchange=AllReduce",
-                            rule);
-    }
-    int found = dl_names_find(sign + 1, collectives, COLLECTIVES);
-    if (found < 0) {
-        dl_names_hint(hint, sizeof hint, sign + 1, collectives, COLLECTIVES);
-        return dl_error_set(err, DL_ERR_NAME, "unknown collective '%s'%s", sign + 1, hint);
-    }
-    DL_AUTOFREE char *copy = dl_strndup(rule, (size_t)(sign - rule));
-    simplify(text, copy);
-    if (text[0] == '\0') {
-        return dl_error_set(err, DL_ERR_PARSE, "collective '%s': nothing in front of '='", rule);
-    }
-    DL_APPEND(patterns->patterns, patterns->count, "patterns of collectives") =
-        (dl_comm_pattern){.text = dl_strdup(text), .collective = collectives[found]};
-    return DL_OK;
-}
-
-/* Common algorithms of NCCL and MPI. */
-static const char *const algorithms[] = {"ring",     "tree", "direct",  "hierarchical",
-                                         "pairwise", "nvls", "collnet", NULL};
-
-/* Values of a [pattern] section. */
-typedef struct pattern {
-    char *text;
-    int collective, algorithm; /* algorithm -1: not given */
-} pattern;
-
-static const dl_key rows[] = {
-    {"pattern *", "text", DL_KEY_TEXT, .required = true, .offset = offsetof(pattern, text)},
-    {"pattern *", "collective", DL_KEY_CHOICE, .choices = collectives, .required = true,
-     .offset = offsetof(pattern, collective)},
-    {"pattern *", "algorithm", DL_KEY_CHOICE, .choices = algorithms,
-     .offset = offsetof(pattern, algorithm)},
-};
-static const dl_keys keys = {rows, DL_LENGTH(rows), NULL};
-
-/* Returns whether one of the alternatives has no character to match. */
-static bool is_empty(const char *patterns)
+/* Returns whether one of the alternatives matches every name. */
+static bool matches_all(const char *patterns)
 {
     for (const char *end;; patterns = end + 1) {
         end = strchrnul(patterns, '|');
@@ -96,58 +49,30 @@ static bool is_empty(const char *patterns)
     }
 }
 
-static dl_status add_section(dl_comm_patterns *patterns, const dl_ini *ini, const char *section,
-                             dl_error *err)
+dl_status dl_comm_rule_parse(const char *text, dl_kernel_rule *rule, dl_error *err)
 {
-    pattern read = {.algorithm = -1};
-    dl_status status = dl_keys_read(&keys, 0, ini, section, &read, err);
-    if (status == DL_OK && is_empty(read.text)) {
-        status = dl_ini_error(ini, dl_ini_find(ini, section, "text"), DL_ERR_PARSE, err,
-                              "a pattern that matches every name");
+    const char *sign = strrchr(text, '=');
+    if (sign == NULL) {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "collective '%s': expected TEXT=COLLECTIVE, such as "
+                            "exchange=AllReduce",
+                            text);
     }
-    if (status != DL_OK) {
-        free(read.text);
-        return status;
+    const int found = dl_names_find(sign + 1, collectives, COLLECTIVES);
+    if (found < 0) {
+        char hint[200];
+        dl_names_hint(hint, sizeof hint, sign + 1, collectives, COLLECTIVES);
+        return dl_error_set(err, DL_ERR_NAME, "unknown collective '%s'%s", sign + 1, hint);
     }
-    DL_APPEND(patterns->rules, patterns->rule_count, "patterns of collectives") =
-        (dl_kernel_rule){read.text, collectives[read.collective],
-                         read.algorithm >= 0 ? algorithms[read.algorithm] : ""};
+    DL_AUTOFREE char *patterns = dl_strndup(text, (size_t)(sign - text));
+    if (matches_all(patterns)) {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "collective '%s': the text matches every name; expected a part of "
+                            "names",
+                            text);
+    }
+    *rule = (dl_kernel_rule){dl_strdup(patterns), collectives[found]};
     return DL_OK;
-}
-
-dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path, dl_error *err)
-{
-    DL_AUTOFREE char *text = NULL;
-    size_t bytes;
-    dl_status status = dl_file_read(path, &text, &bytes, err);
-    if (status != DL_OK) return status;
-    return dl_comm_patterns_read_text(patterns, path, text, bytes, err);
-}
-
-dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
-                                     size_t bytes, dl_error *err)
-{
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
-    dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
-    if (status != DL_OK) return status;
-    status = dl_keys_check(&keys, &ini, err);
-    if (status == DL_OK && ini.section_count == 0) {
-        status = dl_error_set_at(err, DL_ERR_DATA, name, 0, "it has no [pattern NAME]");
-    }
-    for (size_t i = 0; i < ini.section_count && status == DL_OK; i++)
-        status = add_section(patterns, &ini, ini.sections[i].name, err);
-    return status;
-}
-
-void dl_comm_patterns_free(dl_comm_patterns *patterns)
-{
-    for (size_t i = 0; i < patterns->count; i++)
-        free(patterns->patterns[i].text);
-    free(patterns->patterns);
-    for (size_t i = 0; i < patterns->rule_count; i++)
-        free((char *)patterns->rules[i].patterns);
-    free(patterns->rules);
-    *patterns = (dl_comm_patterns){0};
 }
 
 static const char *find_name(const char *simple)
@@ -158,18 +83,12 @@ static const char *find_name(const char *simple)
     return NULL;
 }
 
-const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text)
+const char *dl_comm_of_range(const char *text)
 {
     char simple[NAME_BYTES];
+    const char *ruled = dl_kernel_ruled_collective(text);
+    if (ruled != NULL) return ruled;
     simplify(simple, text);
-    for (size_t i = 0; i < patterns->count; i++) {
-        if (strstr(simple, patterns->patterns[i].text) != NULL)
-            return patterns->patterns[i].collective;
-    }
-    for (size_t i = 0; i < patterns->rule_count; i++) {
-        if (dl_kernel_pattern_matches(patterns->rules[i].patterns, text))
-            return patterns->rules[i].collective;
-    }
     for (size_t i = 0; i < DL_LENGTH(prefixes); i++) {
         size_t length = strlen(prefixes[i]);
         if (strncmp(simple, prefixes[i], length) == 0) return find_name(simple + length);

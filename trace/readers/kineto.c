@@ -508,9 +508,9 @@ static void note_text(dl_kineto *kineto, const dl_json_events_result *result)
 }
 
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
-                              void *source, const dl_read_options *options, dl_error *err)
+                              void *source, dl_error *err)
 {
-    dl_kineto kineto = {.item = item, .options = options, .rank = -1, .ranks = -1, .pid = -1};
+    dl_kineto kineto = {.item = item, .rank = -1, .ranks = -1, .pid = -1};
     dl_json_events_result result = {0};
     const dl_json_events_spec spec = {
         .keys = event_keys,
@@ -533,8 +533,7 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
     return status;
 }
 
-static dl_status read_file(dl_read_traces *traces, const char *path, const dl_read_options *options,
-                           dl_error *err)
+static dl_status read_file(dl_read_traces *traces, const char *path, dl_error *err)
 {
     dl_text_source *source = NULL;
     dl_error closing = {0};
@@ -542,7 +541,7 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
     dl_status status = dl_text_source_open(&source, path, err);
     if (status != DL_OK) return status;
     dl_read_trace *item = dl_read_add(traces);
-    status = dl_kineto_read_text(item, path, dl_text_source_read, source, options, err);
+    status = dl_kineto_read_text(item, path, dl_text_source_read, source, err);
     dl_status closed = dl_text_source_close(source, &cut, &closing);
     if (closed != DL_OK) {
         /* The file's error is the cause of the text's error. */

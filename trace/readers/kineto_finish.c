@@ -194,8 +194,7 @@ static const char *collective_of(dl_kineto *kineto, uint32_t name)
     }
     if (!kineto->collective_known[name]) {
         kineto->collective_known[name] = true;
-        kineto->collective_of[name] =
-            dl_comm_of_range(&kineto->options->patterns, builder->trace.strings[name]);
+        kineto->collective_of[name] = dl_comm_of_range(builder->trace.strings[name]);
     }
     return kineto->collective_of[name];
 }

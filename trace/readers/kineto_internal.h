@@ -112,7 +112,6 @@ typedef struct dl_kineto_sizes {
 typedef struct dl_kineto {
     dl_trace_builder builder;
     dl_read_trace *item;
-    const dl_read_options *options;
     char *scratch; /* [scratch_room] */
     size_t scratch_room;
     const char **collective_of; /* [known_texts] collectives of range names, by string id */

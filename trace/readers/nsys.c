@@ -39,7 +39,6 @@ typedef struct nsys_process {
 typedef struct dl_nsys {
     sqlite3 *file;
     const char *path;
-    const dl_read_options *options;
     sqlite3_stmt *find_text;
     nsys_process **processes; /* [process_count] by device, then pid */
     size_t process_count;
@@ -480,10 +479,10 @@ static bool is_nccl_call(const char *text)
     return strncmp(text, "nccl", 4) == 0 && isupper((unsigned char)text[4]);
 }
 
-static void add_collective(dl_nsys *nsys, nsys_process *process, const dl_activity *range)
+static void add_collective(nsys_process *process, const dl_activity *range)
 {
     const char *text = process->builder.trace.strings[range->name];
-    const char *name = dl_comm_of_range(&nsys->options->patterns, text);
+    const char *name = dl_comm_of_range(text);
     if (name == NULL && is_nccl_call(text)) name = dl_comm_of_name(text + 4);
     if (name == NULL) return;
     if (process->has_nccl_calls && strncmp(text, "nccl:", 5) == 0) return;
@@ -528,7 +527,7 @@ static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
 }
 
 /* Adds COLLECTIVEs from the ranges after all ranges are read. */
-static void add_collectives(dl_nsys *nsys, nsys_process *process)
+static void add_collectives(nsys_process *process)
 {
     const dl_trace *trace = &process->builder.trace;
     size_t count = trace->activity_count;
@@ -539,7 +538,7 @@ static void add_collectives(dl_nsys *nsys, nsys_process *process)
     }
     for (size_t i = 0; i < count; i++) {
         const dl_activity range = trace->activities[i];
-        if (range.kind == DL_ACTIVITY_RANGE) add_collective(nsys, process, &range);
+        if (range.kind == DL_ACTIVITY_RANGE) add_collective(process, &range);
     }
 }
 
@@ -551,7 +550,7 @@ static void nsys_read_host(dl_nsys *nsys)
     read_ranges(nsys, DL_ACTIVITY_RANGE, "WHERE eventType IN (59, 60, 70)");
     read_ranges(nsys, DL_ACTIVITY_MARK, "WHERE eventType = 34");
     for (size_t i = 0; i < nsys->process_count; i++)
-        add_collectives(nsys, nsys->processes[i]);
+        add_collectives(nsys->processes[i]);
 }
 
 static const char *const device_tables[] = {
@@ -824,10 +823,9 @@ static void close_file(dl_nsys *nsys)
     sqlite3_close(nsys->file);
 }
 
-static dl_status read_file(dl_read_traces *traces, const char *path, const dl_read_options *options,
-                           dl_error *err)
+static dl_status read_file(dl_read_traces *traces, const char *path, dl_error *err)
 {
-    dl_nsys nsys = {.path = path, .options = options};
+    dl_nsys nsys = {.path = path};
     dl_status status = open_file(&nsys, err);
     if (status == DL_OK) {
         nsys.missing = count_missing(path);

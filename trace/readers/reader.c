@@ -22,10 +22,8 @@ static bool is_dlt(const char *begin, size_t bytes)
     return bytes >= 8 && memcmp(begin, "DLTRACE\n", 8) == 0;
 }
 
-static dl_status read_dlt(dl_read_traces *traces, const char *path, const dl_read_options *options,
-                          dl_error *err)
+static dl_status read_dlt(dl_read_traces *traces, const char *path, dl_error *err)
 {
-    (void)options;
     return dl_trace_read(&dl_read_add(traces)->trace, path, err);
 }
 
@@ -68,12 +66,10 @@ void dl_trace_folder_free(dl_trace_folder *folder)
 }
 
 /* Reads all processes of all traces in the folder. */
-static dl_status read_folder(dl_read_traces *traces, const char *path,
-                             const dl_read_options *options, dl_error *err)
+static dl_status read_folder(dl_read_traces *traces, const char *path, dl_error *err)
 {
     DL_AUTO(dl_trace_folder_free) dl_trace_folder folder = {0};
-    dl_read_options all = *options;
-    all.rank = all.process = NULL;
+    const dl_read_options all = {0};
     dl_status status = dl_trace_folder_list(&folder, path, err);
     for (size_t f = 0; f < folder.count && status == DL_OK; f++) {
         dl_read_traces file = {0};
@@ -175,7 +171,7 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     char begin[BEGIN_BYTES] = "";
     size_t bytes = 0;
     if (is_folder(path)) {
-        dl_status status = read_folder(traces, path, options, err);
+        dl_status status = read_folder(traces, path, err);
         if (status == DL_OK) status = choose(traces, path, options, err);
         if (status != DL_OK) dl_read_free(traces);
         return status;
@@ -187,7 +183,7 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (!readers[i]->recognises(begin, bytes)) continue;
         traces->reader = readers[i]->name;
-        status = readers[i]->read(traces, path, options, err);
+        status = readers[i]->read(traces, path, err);
         if (status == DL_OK) status = choose(traces, path, options, err);
         if (status != DL_OK) dl_read_free(traces);
         return status;

@@ -55,54 +55,19 @@
  * "reduce_scatter_tensor_coalesced", "all_to_allv"). Case, '_', '-' and blanks are ignored.
  * kernel_class.h classifies names of kernels.
  *
- * A file of patterns extends both for other libraries:
- *
- *   [pattern token exchange]                    ; any name
- *   text       = my_lib::exchange|^token_*_a2a  ; in names of kernels and ranges; '|' separates
- *                                               ; alternatives, '*' = any text, '^' = the name's
- *                                               ; start; case-sensitive
- *   collective = AlltoAll
- *   algorithm  = direct                         ; optional; shown in summaries
+ * Rules of the user extend both for other libraries. "my_lib::exchange|^token_*_a2a=AlltoAll": '|'
+ * separates alternatives, '*' is any text, '^' the name's start; case counts.
  *
  * Source of c10d's names: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. */
 
-typedef struct dl_comm_pattern {
-    char *text;             /* owned; lower case, without '_', '-' and blanks */
-    const char *collective; /* "AllReduce", ...; constant */
-} dl_comm_pattern;
-
-/* User-defined patterns, which precede the built-in ones; {0}: none. Release with
- * dl_comm_patterns_free. */
-typedef struct dl_comm_patterns {
-    dl_comm_pattern *patterns; /* [count] */
-    size_t count;
-    dl_kernel_rule *rules; /* [rule_count] rules from files, with owned texts; they apply to ranges.
-                            * For kernels, the program passes them to dl_kernel_use_rules */
-    size_t rule_count;
-} dl_comm_patterns;
-
-/* Adds "TEXT=COLLECTIVE": ranges that contain TEXT are calls of COLLECTIVE ("AllReduce",
- * "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send",
- * "Recv"). Returns DL_ERR_PARSE without '=' or TEXT, or for a TEXT of 256 bytes or more, and
- * DL_ERR_NAME for another COLLECTIVE. */
-dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule,
-                               dl_error *err) DL_MUST_CHECK;
-
-/* Adds the patterns of a file in the format above. Errors name file and line: DL_ERR_IO,
- * DL_ERR_PARSE (also for a text that matches every name), DL_ERR_NAME (a section, key, collective
- * or algorithm, with the nearest name), DL_ERR_DATA (no section, text or collective). Algorithms:
- * ring, tree, direct, hierarchical, pairwise, nvls, collnet. */
-dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path,
-                                dl_error *err) DL_MUST_CHECK;
-
-/* Like dl_comm_patterns_read, but from memory; `name` appears in error texts. `text` may hold any
- * bytes. */
-dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
-                                     size_t bytes, dl_error *err) DL_MUST_CHECK;
-void dl_comm_patterns_free(dl_comm_patterns *patterns);
+/* Parses the rule "PATTERNS=COLLECTIVE" (COLLECTIVE: "AllReduce", "AllGather", "ReduceScatter",
+ * "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send", "Recv"), to be passed to
+ * dl_kernel_use_rules; free() its patterns. Returns DL_ERR_PARSE without '=', or if a pattern
+ * matches every name, and DL_ERR_NAME for another COLLECTIVE. */
+dl_status dl_comm_rule_parse(const char *text, dl_kernel_rule *rule, dl_error *err) DL_MUST_CHECK;
 
 /* Returns the collective that the range `text` calls, or NULL; a constant text. */
-const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text);
+const char *dl_comm_of_range(const char *text);
 
 /* Returns the collective of c10d's `name` ("allreduce_coalesced"), or NULL ("wait", "init"). A
  * barrier is an AllReduce, as NCCL has none. */
@@ -137,7 +102,6 @@ typedef struct dl_read_traces {
 
 /* Settings of the caller; {0}: none. */
 typedef struct dl_read_options {
-    dl_comm_patterns patterns; /* borrowed */
     /* Select a file's processes by meta key "rank" or "pid"; NULL: all. */
     const char *rank, *process;
 } dl_read_options;
@@ -147,8 +111,7 @@ typedef struct dl_trace_reader {
     /* Returns whether this reader supports a file whose unpacked content starts with
      * begin[bytes]. */
     bool (*recognises)(const char *begin, size_t bytes);
-    dl_status (*read)(dl_read_traces *traces, const char *path, const dl_read_options *options,
-                      dl_error *err);
+    dl_status (*read)(dl_read_traces *traces, const char *path, dl_error *err);
 } dl_trace_reader;
 
 /* Trace files in a folder (.dlt, .json, .json.gz, .sqlite), sorted by name. Owns its names; release

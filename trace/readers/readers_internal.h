@@ -72,8 +72,7 @@ extern const dl_trace_reader dl_kineto_reader;
 /* Reads the text from `read` into `item`, which must be zeroed. `name` becomes the trace's path,
  * and gives its rank ("..._rank3.json") if the text does not. Returns the errors of dl_read. */
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
-                              void *source, const dl_read_options *options,
-                              dl_error *err) DL_MUST_CHECK;
+                              void *source, dl_error *err) DL_MUST_CHECK;
 
 /* Reader of Nsight Systems' SQLite exports (nsys export --type sqlite), schemas 3.x.
  *
