@@ -295,7 +295,7 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
 static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double stream = s->own_tokens * s->width;
-    if (s->dropout) {
+    if (s->dropout && !s->fused) {
         const moves one = {.narrow = 2 * stream, .wide = stream / 4, .kernels = 1};
         add_moves(&layer->forward, one);
         add_moves(&layer->backward, one);
@@ -418,6 +418,18 @@ static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
     dl_pass_add(&layer->backward, 0, 3 * more * (query + both), 0, 2 * (int)more);
 }
 
+/* Adds the operations on the scores of programs with fused kernels. With dropout each is a kernel, as
+ * in NVIDIA's BERT. Without it factor, mask and softmax are one kernel, compiled or Megatron-LM's
+ * (megatron/core/fusions/fused_softmax.py), whose result is kept; its gradient is another. */
+static void add_fused_scores(dl_architecture_layer *layer, double scores, bool dropout)
+{
+    if (dropout)
+        add_elementwise(layer, 6 * scores, 7 * scores, 3);
+    else
+        add_elementwise(layer, 2 * scores, 3 * scores, 1);
+    layer->kept_numbers += dropout ? 2 * scores : scores;
+}
+
 /* Adds scores, their softmax, and the weighted sum of the values; they are recomputed entirely or
  * not at all. In fp8 queries, keys and values are converted (2 bytes read, 1 written), and saved in
  * 8 bits; in the backward pass so is the gradient of the result (TransformerEngine,
@@ -448,8 +460,7 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
     if (s->fused) {
-        add_elementwise(layer, 6 * scores, 7 * scores, 3); /* mask, softmax, dropout */
-        layer->kept_numbers += 2 * scores;
+        add_fused_scores(layer, scores, s->dropout);
     } else {
         add_plain_scores(layer, s);
     }
@@ -756,7 +767,7 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
         add_stream(&layer->forward, s, 3 * stream, 0, 0);
         add_stream(&layer->backward, s, stream, 0, 0);
     }
-    if (s->dropout) {
+    if (s->dropout && !s->fused) {
         add_wide(&layer->forward, 2.25 * stream, 0, 0);
         add_wide(&layer->backward, 2.25 * stream, 0, 0);
         layer->kept_numbers += stream / 4;
