@@ -22,15 +22,23 @@ static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
     [DL_MODEL_CONVOLUTION] = {FITTED(0.52, 0.56, 0.20, 24), FITTED(0.54, 0.66, 0.13, 8),
                               FITTED(0.87, 0.50, 0.19, 10)},
     /* One memory rate is fitted for fp32 and tf32, as their other kernels are the same. */
-    [DL_MODEL_TRANSFORMER] = {FITTED(0.74, 0.46, 0.13, 4), FITTED(0.87, 0.46, 0.11, 16),
-                              FITTED(0.98, 0.44, 0.13, 12)},
+    [DL_MODEL_TRANSFORMER] = {FITTED(0.71, 0.48, 0.14, 4), FITTED(0.71, 0.48, 0.09, 12),
+                              FITTED(0.98, 0.41, 0.08, 8)},
 };
 static const dl_efficiency kepler = FITTED(0.19, 0.98, 0.67, 13);
 /* Convolutions in fp32 on Volta and Turing: their caches are larger than those of earlier GPUs, and
  * their peak does not count units twice, as that of later GPUs does. */
 static const dl_efficiency volta = FITTED(0.77, 0.63, 0.12, 16);
-/* Transformers in fp8: values of fp16, whose log_sd is 0.13, widened by ln(0.78 / 0.6) / 2. */
-static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
+/* Transformers in fp8: values of fp16, whose log_sd is widened by ln(0.78 / 0.6) / 2. */
+static const dl_efficiency in_fp8 = FITTED(0.98, 0.41, 0.15, 0);
+/* Transformers on GeForce RTX 30 and later. Their tensor cores multiply at half of the rate of
+ * professional cards with the same chip (NVIDIA, Ada GPU architecture white paper, appendix A), so
+ * that a step waits more for products, and less often reaches the power limit. fp32, whose peak is
+ * that of tf32, as tf32, with the other GPUs' spread; fp8 as above. */
+static const dl_efficiency geforce[] = {[DL_FP32] = FITTED(0.66, 0.77, 0.14, 0),
+                                        [DL_TF32] = FITTED(0.66, 0.77, 0.09, 4),
+                                        [DL_FP16] = FITTED(0.68, 0.87, 0.12, 4)};
+static const dl_efficiency geforce_in_fp8 = FITTED(0.68, 0.87, 0.18, 0);
 
 /* Transformers in 16 bits and fp8 on GPUs whose kernels were measured one by one: fits of
  * scripts/fit_products.py to tables of their times by shape, forward only (backward kernels were
@@ -153,6 +161,13 @@ static bool is_volta(const char *gpu)
     return is && strcasecmp(gpu, "rtx6000ada") != 0;
 }
 
+/* Whether the GPU is a GeForce RTX 3050 to 5090. */
+static bool is_geforce_30(const char *gpu)
+{
+    return strncasecmp(gpu, "rtx", 3) == 0 && gpu[3] >= '3' && gpu[3] <= '5' && gpu[4] == '0' &&
+           gpu[5] >= '5' && gpu[5] <= '9' && gpu[6] == '0';
+}
+
 /* Whether the GPU is a data-center Hopper or Blackwell. */
 static bool is_hopper(const char *gpu)
 {
@@ -225,7 +240,10 @@ const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class cl
         const dl_efficiency *measured = measured_kernels(gpu->name, products);
         if (measured != NULL) return measured;
     }
-    if (products >= DL_FP8) return &in_fp8;
+    const bool is_geforce = is_geforce_30(gpu->name);
+    if (products >= DL_FP8) return is_geforce ? &geforce_in_fp8 : &in_fp8;
+    if (class == DL_MODEL_TRANSFORMER && is_geforce)
+        return &geforce[products == DL_BF16 ? DL_FP16 : products];
     if (class == DL_MODEL_CONVOLUTION && products == DL_FP32 && is_volta(gpu->name)) return &volta;
     return &efficiencies[class][products == DL_BF16 ? DL_FP16 : products];
 }

@@ -407,6 +407,8 @@ int main(int argc, char **argv)
             same &= fit_group(name, group_on("", (dl_model_class)c, (dl_arithmetic)a));
         }
     }
+    same &= fit_group("GeForce tf32", group_on("rtx3090", DL_MODEL_TRANSFORMER, DL_TF32));
+    same &= fit_group("GeForce fp16", group_on("rtx3090", DL_MODEL_TRANSFORMER, DL_FP16));
     same &= fit_group("kernels of A100", group_on("a100", DL_MODEL_TRANSFORMER, DL_FP16));
     same &= fit_group("kernels of H200", group_on("h200", DL_MODEL_TRANSFORMER, DL_FP16));
     same &= fit_group("kernels of H100", group_on("h100", DL_MODEL_TRANSFORMER, DL_FP16));
