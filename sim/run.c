@@ -395,6 +395,7 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     add_bucket_copies(workload, &plan);
     if (scenario->gpu == NULL) {
+        workload->update_ns /= dl_costs_update_parts(costs, batch, plan.sharers);
         dl_workload_compress(workload, costs, &plan.message);
         take_batches(workload, scenario, costs, own->samples);
     }
@@ -403,8 +404,6 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
             workload,
             &costs->exchange_runs[dl_noise_run(config->replicate, costs->exchange_run_count)]);
     }
-    if (dl_run_divides_state(scenario, point))
-        workload->update_ns /= dl_costs_update_parts(costs, batch, point->workers);
     if (dl_run_is_of_processes(scenario)) {
         workload->barrier_ns = workload->lock_ns = workload->wakeup_ns = 0;
         workload->memory_bytes_per_ns = INFINITY;

@@ -81,9 +81,6 @@ const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_po
  * synchronous server, push and pull together, if that was measured. */
 bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Whether the workers are processes that divide the model state (dl_sharded). */
-bool dl_run_divides_state(const dl_scenario *scenario, const dl_point *point);
-
 /* *ns: time that an exchange among processes, including the broadcast of buffers before it, adds to
  * a step whose backward pass takes backward_ns. *late_ns: the part of it that remains after the
  * last process arrives. Processes that wait leave a core to the last one's communication threads,

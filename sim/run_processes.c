@@ -10,12 +10,6 @@ bool dl_run_is_of_processes(const dl_scenario *scenario)
     return scenario->gpu == NULL && scenario->processes == DL_PROCESSES_YES;
 }
 
-bool dl_run_divides_state(const dl_scenario *scenario, const dl_point *point)
-{
-    return dl_run_is_of_processes(scenario) && scenario->sharded != DL_SHARDED_NONE &&
-           dl_mode_reduces_gradients(point->mode) && point->workers > 1;
-}
-
 const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_point *point,
                                               int kind)
 {
@@ -96,12 +90,9 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
  * gathered after the update. Otherwise, as in PyTorch's FSDP, the training thread waits for each
  * collective, and gloo executes a reduce-scatter as an all-reduce. Each micro-batch gathers the
  * parameters, and reduces the gradients. */
-static double sharded_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
-                         double backward_ns, const dl_process_reduces *of)
+static double divided_ns(const dl_exchange_plan *plan, const dl_costs *costs, double backward_ns,
+                         const dl_process_reduces *of)
 {
-    const bool all = scenario->sharded == DL_SHARDED_PARAMETERS;
-    const double passes = all ? point->option[DL_SYNC_ACCUMULATE] : 1;
-    const double gathers = all && !scenario->keeps_parameters ? 2 : 1;
     const dl_gradients_ready whole = {.share = 1, .bytes = (double)costs->parameter_bytes};
     const dl_gradients_ready *units = costs->gradient_count > 0 ? costs->gradients : &whole;
     const size_t count = costs->gradient_count > 0 ? costs->gradient_count : 1;
@@ -110,10 +101,9 @@ static double sharded_ns(const dl_scenario *scenario, const dl_costs *costs, con
         reduce_ns += dl_collective_cost_ns(of->alone, units[i].bytes - before_bytes);
         before_bytes = units[i].bytes;
     }
-    const double sums_ns = scenario->sharded == DL_SHARDED_OPTIMIZER
-                               ? dl_buckets_ns(of, units, count, backward_ns)
-                               : reduce_ns;
-    return passes * (sums_ns + 0.5 * gathers * reduce_ns);
+    const double sums_ns =
+        plan->divides_gradients ? reduce_ns : dl_buckets_ns(of, units, count, backward_ns);
+    return plan->passes * (sums_ns + 0.5 * (plan->gathers + plan->gathers_after) * reduce_ns);
 }
 
 /* Time in ns of an exchange's collectives among processes; buckets of gradients start as they
@@ -121,8 +111,8 @@ static double sharded_ns(const dl_scenario *scenario, const dl_costs *costs, con
 static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          double backward_ns, const dl_process_reduces *of)
 {
-    if (dl_run_divides_state(scenario, point))
-        return sharded_ns(scenario, costs, point, backward_ns, of);
+    const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
+    if (plan.sharers > 1) return divided_ns(&plan, costs, backward_ns, of);
     if (dl_mode_reduces_gradients(point->mode) && costs->gradient_count > 0)
         return dl_buckets_ns(of, costs->gradients, costs->gradient_count, backward_ns);
     const double parts = dl_scenario_fragments(scenario, point);

@@ -28,10 +28,7 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
     if (gpu == NULL)
         return costs->cores > 0 && (s->input.loaders == 0 || costs->input_copy_ns.known);
     if (variant->scaling.differs || variant->scaling.scaled || costs->model_count > 0) return false;
-    const bool overlaps = costs->overlap || costs->sharded == DL_SHARDED_PARAMETERS;
-    return trace->ranks == 1 ||
-           (gpu->overlap == overlaps && dl_scenario_sharded(s) == costs->sharded &&
-            gpu->keeps_parameters == costs->keeps_parameters && !gpu->on_hosts);
+    return trace->ranks == 1 || (dl_variant_exchanges_as_costs(variant) && !gpu->on_hosts);
 }
 
 static int axis(int64_t ranks)

@@ -151,9 +151,13 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
         const dl_fetch fetch = scenario->gpu->fetch;
         const bool by_layer = dl_mode_sends_tensors(point->mode) &&
                               (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
-        if (plan.divides_parameters || by_layer)
-            plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
+        if (by_layer) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
+    } else if (scenario->processes == DL_PROCESSES_YES && dl_mode_reduces_gradients(point->mode)) {
+        const dl_gpu_options own = {.sharded = scenario->sharded,
+                                    .keeps_parameters = scenario->keeps_parameters};
+        plan = dl_exchange_plan_among(&own, false, point->workers);
     }
+    if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
     plan.late = (int)point->option[DL_SYNC_LAG];
     plan.message = scenario->compression;
     plan.packs = plan.message.kind != DL_COMPRESS_NONE;

@@ -202,7 +202,8 @@ bool dl_scenario_has_outer(const dl_scenario *scenario, const dl_point *point);
  * layout can replace it. */
 #define DL_LAYOUT_ALONE "pp=1,tp=1"
 
-/* Returns the plan of the point's exchange in a step; on cores only its lag and message are set. */
+/* Returns the plan of the point's exchange in a step; of threads on cores only its lag and
+ * message are set. */
 dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point);
 
 /* Returns the GPUs of one worker in the largest of these layouts (text as in a file), and in

@@ -85,6 +85,9 @@ bool dl_variant_accumulates_by_costs(const dl_variant *variant);
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
 bool dl_variant_assumes_overlap(const dl_variant *variant);
 
+/* Whether GPUs overlap, and divide the model state, as the program of the costs does. */
+bool dl_variant_exchanges_as_costs(const dl_variant *variant);
+
 /* Whether the variant's workers make a batch, launch a step and wait for its end in sequence, like
  * the program of the cost file. */
 bool dl_variant_waits_by_costs(const dl_variant *variant);

@@ -61,6 +61,15 @@ bool dl_variant_assumes_overlap(const dl_variant *variant)
            dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 
+bool dl_variant_exchanges_as_costs(const dl_variant *variant)
+{
+    const dl_gpu_options *gpu = variant->scenario.gpu;
+    const dl_costs *costs = &variant->costs;
+    const bool overlaps = costs->overlap || costs->sharded == DL_SHARDED_PARAMETERS;
+    return gpu->overlap == overlaps && dl_scenario_sharded(&variant->scenario) == costs->sharded &&
+           gpu->keeps_parameters == costs->keeps_parameters;
+}
+
 /* Places averages in host memory if the costs contain averaging there, like those of dlprof train,
  * or if the scenario sets a server's threads or shards. */
 static void take_place(dl_variant *variant)
