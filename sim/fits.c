@@ -91,21 +91,10 @@ dl_gpu_content *dl_fits_course(const dl_scenario *scenario, const dl_costs *cost
 char *dl_fits_content(const dl_gpu_content *content)
 {
     char *text = NULL;
-    const struct {
-        const char *name;
-        double bytes;
-    } parts[] = {{"parameters", content->parameters},
-                 {"gradients", content->gradients},
-                 {"optimizer", content->optimizer},
-                 {"gathered", content->gathered},
-                 {"activations", content->activations},
-                 {"working", content->working},
-                 {"logits", content->logits},
-                 {"workspace", content->workspace},
-                 {"others", content->others}};
-    for (size_t i = 0; i < DL_LENGTH(parts); i++) {
-        if (!(parts[i].bytes > 0)) continue;
-        DL_AUTOFREE char *part = dl_format("%s %s", parts[i].name, DL_BYTES_TEXT(parts[i].bytes));
+    for (int k = 0; k < DL_GPU_CONTENTS; k++) {
+        const double bytes = dl_gpu_content_of(content, k);
+        if (!(bytes > 0)) continue;
+        DL_AUTOFREE char *part = dl_format("%s %s", dl_gpu_content_names[k], DL_BYTES_TEXT(bytes));
         dl_join(&text, ", ", part);
     }
     return text != NULL ? text : dl_strdup("");

@@ -219,7 +219,8 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
 
 /* For a split model. dl_run_split_missing: byte sizes of layers that the point needs and the costs
  * lack, formatted as by dl_costs_missing. dl_run_stage_memory: memory needed by a GPU of the stage,
- * and available on the stage's smallest GPU (NaN if unknown). dl_run_split_text: the first layer of
+ * and available on the stage's smallest GPU (NaN if unknown); for workers of one GPU the same as
+ * dl_run_memory. dl_run_split_text: the first layer of
  * each stage, "conv1;fc1". The caller frees the texts. */
 char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point);

@@ -195,7 +195,8 @@ static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *co
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point, int stage)
 {
-    return most_memory(scenario, costs, point, stage, stage);
+    return dl_point_is_split(point) ? most_memory(scenario, costs, point, stage, stage)
+                                    : dl_run_memory(scenario, costs, point);
 }
 
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,

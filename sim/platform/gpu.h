@@ -254,6 +254,11 @@ typedef struct dl_gpu_content {
     dl_gpu_moment at;
 } dl_gpu_content;
 
+/* The members of dl_gpu_content by name. */
+#define DL_GPU_CONTENTS 9
+extern const char *const dl_gpu_content_names[DL_GPU_CONTENTS];
+double dl_gpu_content_of(const dl_gpu_content *content, int kind);
+
 static inline double dl_gpu_content_bytes(const dl_gpu_content *content)
 {
     return content->parameters + content->gradients + content->optimizer + content->gathered +

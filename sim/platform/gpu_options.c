@@ -341,6 +341,18 @@ static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *p
     return bytes;
 }
 
+const char *const dl_gpu_content_names[DL_GPU_CONTENTS] = {"parameters", "gradients",   "optimizer",
+                                                           "gathered",   "activations", "working",
+                                                           "logits",     "workspace",   "others"};
+
+double dl_gpu_content_of(const dl_gpu_content *c, int kind)
+{
+    const double bytes[DL_GPU_CONTENTS] = {c->parameters, c->gradients,   c->optimizer,
+                                           c->gathered,   c->activations, c->working,
+                                           c->logits,     c->workspace,   c->others};
+    return bytes[kind];
+}
+
 void dl_gpu_memory_most(dl_gpu_memory *most, const dl_gpu_memory *other)
 {
     const bool is_known = !isnan(most->has_bytes);

@@ -137,17 +137,13 @@ GETTER(memory_frac, dl_datum_number(r->row->memory.needs_bytes / r->row->memory.
 static dl_datum memory_by_kind(const void *row, const dl_column *column)
 {
     const dl_gpu_memory *memory = &((const dl_result *)row)->row->memory;
-    const dl_gpu_content *of = &memory->content;
     (void)column;
     if (isnan(memory->needs_bytes)) return dl_datum_none();
-    const double kinds[] = {of->parameters,  of->gradients,
-                            of->optimizer,   of->gathered,
-                            of->activations, of->working,
-                            of->logits,      of->workspace,
-                            of->others,      dl_memory_reserve_bytes(memory)};
-    double *bytes = dl_calloc(DL_LENGTH(kinds), sizeof *bytes, "memory by kind");
-    memcpy(bytes, kinds, sizeof kinds);
-    return dl_datum_owned_list(bytes, DL_LENGTH(kinds));
+    double *bytes = dl_calloc(DL_GPU_CONTENTS + 1, sizeof *bytes, "memory by kind");
+    for (int k = 0; k < DL_GPU_CONTENTS; k++)
+        bytes[k] = dl_gpu_content_of(&memory->content, k);
+    bytes[DL_GPU_CONTENTS] = dl_memory_reserve_bytes(memory);
+    return dl_datum_owned_list(bytes, DL_GPU_CONTENTS + 1);
 }
 
 GETTER(why_not, dl_datum_text(r->row->error))

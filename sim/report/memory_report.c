@@ -98,9 +98,7 @@ static bool add_point(dl_rows *rows, FILE *below, const dl_variant *variant, con
     for (int s = 0; s < split.stages; s++) {
         char stage[16] = "";
         if (split.stages > 1) snprintf(stage, sizeof stage, "%d", s);
-        const dl_gpu_memory memory = dl_point_is_split(point)
-                                         ? dl_run_stage_memory(scenario, &variant->costs, point, s)
-                                         : dl_run_memory(scenario, &variant->costs, point);
+        const dl_gpu_memory memory = dl_run_stage_memory(scenario, &variant->costs, point, s);
         DL_AUTOFREE char *when = dl_fits_when(scenario, &variant->costs, point, s, &memory);
         dl_rows_add(rows,
                     "point=%-s stage=%s needs=%gB reserve=%gB has=%gB fits=%s "

@@ -1,7 +1,6 @@
 #include "sim/report/timeline.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +61,12 @@ typedef struct timeline {
     size_t queue_count;
     link_use *uses; /* [use_count] */
     size_t use_count;
-    dl_split split;                         /* split of workers with several GPUs */
+    dl_split split;        /* split of workers with several GPUs */
+    dl_gpu_memory fullest; /* memory of the fullest stage, fullest_stage, and during a step,
+                             * course[course_count] */
+    int fullest_stage;
+    dl_gpu_content *course;
+    size_t course_count;
     double gpu_most_bytes, gpu_least_bytes; /* memory of a worker's only GPU while it computes, at
                                              * most, and otherwise; 0: unknown */
     dl_memory_pass *memory;      /* [stages x passes] memory of a step's passes; NULL: unknown */
@@ -443,24 +447,6 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
  * of neighbours is written. */
 #define COURSE_MAX 240
 
-static const struct {
-    const char *name;
-    size_t offset;
-} kinds[] = {{"parameters", offsetof(dl_gpu_content, parameters)},
-             {"gradients", offsetof(dl_gpu_content, gradients)},
-             {"optimizer", offsetof(dl_gpu_content, optimizer)},
-             {"workspace", offsetof(dl_gpu_content, workspace)},
-             {"others", offsetof(dl_gpu_content, others)},
-             {"gathered", offsetof(dl_gpu_content, gathered)},
-             {"activations", offsetof(dl_gpu_content, activations)},
-             {"working", offsetof(dl_gpu_content, working)},
-             {"logits", offsetof(dl_gpu_content, logits)}};
-
-static double kind_of(const dl_gpu_content *content, size_t kind)
-{
-    return *(const double *)((const char *)content + kinds[kind].offset);
-}
-
 /* Thins course[count] to at most COURSE_MAX moments, each the fullest of a group of neighbours;
  * returns their number. */
 static size_t thin(dl_gpu_content *course, size_t count)
@@ -477,79 +463,62 @@ static size_t thin(dl_gpu_content *course, size_t count)
     return kept;
 }
 
-/* Writes a metadata event `memory`: for moments[count] of a step on the fullest stage, the kB of
- * each kind (one number if constant) and whether the moment is in a forward pass; the GPU's
- * capacity; and the fullest moment. */
-static void put_course(dl_chrome_trace *trace, const dl_gpu_memory *memory, int stage,
-                       const dl_gpu_content *moments, size_t count, const char *when)
+/* Computes the memory of the GPU of the fullest stage in the course of a step; for workers of one
+ * GPU also the most and the least of it. */
+static void take_course(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
+                        const dl_point *point)
 {
-    uint32_t *numbers =
-                 dl_calloc((DL_LENGTH(kinds) + 1) * count, sizeof *numbers, "memory by kind"),
-             *forward = numbers + DL_LENGTH(kinds) * count;
-    dl_chrome_arg args[DL_LENGTH(kinds) + 5] = {
-        {.key = "stage", .number = stage},
+    t->fullest.needs_bytes = (double)NAN;
+    if (scenario->gpu == NULL) return;
+    for (int s = 0; s < t->split.stages; s++) {
+        const dl_gpu_memory memory = dl_run_stage_memory(scenario, costs, point, s);
+        if (isnan(memory.needs_bytes)) return;
+        if (s > 0 && !(memory.needs_bytes > t->fullest.needs_bytes)) continue;
+        t->fullest = memory;
+        t->fullest_stage = s;
+    }
+    t->course = dl_fits_course(scenario, costs, point, t->fullest_stage, &t->course_count);
+    for (size_t i = 0; i < t->course_count; i++) {
+        t->course[i].others = t->fullest.content.others;
+        const double bytes = dl_gpu_content_bytes(&t->course[i]);
+        if (dl_point_is_split(point)) continue;
+        t->gpu_most_bytes = fmax(t->gpu_most_bytes, bytes);
+        t->gpu_least_bytes = i == 0 ? bytes : fmin(t->gpu_least_bytes, bytes);
+    }
+}
+
+/* Writes a metadata event `memory`: for moments of a step on the fullest stage, the kB of each kind
+ * (one number if constant) and whether the moment is in a forward pass; the GPU's capacity; and the
+ * fullest moment. */
+static void put_course(timeline *t, const char *when)
+{
+    const size_t count = thin(t->course, t->course_count);
+    const dl_gpu_memory *memory = &t->fullest;
+    uint32_t *numbers = dl_calloc((DL_GPU_CONTENTS + 1) * count, sizeof *numbers, "memory by kind"),
+             *forward = numbers + DL_GPU_CONTENTS * count;
+    dl_chrome_arg args[DL_GPU_CONTENTS + 5] = {
+        {.key = "stage", .number = t->fullest_stage},
         {.key = "when", .text = when},
         {.key = "has_kb", .number = isnan(memory->has_bytes) ? 0 : memory->has_bytes / 1e3},
         {.key = "needs_kb", .number = memory->needs_bytes / 1e3},
         {.key = "forward", .numbers = forward, .number_count = (int)count}};
     int used = 5;
     for (size_t i = 0; i < count; i++)
-        forward[i] = moments[i].at.forward;
-    for (size_t k = 0; k < DL_LENGTH(kinds); k++) {
-        uint32_t *of = numbers + k * count;
+        forward[i] = t->course[i].at.forward;
+    for (int k = 0; k < DL_GPU_CONTENTS; k++) {
+        uint32_t *of = numbers + (size_t)k * count;
         bool changes = false;
         for (size_t i = 0; i < count; i++) {
-            of[i] = (uint32_t)lround(fmin(kind_of(&moments[i], k) / 1e3, UINT32_MAX));
+            of[i] = (uint32_t)lround(fmin(dl_gpu_content_of(&t->course[i], k) / 1e3, UINT32_MAX));
             changes = changes || of[i] != of[0];
         }
         if (!changes && of[0] == 0) continue;
-        args[used++] = (dl_chrome_arg){
-            .key = kinds[k].name, .numbers = of, .number_count = changes ? (int)count : 1};
+        args[used++] = (dl_chrome_arg){.key = dl_gpu_content_names[k],
+                                       .numbers = of,
+                                       .number_count = changes ? (int)count : 1};
     }
-    dl_chrome_trace_metadata(trace, GPUS_PID, "memory", args, used);
+    dl_chrome_trace_metadata(&t->trace, GPUS_PID, "memory", args, used);
     free(numbers);
-}
-
-static void write_course(dl_chrome_trace *trace, const dl_scenario *scenario, const dl_costs *costs,
-                         const dl_point *point)
-{
-    const int stages = dl_point_split(point).stages;
-    dl_gpu_memory fullest = {.needs_bytes = (double)NAN};
-    int at = 0;
-    if (scenario->gpu == NULL) return;
-    for (int s = 0; s < stages; s++) {
-        const dl_gpu_memory memory = dl_point_is_split(point)
-                                         ? dl_run_stage_memory(scenario, costs, point, s)
-                                         : dl_run_memory(scenario, costs, point);
-        if (isnan(memory.needs_bytes)) return;
-        if (s > 0 && !(memory.needs_bytes > fullest.needs_bytes)) continue;
-        fullest = memory;
-        at = s;
-    }
-    size_t count = 0;
-    DL_AUTOFREE dl_gpu_content *course = dl_fits_course(scenario, costs, point, at, &count);
-    DL_AUTOFREE char *when = dl_fits_when(scenario, costs, point, at, &fullest);
-    for (size_t i = 0; i < count; i++)
-        course[i].others = fullest.content.others;
-    count = thin(course, count);
-    if (count > 0) put_course(trace, &fullest, at, course, count, when);
-}
-
-/* Computes the memory of a GPU during a step's computing, and otherwise. */
-static void take_gpu_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
-                            const dl_point *point)
-{
-    size_t count = 0;
-    t->gpu_most_bytes = t->gpu_least_bytes = 0;
-    if (scenario->gpu == NULL || dl_point_is_split(point)) return;
-    const dl_gpu_memory memory = dl_run_memory(scenario, costs, point);
-    DL_AUTOFREE dl_gpu_content *course = dl_fits_course(scenario, costs, point, 0, &count);
-    for (size_t i = 0; i < count; i++) {
-        course[i].others = memory.content.others;
-        const double bytes = dl_gpu_content_bytes(&course[i]);
-        t->gpu_most_bytes = fmax(t->gpu_most_bytes, bytes);
-        t->gpu_least_bytes = i == 0 ? bytes : fmin(t->gpu_least_bytes, bytes);
-    }
 }
 
 /* Computes the memory of the passes. Skips layouts with several chunks per stage, whose passes of
@@ -613,7 +582,6 @@ static dl_status take_run(timeline *t, char **text, size_t *bytes, const dl_scen
     forget_run(t);
     t->passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t->passed_ns, "passes");
     take_memory(t, scenario, costs, point);
-    take_gpu_memory(t, scenario, costs, point);
     dl_chrome_trace_begin(&t->trace, dl_text_stream(text, bytes));
     name_tracks(t, point);
     if (dl_point_is_split(point)) name_gpus(t);
@@ -636,6 +604,7 @@ dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scena
     } else {
         char *text = NULL;
         size_t bytes = 0;
+        take_course(&t, scenario, costs, point);
         status = take_run(&t, &text, &bytes, scenario, costs, point, err);
         while (status == DL_OK && t.is_full && t.started < t.workers && t.workers > 1) {
             free(text);
@@ -648,7 +617,12 @@ dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scena
         name_processes(&t, scenario, point);
         put_queue(&t);
         if (scenario->gpu != NULL && t.use_count > 0) put_links(&t, &scenario->gpu->links);
-        write_course(&t.trace, scenario, costs, point);
+        if (t.course_count > 0) {
+            DL_AUTOFREE char *when =
+                dl_fits_when(scenario, costs, point, t.fullest_stage, &t.fullest);
+            put_course(&t, when);
+        }
+        free(t.course);
     }
     dl_chrome_trace_finish(&t.trace);
     forget_run(&t);
