@@ -62,7 +62,8 @@ INI
 measure() { # mode, workers
     {
         printf '[scenario]\nsteps = 10\n[machine]\nfile = switch.ini\nnodes = %d\nworkers = %d\n' "$(($2 + 1))" "$2"
-        printf '[workload]\ncosts = costs.ini\nbatch_per_worker = 1\n[exchange]\nalgorithm = ring\n'
+        printf '[workload]\ncosts = costs.ini\nbatch_per_worker = 1\n'
+        [ "$1" = async ] || printf '[exchange]\nalgorithm = ring\n' # a server has no algorithm
         printf '[sync]\nmode = %s\n' "$1"
         case $1 in
             average) printf 'interval = 5\n' ;;

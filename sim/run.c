@@ -684,7 +684,6 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .gathers = plan.gathers_after,
         .advance = point->mode->advance,
         .exchanges = point->mode->exchange,
-        .by_events = config->way == DL_RUN_BY_EVENTS,
         .noise = is_split ? &none : &in->noise,
         .seed = (uint64_t)scenario->seed,
         .replicate = config->replicate,
@@ -764,18 +763,14 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
         if (config->watch != NULL) team.engine.watch = (dl_engine_watch){team_goes_on, &watched};
         dl_team_run(&team);
         *undecided = team.is_undecided;
-        if (config->way == DL_RUN_DIRECTLY && (*undecided || !team.is_direct)) {
-            status = dl_error_set(err, DL_ERR_UNSUPPORTED, "the run needs events");
-        } else if (!*undecided) {
-            status = take_figures(&team, config, in->shares, result, err);
-        }
+        if (!*undecided) status = take_figures(&team, config, in->shares, result, err);
     }
     dl_team_free(&team);
     free_gpus(&gpus);
     return status;
 }
 
-/* Runs with the drawn costs, again by events if the first attempt is undecided. */
+/* Runs with the drawn costs, again with all workers if the first attempt is undecided. */
 static dl_status run_whole(const dl_run_config *config, const dl_costs *costs,
                            dl_run_result *result, dl_error *err)
 {
@@ -784,9 +779,9 @@ static dl_status run_whole(const dl_run_config *config, const dl_costs *costs,
     bool undecided = false;
     dl_status status = attempt(config, &in, &undecided, result, err);
     if (undecided && status == DL_OK) {
-        dl_run_config by_events = *config;
-        by_events.way = DL_RUN_BY_EVENTS;
-        status = attempt(&by_events, &in, &undecided, result, err);
+        dl_run_config whole = *config;
+        whole.is_whole = true;
+        status = attempt(&whole, &in, &undecided, result, err);
     }
     free_inputs(&in, config->scenario);
     return status;

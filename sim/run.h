@@ -32,17 +32,8 @@ typedef enum dl_part {
 
 extern const char *const dl_part_names[DL_PART_COUNT];
 
-/* How a run is simulated. Programs use the fastest method; tests compare the methods. Results are
- * equal, except for rounding if steps are not logged individually. */
-typedef enum dl_run_way {
-    DL_RUN_FASTEST,
-    DL_RUN_BY_EVENTS, /* simulated with events for each worker */
-    DL_RUN_DIRECTLY   /* without events per worker (sim/platform/platform.h); DL_ERR_UNSUPPORTED if
-                       * impossible */
-} dl_run_way;
-
 /* Periodic callback; gets the completed fraction of the run's steps and the fraction per step, and
- * returns whether the run continues. Not called for runs computed without events. */
+ * returns whether the run continues. */
 typedef struct dl_run_watch {
     bool (*goes_on)(void *user, double done_frac, double step_frac);
     void *user;
@@ -65,7 +56,7 @@ typedef struct dl_run_config {
                            * requires no noise */
     int64_t log_steps;    /* largest number of steps logged individually, over all workers; 0:
                            * DL_LOG_STEPS */
-    dl_run_way way;
+    bool is_whole;        /* simulates all GPUs of split models, also those that are alike */
     const dl_team_observer *observer; /* NULL = no observer */
     const dl_run_watch *watch;        /* NULL = no watch */
 } dl_run_config;

@@ -675,7 +675,7 @@ double dl_team_done_frac(const dl_team *team)
 
 bool dl_team_is_stuck(const dl_team *team)
 {
-    return !team->engine.too_long && !team->engine.stopped && !team->is_direct && !team->stopping;
+    return !team->engine.too_long && !team->engine.stopped && !team->stopping;
 }
 
 /* Whether exchanges may remain incomplete at the end of the run because not all agents reach them:
@@ -690,8 +690,6 @@ static bool may_abandon(const dl_team *team)
 void dl_team_run(dl_team *team)
 {
     const struct dl_platform *platform = team->config.platform;
-    if (platform->run_directly != NULL && !team->config.by_events && platform->run_directly(team))
-        return;
     if (platform->start != NULL) platform->start(team);
     for (int w = 0; w < team->config.workers; w++)
         start_step(team, w);

@@ -245,7 +245,6 @@ typedef struct dl_team_config {
                            * DL_ADD and DL_UPDATE instead of DL_APPLY */
     void (*advance)(dl_team *team, int worker);
     dl_exchanges exchanges;
-    bool by_events; /* for tests: disables direct computation */
     const dl_noise_config *noise;
     uint64_t seed;
     uint32_t replicate;
@@ -341,10 +340,8 @@ struct dl_team {
     int32_t *staleness;
     int agents;
     bool spinning, stopping;
-    bool is_direct;       /* computed directly (sim/platform/platform.h) */
-    bool is_undecided;    /* computed directly, but the result depends on the order of events within
-                           * 1 ns, or workers assumed equal were not: results are invalid, and the
-                           * run must be repeated by events */
+    bool is_undecided;    /* workers assumed equal were not: results are invalid, and the run must
+                           * be repeated with all workers */
     bool is_warm;         /* some worker has done the steps of the warm-up */
     int done;             /* number of workers that have done all their steps or have retired */
     int64_t steps_ended;  /* steps ended by all workers */

@@ -11,7 +11,7 @@ static const char sharing[] = FIXTURE_PIPELINE_COSTS
     "[gradients]\nready_1 = 0.3, 20000\nready_2 = 0.7, 60000\nready_3 = 0.9, 80000\n";
 
 /* `batch` samples of all workers together. */
-static inline dl_run_result run_so(dl_run_way way, const char *costs_text, const char *machine,
+static inline dl_run_result run_so(bool is_whole, const char *costs_text, const char *machine,
                                    int batch, const char *rest)
 {
     char path[64];
@@ -25,7 +25,7 @@ static inline dl_run_result run_so(dl_run_way way, const char *costs_text, const
     dl_run_result result = {0};
     dl_error err = {0};
     const dl_run_config config = {
-        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .way = way};
+        .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .is_whole = is_whole};
     if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s: %s", rest, err.text);
     dl_scenario_free(&scenario);
     dl_costs_free(&costs);
@@ -35,7 +35,7 @@ static inline dl_run_result run_so(dl_run_way way, const char *costs_text, const
 static inline dl_run_result run(const char *costs_text, const char *machine, int batch,
                                 const char *rest)
 {
-    return run_so(DL_RUN_FASTEST, costs_text, machine, batch, rest);
+    return run_so(false, costs_text, machine, batch, rest);
 }
 
 static inline void assert_same(const dl_run_result *a, const dl_run_result *b)

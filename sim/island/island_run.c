@@ -481,7 +481,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                      (point->workers > 1 || !dl_scenario_is_collective(scenario, point)),
     };
     config.gpus.plan.as_ready = tells;
-    const bool folds = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS;
+    const bool folds = scenario->noise == DL_NOISE_NONE && !run->is_whole;
     dl_island_find_alike(&config, folds);
     island->shards = config.shape.shards;
     island->experts = config.shape.experts;

@@ -501,7 +501,8 @@ static void compute(dl_team *team, int worker)
     slow *= w->work_factor;
     const bool with_update = w->updates_at_once;
     gpus->workers[worker].work_ns =
-        dl_gpus_work_ns(step, slow, with_update) * w->noise_factor / gpus->config.plan.passes;
+        (slow * step->compute_ns + (with_update ? step->update_ns : 0)) * w->noise_factor /
+        gpus->config.plan.passes;
     if (has_segments(gpus)) {
         gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
         gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;
@@ -744,7 +745,6 @@ const dl_platform dl_platform_gpu = {
     .serves_while_pulled = true,
     .on_gpus = true,
     .init = init,
-    .run_directly = dl_gpus_run_directly,
     .start = start,
     .ended = ended,
     .compute = compute,

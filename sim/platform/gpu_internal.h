@@ -75,8 +75,7 @@ typedef struct dl_reduction {
                                          * collective in this pass */
     int gathered;                       /* number of gathers done in this pass of the step */
     int passes;                         /* number of passes of the step that have ended */
-    int64_t rounds, ended_ns;           /* number of rounds that have ended, and the end of the last
-                                         * one */
+    int64_t rounds;                     /* number of rounds that have ended */
     int joined;                         /* number of workers that wait for the end of the current
                                          * round */
     double moved_bytes, gathered_bytes; /* bytes per pass over all workers, of all collectives
@@ -366,24 +365,11 @@ void dl_server_pull(dl_gpus *gpus, int worker);
  * that may have changed. */
 bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
 
-/* The platform's run_directly (gpu_direct.c). */
-bool dl_gpus_run_directly(dl_team *team);
-
-/* Work of a worker's step in ns at full speed, without noise. */
-static inline double dl_gpus_work_ns(const dl_gpu_step *step, double slow, bool with_update)
-{
-    return slow * step->compute_ns + (with_update ? step->update_ns : 0);
-}
-
 /* Whether the host launches the next step once it has the output of the forward pass. */
 static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
 {
     return gpus->config.options->reads == DL_READS_FORWARD && gpus->config.options->ahead > 0;
 }
-
-/* Event handler: starts the all-reduce of all buckets, which all workers have reached. Its end is
- * stored in gpus->reduction.ended_ns. */
-void dl_gpus_reduce_all(void *gpus, int unused);
 
 /* The worker has reached the first collective that precedes its step. */
 void dl_reduction_before(dl_gpus *gpus, int worker);

@@ -114,7 +114,6 @@ static void end_round(dl_gpus *gpus, int first, int end)
     end_collectives(gpus, first, end);
     r->rounds++;
     r->passes = 0;
-    r->ended_ns = gpus->config.engine->now_ns;
     const int joined = r->joined;
     r->joined = 0;
     for (int w = 0; w < gpus->config.workers && joined > 0; w++) {
@@ -239,16 +238,6 @@ static void on_packed(void *user, int unused)
     dl_gpus *gpus = user;
     for (int b = 0; b < gpus->reduction.buckets; b++)
         gpus->reduction.ready[place_of_sum(gpus, b)]++;
-    try_next(gpus);
-}
-
-void dl_gpus_reduce_all(void *user, int unused)
-{
-    (void)unused;
-    dl_gpus *gpus = user;
-    dl_reduction *r = &gpus->reduction;
-    for (int i = 0; i < r->count; i++)
-        r->ready[i] = r->present;
     try_next(gpus);
 }
 

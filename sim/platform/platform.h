@@ -39,10 +39,6 @@ typedef struct dl_platform {
     int (*init)(dl_team *team);
     /* Frees team->machine; NULL: the creator of config.machine frees it. */
     void (*free)(dl_team *team);
-    /* Computes the whole run without an event for each worker, with the same outcome, or sets
-     * is_undecided (team.h). Returns false, without changes, if that is impossible. NULL: never
-     * possible. */
-    bool (*run_directly)(dl_team *team);
     /* Called at the start of the run; NULL: nothing to do. */
     void (*start)(dl_team *team);
     /* Called when the engine has handled all events of the run, or stopped; NULL: nothing to do. */

@@ -365,7 +365,7 @@ static void folded_shards_are_whole_ones(void **state)
                  (seed >> 24) % 2 > 0 ? "int8" : "none", mode, 1 + (seed >> 22) % 2,
                  (seed >> 23) % 2 > 0 && workers > 1 ? "[noise]\nslow = 1:1.3\n" : "");
         dl_run_result folded = run(costs, machine, 32, rest);
-        dl_run_result whole = run_so(DL_RUN_BY_EVENTS, costs, machine, 32, rest);
+        dl_run_result whole = run_so(true, costs, machine, 32, rest);
         assert_same(&folded, &whole);
         assert_near(folded.split->bubble_frac, whole.split->bubble_frac, 1e-9);
         assert_near(folded.split->busy_frac[0], whole.split->busy_frac[0], 1e-9);
@@ -433,10 +433,8 @@ static void folded_layouts_are_whole_ones(void **state)
         dl_run_result results[2];
         dl_error err = {0};
         for (int way = 0; way < 2; way++) {
-            const dl_run_config config = {.scenario = &s,
-                                          .costs = &costs,
-                                          .point = &s.points[0],
-                                          .way = way == 0 ? DL_RUN_FASTEST : DL_RUN_BY_EVENTS};
+            const dl_run_config config = {
+                .scenario = &s, .costs = &costs, .point = &s.points[0], .is_whole = way > 0};
             results[way] = (dl_run_result){0};
             if (dl_run(&config, &results[way], &err) != DL_OK) fail_msg("%s", err.text);
         }
@@ -472,10 +470,8 @@ static void nodes_exchange_alike(void **state)
             algorithms[a]);
         dl_run_result r[2] = {{0}};
         for (int way = 0; way < 2; way++) {
-            const dl_run_config config = {.scenario = &s,
-                                          .costs = &costs,
-                                          .point = &s.points[0],
-                                          .way = way == 0 ? DL_RUN_FASTEST : DL_RUN_BY_EVENTS};
+            const dl_run_config config = {
+                .scenario = &s, .costs = &costs, .point = &s.points[0], .is_whole = way > 0};
             assert_int_equal(dl_run(&config, &r[way], NULL), DL_OK);
         }
         assert_near(r[0].step_mean_s, r[1].step_mean_s, 1e-9);

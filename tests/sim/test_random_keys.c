@@ -520,16 +520,13 @@ static bool is_refused(const made *m, dl_status status, const dl_error *err)
     return true;
 }
 
-static bool run(const made *m, const dl_variant *variant, const dl_point *point, dl_run_way way,
+static bool run(const made *m, const dl_variant *variant, const dl_point *point,
                 dl_run_result *result)
 {
     bound b = {0};
     const dl_run_watch watch = {goes_on, &b};
-    const dl_run_config config = {.scenario = &variant->scenario,
-                                  .costs = &variant->costs,
-                                  .point = point,
-                                  .way = way,
-                                  .watch = &watch};
+    const dl_run_config config = {
+        .scenario = &variant->scenario, .costs = &variant->costs, .point = point, .watch = &watch};
     dl_error err = {0};
     *result = (dl_run_result){0};
     return !is_refused(m, dl_run(&config, result, &err), &err);
@@ -586,23 +583,6 @@ static void check_staleness(const made *m, const dl_variant *variant, const dl_p
         holds(m, sum / count <= point->workers - 1 + 1e-9);
 }
 
-static bool nearly(double a, double b)
-{
-    return fabs(a - b) <= 1e-5 * (fabs(a) + fabs(b)) || (isnan(a) && isnan(b));
-}
-
-/* Simulation with and without events for each worker gives the same result. */
-static void check_ways(const made *m, const dl_variant *variant, const dl_point *point,
-                       const dl_run_result *fastest)
-{
-    dl_run_result by_events;
-    if (dl_point_is_split(point) || !run(m, variant, point, DL_RUN_BY_EVENTS, &by_events)) return;
-    holds(m, nearly(fastest->throughput_per_s, by_events.throughput_per_s));
-    holds(m, nearly(fastest->step_mean_s, by_events.step_mean_s));
-    holds(m, nearly(fastest->samples, by_events.samples));
-    dl_run_result_free(&by_events);
-}
-
 static void check_threads(const made *m, const dl_study *study)
 {
     dl_sweep sweeps[2] = {{0}};
@@ -634,12 +614,11 @@ static bool check_study(made *m, dl_study *study)
     const char *path = NULL;
     char *missing = dl_study_missing(study, &path);
     dl_run_result r;
-    const bool ran = missing == NULL && run(m, variant, point, DL_RUN_FASTEST, &r);
+    const bool ran = missing == NULL && run(m, variant, point, &r);
     if (ran) {
         check_parts(m, &r);
         check_counts(m, variant, point, &r);
         check_staleness(m, variant, point, &r);
-        check_ways(m, variant, point, &r);
         dl_run_result_free(&r);
         if (m->seed % 3 == 0) check_threads(m, study);
     }

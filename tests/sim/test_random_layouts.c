@@ -113,12 +113,12 @@ static bool open_layout(const made *m, dl_study *study)
     return status == DL_OK;
 }
 
-static bool run_so(const dl_variant *variant, dl_run_way way, dl_run_result *result)
+static bool run_so(const dl_variant *variant, bool is_whole, dl_run_result *result)
 {
     const dl_run_config config = {.scenario = &variant->scenario,
                                   .costs = &variant->costs,
                                   .point = &variant->scenario.points[0],
-                                  .way = way,
+                                  .is_whole = is_whole,
                                   .by_spread = true};
     return dl_run(&config, result, NULL) == DL_OK;
 }
@@ -130,7 +130,7 @@ static double part_of_step(const made *m)
     dl_study study = {0};
     dl_run_result result = {0};
     double part = NAN;
-    if (open_layout(m, &study) && run_so(&study.variants[0], DL_RUN_FASTEST, &result)) {
+    if (open_layout(m, &study) && run_so(&study.variants[0], false, &result)) {
         const dl_scenario *scenario = &study.variants[0].scenario;
         const dl_costs *costs = &study.variants[0].costs;
         const dl_point *point = &scenario->points[0];
@@ -207,8 +207,8 @@ static void those_that_stand_for_others_do_the_same(void **state)
         dl_study study = {0};
         dl_run_result results[2] = {{0}};
         make(&m, (uint64_t)i + 1);
-        if (open_layout(&m, &study) && run_so(&study.variants[0], DL_RUN_FASTEST, &results[0]) &&
-            run_so(&study.variants[0], DL_RUN_BY_EVENTS, &results[1])) {
+        if (open_layout(&m, &study) && run_so(&study.variants[0], false, &results[0]) &&
+            run_so(&study.variants[0], true, &results[1])) {
             ran++;
             fewer += results[0].events < results[1].events;
             if (!are_same(&results[0], &results[1])) {
@@ -244,8 +244,8 @@ static void shards_of_a_node_stand_for_others(void **state)
                  "overlap = yes\n[pipeline]\nmicro_batch = 1\n",
                  layouts[i]);
         assert_true(open_layout(&m, &study));
-        assert_true(run_so(&study.variants[0], DL_RUN_FASTEST, &results[0]));
-        assert_true(run_so(&study.variants[0], DL_RUN_BY_EVENTS, &results[1]));
+        assert_true(run_so(&study.variants[0], false, &results[0]));
+        assert_true(run_so(&study.variants[0], true, &results[1]));
         assert_true(are_same(&results[0], &results[1]));
         assert_true(is_near(results[0].step_mean_s, results[1].step_mean_s, 1e-9));
         assert_true(3 * results[0].events < 2 * results[1].events);

@@ -7,7 +7,7 @@ endforeach()
 foreach(module absence failures time_to_target island island_tensor island_context island_experts island_exchange random_layouts step_memory pipeline pipeline_split team team_exchange processes sync async async_average
         server_modes lag
         random_scenarios random_keys slow_worker dispatch collective plan collective_nodes collective_nccl nccl gpus
-        gpu_overlap gpu_direct gpu_crowds gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input loaders
+        gpu_overlap gpu_crowds gpu_server gpu_streams gpu_costs gpu_memory gpu_sharing unequal_gpus gpu_input loaders
         gpu_compress sharded gpu_k80 gpu_monotone scale tcp local_sgd members fabric traffic
         solve)
     dl_add_test(test_${module} model LINK dl_sim)
