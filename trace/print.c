@@ -5,35 +5,14 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/units.h"
+#include "common/wrap.h"
 
-/* Returns the number of bytes of `text` for a line of `room` bytes: up to the last space that fits,
- * else up to and including the last '/' that fits, else the whole first word. */
-static size_t line_length(const char *text, size_t room)
-{
-    size_t length = strlen(text);
-    if (length <= room) return length;
-    for (length = room; length > 0 && text[length] != ' '; length--)
-        ;
-    if (length > 0) return length;
-    for (length = room; length > 0 && text[length - 1] != '/'; length--)
-        ;
-    return length > 0 ? length : strcspn(text, " ");
-}
-
-/* Prints `first` (shorter than a line), then `text` wrapped at spaces (long words at '/'), with
- * continuation lines aligned to the text's start. */
+/* Prints `first` (shorter than a line), then `text` wrapped at spaces, with continuation lines
+ * aligned to the text's start. */
 static void print_wrapped(FILE *out, const char *first, const char *text)
 {
-    const size_t indent = strlen(first);
-    fputs(first, out);
-    for (;;) {
-        const size_t length = line_length(text, DL_PRINT_COLUMNS - indent);
-        fprintf(out, "%.*s\n", (int)length, text);
-        text += length + (text[length] == ' ');
-        if (*text == '\0') return;
-        fprintf(out, "%*s", (int)indent, "");
-    }
+    const int indent = fprintf(out, "%s", first);
+    dl_wrap(out, text, indent, indent, DL_PRINT_COLUMNS);
 }
 
 void dl_print_pair(FILE *out, const char *key, const char *value)

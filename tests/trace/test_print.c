@@ -50,20 +50,6 @@ static void test_a_long_value_is_broken(void **state)
     assert_int_equal(strlen(third), 17 + 107 + 1);
 }
 
-/* A path longer than a line breaks after a '/'. */
-static void test_a_long_path_is_broken(void **state)
-{
-    (void)state;
-    char text[TEXT_BYTES], value[100];
-    memset(value, 'a', sizeof value - 1);
-    value[sizeof value - 1] = '\0';
-    value[20] = value[60] = value[90] = '/';
-    printed(text, "k", value);
-    const char *second = strchr(text, '\n') + 1;
-    assert_int_equal(second - text, 17 + 61 + 1);
-    assert_int_equal(strlen(second), 17 + 38 + 1);
-}
-
 static void test_times_are_texts_of_their_block(void **state)
 {
     (void)state;
@@ -78,7 +64,6 @@ int main(void)
         cmocka_unit_test(test_a_short_value_stays_on_its_line),
         cmocka_unit_test(test_a_long_key_is_kept),
         cmocka_unit_test(test_a_long_value_is_broken),
-        cmocka_unit_test(test_a_long_path_is_broken),
         cmocka_unit_test(test_times_are_texts_of_their_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
