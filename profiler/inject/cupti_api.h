@@ -40,7 +40,6 @@
     FUNCTION(Subscribe_v2)                    \
     FUNCTION(SetThreadIdType)                 \
     FUNCTION(ActivitySetAttribute)            \
-    FUNCTION(ActivityEnableLatencyTimestamps) \
     FUNCTION(ActivityEnableAllSyncRecords)    \
     FUNCTION(ActivityEnableRuntimeApi)        \
     FUNCTION(ActivityEnableDriverApi)

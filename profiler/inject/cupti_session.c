@@ -283,7 +283,7 @@ static bool subscribe(const dl_cupti_api *api)
 
 /* Sets optional attributes that make recording cheaper or more exact; an older CUPTI may lack
  * some. */
-static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *settings)
+static void set_attributes(const dl_cupti_api *api)
 {
     if (api->SetThreadIdType != NULL) {
         (void)api->SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
@@ -294,9 +294,6 @@ static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *s
     if (api->ActivitySetAttribute != NULL) {
         (void)api->ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes,
                                         &zeroed);
-    }
-    if (settings->latency && api->ActivityEnableLatencyTimestamps != NULL) {
-        (void)api->ActivityEnableLatencyTimestamps(1);
     }
     /* Skip queries of events that are not ready yet: allocators and watchdogs poll. */
     if (api->ActivityEnableAllSyncRecords != NULL) (void)api->ActivityEnableAllSyncRecords(0);
@@ -357,7 +354,7 @@ static bool cupti_set_up(const dl_capture_settings *settings)
 {
     const dl_cupti_api *api = &session.api;
     if (!subscribe(api)) return false;
-    set_attributes(api, settings);
+    set_attributes(api);
     if (!start_recording(api, settings)) {
         (void)api->Unsubscribe(session.subscriber);
         return false;

@@ -36,9 +36,6 @@ static const dl_option rows[] = {
     DL_OPTION_ROW_FLAG("lib-ranges", 0, dl_capture_settings, lib_ranges,
                        "Enable the NVTX ranges of cuBLAS and cuDNN calls."),
     DL_OPTION_ROW_FLAG(
-        "latency", 0, dl_capture_settings, latency,
-        "Record when kernels are queued and submitted; only --dump-raw keeps these times."),
-    DL_OPTION_ROW_FLAG(
         "dump-raw", 0, dl_capture_settings, dump_raw,
         "Also write CUPTI's buffers to NAME.raw beside each trace, to test dlprof's decoder."),
     DL_OPTION_ROW_TEXT("cupti", 0, dl_capture_settings, cupti, "FILE",

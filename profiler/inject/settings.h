@@ -10,7 +10,6 @@
  *   DLPROF_LIMIT       bytes with an optional unit ("2GB")   default 0: no limit
  *   DLPROF_END_WAIT    seconds                               default 5
  *   DLPROF_LIB_RANGES  0 or 1                                default 0
- *   DLPROF_LATENCY     0 or 1                                default 0
  *   DLPROF_DUMP_RAW    0 or 1                                default 0
  *   DLPROF_CUPTI       file of libcupti to load              default "": search for it
  *   DLPROF_COST        cost of recording, for the trace      default "": unknown */
@@ -55,8 +54,6 @@ typedef struct dl_capture_settings {
     uint64_t limit_bytes; /* recording ends when a process's trace reaches this size; 0 = never */
     double end_wait_s;    /* longest time by which the recording delays the end of the process */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
-    bool latency;         /* also record when kernels are queued and submitted (costs more), for
-                           * dump_raw */
     bool dump_raw;        /* also save the buffers as CUPTI delivered them */
     const char *cupti;    /* libcupti's file, "" = search for it */
     const char *cost;     /* cost of recording, a meta value of the trace
@@ -66,7 +63,7 @@ typedef struct dl_capture_settings {
 dl_capture_settings dl_capture_settings_default(void);
 
 /* Fills table[DL_CAPTURE_OPTION_COUNT] with the options of `dlprof run` that set them. */
-#define DL_CAPTURE_OPTION_COUNT 10
+#define DL_CAPTURE_OPTION_COUNT 9
 void dl_capture_options(dl_capture_settings *settings, dl_option *table);
 
 /* How the user gave the settings, which determines the names in messages. */

@@ -88,10 +88,10 @@ expect 143 "no CUDA activity seen" run -- sh -c 'kill -TERM $$'
 
 # The settings reach the target; standard input and output are its own.
 output=$(echo "from stdin" | "$full" run -o out --preset full --graphs graph --steps 12 --duration 1.5 \
-    --limit 2GB --latency --dump-raw --lib-ranges -- sh -c 'cat; env' 2>/dev/null)
+    --limit 2GB --dump-raw --lib-ranges -- sh -c 'cat; env' 2>/dev/null)
 for line in "from stdin" CUDA_INJECTION64_PATH="$library" NVTX_INJECTION64_PATH="$library" \
     DLPROF_OUTPUT="$PWD/out" DLPROF_PRESET=full DLPROF_GRAPHS=graph DLPROF_STEPS=12 \
-    DLPROF_DURATION=1.5 DLPROF_LIMIT=2GB DLPROF_LATENCY=1 DLPROF_DUMP_RAW=1 \
+    DLPROF_DURATION=1.5 DLPROF_LIMIT=2GB DLPROF_DUMP_RAW=1 \
     DLPROF_LIB_RANGES=1 CUBLAS_NVTX_LEVEL=1 CUBLASLT_NVTX_LEVEL=1 CUDNN_NVTX_LEVEL=1; do
     grep -qxF "$line" <<<"$output" || fail "the target did not get '$line'"
 done

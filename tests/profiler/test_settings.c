@@ -16,7 +16,6 @@ static dl_capture_settings other_settings(void)
                                     .duration_s = 0.1,
                                     .limit_bytes = 2500000000,
                                     .lib_ranges = true,
-                                    .latency = true,
                                     .dump_raw = true};
     settings.cost = "kernel 1 1 1; copy 2 2 2";
     settings.output = "/a folder/with=sign";
@@ -33,7 +32,6 @@ static void assert_same(const dl_capture_settings *a, const dl_capture_settings 
     assert_true(a->duration_s == b->duration_s);
     assert_int_equal(a->limit_bytes, b->limit_bytes);
     assert_int_equal(a->lib_ranges, b->lib_ranges);
-    assert_int_equal(a->latency, b->latency);
     assert_int_equal(a->dump_raw, b->dump_raw);
     assert_string_equal(a->cupti, b->cupti);
     assert_string_equal(a->cost, b->cost);
@@ -98,8 +96,8 @@ static void refuses_bad_variables(void **state)
         {"DLPROF_DURATION=0.0001", DL_ERR_RANGE, "DLPROF_DURATION"},
         {"DLPROF_LIMIT=5 apples", DL_ERR_NAME, "DLPROF_LIMIT"},
         {"DLPROF_LIMIT=1kB", DL_ERR_RANGE, "DLPROF_LIMIT"},
-        {"DLPROF_LATENCY=yes", DL_ERR_PARSE, "DLPROF_LATENCY"},
-        {"DLPROF_LATENCY=", DL_ERR_PARSE, "DLPROF_LATENCY"},
+        {"DLPROF_LIB_RANGES=yes", DL_ERR_PARSE, "DLPROF_LIB_RANGES"},
+        {"DLPROF_LIB_RANGES=", DL_ERR_PARSE, "DLPROF_LIB_RANGES"},
         {"DLPROF_DUMP_RAV=1", DL_ERR_NAME, "did you mean 'DLPROF_DUMP_RAW'?"},
         {"DLPROF_=1", DL_ERR_NAME, "DLPROF_"},
     };
