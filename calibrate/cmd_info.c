@@ -30,18 +30,14 @@ typedef struct info {
 static void write_json(const dl_read_traces *file, const dl_read_trace *item,
                        const dl_activity_summary *summary)
 {
-    printf("{\"file\": ");
-    dl_json_string(stdout, item->trace.path);
-    printf(", \"reader\": ");
-    dl_json_string(stdout, file->reader);
-    printf(", \"notes\": [");
-    for (size_t i = 0; i < item->notes.count; i++) {
-        printf(i > 0 ? ", " : "");
-        dl_json_string(stdout, item->notes.lines[i]);
-    }
-    printf("], \"summary\": ");
+    dl_json json = {stdout, false}, *to = &json;
+    dl_json_begin(to, NULL, '{');
+    dl_json_members(to, "file=%s reader=%s", item->trace.path, file->reader);
+    dl_notes_write_json(to, "notes", &item->notes);
+    dl_json_item(to, "summary");
     dl_activity_summary_write_json(summary, stdout);
-    printf("}\n");
+    dl_json_end(to, '}');
+    printf("\n");
 }
 
 static void print(const dl_read_traces *file, const dl_read_trace *item,

@@ -244,23 +244,19 @@ static void print_summary(const profiled_run *run, FILE *out)
 
 static void write_json(const profiled_run *run, FILE *out)
 {
-    fputs("{\"command\": [", out);
-    for (char *const *word = run->options->command; *word != NULL; word++) {
-        if (word != run->options->command) fputs(", ", out);
-        dl_json_string(out, *word);
-    }
-    fprintf(out, "],\n\"exit_code\": %d,\n\"signal\": %d,\n\"elapsed_s\": ", run->end.exit_code,
-            run->end.signal);
-    dl_json_number(out, dl_ns_to_s((double)run->end.elapsed_ns));
-    fputs(",\n\"others_frac\": ", out);
-    dl_json_number(out, run->end.disturbed.others_frac);
-    fputs(",\n\"steal_frac\": ", out);
-    dl_json_number(out, run->end.disturbed.steal_frac);
-    fputs(",\n\"folder\": ", out);
-    dl_json_string(out, run->capture.output);
-    fputs(",\n\"processes\": ", out);
-    dl_run_traces_write_json(&run->traces, out);
-    fputs("}\n", out);
+    dl_json json = {out, false}, *to = &json;
+    dl_json_begin(to, NULL, '{');
+    dl_json_begin(to, "command", '[');
+    for (char *const *word = run->options->command; *word != NULL; word++)
+        dl_json_text_item(to, NULL, *word);
+    dl_json_end(to, ']');
+    dl_json_members(
+        to, "exit_code=%d signal=%d elapsed_s=%g others_frac=%g steal_frac=%g folder=%s",
+        run->end.exit_code, run->end.signal, dl_ns_to_s((double)run->end.elapsed_ns),
+        run->end.disturbed.others_frac, run->end.disturbed.steal_frac, run->capture.output);
+    dl_run_traces_write_json(&run->traces, to);
+    dl_json_end(to, '}');
+    fputc('\n', out);
 }
 
 /* If traces are missing or incomplete, reports a folder that cannot be written; the recording

@@ -393,11 +393,9 @@ static void write_trace(const dl_run_process *process, dl_json *to)
     fputs(process->json, to->out);
 }
 
-void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)
+void dl_run_traces_write_json(const dl_run_traces *traces, dl_json *to)
 {
-    dl_json json = {out, false}, *to = &json;
-    dl_json_begin(to, NULL, '[');
-    for (size_t i = 0; i < traces->count; i++) {
+    DL_JSON_LIST (to, "processes", i, traces->count) {
         const dl_run_process *process = &traces->processes[i];
         dl_json_begin(to, NULL, '{');
         dl_json_text_item(to, "host", process->host);
@@ -415,5 +413,4 @@ void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out)
         dl_json_text_item(to, "log", process->log);
         dl_json_end(to, '}');
     }
-    dl_json_end(to, ']');
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/json.h"
 #include "common/status.h"
 #include "trace/activity/summary.h"
 #include "trace/dlt/dlt.h"
@@ -63,7 +64,7 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
  * or that left a log or no trace. */
 void dl_run_traces_print_troubles(const dl_run_traces *traces, FILE *out);
 
-/* Writes all processes as a JSON array with one object per process. */
-void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out);
+/* Writes the list "processes" with one object per process. */
+void dl_run_traces_write_json(const dl_run_traces *traces, dl_json *to);
 
 #endif

@@ -52,7 +52,7 @@ expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks rank0.
 expect 2 "--clocks needs at least two ranks" info --clocks rank0.json
 expect 2 "--clocks cannot be combined with --json" info --clocks --json rank0.json rank1.json.gz
 expect 0 "Usage: dlcal info" info --clocks --json --help
-expect 0 '"reader": "kineto"' info --json rank0.json
+expect 0 '"reader":"kineto"' info --json rank0.json
 expect 0 '"name":"AlltoAll","bytes":2000' info --json --collective all_red=AlltoAll rank0.json
 expect 0 "the text ends early" info cut.json
 expect 1 "bad.json: byte 30: malformed event" info bad.json
@@ -64,7 +64,7 @@ else
     expect 0 "trace            ranks.tar.gz/rank0.json" info ranks.tar.gz
     expect 0 "1 members of the archive are not traces in JSON: text.txt" info ranks.tar.gz
     expect 0 "1     +0 ns -20.0 us +20.0 us   0 ns           3" info --clocks ranks.tar.gz
-    expect 0 '"reader": "archive"' info --json ranks.tar.gz
+    expect 0 '"reader":"archive"' info --json ranks.tar.gz
     expect 1 "no member of the archive" info none.tar
     expect 1 "cut.tar" info cut.tar
 fi
