@@ -43,20 +43,7 @@ typedef struct bench_setup {
     char *data_note;
 } bench_setup;
 
-/* Measures the cost of the injected library, if this build has one; else *reason says why it is
- * unknown. */
-static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_figure *costs,
-                              const char **reason, dl_error *why, dl_error *err)
-{
-    *reason = "this build has no " DL_INJECTED_LIBRARY;
-    if (library == NULL) return DL_OK;
-    const dl_status status = dl_capture_cost_measure(library, folder, costs, why);
-    *reason = status == DL_OK ? NULL : why->text;
-    if (status == DL_OK || status == DL_ERR_UNSUPPORTED) return DL_OK;
-    *err = *why;
-    return status;
-}
-
+/* Measures the cost of recording CUDA, if this build can; else *reason says why it is unknown. */
 static dl_status measure_cuda(const bench_options *options, const bench_setup *setup,
                               const char *library, const char *folder, dl_launch_cost *cost,
                               const char **reason, dl_error *why, dl_error *err)
@@ -141,20 +128,15 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
     dl_error no_library = {0};
     if (dl_library_path(DL_INJECTED_LIBRARY, &library, &no_library) != DL_OK) library = NULL;
     dl_overhead training;
-    dl_capture_figure nvtx[DL_CAPTURE_COST_COUNT];
     dl_launch_cost cuda;
-    dl_error no_nvtx = {0}, no_cuda = {0};
+    dl_error no_cuda = {0};
     setup->train.batch = setup->batches[0];
     dl_overhead_report report = {
         .model = setup->train.model, .batch = setup->train.batch, .training = &training};
     dl_status status =
         measure_cuda(options, setup, library, folder, &cuda, &report.cuda_reason, &no_cuda, err);
-    if (status == DL_OK) {
-        status = measure_nvtx(library, folder, nvtx, &report.nvtx_reason, &no_nvtx, err);
-    }
     if (status == DL_OK && choice->cuda) status = take_gpu(setup, err);
     report.cuda = report.cuda_reason == NULL ? &cuda : NULL;
-    report.nvtx = report.nvtx_reason == NULL ? nvtx : NULL;
     if (status == DL_OK) {
         const double seconds = report.cuda != NULL ? setup->seconds / 2 : setup->seconds;
         status = measure_training(setup, folder, seconds, &training, err);

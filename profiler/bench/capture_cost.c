@@ -14,10 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef DL_NVTX
-#include <nvtx3/nvToolsExt.h>
-#endif
-
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/install.h"
@@ -32,20 +28,6 @@
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
 
-/* Rounds, and calls per case and round. */
-#define DL_CAPTURE_COST_ROUNDS 61
-#define DL_CAPTURE_COST_CALLS 1000
-
-/* Measurement in a child process, recorded or not, with a folder for its output. */
-
-/* Task of a child. Both functions get `user` and the memory of the result, zeroed before `run`. */
-typedef struct dl_child_task {
-    void (*run)(void *user, void *result);
-    void (*finish)(void *user, void *result); /* called after all exit handlers set up by `run`;
-                                               * NULL = none */
-    void *user;
-} dl_child_task;
-
 /* Activity counts in the trace of a recorded child. */
 typedef struct dl_child_recording {
     bool found; /* there is a trace */
@@ -58,85 +40,6 @@ typedef struct dl_child_recording {
 #define DL_LAUNCH_ROUNDS 41
 #define DL_LAUNCH_CALLS 250
 #define DL_LAUNCH_REPETITIONS_MAX 60
-
-/* State of the child; global, as exit handlers get no argument. */
-static struct {
-    const dl_child_task *task;
-    int to_parent;
-    char *result;
-    size_t bytes;
-} child;
-
-static void hand_over(void)
-{
-    if (child.task->finish != NULL) child.task->finish(child.task->user, child.result);
-    for (size_t done = 0; done < child.bytes;) {
-        const ssize_t bytes = write(child.to_parent, child.result + done, child.bytes - done);
-        if (bytes < 0 && errno == EINTR) continue;
-        if (bytes < 0) _exit(1);
-        done += (size_t)bytes;
-    }
-    _exit(0); /* skips the handlers inherited from the parent */
-}
-
-/* Exit handlers run in reverse order of registration: this one runs after those of the libraries
- * that the task loads. */
-static void run_child(const dl_child_task *task, int to_parent, void *result, size_t bytes)
-{
-    child.task = task;
-    child.to_parent = to_parent;
-    child.result = result;
-    child.bytes = bytes;
-    memset(result, 0, bytes);
-    if (atexit(hand_over) != 0) _exit(1);
-    task->run(task->user, result);
-    exit(0);
-}
-
-static bool read_all(int from_child, char *result, size_t bytes)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        const ssize_t got = read(from_child, result + done, bytes - done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
-/* Forks; the child runs the task, then the exit handlers that the task has registered, as a program
- * does at its end, and passes result[bytes] to the parent. The calling process must have a single
- * thread. DL_ERR_SYSTEM, with *result undefined, if the fork fails, or if the child fails or ends
- * without a result. */
-static dl_status child_measure(const dl_child_task *task, void *result, size_t bytes, dl_error *err)
-{
-    int ends[2];
-    fflush(NULL); /* otherwise the child would write buffered output again */
-    if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
-    const pid_t made = fork();
-    if (made == 0) run_child(task, ends[1], result, bytes);
-    close(ends[1]);
-    const bool whole = made > 0 && read_all(ends[0], result, bytes);
-    close(ends[0]);
-    int status = 1;
-    while (made > 0 && waitpid(made, &status, 0) < 0 && errno == EINTR) {}
-    if (whole && status == 0) return DL_OK;
-    return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
-}
-
-/* In the child, before its first call of NVTX or CUDA: makes NVTX, and with `cuda` the driver, load
- * the library as dlprof run does; the library records by `settings`. If `library` is NULL nothing
- * is loaded, whatever the environment contains. */
-static void child_inject(const dl_capture_settings *settings, const char *library, bool cuda)
-{
-    unsetenv("CUDA_INJECTION64_PATH");
-    unsetenv("NVTX_INJECTION64_PATH");
-    if (library == NULL) return;
-    dl_capture_settings_to_environment(settings);
-    setenv("NVTX_INJECTION64_PATH", library, 1);
-    if (cuda) setenv("CUDA_INJECTION64_PATH", library, 1);
-}
 
 /* A new folder below `below`; free() its path. DL_ERR_IO if it cannot be made. */
 static dl_status child_folder_make(const char *below, char **folder, dl_error *err)
@@ -244,14 +147,21 @@ static double clock_of(clockid_t which)
     return dl_s_to_ns((double)now.tv_sec) + (double)now.tv_nsec;
 }
 
+/* In the child, before its first call of CUDA: makes NVTX and the driver load the library as dlprof
+ * run does, with the variant's settings; BARE: nothing is loaded, whatever the environment
+ * contains. */
 static void set_environment(const child_order *order)
 {
     dl_capture_settings settings = dl_capture_settings_default();
+    unsetenv("CUDA_INJECTION64_PATH");
+    unsetenv("NVTX_INJECTION64_PATH");
+    if (order->variant == DL_LAUNCH_BARE) return;
     if (order->variant > DL_LAUNCH_NVTX) settings.preset = order->variant - DL_LAUNCH_LIGHT;
     settings.output = order->folder;
     settings.cupti = order->config->cupti;
-    child_inject(&settings, order->variant == DL_LAUNCH_BARE ? NULL : order->config->library,
-                 order->variant > DL_LAUNCH_NVTX);
+    dl_capture_settings_to_environment(&settings);
+    setenv("NVTX_INJECTION64_PATH", order->config->library, 1);
+    if (order->variant > DL_LAUNCH_NVTX) setenv("CUDA_INJECTION64_PATH", order->config->library, 1);
 }
 
 static dl_status open_launcher(launcher *to, const char *path, char *name, dl_error *err)
@@ -316,10 +226,8 @@ static dl_status time_calls(const launcher *by, double call_ns[CALL_KINDS], dl_e
     return DL_OK;
 }
 
-static void measure_in_child(void *user, void *memory)
+static void measure_in_child(const child_order *order, child_result *result)
 {
-    const child_order *order = user;
-    child_result *result = memory;
     dl_error err = {0};
     launcher by = {0};
     set_environment(order);
@@ -331,13 +239,66 @@ static void measure_in_child(void *user, void *memory)
     if (status != DL_OK) snprintf(result->why, sizeof result->why, "%s", err.text);
 }
 
+/* State of the child; global, as exit handlers get no argument. */
+static struct {
+    int to_parent;
+    child_result result;
+} child;
+
 /* Called after the recorder has written everything. */
-static void finish_in_child(void *user, void *memory)
+static void hand_over(void)
 {
-    (void)user;
-    child_result *result = memory;
-    result->background_ns = (clock_of(CLOCK_PROCESS_CPUTIME_ID) - result->process_ns) -
-                            (clock_of(CLOCK_THREAD_CPUTIME_ID) - result->thread_ns);
+    const char *result = (const char *)&child.result;
+    child.result.background_ns = (clock_of(CLOCK_PROCESS_CPUTIME_ID) - child.result.process_ns) -
+                                 (clock_of(CLOCK_THREAD_CPUTIME_ID) - child.result.thread_ns);
+    for (size_t done = 0; done < sizeof child.result;) {
+        const ssize_t bytes = write(child.to_parent, result + done, sizeof child.result - done);
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes < 0) _exit(1);
+        done += (size_t)bytes;
+    }
+    _exit(0); /* skips the handlers inherited from the parent */
+}
+
+/* Exit handlers run in reverse order of registration: this one runs after those of the libraries
+ * that the measurement loads. */
+static void run_child(const child_order *order, int to_parent)
+{
+    child.to_parent = to_parent;
+    if (atexit(hand_over) != 0) _exit(1);
+    measure_in_child(order, &child.result);
+    exit(0);
+}
+
+static bool read_all(int from_child, char *result, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = read(from_child, result + done, bytes - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* Forks; the child measures, runs its exit handlers, as a program does at its end, and passes the
+ * result to the parent. The calling process must have a single thread. DL_ERR_SYSTEM, with *result
+ * undefined, if the fork fails, or if the child fails or ends without a result. */
+static dl_status child_measure(const child_order *order, child_result *result, dl_error *err)
+{
+    int ends[2];
+    fflush(NULL); /* otherwise the child would write buffered output again */
+    if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
+    const pid_t made = fork();
+    if (made == 0) run_child(order, ends[1]);
+    close(ends[1]);
+    const bool whole = made > 0 && read_all(ends[0], (char *)result, sizeof *result);
+    close(ends[0]);
+    int status = 1;
+    while (made > 0 && waitpid(made, &status, 0) < 0 && errno == EINTR) {}
+    if (whole && status == 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
 }
 
 /* Sets the error to `what`, with the first line of the recorder's log if there is one. */
@@ -383,9 +344,7 @@ static dl_status no_device(char *why, dl_error *err)
 static dl_status run_one(const child_order *order, child_result *result, double *records,
                          dl_error *err)
 {
-    child_order own = *order;
-    const dl_child_task task = {measure_in_child, finish_in_child, &own};
-    dl_status status = child_measure(&task, result, sizeof *result, err);
+    dl_status status = child_measure(order, result, err);
     *records = 0;
     if (status == DL_OK && result->why[0] != '\0') {
         status = no_device(result->why, err);
@@ -513,137 +472,3 @@ dl_status dl_launch_cost_measure(const dl_launch_config *config, dl_launch_cost 
     child_folder_remove(folder);
     return status;
 }
-
-const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT] = {
-    "range, pushed and popped", "range with a registered text", "range, started and ended", "mark"};
-
-#ifdef DL_NVTX
-/* ns per call, by case and round. */
-typedef struct range_samples {
-    double ns[DL_CAPTURE_COST_COUNT][DL_CAPTURE_COST_ROUNDS];
-} range_samples;
-
-static void call_often(dl_capture_case which, nvtxDomainHandle_t domain,
-                       const nvtxEventAttributes_t *registered)
-{
-    for (int i = 0; i < DL_CAPTURE_COST_CALLS; i++) {
-        switch (which) {
-        case DL_CAPTURE_COST_PUSH:
-            nvtxRangePushA("forward of layer 12");
-            nvtxRangePop();
-            break;
-        case DL_CAPTURE_COST_REGISTERED:
-            nvtxDomainRangePushEx(domain, registered);
-            nvtxDomainRangePop(domain);
-            break;
-        case DL_CAPTURE_COST_START: nvtxRangeEnd(nvtxRangeStartA("forward of layer 12")); break;
-        case DL_CAPTURE_COST_MARK: nvtxMarkA("forward of layer 12"); break;
-        case DL_CAPTURE_COST_COUNT: break;
-        }
-    }
-}
-
-/* Times all cases in every round, so that a drift of the machine affects each equally. An uncounted
- * first round fills buffers and caches. */
-static void time_ranges(range_samples *samples)
-{
-    nvtxDomainHandle_t domain = nvtxDomainCreateA("dlprof bench");
-    nvtxEventAttributes_t registered = {.version = NVTX_VERSION,
-                                        .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                                        .messageType = NVTX_MESSAGE_TYPE_REGISTERED};
-    registered.message.registered = nvtxDomainRegisterStringA(domain, "forward of layer 12");
-    for (int round = -1; round < DL_CAPTURE_COST_ROUNDS; round++) {
-        for (int which = 0; which < DL_CAPTURE_COST_COUNT; which++) {
-            const double start_ns = clock_of(CLOCK_MONOTONIC);
-            call_often((dl_capture_case)which, domain, &registered);
-            if (round < 0) continue;
-            samples->ns[which][round] =
-                (clock_of(CLOCK_MONOTONIC) - start_ns) / DL_CAPTURE_COST_CALLS;
-        }
-    }
-    nvtxDomainDestroy(domain);
-}
-
-/* Parameters of the child. */
-typedef struct cost_case {
-    const char *library; /* NULL = without one */
-    const dl_capture_settings *settings;
-} cost_case;
-
-static void call_in_child(void *user, void *result)
-{
-    const cost_case *chosen = user;
-    child_inject(chosen->settings, chosen->library, false);
-    time_ranges(result);
-}
-
-/* Times the calls in a child; library NULL: without one. */
-static dl_status time_in_child(const char *library, const dl_capture_settings *settings,
-                               range_samples *samples, dl_error *err)
-{
-    cost_case chosen = {library, settings};
-    const dl_child_task task = {.run = call_in_child, .user = &chosen};
-    return child_measure(&task, samples, sizeof *samples, err);
-}
-
-/* Checks that the trace holds every range and mark of the calls, since lost records would make
- * recording look cheaper. */
-static dl_status check_trace(const char *folder, dl_error *err)
-{
-    dl_child_recording recording;
-    const dl_status status = child_recording_count(folder, &recording, err);
-    if (status != DL_OK) return status;
-    if (!recording.found) return dl_error_set(err, DL_ERR_DATA, "nothing was recorded");
-    const size_t calls = (size_t)DL_CAPTURE_COST_CALLS * (DL_CAPTURE_COST_ROUNDS + 1);
-    const size_t ranges = recording.of_kind[DL_ACTIVITY_RANGE];
-    const size_t marks = recording.of_kind[DL_ACTIVITY_MARK];
-    if (ranges == 3 * calls && marks == calls) return DL_OK;
-    return dl_error_set(err, DL_ERR_DATA,
-                        "recorded %zu ranges and %zu marks instead of %zu and %zu", ranges, marks,
-                        3 * calls, calls);
-}
-
-static dl_capture_figure cost_of(double *with_ns, double *without_ns)
-{
-    const double base_ns = dl_distribution_of(without_ns, DL_CAPTURE_COST_ROUNDS).p50;
-    const dl_capture_figure with = dl_overhead_figure(with_ns, DL_CAPTURE_COST_ROUNDS);
-    return (dl_capture_figure){with.ns - base_ns, with.low_ns - base_ns, with.high_ns - base_ns};
-}
-
-static dl_status measure_ranges(const char *library, const char *folder, range_samples *with,
-                                range_samples *without, dl_error *err)
-{
-    dl_capture_settings settings = dl_capture_settings_default();
-    settings.output = folder;
-    dl_status status = time_in_child(NULL, &settings, without, err);
-    if (status == DL_OK) status = time_in_child(library, &settings, with, err);
-    return status == DL_OK ? check_trace(folder, err) : status;
-}
-
-dl_status dl_capture_cost_measure(const char *library, const char *folder,
-                                  dl_capture_figure costs[DL_CAPTURE_COST_COUNT], dl_error *err)
-{
-    char *own = NULL;
-    dl_status status = child_folder_make(folder, &own, err);
-    if (status != DL_OK) return status;
-    range_samples *with = dl_calloc(2, sizeof *with, "cost of the capture"), *without = with + 1;
-    status = measure_ranges(library, own, with, without, err);
-    for (int which = 0; status == DL_OK && which < DL_CAPTURE_COST_COUNT; which++)
-        costs[which] = cost_of(with->ns[which], without->ns[which]);
-    free(with);
-    child_folder_remove(own);
-    return status;
-}
-
-#else
-
-dl_status dl_capture_cost_measure(const char *library, const char *folder,
-                                  dl_capture_figure costs[DL_CAPTURE_COST_COUNT], dl_error *err)
-{
-    (void)library;
-    (void)folder;
-    (void)costs;
-    return dl_error_set(err, DL_ERR_UNSUPPORTED, "this build has no NVTX");
-}
-
-#endif

@@ -1,6 +1,4 @@
-/* Cost of the injected library to a program: the time that NVTX ranges and marks take in a process
- * that loads it, less their time without it. Measured in one thread, while the library's thread
- * writes the trace. The cost of CUPTI is not included, as measuring it requires a GPU. */
+/* Cost of recording another program. */
 #ifndef DL_PROFILER_CAPTURE_COST_H
 #define DL_PROFILER_CAPTURE_COST_H
 
@@ -17,27 +15,9 @@
  * 0 if there are too few values. */
 size_t dl_overhead_median_interval(size_t count, double confidence);
 
-typedef enum dl_capture_case {
-    DL_CAPTURE_COST_PUSH,       /* nvtxRangePushA and Pop: the text is looked up */
-    DL_CAPTURE_COST_REGISTERED, /* nvtxDomainRangePushEx of a registered text, and Pop */
-    DL_CAPTURE_COST_START,      /* nvtxRangeStartA and End */
-    DL_CAPTURE_COST_MARK,       /* nvtxMarkA: one record and nothing else */
-    DL_CAPTURE_COST_COUNT
-} dl_capture_case;
-
-extern const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT];
-
 /* Median of values[count] and its distribution-free interval with a confidence of
  * DL_OVERHEAD_CONFIDENCE. Sorts the values. */
 dl_capture_figure dl_overhead_figure(double *values, size_t count);
-
-/* Sets costs[] to the ns that the library adds per range or mark: median and interval over the
- * rounds, less the median without the library. Measures in two child processes. The trace is
- * written below `folder` and removed. The process must have a single thread. DL_ERR_UNSUPPORTED in
- * a build without NVTX's headers; DL_ERR_DATA if the trace does not hold exactly the calls made. */
-dl_status dl_capture_cost_measure(const char *library, const char *folder,
-                                  dl_capture_figure costs[DL_CAPTURE_COST_COUNT],
-                                  dl_error *err) DL_MUST_CHECK;
 
 /* Cost of recording CUDA to a program: a loop of launches, copies, event recordings and waits in
  * child processes, bare and with the injected library under each preset, in alternating order. The

@@ -198,20 +198,6 @@ static void print_training(const dl_overhead_report *report, FILE *out)
             overhead->extra.ns / overhead->records_per_step);
 }
 
-static void print_nvtx(const dl_overhead_report *report, FILE *out)
-{
-    if (report->nvtx == NULL) {
-        fprintf(out, "NVTX of other programs is not measured: %s\n", report->nvtx_reason);
-        return;
-    }
-    fprintf(out, "recording another program's NVTX, one thread:\n");
-    for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
-        fprintf(out, "%-29s adds %s, %.0f %% interval %s to %s\n", dl_capture_case_names[i],
-                DL_NS_TEXT(report->nvtx[i].ns), 100 * DL_OVERHEAD_CONFIDENCE,
-                DL_NS_TEXT(report->nvtx[i].low_ns), DL_NS_TEXT(report->nvtx[i].high_ns));
-    }
-}
-
 static void print_figures(const dl_launch_cost *cost, int variant, FILE *out)
 {
     fprintf(out, "%-8s", dl_launch_variant_names[variant]);
@@ -257,7 +243,6 @@ static void print_cuda(const dl_overhead_report *report, FILE *out)
 void dl_overhead_report_print(const dl_overhead_report *report, FILE *out)
 {
     print_training(report, out);
-    print_nvtx(report, out);
     print_cuda(report, out);
 }
 

@@ -56,8 +56,6 @@ typedef struct dl_overhead_report {
     const char *model;
     int batch;
     const dl_overhead *training;
-    const dl_capture_figure *nvtx; /* [DL_CAPTURE_COST_COUNT] */
-    const char *nvtx_reason;
     const dl_launch_cost *cuda;
     const char *cuda_reason;
 } dl_overhead_report;

@@ -27,15 +27,6 @@ target_link_libraries(nvtx_dump PRIVATE dl_trace)
 set_target_properties(nvtx_dump PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 nvtx_test(target LINK Threads::Threads)
 
-add_executable(test_capture_cost ${CMAKE_CURRENT_LIST_DIR}/test_capture_cost.c)
-target_include_directories(test_capture_cost SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
-target_link_libraries(test_capture_cost PRIVATE dl_profiler ${CMOCKA_LIBRARY})
-set_target_properties(test_capture_cost PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-add_test(NAME test_capture_cost COMMAND test_capture_cost $<TARGET_FILE:dlprof_inject>
-    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-set_tests_properties(test_capture_cost PROPERTIES LABELS unit)
-
 set(cuda_libraries ${NVTX_INCLUDE_DIR}/../lib ${NVTX_INCLUDE_DIR}/../lib64)
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${cuda_libraries})
 find_library(CUDART_LIBRARY NAMES cudart HINTS ${cuda_libraries})
