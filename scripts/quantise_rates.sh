@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the rates at which one core of this machine compresses vectors to messages and reads them, and the
-# rates that dlsim assumes if a cost file has none (QUANTISE_RATE in sim/costs/assume.c). Geometric means
+# rates that dlsim assumes if a cost file has none (QUANTISE_RULES in sim/costs/assume.c). Geometric means
 # over the parameters of the MLP and LeNet (0.4 and 1.7 MB), as measured by dlprof bench; in processor
 # time if other programs used the core.
 #
@@ -23,11 +23,16 @@ for model in mlp lenet; do
 done
 lscpu 2>/dev/null | sed -n 's/^Model name: */on /p'
 cat "$out/mlp.ini" "$out/lenet.ini" | awk '
-    FILENAME != "-" && match($0, /^QUANTISE_RATE\(/) { split($0, a, /[(, )]+/); assumed[a[2]] = a[3]; next }
+    FILENAME != "-" && /^ *QUANTISE_RULES\("/ {
+        split($0, a, /[(, )"]+/)
+        assumed[a[3] "_encode"] = a[5]
+        assumed[a[3] "_decode"] = a[6]
+    }
+    FILENAME != "-" && /COMPRESSES\("learned/ { split($0, a, /[(, )"]+/); assumed["learned_rate"] = a[7] }
     FILENAME != "-" { next }
     /^\[/ { section = $0; gsub(/[][]/, "", section); next }
     section ~ /^quantise/ && $2 == "=" {
-        kind = section; sub(/^quantise */, "", kind); if (kind == "1bit") kind = "bits"
+        kind = section; sub(/^quantise */, "", kind);
         name = $1; sub(/_bytes_per_s/, "", name); name = kind == "" ? name "_rate" : kind "_" name
         value = $3 / 1e9
         if (!(name in logs)) order[++n] = name
