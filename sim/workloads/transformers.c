@@ -457,63 +457,28 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     return DL_OK;
 }
 
-#define BERT(title, deep, wide, count, text)     \
+#define NETWORK(title, text, ...)                \
     {                                            \
         .name = title, .help = text, .values = { \
-            [LAYERS] = deep,                     \
-            [WIDTH] = wide,                      \
-            [HEADS] = count,                     \
-            [SEQUENCE] = 512,                    \
-            [VOCABULARY] = 30522,                \
-            [POSITIONS] = 512,                   \
-            [SEGMENTS] = 2,                      \
-            [KIND] = ENCODER,                    \
-            [BIAS] = YES,                        \
-            [TIED] = YES,                        \
-            [DROPOUT] = YES,                     \
             [TENSOR] = 1,                        \
-            [SEQUENCE_PARALLEL] = YES            \
+            [SEQUENCE_PARALLEL] = YES,           \
+            __VA_ARGS__                          \
         }                                        \
     }
-#define GPT2(title, deep, wide, count, text)     \
-    {                                            \
-        .name = title, .help = text, .values = { \
-            [LAYERS] = deep,                     \
-            [WIDTH] = wide,                      \
-            [HEADS] = count,                     \
-            [SEQUENCE] = 1024,                   \
-            [VOCABULARY] = 50257,                \
-            [POSITIONS] = 1024,                  \
-            [BIAS] = YES,                        \
-            [TIED] = YES,                        \
-            [DROPOUT] = YES,                     \
-            [TENSOR] = 1,                        \
-            [SEQUENCE_PARALLEL] = YES            \
-        }                                        \
-    }
-#define GATED_DECODER(title, deep, wide, count, per, kv, inner, all, each, own, length, \
-                      vocabulary_, biases, tie, text)                                   \
-    {                                                                                   \
-        .name = title, .help = text, .values = {                                        \
-            [LAYERS] = deep,                                                            \
-            [WIDTH] = wide,                                                             \
-            [HEADS] = count,                                                            \
-            [HEAD_WIDTH] = per,                                                         \
-            [KV_HEADS] = kv,                                                            \
-            [FEED_FORWARD] = inner,                                                     \
-            [EXPERTS] = all,                                                            \
-            [ACTIVE] = each,                                                            \
-            [EXPERT_WIDTH] = own,                                                       \
-            [SEQUENCE] = length,                                                        \
-            [VOCABULARY] = vocabulary_,                                                 \
-            [GATED] = YES,                                                              \
-            [NORM] = RMS_NORM,                                                          \
-            [BIAS] = biases,                                                            \
-            [TIED] = tie,                                                               \
-            [TENSOR] = 1,                                                               \
-            [SEQUENCE_PARALLEL] = YES                                                   \
-        }                                                                               \
-    }
+#define SIZE(deep, wide, count, length) \
+    [LAYERS] = deep, [WIDTH] = wide, [HEADS] = count, [SEQUENCE] = length
+#define BERT(title, deep, wide, count, text)                                                    \
+    NETWORK(title, text, SIZE(deep, wide, count, 512), [VOCABULARY] = 30522, [POSITIONS] = 512, \
+            [SEGMENTS] = 2, [KIND] = ENCODER, [BIAS] = YES, [TIED] = YES, [DROPOUT] = YES)
+#define GPT2(title, deep, wide, count, text)                                                      \
+    NETWORK(title, text, SIZE(deep, wide, count, 1024), [VOCABULARY] = 50257, [POSITIONS] = 1024, \
+            [BIAS] = YES, [TIED] = YES, [DROPOUT] = YES)
+#define GATED_DECODER(title, deep, wide, count, per, kv, inner, all, each, own, length,        \
+                      vocabulary_, biases, tie, text)                                          \
+    NETWORK(title, text, SIZE(deep, wide, count, length), [HEAD_WIDTH] = per, [KV_HEADS] = kv, \
+            [FEED_FORWARD] = inner, [EXPERTS] = all, [ACTIVE] = each, [EXPERT_WIDTH] = own,    \
+            [VOCABULARY] = vocabulary_, [GATED] = YES, [NORM] = RMS_NORM, [BIAS] = biases,     \
+            [TIED] = tie)
 #define LLAMA(title, deep, wide, count, kv, inner, length, vocabulary_, tie, text)               \
     GATED_DECODER(title, deep, wide, count, 0, kv, inner, 0, 0, 0, length, vocabulary_, NO, tie, \
                   text)
@@ -524,21 +489,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     GATED_DECODER(title, deep, wide, count, 128, 8, inner, 0, 0, 0, 4096, 151936, NO, tie, text)
 
 /* The patches' projection counts as a table with one row per input and one row for its bias. */
-#define VIT(title, deep, wide, count, length, inputs, text) \
-    {                                                       \
-        .name = title, .help = text, .values = {            \
-            [LAYERS] = deep,                                \
-            [WIDTH] = wide,                                 \
-            [HEADS] = count,                                \
-            [SEQUENCE] = length,                            \
-            [VOCABULARY] = inputs,                          \
-            [POSITIONS] = length,                           \
-            [KIND] = ENCODER,                               \
-            [BIAS] = YES,                                   \
-            [TENSOR] = 1,                                   \
-            [SEQUENCE_PARALLEL] = YES                       \
-        }                                                   \
-    }
+#define VIT(title, deep, wide, count, length, inputs, text)                      \
+    NETWORK(title, text, SIZE(deep, wide, count, length), [VOCABULARY] = inputs, \
+            [POSITIONS] = length, [KIND] = ENCODER, [BIAS] = YES)
 
 static const dl_named_network networks[] = {
     BERT("bert_base", 12, 768, 12, "Devlin et al. 2019, with its pooler, 512 tokens"),
