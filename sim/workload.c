@@ -424,13 +424,13 @@ static void draw_costs(const dl_costs *costs, cost_draw *draw, dl_costs *drawn)
         memcpy(drawn->machine_values, costs->machine_values,
                costs->machine_value_count * sizeof *drawn->machine_values);
     }
-    drawn->collectives =
-        dl_calloc(costs->collective_count, sizeof *drawn->collectives, "collectives of a run");
+    drawn->collectives = NULL;
+    drawn->collective_count = 0;
     for (size_t i = 0; i < costs->collective_count; i++) {
-        dl_collective_cost *cost = &drawn->collectives[i];
-        *cost = costs->collectives[i];
-        cost->times = dl_calloc(cost->count, sizeof *cost->times, "times by size");
-        memcpy(cost->times, costs->collectives[i].times, cost->count * sizeof *cost->times);
+        dl_collective_cost cost = costs->collectives[i];
+        cost.times = dl_calloc(cost.count, sizeof *cost.times, "times by size");
+        memcpy(cost.times, costs->collectives[i].times, cost.count * sizeof *cost.times);
+        DL_APPEND(drawn->collectives, drawn->collective_count, "collectives of a run") = cost;
     }
     if (stream != NULL) {
         dl_costs_each(drawn, draw_value, draw);
@@ -533,9 +533,7 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
             cost.times[i].time_ns.value *= factor;
             cost.times[i].time_ns.origin = DL_ORIGIN_ASSUMED;
         }
-        drawn->collectives = dl_realloc(drawn->collectives, drawn->collective_count + 1,
-                                        sizeof *drawn->collectives, "collectives of a run");
-        drawn->collectives[drawn->collective_count++] = cost;
+        DL_APPEND(drawn->collectives, drawn->collective_count, "collectives of a run") = cost;
     }
 }
 

@@ -286,6 +286,27 @@ static void exchange_takes_the_factors_of_a_run(void **state)
     assert_true(w.shared_pull_ns_per_byte == 35 && w.shared_push_ns_per_byte == 0);
 }
 
+/* Of processes whose all-reduce was not measured: it and the broadcast follow from [gloo], beside
+ * three collectives of other numbers of ranks. An all-reduce of two takes 2 x (1 us + 8 bytes / (1
+ * GB/s)). */
+static void lines_are_added_to_measured_collectives(void **state)
+{
+    (void)state;
+    dl_costs costs =
+        fixture_costs("[costs]\nschema = 1\n[collective broadcast 4]\nbytes_0 = 1\nbytes_8 = 2\n"
+                      "[collective broadcast 8]\nbytes_0 = 1\nbytes_8 = 2\n"
+                      "[collective broadcast 16]\nbytes_0 = 1\nbytes_8 = 2\n"
+                      "[gloo]\nlatency_ns = 1000\nbytes_per_s = 1e9\n");
+    dl_costs drawn;
+    dl_costs_draw(&costs, NULL, &drawn);
+    dl_costs_draw_processes(&drawn, 2);
+    assert_int_equal(drawn.collective_count, 5);
+    assert_int_equal(drawn.collectives[3].kind, DL_ALLREDUCE);
+    assert_near(dl_collective_cost_ns(&drawn.collectives[3], 8), 2016, 1e-9);
+    dl_costs_draw_free(&drawn);
+    dl_costs_free(&costs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +319,7 @@ int main(void)
         cmocka_unit_test(times_of_a_collective_are_drawn_together),
         cmocka_unit_test(another_start_is_drawn),
         cmocka_unit_test(costs_without_errors_are_not_drawn),
+        cmocka_unit_test(lines_are_added_to_measured_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
