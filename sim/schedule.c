@@ -32,7 +32,7 @@ typedef struct schedule {
     int64_t period, fragments, lag, steps;
     int64_t *received;     /* [workers] averages received, with a lag */
     contribution *pending; /* [pending_count] contributions since the last update */
-    size_t pending_count, pending_capacity;
+    size_t pending_count;
 } schedule;
 
 /* Number of the batch of a worker's step. */
@@ -99,12 +99,8 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
 {
     (void)now_ns;
     schedule *s = user;
-    if (s->pending_count == s->pending_capacity) {
-        s->pending_capacity = 2 * s->pending_capacity + 16;
-        s->pending =
-            dl_realloc(s->pending, s->pending_capacity, sizeof *s->pending, "pending gradients");
-    }
-    s->pending[s->pending_count++] = (contribution){worker, step, read};
+    DL_APPEND(s->pending, s->pending_count, "pending gradients") =
+        (contribution){worker, step, read};
 }
 
 /* Callback of a server's update, which includes all pending contributions. */

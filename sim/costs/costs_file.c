@@ -240,10 +240,7 @@ static dl_status read_gradients(dl_costs *costs, const dl_ini *ini, const dl_ini
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "less than in the line before: both numbers are sums");
     }
-    costs->gradients =
-        dl_realloc(costs->gradients, count + 1, sizeof *costs->gradients, "gradients");
-    costs->gradients[count] = ready;
-    costs->gradient_count++;
+    DL_APPEND(costs->gradients, costs->gradient_count, "gradients") = ready;
     return DL_OK;
 }
 
@@ -335,10 +332,10 @@ static dl_collective_cost *find_or_add(dl_costs *costs, const dl_collective_cost
         dl_collective_cost *c = &costs->collectives[i];
         if (c->kind == key->kind && c->ranks == key->ranks) return c;
     }
-    costs->collectives = dl_realloc(costs->collectives, costs->collective_count + 1,
-                                    sizeof *costs->collectives, "collectives");
-    costs->collectives[costs->collective_count] = *key;
-    return &costs->collectives[costs->collective_count++];
+    dl_collective_cost *added =
+        &DL_APPEND(costs->collectives, costs->collective_count, "exchanges");
+    *added = *key;
+    return added;
 }
 
 static dl_status add_time(dl_collective_cost *cost, const dl_ini *ini, const dl_ini_entry *entry,
@@ -354,8 +351,7 @@ static dl_status add_time(dl_collective_cost *cost, const dl_ini *ini, const dl_
     if (cost->count > 0 && time.bytes <= cost->times[cost->count - 1].bytes) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "sizes must ascend");
     }
-    cost->times = dl_realloc(cost->times, cost->count + 1, sizeof *cost->times, "times by size");
-    cost->times[cost->count++] = time;
+    DL_APPEND(cost->times, cost->count, "times by size") = time;
     return DL_OK;
 }
 
@@ -512,9 +508,7 @@ static dl_status read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     if (status != DL_OK) return status;
     dl_noise_set *set = find_set(costs, &kind);
     if (set == NULL) {
-        costs->noise =
-            dl_realloc(costs->noise, costs->noise_count + 1, sizeof *costs->noise, "noise sets");
-        set = &costs->noise[costs->noise_count++];
+        set = &DL_APPEND(costs->noise, costs->noise_count, "noise sets");
         *set = kind;
         *at = (noise_reading){0};
     } else if (set != &costs->noise[costs->noise_count - 1]) {
@@ -537,9 +531,7 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
                               "of [shared]");
     }
     if (status == DL_OK) {
-        costs->exchange_runs = dl_realloc(costs->exchange_runs, (size_t)next,
-                                          sizeof *costs->exchange_runs, "exchange runs");
-        costs->exchange_runs[costs->exchange_run_count++] =
+        DL_APPEND(costs->exchange_runs, costs->exchange_run_count, "exchange runs") =
             (dl_exchange_run){factors.factors[0], factors.factors[1], factors.factors[2],
                               factors.count > 3 ? factors.factors[3] : 1};
     }
@@ -638,9 +630,8 @@ static dl_status read_op(dl_costs *costs, const dl_ini *ini, const dl_ini_entry 
                                 "an operation is called input, dispatch, or ends in .forward, "
                                 ".backward, .update or .bucket");
         }
-        costs->ops = dl_realloc(costs->ops, i + 1, sizeof *costs->ops, "operations");
-        costs->ops[i] = (dl_op_cost){.name = dl_strdup(name)};
-        costs->op_count++;
+        DL_APPEND(costs->ops, costs->op_count, "operations") =
+            (dl_op_cost){.name = dl_strdup(name)};
     }
     return read_into(&costs->ops[i], ini, entry, err);
 }

@@ -378,8 +378,7 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
                         .ns = simulate(ring, bytes)};
     memcpy(found.edges, ring->edges, (size_t)ring->nodes * sizeof *found.edges);
     pthread_mutex_lock(&known.lock);
-    known.all = dl_realloc(known.all, (size_t)known.count + 1, sizeof *known.all, "known rings");
-    known.all[known.count++] = found;
+    DL_APPEND(known.all, known.count, "known rings") = found;
     pthread_mutex_unlock(&known.lock);
     return found.ns;
 }

@@ -271,10 +271,9 @@ static const trial *try(search *s, double key)
         s->failed = tried;
         return &s->failed;
     }
-    s->trials = dl_realloc(s->trials, s->count + 1, sizeof *s->trials, "values tried");
-    memmove(&s->trials[i + 1], &s->trials[i], (s->count - i) * sizeof *s->trials);
+    DL_APPEND(s->trials, s->count, "values tried") = tried;
+    memmove(&s->trials[i + 1], &s->trials[i], (s->count - 1 - i) * sizeof *s->trials);
     s->trials[i] = tried;
-    s->count++;
     return &s->trials[i];
 }
 
@@ -560,9 +559,7 @@ static void copy_table(dl_cell_table *to, const dl_cell_table *from)
 static void add_solved(search *s, double target, const trial *t, bool reached)
 {
     dl_solution *solution = s->solution;
-    solution->all =
-        dl_realloc(solution->all, solution->count + 1, sizeof *solution->all, "solutions");
-    dl_solved *solved = &solution->all[solution->count++];
+    dl_solved *solved = &DL_APPEND(solution->all, solution->count, "solutions");
     *solved = s->about;
     solved->options = dl_strdup(s->about.options);
     solved->target = target;
