@@ -151,10 +151,10 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Shares of a GPU benchmark's time. GPU_HOST_SHARE: averages, messages and waits; half of it for
- * dl_bench_gpu_memory on the GPUs, half for run_host on their host. GPU_STEP_SHARE: steps of up to
- * GPU_COPIES_MAX copies of the model that share one GPU. The rest is for dl_bench_gpu. */
-#define GPU_HOST_SHARE 0.3
+/* Shares of a GPU benchmark's time. GPU_HOST_SHARE: averages, messages and waits on the GPUs' host.
+ * GPU_STEP_SHARE: steps of up to GPU_COPIES_MAX copies of the model that share one GPU. The rest is
+ * for dl_bench_gpu. */
+#define GPU_HOST_SHARE 0.15
 #define GPU_STEP_SHARE 0.3
 #define GPU_COPIES_MAX 8
 
@@ -229,7 +229,6 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     dl_summary_init(&summary, &trace);
     printf("data: %s\n", setup->data_note);
     dl_summary_print(&summary, stdout);
-    dl_bench_memory_print(&summary, stdout);
     if (dl_interrupt_caught()) {
         printf("stopped by %s: not everything was measured\n", dl_interrupt_name());
     }
@@ -305,7 +304,7 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
     config.workers_max = 1;
     config.copier = config.train.device;
     config.train.device = NULL;
-    config.seconds *= GPU_HOST_SHARE / 2;
+    config.seconds *= GPU_HOST_SHARE;
     dl_bench bench;
     dl_bench_init(&bench, writer);
     const dl_status status = dl_bench_run(&bench, &config, err);
@@ -354,11 +353,6 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
                                         .quick = options->quick,
                                         .stop = setup->train.stop};
     status = dl_bench_gpu(writer, &config, err);
-    if (status == DL_OK) {
-        dl_bench_gpu_config memory = config;
-        memory.seconds = setup->seconds * GPU_HOST_SHARE / 2;
-        status = dl_bench_gpu_memory(writer, &memory, err);
-    }
     if (status == DL_OK) status = run_gpu_steps(options, setup, writer, err);
     if (status == DL_OK) status = run_host(options, setup, writer, err);
     print_if_longer(setup, start_ns);

@@ -82,13 +82,6 @@ typedef struct dl_record {
  *   "shared_write", "shared_read"
  *              one vector   -            1            -        a copy to a vector that another core
  *                                                              has read, or from one it has written
- * Memory beyond the caches, all threads together, see profiler/bench/bench_internal.h:
- *   "triad"    one array    -            working      -        a = b + s c of STREAM
- *   "average_ram", "average_passes", "average_far"
- *              one vector   n averaged   working      -        in one pass; in n + 1; in memory of
- *                                                              another thread's node
- *   "fp16_encode", "fp16_decode", "1bit_encode", "1bit_decode"
- *              one vector   -            working      -        conversion to and from a message
  * dlprof bench shapes on a device (worker) or on cores (threads); step: number of the round:
  *   "forward 2048x512x1536", "data ...", "weight ..."
  *              read and     number       working      0, or    a product (trace/shape.h); samples:

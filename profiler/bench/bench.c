@@ -280,16 +280,14 @@ static const struct {
     const char *what;
     double share;
     dl_status (*run)(dl_bench *, const dl_bench_config *, int64_t, dl_error *);
-} parts[][4] = {
-    [DL_BENCH_WHOLE] = {{"bench: exchange", 0.38, dl_bench_exchange},
+} parts[][3] = {
+    [DL_BENCH_WHOLE] = {{"bench: exchange", 0.4, dl_bench_exchange},
                         {"bench: waiting", 0.12, dl_bench_sync},
-                        {"bench: steps side by side", 0.46, bench_step},
-                        {"bench: memory", 0.04, dl_bench_memory}},
+                        {"bench: steps side by side", 0.48, bench_step}},
     [DL_BENCH_SNAPSHOT] = {{"snapshot: steps side by side", 0.6, bench_step},
                            {"snapshot: exchange", 0.4, dl_bench_exchange}},
-    [DL_BENCH_HOST] = {{"bench: exchange on the host", 0.5, dl_bench_exchange},
-                       {"bench: waiting on the host", 0.25, dl_bench_sync},
-                       {"bench: the host's memory", 0.25, dl_bench_memory}},
+    [DL_BENCH_HOST] = {{"bench: exchange on the host", 0.67, dl_bench_exchange},
+                       {"bench: waiting on the host", 0.33, dl_bench_sync}},
     [DL_BENCH_GPU_STEPS] = {{"bench: steps side by side on a GPU", 0.9, bench_step},
                             {"bench: passes of a GPU", 0.1, dl_bench_pass}},
 };
@@ -297,7 +295,7 @@ static const struct {
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err)
 {
     dl_status status = DL_OK;
-    for (int i = 0; status == DL_OK && i < 4 && parts[config->kind][i].run != NULL; i++) {
+    for (int i = 0; status == DL_OK && i < 3 && parts[config->kind][i].run != NULL; i++) {
         const double seconds = config->seconds * parts[config->kind][i].share;
         bench->progress.what = parts[config->kind][i].what;
         status = parts[config->kind][i].run(bench, config, (int64_t)dl_s_to_ns(seconds), err);

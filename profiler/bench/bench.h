@@ -16,7 +16,6 @@
 #include "kernels/train/train.h"
 #include "profiler/progress.h"
 #include "trace/dlt/dlt.h"
-#include "trace/training/summary.h"
 
 typedef enum dl_bench_name {
     DL_BENCH_COPY,
@@ -28,14 +27,6 @@ typedef enum dl_bench_name {
     DL_BENCH_SLICE,
     DL_BENCH_STEP,
     DL_BENCH_PASS,
-    DL_BENCH_TRIAD,
-    DL_BENCH_AVERAGE_RAM,
-    DL_BENCH_AVERAGE_PASSES,
-    DL_BENCH_AVERAGE_FAR,
-    DL_BENCH_FP16_ENCODE,
-    DL_BENCH_FP16_DECODE,
-    DL_BENCH_1BIT_ENCODE,
-    DL_BENCH_1BIT_DECODE,
     DL_BENCH_QUANTISE, /* encoding, one name per dl_quantise kind from FP16 on; DEQUANTISE:
                         * decoding, likewise; LEARNED, one name: forming the parameter change */
     DL_BENCH_DEQUANTISE = DL_BENCH_QUANTISE + DL_QUANTISE_COUNT - 1,
@@ -79,8 +70,7 @@ typedef struct dl_bench_config {
     int batch_count;
     int workers_max; /* largest number of concurrent copies, 1 .. DL_TRAIN_WORKERS_MAX */
     double seconds;  /* time budget; each part gets a share and runs at least once */
-    bool quick;      /* exchange at most DL_BENCH_QUICK_VECTORS vectors; measure memory with small
-                      * ones */
+    bool quick;      /* exchange at most DL_BENCH_QUICK_VECTORS vectors */
     dl_bench_kind kind;
     /* HOST: type of the device that copies to and from the server's page-locked memory, with one
      * stream per thread on device train.first_device; NULL: the threads copy. */
@@ -118,9 +108,5 @@ void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 /* Runs the parts of config->kind in turn, until config->train.stop is set; returns the error of the
  * first part that fails. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
-
-/* Prints the rates of a summary's averages and messages beside the rate of the triad with as many
- * threads (GPU: of "gpu_copy") on vectors of the same size, or nothing if there are none. */
-void dl_bench_memory_print(const dl_summary *summary, FILE *out);
 
 #endif

@@ -9,7 +9,6 @@
 #include "common/status.h"
 #include "kernels/exchange.h"
 #include "profiler/bench/bench.h"
-#include "trace/training/summary.h"
 
 /* Adds a sample, after setting kind, name and staleness of `record`. Not thread-safe. */
 void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
@@ -74,20 +73,5 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
  * it never waits for the host; for budget_ns, at least five times at each batch size. */
 dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
-
-/* Memory bandwidth of averaging and quantising on vectors far larger than the caches, compared with
- * the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all cores.
- *
- * The threads share a vector of `bytes`. Each works on a piece that it wrote first, so that the
- * piece lies in its NUMA node; for "average_far" the piece is another thread's, on the farthest
- * node if there are several. Names and fields: trace/record.h.
- *
- * Rates count only bytes that the arithmetic reads and writes: 3 times a number's size in the
- * triad, n + 1 times in an average. Write-allocate reads are not counted. */
-
-/* Repeats all cases in random order until budget_ns is used, at least five times; it stops earlier,
- * after at least two repetitions, once four times budget_ns is used. */
-dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
-                          dl_error *err) DL_MUST_CHECK;
 
 #endif
