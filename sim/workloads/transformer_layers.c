@@ -538,14 +538,14 @@ static void set_collectives(dl_architecture_layer *layer, const dl_transformer *
     layer->tensor_backward = backward;
 }
 
-/* Adds the kernels that accumulate gradients. Programs without autocast keep sums of gradients in
- * 32 bits, to which each micro-batch adds with one kernel per tensor. If the products themselves
+/* Adds the kernels that accumulate gradients. Programs without autocast keep sums of 16-bit
+ * gradients in 32 bits, to which each micro-batch adds with one kernel per tensor. If the products themselves
  * add (`within`), the `matrices` weight matrices of the layer need no such kernel. The bytes are
  * counted with the weights. */
 static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, int matrices)
 {
     const int apart = dl_layer_tensors(layer) - (s->within && s->rank == 0 ? matrices : 0);
-    if (s->halves) layer->backward.parts[0].kernels += apart;
+    if (s->halves) layer->backward.parts[0].kernels_in_half += apart;
 }
 
 /* Adds collectives of the backward pass that run concurrently with products. The gradients of the

@@ -266,9 +266,10 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
     assert_true(near_scaled(half->kept_wide, 16 * 2, 0, 1e-12));
     assert_true(near_scaled(half->kept_numbers, 16 * (3 + 3 + 4 + 16), 0, 1e-12));
     assert_true(near_scaled(half->kept_in_half, 0, 0, 0));
+    /* Gradients of 32 bits need no such sums: nine of the block, two of the head. */
     assert_int_equal(dl_architecture_kernels(&halves, true, false) -
                          dl_architecture_kernels(&halves, false, false),
-                     2 * (2 + 2) + 2 + 2);
+                     2 * (2 + 2) + 2 + 2 + 9 + 2);
     /* Layer norms and sums of scores, 8 of 2 heads: per number of the stream forward 2 x 2 for
      * norms, 2 x 3 for sums, 4 x 2 for the activation, 8 for layouts, and per score 7. */
     dl_architecture plain =
@@ -714,6 +715,26 @@ static int64_t count_of(const dl_step_product *products, size_t count, dl_produc
     return 0;
 }
 
+/* Programs with fused kernels launch no more than others, in fp32 either, which has no sums of
+ * gradients in another precision: with one for each tensor ViT would have more. */
+static void fused_networks_have_fewer_kernels(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt2",         "bert_base",    "vit_b",
+                                        "llama",        "qwen2.5_0.5b", "qwen3_30b_a3b",
+                                        "mixtral_8x7b", "llama:lora=8", "gpt2:attention=plain",
+                                        "transformer"};
+    for (size_t n = 0; n < DL_LENGTH(names); n++) {
+        DL_AUTOFREE char *with =
+            dl_format("%s%sfused=yes", names[n], strchr(names[n], ':') != NULL ? "," : ":");
+        DL_AUTO(dl_architecture_free) dl_architecture plain = network_of(names[n]);
+        DL_AUTO(dl_architecture_free) dl_architecture fused = network_of(with);
+        for (int in_half = 0; in_half < 2; in_half++)
+            assert_true(dl_architecture_kernels(&fused, in_half, false) <=
+                        dl_architecture_kernels(&plain, in_half, false));
+    }
+}
+
 /* GPT-2 with two blocks of width 64 and 3 sequences of 32 tokens: 96 rows. Queries, keys and values
  * are one product, and the head's has no bias; their flop are all except those of attention, twice
  * 4 x 32 x 32 x 64 / 2 per sequence. Llama's three products are separate, and gate and up are
@@ -778,6 +799,7 @@ int main(void)
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(a_llama_block_as_pytorch_runs_it),
         cmocka_unit_test(a_bert_block_as_pytorch_runs_it),
+        cmocka_unit_test(fused_networks_have_fewer_kernels),
         cmocka_unit_test(products_of_a_step_are_listed),
         cmocka_unit_test(resnet50_sums),
         cmocka_unit_test(a_convolution_by_hand),
