@@ -524,12 +524,13 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                                 columns, (columns + 63) / 64 * 64)
                     : dl_strdup("");
     dl_note_add(
-        list, dl_format("times of %s are estimated from %s%s%s%s", name, rates, interval,
-                        network.unfused
-                            ? "; norms, rotation, gates and scores are assumed to run operation by "
-                              "operation, as in plain PyTorch: fused=yes if compiled or fused"
-                            : "",
-                        padded));
+        list,
+        dl_format("times of %s are estimated from %s%s%s%s", name, rates, interval,
+                  network.unfused
+                      ? "; norms, rotation, gates and scores are assumed to run operation by "
+                        "operation, as in plain PyTorch: fused=compiled, or yes as in Megatron"
+                      : "",
+                  padded));
 }
 
 /* Adds notes on the parts of a network's parameters that are trained, and that a token uses. */

@@ -33,7 +33,8 @@ static const char of_batch[] = "write --batch SAMPLES: its tokens divided by a s
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 static const char four_bits[] = "write --lora RANK, and --workload NAME:frozen_bits=4";
 static const char arithmetic[] = "write --arithmetic bf16 or fp16";
-static const char compiled[] = "write --workload NAME:fused=yes";
+static const char fused[] = "write --workload NAME:fused=yes";
+static const char compiled[] = "write --workload NAME:fused=compiled";
 static const char nodes[] = "write it in the machine's name, as 2x4xrtx4090@10gbe";
 static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
 static const char stages[] = "write --mode zero1, zero2 or zero3";
@@ -102,7 +103,7 @@ const dl_word dl_scenario_words[] = {
     {"bf16", NULL, arithmetic},
     {"fp16", NULL, arithmetic},
     {"mixed_precision", NULL, arithmetic},
-    {"fused", NULL, compiled},
+    {"fused", NULL, fused},
     {"compile", NULL, compiled},
     {"torch_compile", NULL, compiled},
     {"nnodes", "machine.nodes", NULL},

@@ -201,6 +201,7 @@ typedef struct dl_architecture {
     int experts, active;  /* experts of a block, and those that each token uses; 0: none */
     double cache_numbers; /* keys and values per token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` would be possible */
+    bool compiled;        /* fused by torch.compile */
     dl_attention attention;        /* kind of its fused attention */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;

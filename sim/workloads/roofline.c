@@ -468,7 +468,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .expert_ranks = architecture->expert_ranks,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_low(&roofline)),
-        .dispatch.few = is_fused,
+        .dispatch.few = is_fused && !architecture->compiled,
         .dispatch.least_ns =
             kernels != NULL && kernels->launch_ns.known ? kernels->launch_ns.value : 0,
         .half_weights = in_half(&roofline) && is_fused && !units,

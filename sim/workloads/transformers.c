@@ -49,11 +49,12 @@ enum {
     KEYS
 };
 _Static_assert(KEYS <= DL_NETWORK_KEYS_MAX, "values of a network have room for all keys");
-enum { NO, YES };
+enum { NO, YES, COMPILED };
 enum { DECODER, ENCODER };
 enum { FUSED, PLAIN, CUDNN, CUDNN_FP8, TRITON };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
+static const char *const fusions[] = {"no", "yes", "compiled", NULL};
 static const char *const biases[] = {"no", "yes", "qkv", "attention", "feed_forward", NULL};
 enum { QKV_BIASES = 2 }; /* index of "qkv" in `biases` */
 static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIAS_FEED_FORWARD,
@@ -132,9 +133,10 @@ static const dl_network_key keys[KEYS] = {
               NULL},
     [TIED] = {"tied", no_yes, 0, 0, "the head has the embedding's weights", NULL},
     [SOFTCAP] = {"softcap", no_yes, 0, 0, "the head's scores pass a tanh (Gemma 2)", NULL},
-    [FUSE] = {"fused", no_yes, 0, 0,
-              "yes: norms, rotation and gates are one kernel each, as in Megatron or compiled; "
-              "no: they are plain PyTorch's operations",
+    [FUSE] = {"fused", fusions, 0, 0,
+              "yes: norms, rotation and gates are one kernel each, as in Megatron; compiled: the "
+              "same by torch.compile, whose launches take the host less time; no: they are plain "
+              "PyTorch's operations",
               NULL},
     [AUTOCAST] = {"autocast", yes_no, 0, 0,
                   "in 16 bits: yes: torch.autocast, with the vectors between blocks in fp32; no: "
@@ -376,6 +378,7 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
 {
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s->fused;
+    architecture->compiled = values[FUSE] == COMPILED;
     architecture->attention = s->plain ? DL_ATTENTION_NOT : s->attention;
     architecture->experts = (int)values[EXPERTS];
     architecture->active = (int)values[ACTIVE];
@@ -442,8 +445,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .attention = attention_of(values),
         .keys = keys_of(values),
         .rms = values[NORM] == RMS_NORM,
-        .fused = values[FUSE] == YES,
-        .halves = values[FUSE] == YES || values[AUTOCAST] != 0,
+        .fused = values[FUSE] != NO,
+        .halves = values[FUSE] != NO || values[AUTOCAST] != 0,
         .dropout = values[DROPOUT] == YES,
         .by_tokens = by_tokens,
         .within = values[SUMS] == 1,

@@ -124,8 +124,9 @@ static double predict(const row *r, const dl_architecture *architecture,
     }
     const double host_ns =
         dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
-        (r->class == DL_MODEL_TRANSFORMER && !architecture->unfused ? (double)DL_LAUNCH_FUSED_NS
-                                                                    : (double)DL_LAUNCH_NS);
+        (r->class == DL_MODEL_TRANSFORMER && !architecture->unfused && !architecture->compiled
+             ? (double)DL_LAUNCH_FUSED_NS
+             : (double)DL_LAUNCH_NS);
     return r->batch * 1e9 / fmax(gpu_ns, host_ns);
 }
 

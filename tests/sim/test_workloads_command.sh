@@ -242,14 +242,26 @@ expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,
 expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
 # A measured step that is shorter than the assumed launches (505 kernels, 77 us each, 38.9 ms) lowers them to the middle
 # of 13.0 and 35.9 ms; derived scenarios keep that. A longer one may be due to launches of up to 117 ms.
-compiled=(--workload gpt2:fused=yes --batch-per-worker 8 --machine 2xh100 --workers 1 --steps 5)
-expect 0 "per_worker_ns = 21.57 ms" "${compiled[@]}" --calibrate 36ms --notes -o shorter.csv --save shorter.ini
+megatron=(--workload gpt2:fused=yes --batch-per-worker 8 --machine 2xh100 --workers 1 --steps 5)
+expect 0 "per_worker_ns = 21.57 ms" "${megatron[@]}" --calibrate 36ms --notes -o shorter.csv --save shorter.ini
 expect 0 "" shorter.ini -o again.csv
 [ "$(rate shorter.csv)" = "$(rate again.csv)" ] || fail "launches of the saved scenario: $(grep calibrate shorter.ini)"
-expect 0 "Advice: highest throughput" "${compiled[@]}" --calibrate 36ms --advise --max-points 2 -o advice.csv --save again.ini
+expect 0 "Advice: highest throughput" "${megatron[@]}" --calibrate 36ms --advise --max-points 2 -o advice.csv --save again.ini
 grep -qE '^calibrate = 0\.765[0-9]*/359[0-9.]* ns' again.ini || fail "no launches in $(grep calibrate again.ini)"
 expect 0 "per_worker_ns = 21.57 ms" again.ini --notes -o again.csv
-expect 2 "without any computing the step takes" "${compiled[@]}" --calibrate 12ms
+expect 2 "without any computing the step takes" "${megatron[@]}" --calibrate 12ms
+# torch.compile launches the same kernels in less time, and less than plain PyTorch's, which are more.
+for network in gpt2 vit_b; do
+    for fused in no compiled; do
+        "$tested" --workload "$network:fused=$fused" --batch-per-worker 1 --arithmetic bf16 --machine 1xh100 --workers 1 --steps 5 \
+            --notes -o "$network.$fused.csv" >"$network.$fused.txt" || fail "$network:fused=$fused"
+        grep -q "30 us each" <(tr -s ' \n' ' ' <"$network.$fused.txt") || fail "launches: $(grep kernels "$network.$fused.txt")"
+    done
+    awk -v plain="$(rate "$network.no.csv")" -v compiled="$(rate "$network.compiled.csv")" \
+        'BEGIN { exit !(compiled > 1.2 * plain) }' || fail "$network compiled: $(rate "$network.compiled.csv")"
+done
+expect 2 "sums = within has an effect only with fused=yes" --workload gpt2:fused=compiled,sums=within --machine 1xh100 --workers 1 \
+    --batch-per-worker 1
 short=(--workload vit_b --batch-per-worker 2 --machine 1xrtx4080 --workers 1 --steps 5)
 expect 0 "but the host's launches, whose time is assumed, may take as long" "${short[@]}" --calibrate 57ms -o longer.csv
 [[ $("$tested" "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate 150ms --notes -o longer.csv) != *"may take as long"* ]] ||
@@ -397,7 +409,7 @@ END
 
 # A note says how transformers are assumed to run (fused or not); fused= changes it.
 small=llama:layers=2,width=256,heads=4,sequence=128,vocabulary=1000
-expect 0 "fused=yes if compiled" --workload $small --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2
+expect 0 "fused=compiled, or yes" --workload $small --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2
 "$tested" --workload $small,fused=yes --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2 2>&1 |
     grep -q 'operation by operation' && fail "a fused network is called plain"
 expect 2 "--workload needs --machine" --workload lenet --batch 64
