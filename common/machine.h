@@ -151,10 +151,11 @@ typedef struct dl_node_kind {
     dl_quantity staged_bytes_per_s; /* rate of a copy between GPUs that the driver makes through
                                      * host memory; unknown: limited by its links only */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
-    /* For collectives between GPUs without a common NVLink or PCIe switch, or without peer access:
-     * shm_bytes_per_s is the sum of the rates at which a GPU sends and receives through host
-     * memory; unknown: limited by the links only, like copies. overlap_slowdown is the slowdown of
-     * computation during collectives inside the node, >= 1; unknown: that of the cost file. */
+    /* For collectives between GPUs without a common NVLink or PCIe switch, or without peer access,
+     * and between nodes without gpudirect: shm_bytes_per_s is the sum of the rates at which a GPU
+     * sends and receives through host memory; unknown: limited by the links only, like copies.
+     * overlap_slowdown is the slowdown of computation during collectives inside the node, >= 1;
+     * unknown: that of the cost file. */
     dl_quantity shm_bytes_per_s, overlap_slowdown;
 
     int sockets;

@@ -227,7 +227,8 @@ static const dl_key rows[] = {
     SOURCE("nvswitch"),
     TIMED("shm", "bytes_per_s", OF_KIND, dl_node_kind, shm_bytes_per_s, RATES, false,
           "rate of a GPU in collectives through host memory, both directions together (NCCL "
-          "without NVLink, PCIe switch or peer access); default: from `peer` and the links"),
+          "without NVLink, PCIe switch or peer access, and between nodes without gpudirect); "
+          "default: from `peer` and the links"),
     SOURCE("shm"),
     TIMED("overlap", "inside_slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
           "minimum slowdown of computing during collectives inside a node; a larger [overlap] "

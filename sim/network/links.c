@@ -699,16 +699,21 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
 void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
                                dl_route *route)
 {
-    if (!dl_links_by_shm(links, from, to)) {
+    const dl_place ends[] = {from, to};
+    const bool by_shm = dl_links_by_shm(links, from, to);
+    if (by_shm) {
+        const path p = path_in(links, from.node, route);
+        clear(route);
+        route_staged(&p, from.index, to.index);
+    } else {
         dl_links_route(links, from, to, route);
-        return;
     }
-    const path p = path_in(links, from.node, route);
-    clear(route);
-    route_staged(&p, from.index, to.index);
-    if (one_way) return;
-    cross(&p, p.node->shm[from.index]);
-    cross(&p, p.node->shm[to.index]);
+    for (int e = 0; e < 2 && !one_way && (by_shm || from.node != to.node); e++) {
+        const path p = path_in(links, ends[e].node, route);
+        if (ends[e].kind == DL_PLACE_GPU && p.node->shm != NULL &&
+            (by_shm || !p.node->kind->gpudirect))
+            cross(&p, p.node->shm[ends[e].index]);
+    }
 }
 
 double dl_links_route_rate(const dl_links *links, const dl_route *route)

@@ -12,7 +12,8 @@
  *                           switch with peer access are staged as well if the machine file has
  *                           [shm], and cross one more link per GPU for all its staged traffic: NCCL
  *                           uses its shared-memory transport there (ncclTopoCheckP2p in
- *                           src/graph/paths.cc)
+ *                           src/graph/paths.cc). So do collectives between nodes without
+ *                           `gpudirect`, where a GPU writes and reads the same kind of buffer
  *   GPU to host             the PCIe tree up to its root, and the memory of the given socket
  *   node to node            through the nearest NIC on each side (in turn if several are equally
  *                           near), staged through host memory without `gpudirect`

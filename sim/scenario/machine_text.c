@@ -304,15 +304,17 @@ static const char *peer_of(const writer *to)
 
 /* Writes [shm] and [overlap]. Collectives between GPUs in different slots go through host memory
  * even if copies may go directly: NCCL uses direct access only below a PCIe switch or, for two
- * GPUs, on AMD processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). AMD's own library
- * does not go through host memory. */
+ * GPUs, on AMD processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). Through host memory
+ * also go those between nodes with GeForce cards, to which ports have no access either. AMD's own
+ * library does not. */
 static void write_shm(const writer *to, const dl_machine_bus *bus)
 {
     const dl_wanted_nodes *kind = to->kind;
-    if (kind->gpus < 2 || fabric_of(to->t, kind)[0] != '\0' || strcmp(peer_of(to), "all") == 0)
-        return;
-    dl_machine_write_overlap(to->out, to->of);
-    if (kind->bridges && kind->gpus == 2) return;
+    if (fabric_of(to->t, kind)[0] != '\0' || strcmp(peer_of(to), "all") == 0) return;
+    if (kind->gpus > 1) dl_machine_write_overlap(to->out, to->of);
+    const bool in_slots = kind->gpus > (kind->bridges ? 2 : 1);
+    const bool at_port = kind->ports > 0 && strcmp(peer_of(to), "none") == 0;
+    if (!in_slots && (to->w->instance >= 0 || !at_port)) return;
     dl_machine_write_shm(to->out, bus->wire_bytes_per_s, to->w->instance >= 0, to->of);
 }
 

@@ -1,3 +1,4 @@
+#include "common/alloc.h"
 #include "tests/machine_fixture.h"
 
 #include <math.h>
@@ -82,6 +83,38 @@ static void host_memory_is_shared_by_both_directions(void **state)
     c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
     assert_time(&g, &c, 6 * (200 + 10e6 / 4), 1e-6);
     free_group(&g);
+}
+
+/* It is also crossed on the way to another node without GPUDirect: one or two GPUs of each of two
+ * nodes then have 4 bytes/ns each way, with hops of 600 ns between nodes and 200 inside. With
+ * GPUDirect one GPU has the ports' 10, and of two GPUs one sends through host memory and the other
+ * receives, at 8; hops between nodes end earlier. */
+static void host_memory_is_shared_with_ports(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gpudirect;
+        double rate; /* bytes/ns between nodes */
+    } cases[] = {{"no", 4}, {"yes", 10}};
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        DL_AUTOFREE char *boxes =
+            dl_format("[machine]\nschema = 1\nname = boxes\nnodes = 2\npeer = socket\n"
+                      "gpudirect = %s\n" FIXTURE_PARTS "[host]\nmemory_bytes_per_s = 400GB/s\n"
+                      "[gpus 0-1]\nmodel = g\nparent = socket0\nlink = x16\n[nics 0]\n"
+                      "parent = socket0\nlink = x16\nport = x16\n[shm]\nbytes_per_s = 8GB/s\n",
+                      cases[i].gpudirect);
+        group g;
+        make_group(&g, fixture_machine(boxes), 2, 1);
+        dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+        assert_time(&g, &c, 2 * (600 + 20e6 / cases[i].rate), 1e-6);
+        c = config_of(&g, DL_BROADCAST, "ring", 40e6);
+        assert_time(&g, &c, 600 + 40e6 / 10, 1e-6);
+        free_group(&g);
+        make_group(&g, fixture_machine(boxes), 2, 2);
+        c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
+        assert_time(&g, &c, i == 0 ? 3 * (200 + 600) + 6 * 10e6 / 4 : 200 + 6 * 10e6 / 8, 1e-6);
+        free_group(&g);
+    }
 }
 
 /* Four GPUs on a crossbar: 50 bytes/ns and 100 ns between any two. S = 40 000 000: a quarter takes
@@ -690,6 +723,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_memory_is_shared_by_both_directions),
+        cmocka_unit_test(host_memory_is_shared_with_ports),
         cmocka_unit_test(rings_take_their_closed_form),
         cmocka_unit_test(trees_take_their_closed_form),
         cmocka_unit_test(all_to_all_takes_its_closed_form),

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "common/alloc.h"
+
 /* Socket 0: GPUs 0, 1 below switch a, GPU 2 below switch b; socket 1: GPU 3 and a NIC.
  *
  *      socket0 ------------ socket1
@@ -107,7 +109,7 @@ static void without_peers_copies_are_staged(void **state)
 }
 
 /* With [shm] collectives go through host memory if no PCIe switch or NVLink connects two GPUs, even
- * if copies need not; the link for what a GPU sends and receives limits them to 6 GB/s. */
+ * if copies need not, and between nodes without GPUDirect; the link for what a GPU sends and receives limits them to 6 GB/s. */
 static void collectives_may_go_through_host_memory(void **state)
 {
     (void)state;
@@ -138,6 +140,33 @@ static void collectives_may_go_through_host_memory(void **state)
         assert_int_equal(route.staged, i == 1);
         dl_links_free(&links);
         dl_machine_free(&m);
+    }
+    static const char *const gpudirect[] = {"", "gpudirect = yes\n"};
+    for (int i = 0; i < 2; i++) {
+        DL_AUTOFREE char *text = dl_format("[machine]\nschema = 1\nname = pair\nnodes = 2\n%s"
+                                           "peer = none\n" FIXTURE_PARTS
+                                           "[host]\nmemory_bytes_per_s = 40GB/s\n[gpus 0-1]\n"
+                                           "model = g\nparent = socket0\nlink = x16\n[nics 0]\n"
+                                           "parent = socket0\nlink = x16\nport = x16\n"
+                                           "[shm]\nbytes_per_s = 6GB/s\n",
+                                           gpudirect[i]);
+        dl_machine pair = fixture_machine(text);
+        dl_links links;
+        dl_route route;
+        dl_links_init(&links, &pair);
+        dl_links_route_collective(&links, gpu_place(0, 1), gpu_place(1, 0), false, &route);
+        assert_names(&links, &route,
+                     i == 0 ? "node0 gpu1 up, node0 socket0 memory*2, node0 nic0 down, "
+                              "node0 port0 up, node1 port0 down, node1 nic0 up, "
+                              "node1 socket0 memory*2, node1 gpu0 down, "
+                              "node0 gpu1 through host memory, node1 gpu0 through host memory"
+                            : "node0 gpu1 up, node0 nic0 down, node0 port0 up, node1 port0 down, "
+                              "node1 nic0 up, node1 gpu0 down",
+                     600);
+        dl_links_route_collective(&links, gpu_place(0, 1), gpu_place(1, 0), true, &route);
+        assert_true(dl_links_route_rate(&links, &route) == 10e9);
+        dl_links_free(&links);
+        dl_machine_free(&pair);
     }
     dl_machine m = fixture_machine(BOX("none", "") "[shm]\nbytes_per_s = 6GB/s\n"
                                                    "[nvlinks pair]\nlink = fast\npairs = 0-1\n");

@@ -512,6 +512,10 @@ static void slots_have_ways_through_host_memory(void **state)
         {"8xh100", 0, 0, 0, false},
         {"4xmi100", 0, 0, 0, false},
         {"1xrtx3090", 0, 0, 0, false},
+        {"2x1xrtx3090@100gbe", 12, 6, 28, false},
+        {"2x2xrtx3090+nvlink@100gbe", 12, 6, 28, true},
+        {"2x1xv100_pcie@100gbe", 0, 0, 0, false},
+        {"2x1xh100@400ib", 0, 0, 0, false},
     };
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         dl_machine m = machine_called(cases[i].name);

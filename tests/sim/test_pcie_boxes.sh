@@ -119,4 +119,12 @@ printf '[shm]\nbytes_per_s = 9GB/s (6GB/s to 16GB/s)\n' >>box.ini
 "$tested" "${one[@]}" --machine box.ini | grep -q "collectives between GPUs" && fail "told of [shm] twice"
 "$tested" "${one[@]}" --machine z10pe_2x1080ti | grep -q "collectives between GPUs" &&
     fail "told of a machine of the program's own"
+# Steps get longer with more GPUs: what a box exchanges with others goes through its memory as well.
+for machine in 4x2xrtx3090@100gbe 2x4xrtx3090@100gbe 4x2xrtx4090@100gbe 8x1xrtx4090@100gbe; do
+    "$tested" --workload resnet50 --machine "$machine" --arithmetic fp16 --batch-per-worker 64 --workers 2,4,8 \
+        --mode allreduce --steps 5 -q -o growing.csv || fail "$machine"
+    awk -F, '!/^#/ && !column { for (i = 1; i <= NF; i++) if ($i == "throughput_per_s") column = i; next }
+        !/^#/ { if (rate && $column / $2 >= rate) exit 1; rate = $column / $2; rows++ } END { if (rows != 3) exit 2 }' \
+        growing.csv || fail "$machine: $(grep -v "^#" growing.csv | cut -d, -f1-17)"
+done
 exit $((failures > 0))
