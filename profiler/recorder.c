@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef DL_NVTX
 #include <nvtx3/nvToolsExt.h>
@@ -523,7 +524,8 @@ dl_status dl_measured_row_append(const char *path, const dl_train_config *config
         return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot open: %s", strerror(errno));
     }
     fseek(out, 0, SEEK_END);
-    const bool empty = ftell(out) == 0;
+    const off_t before = ftello(out);
+    const bool empty = before == 0;
     dl_status status = empty ? DL_OK : check_columns(path, err);
     dl_csv_writer writer = {.out = out};
     if (status == DL_OK && empty) write_head(&writer);
@@ -531,6 +533,9 @@ dl_status dl_measured_row_append(const char *path, const dl_train_config *config
     const bool failed = ferror(out) != 0;
     if ((fclose(out) != 0 || failed) && status == DL_OK) {
         status = dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
+        struct stat found;
+        if (stat(path, &found) == 0 && S_ISREG(found.st_mode))
+            (void)(empty ? unlink(path) : truncate(path, before)); /* no part of a row stays */
     }
     return status;
 }

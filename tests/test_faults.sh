@@ -45,6 +45,17 @@ expect 1 "results.csv: cannot write: File too large" --fsize=1000 "$dlsim" "$gol
 expect 1 "cut.dlt: cannot write: File too large" --fsize=1000 "$dlprof" train --model mlp --batch 4 \
     --data synthetic --steps 400 -o cut.dlt
 expect 1 "trace.json: cannot write: File too large" --fsize=500 "$dlprof" export 4.dlt -o trace.json
+# Neither an empty file or folder stays where nothing fits, nor a part of a row behind others.
+small=(train --model mlp --batch 4 --data synthetic --steps 4)
+expect 1 "none.dlt: cannot write: File too large" --fsize=0 "$dlprof" "${small[@]}" -o none.dlt
+expect 1 "none.csv: cannot write: File too large" --fsize=0 "$dlprof" "${small[@]}" --no-trace --csv none.csv
+expect 1 "none: cannot write into it: File too large" --fsize=0 "$dlprof" run -o none -- touch none.run
+expect 1 ": cannot write into it: File too large" --fsize=0 "$dlprof" run -- touch none.run
+[ -z "$(find . -name 'none*' -o -name 'dlprof.*')" ] || fail "left: $(find . -name 'none*' -o -name 'dlprof.*')"
+"$dlprof" "${small[@]}" --no-trace --csv rows.csv >/dev/null && cp rows.csv rows.before
+expect 1 "rows.csv: cannot write: File too large" --fsize=$(($(stat -c %s rows.csv) + 10)) "$dlprof" "${small[@]}" \
+    --no-trace --csv rows.csv
+cmp rows.before rows.csv || fail "a part of a row stays: $(cat rows.csv)"
 unchanged results.csv
 leftovers "a limit on files"
 unset GCOV_PREFIX

@@ -128,32 +128,29 @@ static dl_status use_claimed(const char *folder, dl_error *err)
     return DL_OK;
 }
 
-static dl_status use_wanted(const char *folder, bool *made, dl_error *err)
+/* Makes the folder unless *made, and claims it. After an error, removes it if it was made. */
+static dl_status use(const char *folder, bool *made, dl_error *err)
 {
     if (folder[0] == '\0') return dl_error_set(err, DL_ERR_USAGE, "--output names no folder");
-    *made = mkdir(folder, 0777) == 0;
+    if (!*made) *made = mkdir(folder, 0777) == 0;
     if (!*made && errno != EEXIST) return cannot_make(folder, err);
     dl_status status = claim(folder, err);
-    if (status != DL_OK) return status;
-    status = use_claimed(folder, err);
-    if (status != DL_OK) dl_run_release(folder);
+    const bool claimed = status == DL_OK;
+    if (claimed) status = use_claimed(folder, err);
+    if (claimed && status != DL_OK) dl_run_release(folder);
+    if (*made && status != DL_OK) rmdir(folder);
     return status;
 }
 
 dl_status dl_run_folder(const char *wanted, const char *command, char **path, bool *made,
                         dl_error *err)
 {
-    char *new_folder = NULL;
+    DL_AUTOFREE char *new_folder = NULL;
     *made = wanted == NULL;
-    dl_status status =
-        wanted != NULL ? use_wanted(wanted, made, err) : make_default(command, &new_folder, err);
-    if (status != DL_OK) return status;
+    dl_status status = wanted != NULL ? DL_OK : make_default(command, &new_folder, err);
     const char *folder = wanted != NULL ? wanted : new_folder;
-    if (wanted == NULL) status = claim(folder, err);
-    if (status != DL_OK) {
-        free(new_folder);
-        return status;
-    }
+    if (status == DL_OK) status = use(folder, made, err);
+    if (status != DL_OK) return status;
     char *absolute = realpath(folder, NULL);
     if (absolute == NULL) {
         status = dl_error_set_at(err, DL_ERR_IO, folder, 0, "%s", strerror(errno));
@@ -161,7 +158,6 @@ dl_status dl_run_folder(const char *wanted, const char *command, char **path, bo
     } else {
         *path = absolute;
     }
-    free(new_folder);
     return status;
 }
 

@@ -255,6 +255,8 @@ dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path, dl_er
     dl_dlt_put_u32(header + DL_DLT_MAGIC_BYTES, DL_DLT_VERSION);
     error = dl_held_file_write(&file, path, header, sizeof header);
     if (error != 0) {
+        struct stat found;
+        if (fstat(file.fd, &found) == 0 && S_ISREG(found.st_mode)) unlink(path);
         (void)dl_held_file_close(&file);
         return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(error));
     }
