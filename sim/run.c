@@ -139,6 +139,21 @@ static const dl_platform *platform_of(const dl_scenario *scenario, const dl_poin
     return dl_run_is_of_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
 }
 
+/* Whether a worker's micro-batch is beyond the measured ones. */
+static bool has_other_batch(const dl_scenario *scenario, const dl_costs *costs,
+                            const dl_point *point)
+{
+    bool beyond = false;
+    DL_AUTOFREE dl_run_share *shares = shares_of(scenario, costs, point);
+    for (int w = 0; w < point->workers; w++) {
+        const dl_costs *own = dl_costs_of_model(costs, shares[w].model);
+        const int64_t batch = micro_batch(point, shares[w].samples);
+        beyond |= own->batch_min > 0 && batch < own->batch_min;
+        beyond |= own->batch_max > 0 && batch > own->batch_max;
+    }
+    return beyond;
+}
+
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const unsigned generator =
@@ -161,6 +176,9 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
         needs |= (unsigned)DL_NEED_QUANTISE << plan.message.kind;
         if (point->mode->exchange == DL_EXCHANGES_PARAMETERS) needs |= DL_NEED_LEARNED;
     }
+    if (costs->batch_min > 0 && costs->batch_min == costs->batch_max &&
+        has_other_batch(scenario, costs, point))
+        needs |= DL_NEED_OTHER_BATCH;
     return needs | generator | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
@@ -218,18 +236,11 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
 
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
-    bool beyond = false;
     if (dl_scenario_trains_by_keys(scenario) ||
         (scenario->generators != NULL && costs->trainer.token_gpu_ns.known))
         return false;
-    DL_AUTOFREE dl_run_share *shares = shares_of(scenario, costs, point);
-    for (int w = 0; w < point->workers; w++) {
-        const dl_costs *own = dl_costs_of_model(costs, shares[w].model);
-        const int64_t batch = micro_batch(point, shares[w].samples);
-        beyond |= own->batch_min > 0 && batch < own->batch_min;
-        beyond |= own->batch_max > 0 && batch > own->batch_max;
-    }
-    if (beyond || dl_run_scales_exchange(scenario, costs, point)) return true;
+    if (has_other_batch(scenario, costs, point) || dl_run_scales_exchange(scenario, costs, point))
+        return true;
     if (point->cores == DL_CORES_GPU) {
         return dl_point_workers_per_gpu(point) > dl_sharing_known(costs);
     }

@@ -369,6 +369,15 @@ static const struct {
     {"gloo", "ranks_factor", DL_NEED_OTHER_RANKS, NULL, 2, .measure = EXCHANGE, .value = 1,
      .source = "times of other numbers of processes grow with gloo's 2 (N - 1) messages, calls "
                "with N; from 2 to 4, 0.49 to 1.9 times as much on " GLOO_MACHINE},
+    /* Time of a step over that predicted from half the batch, 5 us of each kernel being fixed:
+     * measured on one T4 (petuum/adaptdl, artifact of OSDI '21): ResNet-50 with 40 to 200 images
+     * 0.85 to 0.92, ResNet-18 on CIFAR-10 with 129 to 1024 images 0.92 to 1.0, BERT with 4 to 12
+     * sequences 0.78 to 0.82. From 64 to 256 images of ResNet-50 on an H200 it is 0.99
+     * (docs/studies/one_gpu.md). */
+    {"batch", "per_doubling", DL_NEED_OTHER_BATCH, NULL, 1.25,
+     .measure = "dlcal costs TRACE OTHER --batch N,M, of traces at two batch sizes", .value = 1,
+     .source = "times grow with the batch except 5 us of each kernel; measured steps of twice the "
+               "batch take 0.78 to 1.0 times as long (ResNet, BERT on a T4)"},
     {"rpc", "latency_ns", DL_NEED_RPC, NULL, 5, .measure = EXCHANGE, .value = 2.3e6,
      .source = "RPC of 1 to 4 processes on " GLOO_MACHINE "; N processes wait N times as long"},
     {"rpc", "bytes_per_s", DL_NEED_RPC, NULL, 3, .measure = EXCHANGE, .value = 2.4e9,

@@ -216,7 +216,7 @@ int64_t dl_costs_traced_gpus(const dl_costs *costs, const dl_cost_trace *trace)
 }
 
 /* Interpolates linearly in log(batch) between the table's entries; constant beyond them. */
-double dl_costs_linearity(const dl_costs *costs, double batch)
+static double measured_linearity(const dl_costs *costs, double batch)
 {
     const dl_linearity *table = costs->linearity;
     size_t count = costs->linearity_count, high = 0;
@@ -229,6 +229,16 @@ double dl_costs_linearity(const dl_costs *costs, double batch)
     double share =
         log(batch / (double)low->batch) / log((double)table[high].batch / (double)low->batch);
     return low->factor.value + share * (table[high].factor.value - low->factor.value);
+}
+
+double dl_costs_linearity(const dl_costs *costs, double batch)
+{
+    const double least = (double)costs->batch_min, most = (double)costs->batch_max;
+    double doublings = 0;
+    if (most > 0 && batch > most) doublings = log2(batch / most);
+    if (least > 0 && batch < least && batch > 0) doublings = log2(least / batch);
+    const double beyond = costs->per_doubling.known ? costs->per_doubling.value : 1;
+    return measured_linearity(costs, batch) * pow(beyond, doublings);
 }
 
 /* factors: [op_count]; NULL: all 1. */

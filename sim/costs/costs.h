@@ -141,6 +141,9 @@ typedef enum dl_cost_need {
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of unmeasured numbers of processes */
     DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1,
+    DL_NEED_OTHER_BATCH = DL_NEED_GENERATOR
+                          << 2,            /* batches beyond those of costs that were measured
+                                                   * at a single one */
     DL_NEED_SPLIT = DL_NEED_GENERATOR << 1 /* fixed fraction of a measured update of [generators] */
 } dl_cost_need;
 
@@ -328,6 +331,8 @@ typedef struct dl_costs {
     dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count] in ascending order of batch */
     size_t linearity_count;
+    dl_value per_doubling; /* factor on all operations' time for each doubling or halving of the
+                            * batch beyond batch_min and batch_max; unknown: 1 */
     dl_machine_value *machine_values; /* [machine_value_count] with distinct sections and keys */
     size_t machine_value_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange times do not vary */
@@ -466,7 +471,8 @@ bool dl_costs_is_phase(const char *name, const char *phase);
 /* Whether an operation can have that name. */
 bool dl_costs_is_op_name(const char *name);
 
-/* Ratio of all operations' total time at `batch` to the sum of their lines; 1 if not given. */
+/* Ratio of all operations' total time at `batch` to the sum of their lines: linearity[], and beyond
+ * the measured batches per_doubling; 1 if neither is given. */
 double dl_costs_linearity(const dl_costs *costs, double batch);
 
 /* Step time, in ns, of one worker without exchange for `batch` samples: the sum of fixed +

@@ -233,6 +233,19 @@ for command in "costs --batch 32 -o cut.ini" replay predict; do
 done
 tested=$dlcal expect 0 "the program used a GPU (" info lost.json
 
+# Another batch than the trace's is an assumption with an interval: 1.25 per doubling, 1 / 1.25^2 =
+# 0.64 and 1.5625 at four times the batch, of a step that is all computing. The traced batch is none.
+predict "assumed [batch] per_doubling = 1 (0.8 to 1.25), samples/s +5" v100.ini --batch-per-worker 128
+for batches in 32 16,32 32,128; do
+    "$dlsim" --costs v100.ini --machine dgx1_v100 --workers 1 --mode none --batch-per-worker $batches --notes -o batches.csv >batches.txt
+    grep -q "per_doubling" batches.txt
+    [ $? -eq $((${#batches} < 3)) ] || fail "batch $batches: $(cat batches.txt)"
+done
+awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
+    { low[$c["batch"]] = $c["throughput_low_per_s"] / $c["throughput_per_s"] }
+    END { exit !(low[32] == 0 && low[128] > 0.61 && low[128] < 0.67) }' batches.csv ||
+    fail "intervals of batches: $(cat batches.csv)"
+
 # A trace that does not name its GPU.
 write_trace "" >nameless.json
 tested=$dlcal expect 0 "does not name its GPU (--device does)" costs nameless.json --batch 32 -o nameless.ini

@@ -70,6 +70,22 @@ static void step_time_sums_over_operations(void **state)
     dl_costs_free(&costs);
 }
 
+/* 32 samples take 10 + 32 x 10 = 330 ns. Beyond that the line, which holds for batch 4 and 128 at
+ * 50 and 1290 ns, is multiplied by 1.2 for each of 3 halvings and 2 doublings. */
+static void other_batches_take_a_factor(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs("[costs]\nschema = 1\nbatch_min = 32\nbatch_max = 32\n"
+                                   "[op a.forward]\nfixed_ns = 10\nper_sample_ns = 10\n"
+                                   "[batch]\nper_doubling = 1.2\n");
+    assert_true(dl_costs_step_ns(&costs, 32, NULL) == 330);
+    assert_near(dl_costs_step_ns(&costs, 128, NULL), 1290 * 1.2 * 1.2, 1e-9);
+    assert_near(dl_costs_step_ns(&costs, 4, NULL), 50 * 1.2 * 1.2 * 1.2, 1e-9);
+    costs.per_doubling.known = false;
+    assert_true(dl_costs_step_ns(&costs, 128, NULL) == 1290);
+    dl_costs_free(&costs);
+}
+
 static void what_is_missing_is_listed(void **state)
 {
     (void)state;
@@ -93,7 +109,7 @@ static void what_is_missing_is_listed(void **state)
                  "[gloo] latency_ns, [gloo] bytes_per_s, [gloo] beside_frac, [gloo] ranks_factor, "
                  "[rpc] latency_ns, [rpc] bytes_per_s, "
                  "[gpu_memory] activation_bytes_per_sample, [gpu_memory] workspace_bytes, "
-                 "[sharing] copies_2, [noise] factors_1_1_1");
+                 "[batch] per_doubling, [sharing] copies_2, [noise] factors_1_1_1");
     free(missing);
     missing = dl_costs_missing(&costs, DL_NEED_LOCK);
     assert_string_equal(missing, "[sync] lock_ns");
@@ -232,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read),
         cmocka_unit_test(units_are_read),
         cmocka_unit_test(step_time_sums_over_operations),
+        cmocka_unit_test(other_batches_take_a_factor),
         cmocka_unit_test(what_is_missing_is_listed),
         cmocka_unit_test(the_worst_origin_is_of_what_is_needed),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
