@@ -225,7 +225,7 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
         100 * ns[2] / all_ns,
         inference ? "inference has neither; in training without ranges of a framework "
                     "(PyTorch's profiler with ProfilerActivity.CPU) names of kernels may not show "
-                    "them"
+                    "them, nor do CUDA graphs that are recorded as a whole"
                   : "it may be part of a step, such as a layer or a micro-batch, or the update may "
                     "run elsewhere (on a server)");
     free(lacks);

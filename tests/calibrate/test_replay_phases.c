@@ -184,6 +184,18 @@ static void without_a_backward_pass_nothing_is_known(void **state)
     assert_int_equal(phases.phases[2], DL_PHASE_BACKWARD);
     assert_int_equal(phases.phases[4], DL_PHASE_UPDATE);
     dl_step_phases_free(&phases);
+    /* Ranges hold launches; if none is recorded, names still tell. */
+    rank_trace_range(&t, RT_BACKWARD, 0);
+    phases = find(&t, work, WORKS, DL_STEP_REGULAR);
+    assert_int_equal(phases.phases[1], DL_PHASE_BACKWARD);
+    dl_step_phases_free(&phases);
+    for (size_t i = 0; i < t.trace.activity_count; i++)
+        if (t.activities[i].kind == DL_ACTIVITY_CALL) t.activities[i].correlation = 0;
+    phases = find(&t, work, WORKS, DL_STEP_REGULAR);
+    assert_int_equal(phases.known_steps, 1);
+    assert_int_equal(phases.phases[1], DL_PHASE_FORWARD);
+    assert_int_equal(phases.phases[2], DL_PHASE_BACKWARD);
+    dl_step_phases_free(&phases);
 }
 
 int main(void)

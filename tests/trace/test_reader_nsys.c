@@ -209,6 +209,41 @@ static void missing_columns_are_unknown(void **state)
     dl_read_free(&traces);
 }
 
+/* A graph is recorded as a whole, on the device of the other work if it starts on the host; one
+ * without times is left out. Tables without rows are named. */
+static void what_is_not_recorded_is_noted(void **state)
+{
+    (void)state;
+    write_file("CREATE TABLE StringIds(id INTEGER, value TEXT);"
+               "INSERT INTO StringIds VALUES (1, 'update_kernel');"
+               "CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT);"
+               "CREATE TABLE NVTX_EVENTS(start INTEGER, end INTEGER, eventType INTEGER);"
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER,"
+               " deviceId INTEGER, streamId INTEGER, correlationId INTEGER, shortName INTEGER);"
+               "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (900, 950, 3, 7, 2, 1);"
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER,"
+               " deviceId INTEGER, streamId INTEGER, correlationId INTEGER, graphId INTEGER);"
+               "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (100, 800, 2147483647, 7, 1, 5),"
+               " (0, 0, 3, 7, 3, 5);");
+    dl_read_traces traces = read_file();
+    assert_int_equal(traces.count, 1);
+    const dl_read_trace *item = &traces.items[0];
+    assert_int_equal(item->trace.activity_count, 2);
+    const dl_activity *graph = find(item, DL_ACTIVITY_GRAPH, 0);
+    assert_int_equal(graph->device, 3);
+    assert_int_equal(graph->duration_ns, 700);
+    assert_true(has_note(item, "2 launches of CUDA graphs are recorded without their kernels"));
+    assert_true(has_note(item, "1 kernels, copies or graphs have no times"));
+    assert_true(has_note(item, "(no rows of CUPTI_ACTIVITY_KIND_RUNTIME)"));
+    assert_true(has_note(item, "(no rows of NVTX_EVENTS)"));
+    dl_read_free(&traces);
+    write_file(two_processes);
+    traces = read_file();
+    assert_false(has_note(&traces.items[0], "no rows of"));
+    assert_false(has_note(&traces.items[0], "graphs"));
+    dl_read_free(&traces);
+}
+
 static void other_databases_are_refused(void **state)
 {
     const dl_read_options options = {0};
@@ -257,6 +292,7 @@ int main(void)
         cmocka_unit_test(one_process_can_be_chosen),
         cmocka_unit_test(tables_become_activities),
         cmocka_unit_test(missing_columns_are_unknown),
+        cmocka_unit_test(what_is_not_recorded_is_noted),
         cmocka_unit_test(other_databases_are_refused),
         cmocka_unit_test(cut_files_are_said_to_be),
     };

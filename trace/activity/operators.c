@@ -91,9 +91,10 @@ char *dl_cpu_lost_device(const dl_trace *trace)
     return dl_format(
         "the program used a GPU (%zu of its calls and operators), but the profiler recorded no "
         "kernels. PyTorch records them with activities=[ProfilerActivity.CPU, "
-        "ProfilerActivity.CUDA]; if they are still missing, CUPTI may not record: that takes the "
-        "right to profile (root, CAP_SYS_ADMIN, or NVreg_RestrictProfilingToAdminUsers=0 of the "
-        "driver), in WSL a driver that supports it, and no other profiler beside it",
+        "ProfilerActivity.CUDA], Nsight Systems with --trace=cuda; if they are still missing, "
+        "CUPTI may not record: that takes the right to profile (root, CAP_SYS_ADMIN, or "
+        "NVreg_RestrictProfilingToAdminUsers=0 of the driver), in WSL a driver that supports it, "
+        "and no other profiler beside it",
         lost);
 }
 

@@ -104,8 +104,10 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
                               .range_roles = dl_calloc(string_count, 1, "phases"),
                               .string_count = string_count};
     DL_AUTOFREE uint8_t *seen = dl_calloc(string_count, 1, "phases");
+    bool on_device = false;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
+        on_device |= a->kind == DL_ACTIVITY_KERNEL;
         if (a->name >= string_count || seen[a->name]) continue;
         dl_phase phase = DL_PHASE_NONE;
         if (a->kind == DL_ACTIVITY_RANGE) {
@@ -118,6 +120,7 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
         }
         seen[a->name] = 1;
     }
+    if (on_device && launches->call_count == 0) return; /* no range is known to launch a kernel */
     hints->backward = take_spans(hints, activities, count, DL_ROLE_BACKWARD);
     hints->update = take_spans(hints, activities, count, DL_ROLE_UPDATE);
 }

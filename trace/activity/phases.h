@@ -8,7 +8,8 @@
  *   input      "enumerate(DataLoader)#...__next__"
  *   exchange   "c10d::allreduce_": the call of a collective, which other threads execute
  *
- * If no range names a backward pass, kernels' names give forward, backward and update. */
+ * If no range names a backward pass, or no launch of a kernel is recorded, kernels' names give
+ * forward, backward and update. */
 #ifndef DL_TRACE_ACTIVITY_PHASES_H
 #define DL_TRACE_ACTIVITY_PHASES_H
 

@@ -1,4 +1,4 @@
-#include "trace/readers/readers_internal.h"
+#include "trace/readers/nsys_internal.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -14,147 +14,15 @@
 #include "common/sort.h"
 #include "trace/readers/reader.h"
 
-/* Maximum number of a process's contexts whose devices are stored. */
-#define DL_NSYS_CONTEXTS 64
-
-/* Number of cached texts by StringIds.id, a power of two. */
-#define DL_NSYS_TEXTS 4096
-
-/* A process that becomes a trace. */
-typedef struct nsys_process {
-    uint32_t pid;
-    uint32_t device; /* lowest number of its devices */
-    dl_trace_builder builder;
-    uint32_t device_of[DL_NSYS_CONTEXTS]; /* device by context id */
-    size_t open_ranges;                   /* ranges without an end */
-    size_t unsized_calls;                 /* calls of collectives without bytes */
-    bool has_nccl_calls;                  /* the process has NCCL's own ranges, which duplicate
-                                           * those of frameworks */
-    struct {
-        int64_t id; /* id of StringIds; -1: empty */
-        uint32_t name;
-    } texts[DL_NSYS_TEXTS];
-} nsys_process;
-
-typedef struct dl_nsys {
-    sqlite3 *file;
-    const char *path;
-    sqlite3_stmt *find_text;
-    nsys_process **processes; /* [process_count] by device, then pid */
-    size_t process_count;
-    int64_t base_ns;     /* added to all times */
-    bool has_session;    /* the session's start time is known */
-    uint64_t other_rows; /* rows of processes without device work */
-    char *damaged;       /* names of tables that could not be read completely; NULL: none */
-    uint64_t missing;    /* bytes missing compared with the size in the file's header */
-} dl_nsys;
-
-/* Rows of a table. Release with nsys_rows_close. */
-typedef struct nsys_rows {
-    dl_nsys *nsys;
-    sqlite3_stmt *statement;
-    bool damaged; /* the file ended or failed before the table's end */
-} nsys_rows;
-
-/* Sets has[i] if the table has columns[i]. */
-static void find_columns(bool *has, sqlite3 *file, const char *table, const char *const *columns,
-                         size_t count)
-{
-    sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(file, "SELECT name FROM pragma_table_info(?1)", -1, &statement, NULL) ==
-        SQLITE_OK) {
-        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
-        while (sqlite3_step(statement) == SQLITE_ROW) {
-            const unsigned char *name = sqlite3_column_text(statement, 0);
-            for (size_t i = 0; i < count && name != NULL; i++)
-                has[i] |= strcmp((const char *)name, columns[i]) == 0;
-        }
-    }
-    sqlite3_finalize(statement);
-}
-
-/* Returns whether the table exists and has the column. */
-static bool nsys_has_column(sqlite3 *file, const char *table, const char *column)
-{
-    bool has = false;
-    find_columns(&has, file, table, &column, 1);
-    return has;
-}
-
-/* Selects columns[count] of `table`; missing columns read as NULL in every row. `rest` is the SQL
- * after the table's name ("WHERE ...", with existing columns only); "": all rows. Returns false if
- * the table or all of the columns are missing, or the table cannot be read (rows->damaged is then
- * set). */
-static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
-                           const char *const *columns, size_t count, const char *rest)
-{
-    DL_AUTOFREE char *sql = NULL;
-    size_t bytes = 0, found = 0;
-    *rows = (nsys_rows){.nsys = nsys};
-    FILE *out = dl_text_stream(&sql, &bytes);
-    bool *has = dl_calloc(count, sizeof *has, "columns");
-    find_columns(has, nsys->file, table, columns, count);
-    for (size_t i = 0; i < count; i++) {
-        fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has[i] ? "\"" : "",
-                has[i] ? columns[i] : "NULL", has[i] ? "\"" : "");
-        found += has[i];
-    }
-    fprintf(out, " FROM \"%s\" %s", table, rest);
-    fclose(out);
-    free(has);
-    if (found > 0) {
-        int code = sqlite3_prepare_v2(nsys->file, sql, -1, &rows->statement, NULL);
-        rows->damaged = code != SQLITE_OK;
-    }
-    return rows->statement != NULL;
-}
-
-/* Moves to the next row, initially to the first; returns false if there is none. */
-static bool nsys_rows_next(nsys_rows *rows)
-{
-    int code = sqlite3_step(rows->statement);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) rows->damaged = true;
-    return code == SQLITE_ROW;
-}
-
-static void nsys_rows_close(nsys_rows *rows)
-{
-    sqlite3_finalize(rows->statement);
-    rows->statement = NULL;
-}
-
-/* Accessors of a column of the row. NULL reads as 0 if unsigned, -1 if signed, "" as text (borrowed
- * until the next row). */
-static bool nsys_has(const nsys_rows *rows, int column)
-{
-    return sqlite3_column_type(rows->statement, column) != SQLITE_NULL;
-}
-
-static int64_t nsys_signed(const nsys_rows *rows, int column)
-{
-    return nsys_has(rows, column) ? sqlite3_column_int64(rows->statement, column) : -1;
-}
-
-static uint64_t nsys_unsigned(const nsys_rows *rows, int column)
-{
-    return (uint64_t)sqlite3_column_int64(rows->statement, column);
-}
-
-static const char *nsys_text(const nsys_rows *rows, int column)
-{
-    const unsigned char *text = sqlite3_column_text(rows->statement, column);
-    return text != NULL ? (const char *)text : "";
-}
-
 /* Position of the process number in a globalPid and a globalTid (Nsight's documentation). */
 #define PID_SHIFT 24
 #define PID_MASK 0xFFFFFF
 
 /* Returns the process of the row's globalPid or globalTid; NULL if that process has no device work.
  * If the column is NULL and the file holds a single process, returns that process. */
-static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column)
+static dl_nsys_process *nsys_find_process(dl_nsys *nsys, const dl_nsys_rows *rows, int column)
 {
-    uint32_t pid = (uint32_t)(nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
+    uint32_t pid = (uint32_t)(dl_nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
     if (nsys->process_count == 1 && (pid == 0 || nsys->processes[0]->pid == 0))
         return nsys->processes[0];
     for (size_t i = 0; i < nsys->process_count; i++) {
@@ -165,7 +33,7 @@ static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int
 }
 
 /* Returns the id, in the process's trace, of a text of StringIds; 0 if it is missing. */
-static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
+static uint32_t nsys_name(dl_nsys *nsys, dl_nsys_process *process, int64_t id)
 {
     size_t slot = (size_t)id & (DL_NSYS_TEXTS - 1);
     if (id < 0 || nsys->find_text == NULL) return 0;
@@ -183,9 +51,9 @@ static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
 }
 
 /* Closes a table's rows, and records the table's name if it is damaged. */
-static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table)
+static void nsys_end_rows(dl_nsys *nsys, dl_nsys_rows *rows, const char *table)
 {
-    nsys_rows_close(rows);
+    dl_nsys_rows_close(rows);
     if (rows->damaged) dl_join(&nsys->damaged, ", ", table);
 }
 
@@ -195,39 +63,54 @@ enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH_NODE, GRAPH,
     "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", \
         "graphNodeId", "graphId"
 
-/* CUPTI's value for a missing stream or event. */
+/* CUPTI's value for a missing stream or event, and for the device of a graph that starts on the
+ * host (CUpti_ActivityGraphTrace2). */
 #define INVALID UINT32_MAX
+#define ON_HOST INT32_MAX
 
-typedef void add_work(nsys_process *process, const nsys_rows *rows, dl_activity *work);
+typedef void add_work(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work);
 
-static uint32_t valid_id(const nsys_rows *rows, int column)
+static uint32_t valid_id(const dl_nsys_rows *rows, int column)
 {
-    uint64_t id = nsys_unsigned(rows, column);
+    uint64_t id = dl_nsys_unsigned(rows, column);
     return id >= INVALID ? 0 : (uint32_t)id;
+}
+
+static uint32_t device_number(const dl_nsys_process *process, const dl_nsys_rows *rows)
+{
+    const uint64_t device = dl_nsys_unsigned(rows, DEVICE);
+    if (device != ON_HOST) return (uint32_t)device;
+    return process->device != ON_HOST ? process->device : 0;
 }
 
 static void read_table(dl_nsys *nsys, const char *table, const char *const *columns, size_t count,
                        add_work *add)
 {
-    nsys_rows rows;
-    if (!nsys_rows_open(&rows, nsys, table, columns, count, "")) {
+    dl_nsys_rows rows;
+    if (!dl_nsys_rows_open(&rows, nsys, table, columns, count, "")) {
         nsys_end_rows(nsys, &rows, table);
         return;
     }
-    while (nsys_rows_next(&rows)) {
-        nsys_process *process = nsys_find_process(nsys, &rows, PID);
+    while (dl_nsys_rows_next(&rows)) {
+        dl_nsys_process *process = nsys_find_process(nsys, &rows, PID);
         if (process == NULL) continue;
-        uint64_t context = nsys_unsigned(&rows, CONTEXT);
+        uint64_t context = dl_nsys_unsigned(&rows, CONTEXT);
         dl_activity work = {
-            .device = (uint32_t)nsys_unsigned(&rows, DEVICE),
+            .device = device_number(process, &rows),
             .stream = valid_id(&rows, STREAM),
-            .correlation = (uint32_t)nsys_unsigned(&rows, CORRELATION),
-            .object =
-                nsys_unsigned(&rows, GRAPH) << 32 | (uint32_t)nsys_unsigned(&rows, GRAPH_NODE),
-            .start_ns = nsys_signed(&rows, START) + nsys->base_ns,
-            .duration_ns = nsys_signed(&rows, END) - nsys_signed(&rows, START),
+            .correlation = (uint32_t)dl_nsys_unsigned(&rows, CORRELATION),
+            .object = dl_nsys_unsigned(&rows, GRAPH) << 32 |
+                      (uint32_t)dl_nsys_unsigned(&rows, GRAPH_NODE),
+            .start_ns = dl_nsys_signed(&rows, START) + nsys->base_ns,
+            .duration_ns = dl_nsys_signed(&rows, END) - dl_nsys_signed(&rows, START),
         };
         add(process, &rows, &work);
+        /* CUPTI writes 0 for both times if it could not collect them. */
+        if (dl_nsys_signed(&rows, START) == 0 && dl_nsys_signed(&rows, END) == 0 &&
+            dl_activity_is_device_work(&work)) {
+            process->untimed++;
+            continue;
+        }
         if (context < DL_NSYS_CONTEXTS && dl_activity_is_device_work(&work))
             process->device_of[context] = work.device;
         dl_trace_builder_append(&process->builder, &work);
@@ -257,15 +140,15 @@ static const char *const kernel_columns[] = {COMMON_COLUMNS,
                                              "dynamicSharedMemory",
                                              "registersPerThread"};
 
-static void add_kernel(nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_kernel(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
 {
     char shape[160];
     uint64_t n[REGISTERS + 1];
-    int name = nsys_has(rows, KERNEL_NAME) ? KERNEL_NAME : KERNEL_SHORT;
+    int name = dl_nsys_has(rows, KERNEL_NAME) ? KERNEL_NAME : KERNEL_SHORT;
     for (int i = GRID; i <= REGISTERS; i++)
-        n[i] = nsys_unsigned(rows, i);
+        n[i] = dl_nsys_unsigned(rows, i);
     work->kind = DL_ACTIVITY_KERNEL;
-    work->name = nsys_name(rows->nsys, process, nsys_signed(rows, name));
+    work->name = nsys_name(rows->nsys, process, dl_nsys_signed(rows, name));
     snprintf(shape, sizeof shape,
              "grid %" PRIu64 "x%" PRIu64 "x%" PRIu64 " block %" PRIu64 "x%" PRIu64 "x%" PRIu64
              " shared %" PRIu64 " regs %" PRIu64,
@@ -301,15 +184,15 @@ static dl_host_memory memory_of(int64_t kind)
     }
 }
 
-static void add_copy(nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_copy(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
 {
     (void)process;
     work->kind = DL_ACTIVITY_MEMCPY;
-    work->bytes = nsys_unsigned(rows, COPY_BYTES);
-    work->copy = (uint8_t)direction_of(nsys_unsigned(rows, COPY_KIND));
+    work->bytes = dl_nsys_unsigned(rows, COPY_BYTES);
+    work->copy = (uint8_t)direction_of(dl_nsys_unsigned(rows, COPY_KIND));
     if (work->copy == DL_COPY_H2D || work->copy == DL_COPY_D2H) {
         int host = work->copy == DL_COPY_H2D ? SOURCE_KIND : TARGET_KIND;
-        work->memory = (uint8_t)memory_of(nsys_signed(rows, host));
+        work->memory = (uint8_t)memory_of(dl_nsys_signed(rows, host));
     }
     if (work->copy == DL_COPY_PEER) work->peer = valid_id(rows, TARGET_DEVICE);
 }
@@ -317,46 +200,46 @@ static void add_copy(nsys_process *process, const nsys_rows *rows, dl_activity *
 enum { SET_BYTES = COMMON_END };
 static const char *const set_columns[] = {COMMON_COLUMNS, "bytes"};
 
-static void add_set(nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_set(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
 {
     (void)process;
     work->kind = DL_ACTIVITY_MEMSET;
-    work->bytes = nsys_unsigned(rows, SET_BYTES);
+    work->bytes = dl_nsys_unsigned(rows, SET_BYTES);
 }
 
 static const char *const graph_columns[] = {COMMON_COLUMNS};
 
-static void add_graph(nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_graph(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
 {
-    (void)process;
+    process->graphs++;
     work->kind = DL_ACTIVITY_GRAPH;
-    work->object = nsys_unsigned(rows, GRAPH) << 32;
+    work->object = dl_nsys_unsigned(rows, GRAPH) << 32;
 }
 
 /* Returns the device of the row's context; rows of waits have no device. */
-static uint32_t device_of(const nsys_process *process, const nsys_rows *rows)
+static uint32_t device_of(const dl_nsys_process *process, const dl_nsys_rows *rows)
 {
-    uint64_t context = nsys_unsigned(rows, CONTEXT);
+    uint64_t context = dl_nsys_unsigned(rows, CONTEXT);
     return context < DL_NSYS_CONTEXTS ? process->device_of[context]
-                                      : (uint32_t)nsys_unsigned(rows, DEVICE);
+                                      : (uint32_t)dl_nsys_unsigned(rows, DEVICE);
 }
 
 enum { EVENT = COMMON_END, EVENT_RECORD, SYNC_TYPE };
 static const char *const sync_columns[] = {COMMON_COLUMNS, "eventId", "eventSyncId", "syncType"};
 
 /* Returns the identity of an event's recording, since events are reused. */
-static uint64_t event_object(const nsys_rows *rows)
+static uint64_t event_object(const dl_nsys_rows *rows)
 {
     uint32_t recording = valid_id(rows, EVENT_RECORD);
     return recording != 0 ? recording : valid_id(rows, EVENT);
 }
 
-static void add_sync(nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_sync(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
 {
     /* Indexed by ENUM_CUPTI_SYNC_TYPE. Schemas before 3.25 use other values, so the type of a row
      * without an event is derived from its stream. */
     static const char *const names[] = {"unknown", "event", "stream wait", "stream", "context"};
-    uint64_t type = nsys_unsigned(rows, SYNC_TYPE);
+    uint64_t type = dl_nsys_unsigned(rows, SYNC_TYPE);
     if (event_object(rows) == 0) type = work->stream != 0 ? 3 : 4;
     work->kind = DL_ACTIVITY_SYNC;
     work->device = device_of(process, rows);
@@ -369,7 +252,7 @@ static const char *const event_columns[] = {
     "timestamp", "timestamp",   "deviceId", "contextId", "streamId",   "correlationId",
     "globalPid", "graphNodeId", "graphId",  "eventId",   "eventSyncId"};
 
-static void add_event(nsys_process *process, const nsys_rows *rows, dl_activity *work)
+static void add_event(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
 {
     work->kind = DL_ACTIVITY_EVENT;
     work->device = device_of(process, rows);
@@ -401,19 +284,20 @@ enum { HOST_START, HOST_END, THREAD, NAME };
 /* Low bits of a globalTid (Nsight's documentation of the SQLite schema). */
 #define THREAD_MASK 0xFFFFFF
 
-static dl_activity host_activity(const dl_nsys *nsys, const nsys_rows *rows, dl_activity_kind kind)
+static dl_activity host_activity(const dl_nsys *nsys, const dl_nsys_rows *rows,
+                                 dl_activity_kind kind)
 {
-    int64_t start_ns = nsys_signed(rows, HOST_START);
+    int64_t start_ns = dl_nsys_signed(rows, HOST_START);
     return (dl_activity){
         .kind = (uint8_t)kind,
-        .thread = (uint32_t)(nsys_unsigned(rows, THREAD) & THREAD_MASK),
+        .thread = (uint32_t)(dl_nsys_unsigned(rows, THREAD) & THREAD_MASK),
         .start_ns = start_ns + nsys->base_ns,
-        .duration_ns = nsys_has(rows, HOST_END) ? nsys_signed(rows, HOST_END) - start_ns : 0,
+        .duration_ns = dl_nsys_has(rows, HOST_END) ? dl_nsys_signed(rows, HOST_END) - start_ns : 0,
     };
 }
 
 /* Removes the version from a name: "cudaLaunchKernel_v7000" is cudaLaunchKernel since CUDA 7.0. */
-static uint32_t call_name(dl_nsys *nsys, nsys_process *process, int64_t id)
+static uint32_t call_name(dl_nsys *nsys, dl_nsys_process *process, int64_t id)
 {
     uint32_t name = nsys_name(nsys, process, id);
     const char *text = process->builder.trace.strings[name];
@@ -429,17 +313,17 @@ static void read_host_table(dl_nsys *nsys, const char *table, dl_activity_kind k
 {
     enum { HOST_CORRELATION = NAME + 1 };
     const char *const columns[] = {"start", "end", "globalTid", "nameId", "correlationId"};
-    nsys_rows rows;
-    bool open = nsys_rows_open(&rows, nsys, table, columns, 5, "");
-    while (open && nsys_rows_next(&rows)) {
-        nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
+    dl_nsys_rows rows;
+    bool open = dl_nsys_rows_open(&rows, nsys, table, columns, 5, "");
+    while (open && dl_nsys_rows_next(&rows)) {
+        dl_nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
         if (process == NULL) continue;
         dl_activity activity = host_activity(nsys, &rows, kind);
         if (kind == DL_ACTIVITY_CALL) {
-            activity.name = call_name(nsys, process, nsys_signed(&rows, NAME));
-            activity.correlation = (uint32_t)nsys_unsigned(&rows, HOST_CORRELATION);
+            activity.name = call_name(nsys, process, dl_nsys_signed(&rows, NAME));
+            activity.correlation = (uint32_t)dl_nsys_unsigned(&rows, HOST_CORRELATION);
         } else {
-            activity.name = nsys_name(nsys, process, nsys_signed(&rows, NAME));
+            activity.name = nsys_name(nsys, process, dl_nsys_signed(&rows, NAME));
         }
         dl_trace_builder_append(&process->builder, &activity);
     }
@@ -450,10 +334,10 @@ enum { TEXT = NAME + 1 };
 static const char *const nvtx_columns[] = {"start", "end", "globalTid", "textId", "text"};
 #define NVTX_TABLE "NVTX_EVENTS"
 
-static const char *text_of(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows)
+static const char *text_of(dl_nsys *nsys, dl_nsys_process *process, const dl_nsys_rows *rows)
 {
-    if (nsys_has(rows, TEXT)) return nsys_text(rows, TEXT);
-    return process->builder.trace.strings[nsys_name(nsys, process, nsys_signed(rows, NAME))];
+    if (dl_nsys_has(rows, TEXT)) return dl_nsys_text(rows, TEXT);
+    return process->builder.trace.strings[nsys_name(nsys, process, dl_nsys_signed(rows, NAME))];
 }
 
 /* Returns the length of the operator's name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes =
@@ -479,7 +363,7 @@ static bool is_nccl_call(const char *text)
     return strncmp(text, "nccl", 4) == 0 && isupper((unsigned char)text[4]);
 }
 
-static void add_collective(nsys_process *process, const dl_activity *range)
+static void add_collective(dl_nsys_process *process, const dl_activity *range)
 {
     const char *text = process->builder.trace.strings[range->name];
     const char *name = dl_comm_of_range(text);
@@ -495,11 +379,11 @@ static void add_collective(nsys_process *process, const dl_activity *range)
     dl_trace_builder_append(&process->builder, &collective);
 }
 
-static void add_range(dl_nsys *nsys, nsys_process *process, const nsys_rows *rows,
+static void add_range(dl_nsys *nsys, dl_nsys_process *process, const dl_nsys_rows *rows,
                       dl_activity_kind kind)
 {
     dl_activity range = host_activity(nsys, rows, kind);
-    if (kind == DL_ACTIVITY_RANGE && !nsys_has(rows, HOST_END)) {
+    if (kind == DL_ACTIVITY_RANGE && !dl_nsys_has(rows, HOST_END)) {
         process->open_ranges++;
         return;
     }
@@ -514,20 +398,20 @@ static void add_range(dl_nsys *nsys, nsys_process *process, const nsys_rows *row
  * threads and of processes, or marks. */
 static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
 {
-    nsys_rows rows;
-    bool open = nsys_has_column(nsys->file, NVTX_TABLE, "eventType") &&
-                nsys_rows_open(&rows, nsys, NVTX_TABLE, nvtx_columns,
-                               sizeof nvtx_columns / sizeof nvtx_columns[0], where);
+    dl_nsys_rows rows;
+    bool open = dl_nsys_has_column(nsys->file, NVTX_TABLE, "eventType") &&
+                dl_nsys_rows_open(&rows, nsys, NVTX_TABLE, nvtx_columns,
+                                  sizeof nvtx_columns / sizeof nvtx_columns[0], where);
     if (!open) return;
-    while (nsys_rows_next(&rows)) {
-        nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
+    while (dl_nsys_rows_next(&rows)) {
+        dl_nsys_process *process = nsys_find_process(nsys, &rows, THREAD);
         if (process != NULL) add_range(nsys, process, &rows, kind);
     }
     nsys_end_rows(nsys, &rows, NVTX_TABLE);
 }
 
 /* Adds COLLECTIVEs from the ranges after all ranges are read. */
-static void add_collectives(nsys_process *process)
+static void add_collectives(dl_nsys_process *process)
 {
     const dl_trace *trace = &process->builder.trace;
     size_t count = trace->activity_count;
@@ -567,12 +451,12 @@ static bool recognises(const char *begin, size_t bytes)
 static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
 {
     for (size_t i = 0; i < nsys->process_count; i++) {
-        nsys_process *known = nsys->processes[i];
+        dl_nsys_process *known = nsys->processes[i];
         if (known->pid != pid) continue;
         if (device < known->device) known->device = device;
         return;
     }
-    nsys_process *process = dl_calloc(1, sizeof *process, "process");
+    dl_nsys_process *process = dl_calloc(1, sizeof *process, "process");
     process->pid = pid;
     process->device = device;
     for (size_t i = 0; i < DL_NSYS_TEXTS; i++)
@@ -581,7 +465,7 @@ static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
     DL_APPEND(nsys->processes, nsys->process_count, "processes") = process;
 }
 
-DL_ORDER_OF_POINTERS(by_device_and_pid, nsys_process, DL_BY(device), DL_BY(pid));
+DL_ORDER_OF_POINTERS(by_device_and_pid, dl_nsys_process, DL_BY(device), DL_BY(pid));
 
 /* Finds the processes with device work; if there are none, those that call CUDA; if there are none
  * of these either, adds one process with number 0. */
@@ -589,37 +473,26 @@ static void find_processes(dl_nsys *nsys)
 {
     const char *const columns[] = {"globalPid", "deviceId"};
     const char *const host_columns[] = {"globalTid"};
-    nsys_rows rows;
+    dl_nsys_rows rows;
     for (size_t i = 0; i < DEVICE_TABLES; i++) {
-        bool with_pid = nsys_has_column(nsys->file, device_tables[i], "globalPid");
-        if (!nsys_rows_open(&rows, nsys, device_tables[i], columns, 2,
-                            with_pid ? "GROUP BY globalPid, deviceId" : "GROUP BY deviceId"))
+        bool with_pid = dl_nsys_has_column(nsys->file, device_tables[i], "globalPid");
+        if (!dl_nsys_rows_open(&rows, nsys, device_tables[i], columns, 2,
+                               with_pid ? "GROUP BY globalPid, deviceId" : "GROUP BY deviceId"))
             continue;
-        while (nsys_rows_next(&rows))
-            add_process(nsys, (uint32_t)(nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK,
-                        (uint32_t)nsys_unsigned(&rows, 1));
-        nsys_rows_close(&rows);
+        while (dl_nsys_rows_next(&rows))
+            add_process(nsys, (uint32_t)(dl_nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK,
+                        (uint32_t)dl_nsys_unsigned(&rows, 1));
+        dl_nsys_rows_close(&rows);
     }
-    if (nsys->process_count == 0 && nsys_rows_open(&rows, nsys, "CUPTI_ACTIVITY_KIND_RUNTIME",
-                                                   host_columns, 1, "GROUP BY globalTid >> 24")) {
-        while (nsys_rows_next(&rows))
-            add_process(nsys, (uint32_t)(nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK, 0);
-        nsys_rows_close(&rows);
+    if (nsys->process_count == 0 &&
+        dl_nsys_rows_open(&rows, nsys, "CUPTI_ACTIVITY_KIND_RUNTIME", host_columns, 1,
+                          "GROUP BY globalTid >> 24")) {
+        while (dl_nsys_rows_next(&rows))
+            add_process(nsys, (uint32_t)(dl_nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK, 0);
+        dl_nsys_rows_close(&rows);
     }
     if (nsys->process_count == 0) add_process(nsys, 0, 0);
-    qsort(nsys->processes, nsys->process_count, sizeof(nsys_process *), by_device_and_pid);
-}
-
-/* Returns the number that the query yields, or `otherwise` if there is none. */
-static int64_t find_number(sqlite3 *file, const char *sql, int64_t otherwise)
-{
-    sqlite3_stmt *statement = NULL;
-    int64_t number = otherwise;
-    if (sqlite3_prepare_v2(file, sql, -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL)
-        number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return number;
+    qsort(nsys->processes, nsys->process_count, sizeof(dl_nsys_process *), by_device_and_pid);
 }
 
 /* Finds the base of times, which are relative to the session's start. Times before the start must
@@ -630,19 +503,19 @@ static void find_base(dl_nsys *nsys)
                                          "CUPTI_ACTIVITY_KIND_RUNTIME",
                                          "CUPTI_ACTIVITY_KIND_MEMCPY", "NVTX_EVENTS"};
     int64_t session_ns =
-        find_number(nsys->file, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", -1);
+        dl_nsys_number(nsys->file, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", -1);
     nsys->has_session = session_ns > 0;
     nsys->base_ns = nsys->has_session ? session_ns : 0;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         DL_AUTOFREE char *sql = dl_format("SELECT min(start) FROM %s", tables[i]);
-        int64_t first_ns = find_number(nsys->file, sql, 0);
+        int64_t first_ns = dl_nsys_number(nsys->file, sql, 0);
         if (first_ns < 0 && first_ns > INT64_MIN && nsys->base_ns < -first_ns)
             nsys->base_ns = -first_ns;
     }
 }
 
 /* Sets `key` to the text returned by the query. */
-static void meta_of(dl_nsys *nsys, nsys_process *process, const char *key, const char *sql)
+static void meta_of(dl_nsys *nsys, dl_nsys_process *process, const char *key, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(nsys->file, sql, -1, &statement, NULL) == SQLITE_OK) {
@@ -655,23 +528,23 @@ static void meta_of(dl_nsys *nsys, nsys_process *process, const char *key, const
     sqlite3_finalize(statement);
 }
 
-static void tell_devices(dl_nsys *nsys, nsys_process *process)
+static void tell_devices(dl_nsys *nsys, dl_nsys_process *process)
 {
     const char *const columns[] = {"id", "name", "cuDevice"};
-    nsys_rows rows;
+    dl_nsys_rows rows;
     char key[40];
-    if (!nsys_rows_open(&rows, nsys, "TARGET_INFO_GPU", columns, 3, "")) return;
-    while (nsys_rows_next(&rows)) {
-        int64_t id = nsys_signed(&rows, nsys_has(&rows, 2) ? 2 : 0);
+    if (!dl_nsys_rows_open(&rows, nsys, "TARGET_INFO_GPU", columns, 3, "")) return;
+    while (dl_nsys_rows_next(&rows)) {
+        int64_t id = dl_nsys_signed(&rows, dl_nsys_has(&rows, 2) ? 2 : 0);
         snprintf(key, sizeof key, "device.%" PRId64 ".name", id);
-        dl_trace_builder_meta(&process->builder, key, "%s", nsys_text(&rows, 1));
+        dl_trace_builder_meta(&process->builder, key, "%s", dl_nsys_text(&rows, 1));
     }
-    nsys_rows_close(&rows);
+    dl_nsys_rows_close(&rows);
 }
 
 static void tell_meta(dl_nsys *nsys, size_t rank)
 {
-    nsys_process *process = nsys->processes[rank];
+    dl_nsys_process *process = nsys->processes[rank];
     dl_trace_builder *builder = &process->builder;
     meta_of(nsys, process, "host",
             "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
@@ -691,21 +564,54 @@ static void tell_meta(dl_nsys *nsys, size_t rank)
 static void note_diagnostics(dl_nsys *nsys, dl_read_trace *item)
 {
     const char *const columns[] = {"text"};
-    nsys_rows rows;
-    if (!nsys_has_column(nsys->file, "DIAGNOSTIC_EVENT", "severity")) return;
-    if (!nsys_rows_open(&rows, nsys, "DIAGNOSTIC_EVENT", columns, 1,
-                        "WHERE severity IN (2, 3) AND (text LIKE '%CUDA%' OR text LIKE '%lost%' "
-                        "OR text LIKE '%dropped%') GROUP BY text LIMIT 10"))
+    dl_nsys_rows rows;
+    if (!dl_nsys_has_column(nsys->file, "DIAGNOSTIC_EVENT", "severity")) return;
+    if (!dl_nsys_rows_open(&rows, nsys, "DIAGNOSTIC_EVENT", columns, 1,
+                           "WHERE severity IN (2, 3) AND (text LIKE '%CUDA%' OR text LIKE '%lost%' "
+                           "OR text LIKE '%dropped%') GROUP BY text LIMIT 10"))
         return;
-    while (nsys_rows_next(&rows)) {
-        const char *text = nsys_text(&rows, 0);
+    while (dl_nsys_rows_next(&rows)) {
+        const char *text = dl_nsys_text(&rows, 0);
         dl_read_note(item, "Nsight warned: %.*s", (int)strcspn(text, "\r\n"), text);
     }
-    nsys_rows_close(&rows);
+    dl_nsys_rows_close(&rows);
 }
 
-static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item)
+/* Notes tables that are missing or empty: Nsight creates those only of which it recorded
+ * something. */
+static void note_missing(dl_nsys *nsys, const dl_nsys_process *process, dl_read_trace *item)
 {
+    static const struct {
+        const char *table, *text;
+    } wanted[] = {
+        {"CUPTI_ACTIVITY_KIND_RUNTIME",
+         "no calls of CUDA are recorded: the host's time, and which call launched a kernel, are "
+         "unknown"},
+        {NVTX_TABLE, "no NVTX ranges are recorded (nsys profile --trace=cuda,nvtx): steps and "
+                     "passes are found by kernels alone"},
+    };
+    if (process->builder.trace.activity_count == 0 || nsys->damaged != NULL || nsys->missing > 0)
+        return;
+    for (size_t i = 0; i < DL_LENGTH(wanted); i++) {
+        DL_AUTOFREE char *sql = dl_format("SELECT 1 FROM %s LIMIT 1", wanted[i].table);
+        if (dl_nsys_number(nsys->file, sql, 0) == 0)
+            dl_read_note(item, "%s (no rows of %s)", wanted[i].text, wanted[i].table);
+    }
+}
+
+static void note(dl_nsys *nsys, const dl_nsys_process *process, dl_read_trace *item)
+{
+    note_missing(nsys, process, item);
+    if (process->graphs > 0) {
+        dl_read_note(item,
+                     "%zu launches of CUDA graphs are recorded without their kernels (nsys profile "
+                     "--cuda-graph-trace=node records them)",
+                     process->graphs);
+    }
+    if (process->untimed > 0) {
+        dl_read_note(item, "%zu kernels, copies or graphs have no times and are left out",
+                     process->untimed);
+    }
     const char *schema = dl_trace_meta(&process->builder.trace, "schema");
     if (schema == NULL || strncmp(schema, "3.", 2) != 0) {
         dl_read_note(item, "the schema's version is %s; this reader was tried with 3.13 to 3.25",
@@ -797,8 +703,8 @@ static dl_status open_file(dl_nsys *nsys, dl_error *err)
         return dl_error_set_at(err, DL_ERR_FORMAT, nsys->path, 0, "it is damaged: %s",
                                sqlite3_errmsg(nsys->file));
     }
-    if (!nsys_has_column(nsys->file, "StringIds", "value") ||
-        !nsys_has_column(nsys->file, "META_DATA_EXPORT", "name")) {
+    if (!dl_nsys_has_column(nsys->file, "StringIds", "value") ||
+        !dl_nsys_has_column(nsys->file, "META_DATA_EXPORT", "name")) {
         return dl_error_set_at(err, DL_ERR_FORMAT, nsys->path, 0,
                                "it is an SQLite database, but not an export of Nsight Systems");
     }
