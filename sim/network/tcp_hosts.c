@@ -25,6 +25,7 @@
 #define BUFFER_HEADERS 640.0    /* added to a packet's payload, then rounded up to a power of two */
 #define CUBIC_SHRINK 0.7        /* factor on the window after a loss: RFC 9438 */
 #define CUBIC_GROWTH 0.4        /* CUBIC's constant C, in packets / s^3: RFC 9438 */
+#define CUBIC_UNKNOWN 20 /* most acknowledged packets a packet of growth if window_max is 0 */
 
 /* --- packets and sockets --------------------------------------------------------------------- */
 
@@ -57,14 +58,14 @@ typedef struct dl_tcp_socket {
     int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing sent */
     double window, threshold;     /* in packets */
     double most_window;           /* largest window so far; sets the buffer's size */
-    double window_max;            /* window before the last loss */
-    double reno_window;           /* window that Reno's additive increase would have */
-    int64_t loss_ns;              /* time of the last loss; -1 = none */
+    double window_max;            /* window before the last loss; 0: none since a timeout */
     int64_t epoch_ns;             /* start of CUBIC's growth, adjusted for pauses; -1 = no growth
                                    * since a loss */
-    double flat_s;                /* time until CUBIC reaches window_max again */
-    bool limited;                 /* the window was the limit when the socket last sent */
-    int most_out, most_until;     /* most_out: most packets in flight, valid until most_until is
+    double origin, flat_s;    /* window at which CUBIC's curve is flat, and when it gets there */
+    double reno_window;       /* window that Reno's additive increase would have */
+    int reno_acked, acked;    /* packets acknowledged for the growth of either */
+    bool limited;             /* the window was the limit when the socket last sent */
+    int most_out, most_until; /* most_out: most packets in flight, valid until most_until is
                                    * acknowledged */
     double trip_ns, deviation_ns; /* smoothed round trip and deviation; trip_ns 0: not measured */
     int backoff, recover_until;
@@ -220,15 +221,15 @@ static void set_timer(dl_tcp_hosts *h, tcp_socket *s, double ns)
 }
 
 /* Starts to shrink the window, at most once per round trip; CUBIC lets it grow again. */
-static void shrink(const dl_tcp_hosts *h, tcp_socket *s, congestion state)
+static void shrink(tcp_socket *s, congestion state)
 {
     const bool is_first = s->state == OPEN;
     if (s->state < state) s->state = state;
     if (!is_first) return;
-    s->window_max = s->window < s->window_max ? s->window * (1 + CUBIC_SHRINK) / 2 : s->window;
-    s->loss_ns = h->engine.now_ns;
+    s->window_max =
+        s->window < s->window_max ? floor(s->window * (1 + CUBIC_SHRINK) / 2) : s->window;
     s->epoch_ns = -1;
-    s->window = floor(s->window);
+    s->acked = 0;
     s->threshold = fmax(LEAST_WINDOW, floor(s->window * CUBIC_SHRINK));
     s->reduced_from = (int)s->window;
     s->delivered = s->sent_since = 0;
@@ -261,24 +262,44 @@ static void end_reduction(tcp_socket *s)
     s->state = OPEN;
 }
 
+/* Number of acknowledged packets for which CUBIC lets the window grow by one (bictcp_update()). The
+ * distance from the curve to its flat part is rounded down to whole packets, so that small windows
+ * start to grow right after a loss. */
+static int acks_a_packet(const dl_tcp_hosts *h, tcp_socket *s)
+{
+    s->reno_acked++;
+    if (s->epoch_ns < 0) {
+        s->epoch_ns = h->engine.now_ns;
+        s->origin = fmax(s->window_max, s->window);
+        s->flat_s = cbrt((s->origin - s->window) / CUBIC_GROWTH);
+        s->reno_window = s->window;
+        s->reno_acked = 1;
+    }
+    const double t_s = dl_ns_to_s((double)(h->engine.now_ns - s->epoch_ns));
+    const double target = s->origin + trunc(CUBIC_GROWTH * pow(t_s - s->flat_s, 3));
+    double each = target > s->window ? floor(s->window / (target - s->window)) : 100 * s->window;
+    if (s->window_max == 0) each = fmin(each, CUBIC_UNKNOWN);
+    const int reno_each = (int)floor(s->window * (1 + CUBIC_SHRINK) / (1 - CUBIC_SHRINK) / 3);
+    for (; s->reno_acked > reno_each; s->reno_acked -= reno_each)
+        s->reno_window++;
+    if (s->reno_window > s->window)
+        each = fmin(each, floor(s->window / (s->reno_window - s->window)));
+    return (int)fmax(each, 2);
+}
+
 static void grow(const dl_tcp_hosts *h, tcp_socket *s)
 {
     if (s->state == REDUCED || s->state == RECOVERY) return;
     if (s->window < s->threshold ? s->window >= 2 * s->most_out : !s->limited) return;
-    if (s->window < s->threshold || s->loss_ns < 0) {
+    if (s->window < s->threshold) {
         s->window += 1;
     } else {
-        if (s->epoch_ns < 0) {
-            s->epoch_ns = h->engine.now_ns;
-            s->window_max = fmax(s->window_max, s->window);
-            s->flat_s = cbrt((s->window_max - s->window) / CUBIC_GROWTH);
-            s->reno_window = s->window;
-        }
-        const double t_s = dl_ns_to_s((double)(h->engine.now_ns - s->epoch_ns));
-        const double cubic = CUBIC_GROWTH * pow(t_s - s->flat_s, 3) + s->window_max;
-        s->reno_window += 3 * (1 - CUBIC_SHRINK) / (1 + CUBIC_SHRINK) / s->window;
-        if (cubic > s->window) s->window += fmin(0.5, (cubic - s->window) / s->window);
-        s->window = fmax(s->window, s->reno_window);
+        const int each = acks_a_packet(h, s);
+        const bool was_due = s->acked >= each;
+        s->acked = was_due ? 1 : s->acked + 1;
+        const bool is_due = s->acked >= each;
+        if (is_due) s->acked -= each;
+        s->window += was_due + is_due;
     }
     const double most = h->config.tcp->window_bytes.known
                             ? h->config.tcp->window_bytes.value / h->payload_bytes
@@ -390,7 +411,7 @@ static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
     s->throttled = packets > 0 && port_is_full(s, packets);
     if (packets <= 0 || s->throttled) return false;
     if (enqueue_burst(h, s, packets) == 0) {
-        shrink(h, s, REDUCED);
+        shrink(s, REDUCED);
         return false;
     }
     const int64_t burst = s->orders;
@@ -475,7 +496,7 @@ static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
 }
 
 /* Timeout without an acknowledgement: all packets in flight are lost. */
-static void lose_all(dl_tcp_hosts *h, tcp_socket *s)
+static void lose_all(tcp_socket *s)
 {
     for (int k = s->first; k < s->next; k++) {
         if (s->segments[k].state != SEGMENT_SENT) continue;
@@ -484,9 +505,11 @@ static void lose_all(dl_tcp_hosts *h, tcp_socket *s)
     }
     s->in_flight = 0;
     if (s->first >= s->recover_until) s->state = OPEN;
-    shrink(h, s, ALL_LOST);
+    shrink(s, ALL_LOST);
     s->recover_until = s->next;
     s->window = 1;
+    s->window_max = 0; /* bictcp_state() */
+    s->epoch_ns = -1;
     s->backoff++;
 }
 
@@ -500,7 +523,7 @@ static void on_timer(void *user, int number)
         return;
     }
     s->probes = false;
-    if (s->in_flight > 0) lose_all(h, s);
+    if (s->in_flight > 0) lose_all(s);
     if (s->lost > 0) {
         push_out(h, s);
         if (s->timer < 0) set_timer(h, s, timeout_ns(s));
@@ -597,7 +620,7 @@ void dl_tcp_hosts_read(dl_tcp_hosts *hosts, int socket)
 
 /* Marks as lost all unacknowledged packets sent before the arrived packet with sending number
  * `order`. */
-static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
+static void find_lost(tcp_socket *s, int64_t order)
 {
     const int before = s->lost;
     for (int k = s->first; k < s->next; k++) {
@@ -608,7 +631,7 @@ static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
         s->lost++;
     }
     if (s->lost == before) return;
-    shrink(h, s, RECOVERY);
+    shrink(s, RECOVERY);
 }
 
 /* Acknowledges all packets that had arrived when the acknowledgement was created (selective
@@ -647,7 +670,7 @@ static void on_back(void *user, int edge)
         if (sent_ns >= 0) take_trip(s, (double)(h->engine.now_ns - sent_ns));
         const int lost = s->lost;
         end_reduction(s);
-        find_lost(h, s, order);
+        find_lost(s, order);
         if (s->state == REDUCED || s->state == RECOVERY)
             reduce_window(s, count, s->first > first, s->lost > lost);
         for (int k = 0; k < count; k++)
@@ -752,7 +775,6 @@ void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
                                      .window = INITIAL_WINDOW,
                                      .threshold = INFINITY,
                                      .last_sent_ns = -1,
-                                     .loss_ns = -1,
                                      .epoch_ns = -1,
                                      .timer = -1,
                                      .ack_timer = -1,
