@@ -88,13 +88,10 @@ static void post_piece(ring_run *r, int node, int number, int slice, double byte
         r->piece_room = r->piece_room > 0 ? 2 * r->piece_room : 1024;
         r->pieces = dl_realloc(r->pieces, (size_t)r->piece_room, sizeof *r->pieces, "pieces");
     }
-    r->pieces[place] = (piece){.node = node,
-                               .channel = number,
-                               .slice = slice,
-                               .left = dl_tcp_hosts_packets(&r->hosts, bytes)};
+    r->pieces[place] = (piece){.node = node, .channel = number, .slice = slice};
     c->left[slice]++;
     c->unbuffered[slice]++;
-    dl_tcp_hosts_send(&r->hosts, socket, bytes, place);
+    r->pieces[place].left = dl_tcp_hosts_send(&r->hosts, socket, bytes, place);
 }
 
 /* Number of slices that occupy the buffer: NCCL frees a slice once the sockets have taken it, gloo

@@ -18,7 +18,8 @@
  * proportional rate reduction; tail loss probes; timeouts with back-off, by timers with ticks. A
  * socket hands down at most half of its window as a burst, and at most two of its bursts wait at
  * the port; an incomplete last message waits until a packet of the socket has left the port
- * (tcp_should_autocork()). A burst of up to queue_bytes, tc's bucket, is queued as a whole or not
+ * (tcp_should_autocork()), and is filled with the next data if it is still there
+ * (tcp_sendmsg_locked()). A burst of up to queue_bytes, tc's bucket, is queued as a whole or not
  * at all, and arrives as one unit. A burst that the host's port refuses shrinks the window, and a
  * socket with nothing in flight then tries one packet after its timeout, later every 500 ms. With
  * NCCL, a receiver's window starts at 64 KiB and grows with the bytes that the program reads per

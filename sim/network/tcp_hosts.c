@@ -37,7 +37,7 @@ typedef struct segment {
     int64_t sent_ns, order; /* order: sending number on its socket */
     int64_t burst;          /* sending number of the first packet of its burst */
     int64_t there_ns;       /* arrival time; -1: not arrived */
-    int piece;
+    int piece, next_piece;  /* next_piece: another piece that begins in it; -1: none */
     segment_state state;
     bool again;      /* retransmitted at least once */
     bool ends_piece; /* last segment of a piece */
@@ -603,8 +603,12 @@ static void measure_reads(dl_tcp_hosts *h, tcp_socket *s)
 static void read_socket(dl_tcp_hosts *h, tcp_socket *s)
 {
     const int before = s->read;
-    while (s->read < s->in_order && h->config.takes(h->config.user, s->segments[s->read].piece))
-        s->read++;
+    for (; s->read < s->in_order; s->read++) {
+        segment *g = &s->segments[s->read];
+        if (g->piece >= 0 && !h->config.takes(h->config.user, g->piece)) break;
+        g->piece = -1;
+        if (g->next_piece >= 0 && !h->config.takes(h->config.user, g->next_piece)) break;
+    }
     if (s->read == before) return;
     measure_reads(h, s);
     const double told = s->told_edge - in_order_bytes(s), now = edge_now(s) - in_order_bytes(s);
@@ -729,27 +733,37 @@ static void on_forth(void *user, int edge)
     h->config.arrived(h->config.user, p.socket);
 }
 
-int dl_tcp_hosts_packets(const dl_tcp_hosts *hosts, double bytes)
+/* Fills the last segment with the first bytes of a longer piece, if it has not been sent
+ * (tcp_sendmsg_locked()). Returns their number. */
+static double fill_last(const dl_tcp_hosts *h, tcp_socket *s, double bytes, int piece)
 {
-    return (int)ceil(bytes / hosts->payload_bytes);
+    segment *last = s->count > s->next ? &s->segments[s->count - 1] : NULL;
+    const double room = last != NULL ? h->payload_bytes - (last->wire_bytes - ACK_BYTES) : 0;
+    if (room <= 0 || bytes <= room) return 0;
+    last->wire_bytes += room;
+    last->end = s->posted_bytes += room;
+    last->next_piece = piece;
+    return room;
 }
 
-void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
+int dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
 {
     tcp_socket *s = &hosts->all[socket];
     const double payload_bytes = hosts->payload_bytes;
-    const int packets = dl_tcp_hosts_packets(hosts, bytes);
     const bool is_next = s->next == s->count;
+    const double filled = fill_last(hosts, s, bytes, piece), rest = bytes - filled;
+    const int packets = (int)ceil(rest / payload_bytes);
     while (s->count + packets > s->room) {
         s->room = s->room > 0 ? 2 * s->room : 64;
         s->segments = dl_realloc(s->segments, (size_t)s->room, sizeof *s->segments, "segments");
     }
     for (int k = 0; k < packets; k++) {
-        const double content = fmin(payload_bytes, bytes - k * payload_bytes);
+        const double content = fmin(payload_bytes, rest - k * payload_bytes);
         s->segments[s->count++] = (segment){.wire_bytes = content + ACK_BYTES,
                                             .end = s->posted_bytes += content,
                                             .there_ns = -1,
                                             .piece = piece,
+                                            .next_piece = -1,
                                             .state = SEGMENT_NEW,
                                             .ends_piece = k == packets - 1};
     }
@@ -757,6 +771,7 @@ void dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece)
     if (is_next && packets >= message_packets(hosts, s)) push_bursts(hosts, s, 1);
     s->throttled = is_corked(hosts, s);
     if (!s->throttled) push_out(hosts, s);
+    return packets + (filled > 0);
 }
 
 /* --- all sockets ---------------------------------------------------------------------------- */
