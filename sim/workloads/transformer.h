@@ -54,6 +54,7 @@ typedef struct dl_transformer {
     dl_attention attention; /* kind of fused attention */
     double keys;            /* tokens of a sequence, or of the window */
     bool fused;             /* norms, rotation and gates are one kernel each */
+    bool compiled;          /* by torch.compile: products with odd columns are padded */
     bool halves;            /* no autocast: weights and stream have 16 bits */
     bool by_tokens;         /* sequence parallelism */
     bool within;            /* products accumulate into the sums of gradients themselves */

@@ -800,15 +800,20 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
  *
  * Each metric converts the scores to 32 bits and computes their log-softmax, as autocast makes of
  * torch.nn.CrossEntropyLoss (Composer, Trainer._eval_train_metrics, composer/metrics/nlp.py,
- * LanguageCrossEntropy; llm-foundry's MPT has this and LanguagePerplexity). */
+ * LanguageCrossEntropy; llm-foundry's MPT has this and LanguagePerplexity).
+ *
+ * torch.compile pads a product's columns for tensor cores (shape_padding in
+ * torch/_inductor/config.py); the copies that it may need are not counted. */
 static void add_token_head(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
     const double scores = s->tokens * s->vocabulary;
     add_norm(layer, s, 1);
     add_product(layer, s, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1, false);
-    layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
-    layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
+    if (!s->compiled) {
+        layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
+        layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
+    }
     if (s->softcap) { /* a factor, tanh, a factor (modeling_gemma2.py); tanh saves its result */
         add_elementwise(layer, (s->fused ? 2 : 6) * scores, (s->fused ? 3 : 7) * scores,
                         s->fused ? 1 : 3);

@@ -133,11 +133,12 @@ static const dl_network_key keys[KEYS] = {
               NULL},
     [TIED] = {"tied", no_yes, 0, 0, "the head has the embedding's weights", NULL},
     [SOFTCAP] = {"softcap", no_yes, 0, 0, "the head's scores pass a tanh (Gemma 2)", NULL},
-    [FUSE] = {"fused", fusions, 0, 0,
-              "yes: norms, rotation and gates are one kernel each, as in Megatron; compiled: the "
-              "same by torch.compile, whose launches take the host less time; no: they are plain "
-              "PyTorch's operations",
-              NULL},
+    [FUSE] =
+        {"fused", fusions, 0, 0,
+         "yes: norms, rotation and gates are one kernel each, as in Megatron; compiled: the "
+         "same by torch.compile, which pads odd vocabularies, and whose launches take the host "
+         "less time; no: they are plain PyTorch's operations",
+         NULL},
     [AUTOCAST] = {"autocast", yes_no, 0, 0,
                   "in 16 bits: yes: torch.autocast, with the vectors between blocks in fp32; no: "
                   "these and gathered weights have 16 bits (FSDP's MixedPrecision)",
@@ -446,6 +447,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .keys = keys_of(values),
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] != NO,
+        .compiled = values[FUSE] == COMPILED,
         .halves = values[FUSE] != NO || values[AUTOCAST] != 0,
         .dropout = values[DROPOUT] == YES,
         .by_tokens = by_tokens,

@@ -116,6 +116,30 @@ static void tensors_are_counted(void **state)
     }
 }
 
+/* Products with GPT-2's 50257 words have rows of no multiple of 16 bytes, unless torch.compile pads
+ * them. */
+static void compiled_networks_pad_their_vocabulary(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *network;
+        int odd_columns;
+    } cases[] = {{"gpt2", 50257}, {"gpt2:fused=yes", 50257}, {"gpt2:fused=compiled", 0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dl_architecture a = network_of(cases[c].network);
+        int forward = 0, backward = 0;
+        for (size_t l = 0; l < a.layer_count; l++) {
+            for (int p = 0; p < a.layers[l].forward.count; p++)
+                forward += a.layers[l].forward.parts[p].odd_columns;
+            for (int p = 0; p < a.layers[l].backward.count; p++)
+                backward += a.layers[l].backward.parts[p].odd_columns;
+        }
+        assert_int_equal(forward, cases[c].odd_columns);
+        assert_int_equal(backward, cases[c].odd_columns);
+        dl_architecture_free(&a);
+    }
+}
+
 /* A block of width 4 with one head over 3 words, inner width 8, no bias: matrices 4x12, 4x4, 4x8
  * and 8x4, norms of 2x4 each: 48 + 16 + 32 + 32 + 16 = 144 parameters. Forward the products take 2
  * x 3 x 128 = 768 flop, plain attention 4 x 3 x 3 x 4 = 144; backward twice both. Fused causal
@@ -790,6 +814,7 @@ int main(void)
         cmocka_unit_test(parameters_are_the_published_ones),
         cmocka_unit_test(networks_have_many_names),
         cmocka_unit_test(tensors_are_counted),
+        cmocka_unit_test(compiled_networks_pad_their_vocabulary),
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(a_block_on_two_gpus),
         cmocka_unit_test(a_quarter_of_each_sequence),
