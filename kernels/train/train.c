@@ -314,20 +314,16 @@ static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
     return DL_OK;
 }
 
-/* Before the start: returns `status`, or DL_ERR_SYSTEM if another rank's set-up failed. */
+/* Before the start: returns `status`, or DL_ERR_SYSTEM if another rank's set-up failed; the others
+ * hear of this rank's failure. */
 static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl_error *err)
 {
+    dl_rank_group *ranks = shared->ranks;
     bool failed = false;
-    if (shared->ranks == NULL) return status;
-    dl_error why = {0};
-    const dl_status met = shared->ranks->agree(shared->ranks, status != DL_OK, &failed, &why);
-    if (status != DL_OK) return status;
-    if (met != DL_OK) {
-        if (err != NULL) *err = why;
-        return met;
-    }
-    if (!failed) return DL_OK;
-    return dl_error_set(err, DL_ERR_SYSTEM, "another rank could not start; its message says why");
+    if (ranks == NULL) return status;
+    if (status == DL_OK) return ranks->agree(ranks, false, &failed, err);
+    ranks->abandon(ranks, err);
+    return status;
 }
 
 /* Called in each thread after its set-up. Returns whether all workers, those of other ranks

@@ -372,6 +372,23 @@ static void a_broken_device_ends_all_ranks(void **state)
     }
 }
 
+/* A device that fails during the set-up, on the fifth call: the other rank names the reason. */
+static void a_rank_that_cannot_start_ends_all_ranks(void **state)
+{
+    (void)state;
+    const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
+    member members[2];
+    fake_device_set(4, 5);
+    set_up(members, 2, &config);
+    run_members(members, 2);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(members[r].status, DL_ERR_SYSTEM);
+        if (strstr(members[r].err.text, "broke") == NULL)
+            fail_msg("rank %d: '%s'", r, members[r].err.text);
+    }
+    assert_int_equal(fake_device_leaks(), 0);
+}
+
 /* With one thread for all workers, the fake device's reductions block the host, unlike real ones: a
  * rank whose device has failed waits for a rank that waits for this device, until the limit ends
  * both. */
@@ -459,6 +476,7 @@ int main(void)
         cmocka_unit_test(devices_are_shared_out),
         cmocka_unit_test(stops_of_devices_are_agreed),
         cmocka_unit_test(a_broken_device_ends_all_ranks),
+        cmocka_unit_test(a_rank_that_cannot_start_ends_all_ranks),
         cmocka_unit_test(a_rank_that_hangs_ends_all_ranks),
         cmocka_unit_test(a_reduction_that_cannot_be_named_ends_all_ranks),
         cmocka_unit_test(settings_are_checked),
