@@ -41,9 +41,9 @@ compact_body_px = row_px * block_rows * series_count + 15
 load folder."common.gp"
 
 before(i) = i < 1 ? 0 : share(word(parts, i)) + before(i - 1)
-three_digits(x) = x < 10 ? sprintf("%.2f", x) : x < 100 ? sprintf("%.1f", x) : sprintf("%.0f", x)
-time_text(s) = s < 1e-3 ? three_digits(s * 1e6)." µs" : \
-    s < 1 ? three_digits(s * 1e3)." ms" : three_digits(s)." s"
+three_digits(x) = x < 9.995 ? sprintf("%.2f", x) : x < 99.95 ? sprintf("%.1f", x) : sprintf("%.0f", x)
+time_text(s) = s < 0.9995e-3 ? three_digits(s * 1e6)." µs" : \
+    s < 0.9995 ? three_digits(s * 1e3)." ms" : three_digits(s)." s"
 
 # Fills that also differ in grey: dark, hatched, light.
 set style fill solid 1 noborder

@@ -145,6 +145,15 @@ if [ "$figure" = breakdown ]; then
     draws "no dispatch" "results='$results'; output='$svg'" "$svg"
     grep -q -F ">input" "$svg" || fail "no dispatch: SVG lacks 'input'"
     grep -q -F ">dispatch" "$svg" && fail "no dispatch: it is in the key"
+    # Three digits, in the unit that they have after rounding.
+    awk -F, -v OFS=, '/^#/ { print; next }
+        !n { for (n = 1; n <= NF; n++) if ($n == "step_mean_s") at = n; print; next }
+        { $at = NR % 3 == 0 ? 0.0009996 : NR % 3 == 1 ? 0.9999 : 0.00999; print }' "$fixtures/results.csv" >"$results"
+    draws "rounded times" "results='$results'; output='$svg'" "$svg"
+    for time in "1.00 ms" "1.00 s" "9.99 ms"; do
+        grep -q -F ">$time" "$svg" || fail "rounded times: no $time"
+    done
+    grep -q -F ">1000" "$svg" && fail "rounded times: 1000"
 fi
 
 # Optional columns: spread, measurements, machine.
