@@ -110,7 +110,7 @@ static const dl_key rows[] = {
              "PCIe switch, those of one socket, or all. Other copies go through host memory"},
     TIMED("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES, false,
           "maximum rate of one copy between GPUs through host memory; default: limited by the "
-          "links only"),
+          "links, and by [shm] as collectives are"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, gpudirect),
      .help = "NICs read and write GPU memory "

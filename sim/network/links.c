@@ -547,6 +547,12 @@ static void route_staged(const path *p, int a, int b)
     memory_to_device(p, socket, gpu_device(p, b));
 }
 
+/* Crosses the link of what a GPU sends and receives through host memory, if there is one. */
+static void cross_shm(const path *p, int gpu)
+{
+    if (p->node->shm != NULL) cross(p, p->node->shm[gpu]);
+}
+
 static void route_gpus(const path *p, int a, int b)
 {
     const dl_node_kind *n = p->node->kind;
@@ -555,6 +561,9 @@ static void route_gpus(const path *p, int a, int b)
         device_to_device(p, gpu_device(p, a), gpu_device(p, b));
     } else {
         route_staged(p, a, b);
+        if (n->staged_bytes_per_s.known) return;
+        cross_shm(p, a);
+        cross_shm(p, b);
     }
 }
 
@@ -710,9 +719,8 @@ void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to
     }
     for (int e = 0; e < 2 && !one_way && (by_shm || from.node != to.node); e++) {
         const path p = path_in(links, ends[e].node, route);
-        if (ends[e].kind == DL_PLACE_GPU && p.node->shm != NULL &&
-            (by_shm || !p.node->kind->gpudirect))
-            cross(&p, p.node->shm[ends[e].index]);
+        if (ends[e].kind == DL_PLACE_GPU && (by_shm || !p.node->kind->gpudirect))
+            cross_shm(&p, ends[e].index);
     }
 }
 

@@ -13,7 +13,8 @@
  *                           [shm], and cross one more link per GPU for all its staged traffic: NCCL
  *                           uses its shared-memory transport there (ncclTopoCheckP2p in
  *                           src/graph/paths.cc). So do collectives between nodes without
- *                           `gpudirect`, where a GPU writes and reads the same kind of buffer
+ *                           `gpudirect`, where a GPU writes and reads the same kind of buffer, and
+ *                           copies by the driver, unless the file has their rate
  *   GPU to host             the PCIe tree up to its root, and the memory of the given socket
  *   node to node            through the nearest NIC on each side (in turn if several are equally
  *                           near), staged through host memory without `gpudirect`

@@ -677,8 +677,6 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
                       .more = SIZE_MAX};
     dl_advice_search s = {
         .advice = &made, .study = study, .scenario = &study->variants[0].scenario};
-    for (int k = 0; s.scenario->gpu != NULL && k < s.scenario->gpu->machine.kind_count; k++)
-        made.by_shm |= s.scenario->gpu->machine.kinds[k].shm_bytes_per_s.known;
     s.text = dl_strdup(study->text);
     dl_status status =
         dl_ini_read_text(&s.given, study->path, study->text, strlen(study->text), err);

@@ -102,8 +102,8 @@ typedef struct dl_advised {
     double score;         /* value of the goal; higher is better */
     /* For a point with a server that leads the usual choice: score of the best all-reduce with the
      * same number of workers over this point's score. Both exclude costs known for only one of
-     * them: nothing slows concurrent compute; copies between GPUs through host memory reach at most
-     * half of [shm], as in a ring; updates and copies to buckets take no time. 0: not computed. */
+     * them: nothing slows concurrent compute; updates and copies to buckets take no time. 0: not
+     * computed. */
     double on_terms;
 } dl_advised;
 
@@ -128,7 +128,6 @@ typedef struct dl_advice {
     char *path;              /* base path of relative file names in the points' texts */
     bool on_gpus;
     bool by_target; /* rates and times are divided by the [target] factor */
-    bool by_shm;    /* collectives go through host memory at the rate of [shm] */
     dl_stopped stopped;
     bool is_uncached; /* no point fits with the allocator's reserve: the advised one fits without */
     bool varies;      /* some cost or noise is drawn at random */

@@ -546,10 +546,9 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
         } else if (other->on_terms > 0) {
             fprintf(
                 l.out,
-                "but its copies to a server are assumed not to slow down concurrent computing%s. "
+                "but its copies to a server are assumed not to slow down concurrent computing. "
                 "Under that assumption all-reduce would reach %.4g times the server's throughput: "
                 "the two cannot be distinguished, and frameworks offer all-reduce.",
-                advice->by_shm ? ", and to be faster than a collective's through host memory" : "",
                 other->on_terms);
         } else {
             fprintf(l.out,

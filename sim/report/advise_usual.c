@@ -24,23 +24,15 @@ static void take_no_time(dl_costs *costs, const char *phase)
 }
 
 /* Makes a server and all-reduce comparable by removing costs known for only one of them.
- * Collectives do not slow compute, as the slowdown by a server's copies is unknown; copies between
- * GPUs through host memory reach half of [shm], as in a ring. Updates take no time, as a server
- * makes them at its memory's rate, nor do copies to buckets, which a server does not need. */
+ * Collectives do not slow compute, as the slowdown by a server's copies is unknown. Updates take no
+ * time, as a server makes them at its memory's rate, nor do copies to buckets, which a server does
+ * not need. */
 static void set_terms(dl_variant *variant)
 {
-    dl_gpu_options *gpu = variant->scenario.gpu;
     dl_error ignored = {0};
     unsigned overlap = 0;
     if (dl_without_parse("overlap", &overlap, &ignored) == DL_OK)
         dl_without_apply(variant->scenario.without | overlap, &variant->scenario, &variant->costs);
-    if (gpu != NULL) dl_costs_set_machine(&variant->costs, &gpu->machine);
-    for (int k = 0; gpu != NULL && k < gpu->machine.kind_count; k++) {
-        dl_node_kind *kind = &gpu->machine.kinds[k];
-        if (!kind->shm_bytes_per_s.known || kind->staged_bytes_per_s.known) continue;
-        kind->staged_bytes_per_s = kind->shm_bytes_per_s;
-        kind->staged_bytes_per_s.value /= 2;
-    }
     take_no_time(&variant->costs, "update");
     take_no_time(&variant->costs, "bucket");
 }

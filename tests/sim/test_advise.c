@@ -267,9 +267,8 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
 }
 
 /* All-reduce moves 100 MB in each direction through host memory, 200 MB at 40 GB/s, or half of that
- * in fp16, during a backward pass of 2 ms. A server's copies take almost no time over the links,
- * and lead by more than a tenth. On equal terms each copy runs at 20 GB/s, and 100 MB take 5 ms in
- * each direction. If the machine gives the driver's rate, the server's lead is certain. */
+ * in fp16, during a backward pass of 2 ms. A server's copies share this rate, and do not lead. If the
+ * machine gives a faster rate of the driver's copies, its lead is certain. */
 static void copies_through_host_memory_go_alike(void **state)
 {
     (void)state;
@@ -277,13 +276,15 @@ static void copies_through_host_memory_go_alike(void **state)
     memory_gb = 10000;
     price = "[shm]\nbytes_per_s = 40GB/s\n";
     dl_advice advice = advise(&large_of_two, NULL);
-    const dl_advised *best = best_of(&advice), *second = &advice.points[advice.best[1]];
+    const dl_advised *best = best_of(&advice);
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
-    assert_ptr_equal(second->row.point.mode, &dl_mode_ps);
-    assert_true(second->score > 1.1 * best->score && second->on_terms >= 1);
-    char *text = printed(&advice);
-    assert_contains(text, "and to be faster than a collective's through host memory. Under that");
-    free(text);
+    bool served = false;
+    for (size_t i = 0; i < advice.best_count; i++) {
+        const dl_advised *other = &advice.points[advice.best[i]];
+        served |= other->row.point.mode == &dl_mode_ps;
+        assert_true(other->row.point.mode != &dl_mode_ps || other->score < best->score);
+    }
+    assert_true(served);
     dl_advice_free(&advice);
     price = "staged_bytes_per_s = 1000GB/s\n[shm]\nbytes_per_s = 40GB/s\n";
     advice = advise(&large_of_two, NULL);

@@ -109,7 +109,8 @@ static void without_peers_copies_are_staged(void **state)
 }
 
 /* With [shm] collectives go through host memory if no PCIe switch or NVLink connects two GPUs, even
- * if copies need not, and between nodes without GPUDirect; the link for what a GPU sends and receives limits them to 6 GB/s. */
+ * if copies need not, and between nodes without GPUDirect; the link for what a GPU sends and
+ * receives limits them to 6 GB/s. It limits staged copies, too, unless they have a rate. */
 static void collectives_may_go_through_host_memory(void **state)
 {
     (void)state;
@@ -138,6 +139,10 @@ static void collectives_may_go_through_host_memory(void **state)
         assert_true(route.staged && dl_links_route_rate(&links, &route) == 10e9);
         dl_links_route(&links, gpu_place(0, 0), gpu_place(0, 2), &route);
         assert_int_equal(route.staged, i == 1);
+        assert_true(dl_links_route_rate(&links, &route) == (i == 1 ? 6e9 : 10e9));
+        m.kinds[0].staged_bytes_per_s = (dl_quantity){.value = 1e9, .known = true};
+        dl_links_route(&links, gpu_place(0, 0), gpu_place(0, 2), &route);
+        assert_true(dl_links_route_rate(&links, &route) == 10e9);
         dl_links_free(&links);
         dl_machine_free(&m);
     }

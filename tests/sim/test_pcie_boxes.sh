@@ -127,4 +127,13 @@ for machine in 4x2xrtx3090@100gbe 2x4xrtx3090@100gbe 4x2xrtx4090@100gbe 8x1xrtx4
         !/^#/ { if (rate && $column / $2 >= rate) exit 1; rate = $column / $2; rows++ } END { if (rows != 3) exit 2 }' \
         growing.csv || fail "$machine: $(grep -v "^#" growing.csv | cut -d, -f1-17)"
 done
+# VGG-16 by tf_cnn_benchmarks, 64 images a GPU, on 1 to 8 RTX 3090 (server-gear.com, "RTX3090 x 8"): its
+# default keeps each variable on the least loaded GPU, whose slot the largest one crosses again and again.
+"$tested" --workload vgg16 --calibrate 152.4ms@1 --machine 8xrtx3090 --arithmetic fp16 --workers 1,2,4,8 \
+    --batch-per-worker 64 --mode ps --set sync.where=gpu:0 --set exchange.shards=workers --steps 20 \
+    --set exchange.tensors=least_loaded --set exchange.overlap=no -q -o servers.csv || fail "servers on GPUs"
+awk -F, 'BEGIN { split("1 419.83 2 589.37 4 703.38 8 634.67", m, " "); for (i = 1; i < 8; i += 2) measured[m[i]] = m[i + 1] }
+    !/^#/ && !column { for (i = 1; i <= NF; i++) if ($i == "throughput_per_s") column = i; next }
+    !/^#/ { e = $column / measured[$2] - 1; if (e > 0.25 || e < -0.25) exit 1; rows++ } END { if (rows != 4) exit 2 }' \
+    servers.csv || fail "VGG-16 by servers on GPUs: $(grep -v "^#" servers.csv | cut -d, -f1-17)"
 exit $((failures > 0))
