@@ -383,8 +383,9 @@ const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
     [DL_SAMPLE_SHARED_READ] = "shared_read",
 };
 
-/* Samples of dlprof bench that are not used in a fit: those of links (used by dlcal links), and those
- * that older traces have of the memory bandwidth reached by averages and messages. */
+/* Samples of dlprof bench that are not used in a fit: those of links and GPUs' memories (used
+ * by dlcal links and dlprof machine --measure), and those that older traces have of the memory
+ * bandwidth reached by averages and messages on cores. */
 static const char *const other_samples[] = {"h2d",
                                             "d2h",
                                             "h2d_with_d2h",

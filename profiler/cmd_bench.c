@@ -151,10 +151,10 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Shares of a GPU benchmark's time. GPU_HOST_SHARE: averages, messages and waits on the GPUs' host.
- * GPU_STEP_SHARE: steps of up to GPU_COPIES_MAX copies of the model that share one GPU. The rest is
- * for dl_bench_gpu. */
-#define GPU_HOST_SHARE 0.15
+/* Shares of a GPU benchmark's time. GPU_HOST_SHARE: averages, messages and waits; half of it for
+ * dl_bench_gpu_memory on the GPUs, half for run_host on their host. GPU_STEP_SHARE: steps of up to
+ * GPU_COPIES_MAX copies of the model that share one GPU. The rest is for dl_bench_gpu. */
+#define GPU_HOST_SHARE 0.3
 #define GPU_STEP_SHARE 0.3
 #define GPU_COPIES_MAX 8
 
@@ -304,7 +304,7 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
     config.workers_max = 1;
     config.copier = config.train.device;
     config.train.device = NULL;
-    config.seconds *= GPU_HOST_SHARE;
+    config.seconds *= GPU_HOST_SHARE / 2;
     dl_bench bench;
     dl_bench_init(&bench, writer);
     const dl_status status = dl_bench_run(&bench, &config, err);
@@ -353,6 +353,11 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
                                         .quick = options->quick,
                                         .stop = setup->train.stop};
     status = dl_bench_gpu(writer, &config, err);
+    if (status == DL_OK) {
+        dl_bench_gpu_config memory = config;
+        memory.seconds = setup->seconds * GPU_HOST_SHARE / 2;
+        status = dl_bench_gpu_memory(writer, &memory, err);
+    }
     if (status == DL_OK) status = run_gpu_steps(options, setup, writer, err);
     if (status == DL_OK) status = run_host(options, setup, writer, err);
     print_if_longer(setup, start_ns);

@@ -5,13 +5,14 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "kernels/quantise.h"
 #include "profiler/bench/bench_internal.h"
 #include "trace/record.h"
 
 #define DL_BENCH_GPU_BYTES_MAX ((size_t)512 << 20)
 #define DL_BENCH_GPU_QUICK_BYTES ((size_t)1 << 20)
 
-/* Largest vector; halved until DL_BENCH_GPU_VECTORS + 1 vectors take at most 1 / MEMORY_PART of the
+/* Largest vector; halved until DL_BENCH_GPU_VECTORS + 3 vectors take at most 1 / MEMORY_PART of the
  * GPU's memory. */
 #define DL_BENCH_GPU_VECTOR_BYTES ((size_t)256 << 20)
 #define DL_BENCH_GPU_VECTORS 8
@@ -405,45 +406,111 @@ dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *confi
     return status;
 }
 
-#define MEMORY_OPERATIONS 8 /* averages between two marks */
+#define MEMORY_OPERATIONS 8 /* operations between two marks */
 #define MEMORY_ROUNDS_MAX 100
+#define MEMORY_SIZES 3 /* the largest vector, and two that are smaller by factors of SIZE_STEP */
+#define SIZE_STEP 8
 #define MEMORY_PART 16
+#define MEMORY_CASES_MAX (MEMORY_SIZES * (MEMORY_NAME_COUNT + 2))
+
+typedef enum memory_name {
+    COPY,
+    AVERAGE,
+    FP16_ENCODE,
+    FP16_DECODE,
+    BIT_ENCODE,
+    BIT_DECODE,
+    MEMORY_NAME_COUNT
+} memory_name;
+
+static const char *const memory_names[MEMORY_NAME_COUNT] = {
+    [COPY] = "gpu_copy",
+    [AVERAGE] = "gpu_average",
+    [FP16_ENCODE] = "gpu_fp16_encode",
+    [FP16_DECODE] = "gpu_fp16_decode",
+    [BIT_ENCODE] = "gpu_1bit_encode",
+    [BIT_DECODE] = "gpu_1bit_decode",
+};
+
+typedef struct memory_case {
+    memory_name name;
+    int size, vectors;
+} memory_case;
 
 typedef struct memory_bench {
     const dl_bench_gpu_config *config;
     const dl_device_type *type;
     dl_trace_stream *stream;
-    uint32_t name;
+    uint32_t ids[MEMORY_NAME_COUNT];
     int gpu;
-    size_t bytes; /* of one vector */
+    size_t bytes[MEMORY_SIZES]; /* bytes of one vector, by size */
     dl_device *device;
-    void *vectors[DL_BENCH_GPU_VECTORS], *result;
+    void *vectors[DL_BENCH_GPU_VECTORS], *result, *message;
+    dl_quantise_plan plans[MEMORY_SIZES][DL_QUANTISE_COUNT];
+    void *blocks[MEMORY_SIZES];
+    memory_case cases[MEMORY_CASES_MAX];
+    uint32_t case_count;
 } memory_bench;
 
-static dl_status find_size(memory_bench *b, dl_error *err)
+static void make_cases(memory_bench *b)
+{
+    b->case_count = 0;
+    for (int size = 0; size < MEMORY_SIZES; size++) {
+        for (memory_name of = COPY; of < MEMORY_NAME_COUNT; of++) {
+            const int most = of == AVERAGE ? DL_BENCH_GPU_VECTORS : 2;
+            for (int n = 2; n <= most; n *= 2) {
+                b->cases[b->case_count++] = (memory_case){of, size, of == AVERAGE ? n : 0};
+            }
+        }
+    }
+}
+
+static dl_status find_sizes(memory_bench *b, dl_error *err)
 {
     dl_device_info info;
     const dl_status status = b->type->describe(b->config->first + b->gpu, &info, err);
     if (status != DL_OK) return status;
-    b->bytes = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_VECTOR_BYTES;
-    while (b->bytes > info.memory_bytes / (MEMORY_PART * (DL_BENCH_GPU_VECTORS + 1)))
-        b->bytes /= 2;
+    const size_t most = info.memory_bytes / (MEMORY_PART * (DL_BENCH_GPU_VECTORS + 3));
+    size_t bytes = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_VECTOR_BYTES;
+    while (bytes > most)
+        bytes /= 2;
+    for (int size = 0; size < MEMORY_SIZES; size++, bytes /= SIZE_STEP)
+        b->bytes[size] = bytes;
     return DL_OK;
+}
+
+/* Plans the messages of each size, and copies the blocks of the 1-bit ones to the GPU. */
+static void make_plans(memory_bench *b)
+{
+    const dl_backend *backend = b->type->backend;
+    for (int size = 0; size < MEMORY_SIZES; size++) {
+        const size_t count = b->bytes[size] / dl_precision_bytes(backend->precision);
+        for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
+            dl_quantise_plan_init(&b->plans[size][kind], kind);
+            dl_quantise_plan_add(&b->plans[size][kind], count);
+        }
+        const dl_quantise_plan *bits = &b->plans[size][DL_QUANTISE_1BIT];
+        const size_t bytes = bits->block_count * sizeof *bits->blocks;
+        b->blocks[size] = backend->allocate(bytes, "blocks");
+        backend->upload(b->blocks[size], bits->blocks, bytes);
+    }
 }
 
 static dl_status open_gpu(memory_bench *b, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
     const dl_device_settings settings = {.pageable = false};
-    dl_status status = find_size(b, err);
+    dl_status status = find_sizes(b, err);
     if (status == DL_OK) {
         status = b->type->open(&b->device, b->config->first + b->gpu, &settings, err);
     }
     if (status != DL_OK) return status;
     b->type->use(b->device);
     for (int v = 0; v < DL_BENCH_GPU_VECTORS; v++)
-        b->vectors[v] = backend->allocate(b->bytes, "vectors");
-    b->result = backend->allocate(b->bytes, "result");
+        b->vectors[v] = backend->allocate(b->bytes[0], "vectors");
+    b->result = backend->allocate(b->bytes[0], "result");
+    b->message = backend->allocate(b->bytes[0], "message");
+    make_plans(b);
     return backend->wait(err);
 }
 
@@ -455,57 +522,82 @@ static void close_gpu(memory_bench *b)
     for (int v = 0; v < DL_BENCH_GPU_VECTORS; v++)
         backend->release(b->vectors[v]);
     backend->release(b->result);
+    backend->release(b->message);
+    for (int size = 0; size < MEMORY_SIZES; size++) {
+        backend->release(b->blocks[size]);
+        for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++)
+            dl_quantise_plan_free(&b->plans[size][kind]);
+    }
     b->type->close(b->device);
     b->device = NULL;
 }
 
-/* Case 0 averages 2 vectors, 1: 4, 2: 8. */
-static dl_status time_average(void *user, uint32_t which, bool warm, dl_error *err)
+static void launch_memory_case(memory_bench *b, const memory_case *c)
+{
+    const dl_device_type *type = b->type;
+    const dl_quantise_plan *halves = &b->plans[c->size][DL_QUANTISE_FP16];
+    const dl_quantise_plan *bits = &b->plans[c->size][DL_QUANTISE_1BIT];
+    const void *blocks = b->blocks[c->size];
+    void *residual = b->vectors[1];
+    switch (c->name) {
+    case COPY: type->copy(b->device, b->result, b->device, b->vectors[0], b->bytes[c->size]); break;
+    case FP16_ENCODE: type->encode(halves, blocks, b->vectors[0], NULL, b->message); break;
+    case FP16_DECODE: type->decode(halves, blocks, b->message, b->result); break;
+    case BIT_ENCODE: type->encode(bits, blocks, b->vectors[0], residual, b->message); break;
+    case BIT_DECODE: type->decode(bits, blocks, b->message, b->result); break;
+    default:
+        type->average(b->result, (const void *const *)b->vectors, c->vectors, halves->count);
+        break;
+    }
+}
+
+static dl_status time_memory_case(void *user, uint32_t which, bool warm, dl_error *err)
 {
     memory_bench *b = user;
+    const memory_case *c = &b->cases[which];
     const dl_device_type *type = b->type;
-    const int n = 2 << which;
-    const size_t count = b->bytes / dl_precision_bytes(type->backend->precision);
-    const void *const *vectors = (const void *const *)b->vectors;
-    /* The first launch loads the kernel, which is impossible while the GPU is held. */
-    if (!warm) type->average(b->result, vectors, n, count);
+    if (!warm)
+        launch_memory_case(b, c); /* loads the kernel, which is impossible while the GPU is
+                                          * held */
     type->hold();
     type->mark(0);
     for (int i = 0; i < MEMORY_OPERATIONS; i++)
-        type->average(b->result, vectors, n, count);
+        launch_memory_case(b, c);
     type->mark(1);
     const int64_t start_ns = dl_clock_ns();
     type->let_go();
     const dl_status status = type->backend->wait(err);
     if (status != DL_OK || !warm) return status;
+    const double each_ns = type->between_ns(0, 1) / MEMORY_OPERATIONS;
     append(b->stream,
-           (dl_record){.name = b->name,
+           (dl_record){.name = b->ids[c->name],
                        .worker = (uint32_t)(b->config->first + b->gpu),
-                       .vectors = (uint32_t)n,
+                       .vectors = (uint32_t)c->vectors,
                        .threads = 1,
-                       .bytes = b->bytes,
+                       .bytes = b->bytes[c->size],
                        .start_ns = start_ns},
-           type->between_ns(0, 1) / MEMORY_OPERATIONS);
+           each_ns);
     return DL_OK;
 }
 
 dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config *config,
                               dl_error *err)
 {
-    memory_bench b = {.config = config,
-                      .type = config->type,
-                      .stream = dl_trace_writer_stream(writer),
-                      .name = dl_trace_writer_intern(writer, "gpu_average")};
+    memory_bench b = {
+        .config = config, .type = config->type, .stream = dl_trace_writer_stream(writer)};
     dl_status status = DL_OK;
-    for (; status == DL_OK && !stopped(config) && b.gpu < config->count; b.gpu++) {
+    for (int i = 0; i < MEMORY_NAME_COUNT; i++)
+        b.ids[i] = dl_trace_writer_intern(writer, memory_names[i]);
+    make_cases(&b);
+    for (b.gpu = 0; status == DL_OK && !stopped(config) && b.gpu < config->count; b.gpu++) {
         status = open_gpu(&b, err);
         if (status == DL_OK) {
             status = run_rounds(&(rounds){.config = config,
                                           .seconds = config->seconds / config->count,
-                                          .count = 3,
+                                          .count = b.case_count,
                                           .stream = (uint32_t)b.gpu,
                                           .most = MEMORY_ROUNDS_MAX,
-                                          .time = time_average,
+                                          .time = time_memory_case,
                                           .bench = &b},
                                 err);
         }

@@ -60,9 +60,16 @@ typedef struct dl_bench_gpu_cases {
 void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_max);
 void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases);
 
-/* Averages of 2, 4 and 8 vectors in a GPU's memory: BENCH records "gpu_average" (`worker` is the
- * GPU, `vectors` their number, `bytes` those of one), timed by two marks around several averages
- * that are enqueued while the GPU is held. */
+/* Averages, and making and reading of messages, in a GPU's memory, beside copies within it: BENCH
+ * records, timed by two marks around several operations that are enqueued while the GPU is held.
+ *
+ *   name                              bytes       vectors     operation
+ *   gpu_copy                          one vector  -           copy within the GPU's memory
+ *   gpu_average                       one vector  n averaged  in one pass
+ *   gpu_fp16_encode, gpu_fp16_decode, gpu_1bit_encode, gpu_1bit_decode
+ *                                     one vector  -           to and from a message
+ *
+ * `worker` is the GPU, `threads` is 1. */
 
 /* Measures the GPUs one after another within config->seconds in total, each case at least twice;
  * samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */

@@ -106,24 +106,24 @@ static void several_gpus_are_measured_together(void **state)
     dl_trace_free(&trace);
 }
 
-/* Averages of 2, 4 and 8 vectors of the largest size on each GPU. */
-static void averages_in_memory_are_measured(void **state)
+/* Averages of 2, 4 and 8 vectors and messages in three sizes, on each GPU. */
+static void averages_and_messages_are_measured(void **state)
 {
     (void)state;
     dl_trace trace = {0};
     dl_error err = {0};
     fake_device_set(2, -1);
     if (measure(2, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
-    int by_number[9] = {0};
-    for (size_t i = 0; i < trace.record_count; i++) {
-        const dl_record *r = &trace.records[i];
-        if (strcmp(dl_trace_name(&trace, r), "gpu_average") != 0) continue;
-        assert_int_equal(r->bytes, 4096); /* 9 vectors take a 16th of the fake device's memory */
-        by_number[r->vectors]++;
+    static const char *const others[] = {"gpu_copy", "gpu_fp16_encode", "gpu_fp16_decode",
+                                         "gpu_1bit_encode", "gpu_1bit_decode"};
+    const uint64_t most = 4096; /* 11 vectors take a 16th of the fake device's memory */
+    for (uint64_t bytes = most; bytes >= most / 64; bytes /= 8) {
+        const int copies = count_samples(&trace, "gpu_copy", bytes, 1);
+        assert_true(copies >= 4); /* two GPUs, each with at least two rounds */
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(count_samples(&trace, others[i], bytes, 1), copies);
+        assert_int_equal(count_samples(&trace, "gpu_average", bytes, 1), 3 * copies);
     }
-    assert_true(by_number[2] >= 4); /* two GPUs, each with at least two rounds */
-    assert_int_equal(by_number[4], by_number[2]);
-    assert_int_equal(by_number[8], by_number[2]);
     dl_trace_free(&trace);
 }
 
@@ -240,7 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_gpu_has_copies_and_launches),
         cmocka_unit_test(several_gpus_are_measured_together),
-        cmocka_unit_test(averages_in_memory_are_measured),
+        cmocka_unit_test(averages_and_messages_are_measured),
         cmocka_unit_test(a_stop_leaves_the_rest_out),
         cmocka_unit_test(a_gpu_that_breaks_is_an_error),
         cmocka_unit_test(a_gpu_copies_what_its_host_averages),
