@@ -32,11 +32,11 @@
 #include "common/units.h"
 #include "sim/network/tcp.h"
 
-/* Sizes of NCCL (src/include/collectives.h): of its eight steps of 512 KiB, a slice has two and a
- * chunk four. */
-#define SLICE_BYTES 1048576
-#define CHUNK_SLICES 2
-#define SLICES_POSTED 4
+/* Sizes of NCCL (src/include/collectives.h): of its eight steps of 512 KiB, a slice of an all-reduce
+ * has two and a chunk four; those of a broadcast have one. */
+#define STEP_BYTES 524288
+#define STEPS 8
+#define MAX_SLICE_BYTES (2 * STEP_BYTES)
 #define LEAST_PIECE_BYTES 65536
 #define GROUPS 32 /* of pieces, that a helper thread has room for */
 
@@ -57,7 +57,7 @@
 typedef struct settings {
     double mbit_per_s;
     int64_t sockets_per_thread, threads, channels, nodes, repeats;
-    uint64_t bytes;
+    uint64_t bytes, broadcast_bytes; /* broadcast_bytes: 0 = no broadcasts */
 } settings;
 
 static settings set = {.mbit_per_s = 50,
@@ -104,8 +104,8 @@ typedef struct channel {
 
 static channel channels[DL_TCP_NODES_MAX][MAX_CHANNELS];
 static int namespaces[DL_TCP_NODES_MAX + 1]; /* the last is the bridge's */
-static int64_t *end_ns[DL_TCP_NODES_MAX];    /* [repeats], of a node's last channel */
-static char payload[SLICE_BYTES];
+static int64_t *end_ns[DL_TCP_NODES_MAX];    /* [collectives()], of a node's last channel */
+static char payload[MAX_SLICE_BYTES];
 
 /* Prints the message, followed by the meaning of `code`, an errno value, unless it is 0; ends with
  * exit status 1. */
@@ -239,29 +239,69 @@ static void connect_channel(int node, int number)
 
 /* --- the sequence of slices --- */
 
-static int steps(void)
+static int64_t collectives(void)
 {
-    return 2 * ((int)set.nodes - 1);
+    return set.repeats * (set.broadcast_bytes > 0 ? 2 : 1);
+}
+
+/* Whether the collective is a broadcast from node 0; these and all-reduces alternate. */
+static bool is_broadcast(int64_t collective)
+{
+    return set.broadcast_bytes > 0 && collective % 2 == 0;
+}
+
+static double vector_bytes(int64_t collective)
+{
+    return (double)(is_broadcast(collective) ? set.broadcast_bytes : set.bytes);
+}
+
+static int steps(int64_t collective)
+{
+    return is_broadcast(collective) ? 1 : 2 * ((int)set.nodes - 1);
+}
+
+/* Slices of a chunk. */
+static int chunk_slices(int64_t collective)
+{
+    return is_broadcast(collective) ? 1 : 2;
+}
+
+static double full_slice_bytes(int64_t collective)
+{
+    return is_broadcast(collective) ? STEP_BYTES : MAX_SLICE_BYTES;
+}
+
+/* Slices of a buffer. */
+static int slices_posted(int64_t collective)
+{
+    return (int)(STEPS * STEP_BYTES / full_slice_bytes(collective));
+}
+
+/* Parts of a loop, of a chunk each. */
+static double parts(int64_t collective)
+{
+    return (double)((is_broadcast(collective) ? 1 : set.nodes) * set.channels);
 }
 
 /* Bytes of the next slice of the loop's chunk, which is smaller in the last loop; at least 1. */
 static int slice_bytes(const place *p)
 {
-    const double parts = (double)(set.nodes * set.channels), chunk = CHUNK_SLICES * SLICE_BYTES;
-    const double left = ceil(((double)set.bytes - p->loop * chunk * parts) / parts);
-    return (int)fmax(1, fmin(SLICE_BYTES, left - p->slice * SLICE_BYTES));
+    const int64_t k = p->collective;
+    const double slice = full_slice_bytes(k), chunk = chunk_slices(k) * slice;
+    const double left = ceil((vector_bytes(k) - p->loop * chunk * parts(k)) / parts(k));
+    return (int)fmax(1, fmin(slice, left - p->slice * slice));
 }
 
 /* To the next of a sequence that has `positions` in a loop. */
 static void advance(place *p, int positions)
 {
-    const double loop_bytes =
-        (double)CHUNK_SLICES * SLICE_BYTES * (double)(set.nodes * set.channels);
-    if (++p->slice < CHUNK_SLICES) return;
+    const int64_t k = p->collective;
+    const double loop_bytes = chunk_slices(k) * full_slice_bytes(k) * parts(k);
+    if (++p->slice < chunk_slices(k)) return;
     p->slice = 0;
     if (++p->step < positions) return;
     p->step = 0;
-    if (++p->loop < (int)ceil((double)set.bytes / loop_bytes)) return;
+    if (++p->loop < (int)ceil(vector_bytes(k) / loop_bytes)) return;
     p->loop = 0;
     p->collective++;
 }
@@ -351,25 +391,28 @@ static bool move_slice(connection *c, place *at, long *count)
     for (int i = 0; i < c->count; i++)
         c->pieces[i]->used = false;
     c->cut = false;
-    advance(at, steps());
+    advance(at, steps(at->collective));
     (*count)++;
     return true;
 }
 
 /* The kernel: takes a slice from the previous node in all steps but the first, and gives one to the
  * next node in all steps but the last, until there is no slice or no room for one, or until the
- * collective ends. */
+ * collective ends. Of a broadcast, all nodes but the first take each slice, and all but the last
+ * give it. */
 static bool run_gpu(channel *c, int node)
 {
     bool moved = false;
     const int64_t collective = c->gpu.collective;
     while (c->gpu.collective == collective) {
-        const bool takes = c->gpu.step > 0, gives = c->gpu.step < steps();
+        const bool takes = is_broadcast(collective) ? node > 0 : c->gpu.step > 0;
+        const bool gives =
+            is_broadcast(collective) ? node + 1 < set.nodes : c->gpu.step < steps(collective);
         if (takes && c->received == c->consumed) return moved;
-        if (gives && c->filled - c->sent >= SLICES_POSTED) return moved;
+        if (gives && c->filled - c->sent >= slices_posted(collective)) return moved;
         c->consumed += takes;
         c->filled += gives;
-        advance(&c->gpu, steps() + 1);
+        advance(&c->gpu, is_broadcast(collective) ? 1 : steps(collective) + 1);
         moved = true;
     }
     end_ns[node][collective] = dl_clock_ns(); /* that of the last channel stays */
@@ -379,7 +422,7 @@ static bool run_gpu(channel *c, int node)
 /* A collective starts on a node once all of its channels are through the one before. */
 static int64_t collective_of(int node)
 {
-    int64_t least = set.repeats;
+    int64_t least = collectives();
     for (int c = 0; c < set.channels; c++)
         if (channels[node][c].gpu.collective < least) least = channels[node][c].gpu.collective;
     return least;
@@ -389,10 +432,12 @@ static bool run_channel(int node, int number, int64_t collective)
 {
     channel *c = &channels[node][number];
     bool moved = false;
-    if (c->gpu.collective == collective && collective < set.repeats) moved = run_gpu(c, node);
+    if (c->gpu.collective == collective && collective < collectives()) moved = run_gpu(c, node);
+    if (node + 1 == set.nodes && is_broadcast(c->sending.collective)) c->sending.collective++;
+    if (node == 0 && is_broadcast(c->receiving.collective)) c->receiving.collective++;
     if (c->sent < c->filled) moved |= move_slice(&c->next, &c->sending, &c->sent);
-    if (c->received < c->consumed + SLICES_POSTED && c->receiving.collective <= collective &&
-        c->receiving.collective < set.repeats)
+    if (c->receiving.collective <= collective && c->receiving.collective < collectives() &&
+        c->received < c->consumed + slices_posted(c->receiving.collective))
         moved |= move_slice(&c->before, &c->receiving, &c->received);
     for (int t = 0; t < set.threads; t++) {
         moved |= serve_group(&c->next.threads[t]);
@@ -411,7 +456,7 @@ static long run_rings(void)
         unfinished = false;
         for (int n = 0; n < set.nodes; n++) {
             const int64_t collective = collective_of(n);
-            unfinished |= collective < set.repeats;
+            unfinished |= collective < collectives();
             for (int c = 0; c < set.channels; c++)
                 moved |= run_channel(n, c, collective);
         }
@@ -436,38 +481,46 @@ static dl_tcp modelled_tcp(void)
                     .queue_bytes = {.known = true, .value = BUCKET_BYTES}};
 }
 
-static double modelled_s(const dl_tcp *tcp)
+static double modelled_s(const dl_tcp *tcp, int64_t collective)
 {
     dl_tcp_edge edges[DL_TCP_NODES_MAX];
     for (int n = 0; n < set.nodes; n++)
         edges[n] = (dl_tcp_edge){set.mbit_per_s * 1e6 / 8, DELAY_NS};
-    return dl_ns_to_s(dl_tcp_ring_ns(&(dl_tcp_ring){
-        .tcp = tcp, .edges = edges, .nodes = (int)set.nodes, .bytes = (double)set.bytes}));
+    return dl_ns_to_s(dl_tcp_ring_ns(&(dl_tcp_ring){.tcp = tcp,
+                                                    .edges = edges,
+                                                    .nodes = (int)set.nodes,
+                                                    .broadcast = is_broadcast(collective),
+                                                    .bytes = vector_bytes(collective)}));
 }
 
-/* A collective ends with its last node; the next one starts then. */
-static void print_times(int64_t begin_ns, long late)
+/* Prints the times of the collectives first, first + every, ..., and their mean. A collective ends
+ * with its last node; the next one starts then. */
+static void print_times(int64_t begin_ns, int64_t first, int64_t every)
 {
     const dl_tcp tcp = modelled_tcp();
-    const double model_s = modelled_s(&tcp), nodes = (double)set.nodes;
-    const double least_s = 2 * (nodes - 1) / nodes * (double)set.bytes /
-                           (set.mbit_per_s * 1e6 / 8 * dl_tcp_payload_frac(&tcp));
-    const int64_t first_ns = begin_ns;
-    printf("%-10s %9s %9s %9s %9s\n", "all-reduce", "Linux, s", "/ bytes", "model, s", "/ bytes");
-    for (int64_t k = 0; k < set.repeats; k++) {
+    const bool broadcast = is_broadcast(first);
+    const double model_s = modelled_s(&tcp, first), nodes = (double)set.nodes;
+    const double share = broadcast ? 1 : 2 * (nodes - 1) / nodes;
+    const double least_s =
+        share * vector_bytes(first) / (set.mbit_per_s * 1e6 / 8 * dl_tcp_payload_frac(&tcp));
+    double sum_s = 0;
+    printf("%-10s %9s %9s %9s %9s\n", broadcast ? "broadcast" : "all-reduce", "Linux, s", "/ bytes",
+           "model, s", "/ bytes");
+    for (int64_t k = 0; k < collectives(); k++) {
         int64_t last_ns = 0;
         for (int n = 0; n < set.nodes; n++)
             if (end_ns[n][k] > last_ns) last_ns = end_ns[n][k];
         const double s = dl_ns_to_s((double)(last_ns - begin_ns));
-        printf("%-10d %9.3f %9.3f %9.3f %9.3f\n", (int)k + 1, s, s / least_s, model_s,
-               model_s / least_s);
         begin_ns = last_ns;
+        if (k % every != first) continue;
+        sum_s += s;
+        printf("%-10d %9.3f %9.3f %9.3f %9.3f\n", (int)(k / every) + 1, s, s / least_s, model_s,
+               model_s / least_s);
     }
-    const double mean_s = dl_ns_to_s((double)(begin_ns - first_ns)) / (double)set.repeats;
+    const double mean_s = sum_s / (double)set.repeats;
     printf("%-10s %9.3f %9.3f %9.3f %9.3f\n", "mean", mean_s, mean_s / least_s, model_s,
            model_s / least_s);
     printf("/ bytes: over the time of the bytes at the rate that headers leave, %.3f s\n", least_s);
-    if (late > 0) printf("%ld pauses over 5 ms in the program: the machine was busy\n", late);
 }
 
 static dl_status run(const dl_text_list *positional, void *user, dl_error *err)
@@ -478,13 +531,16 @@ static dl_status run(const dl_text_list *positional, void *user, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "more than %d sockets", MAX_SOCKETS);
     make_network();
     for (int n = 0; n < set.nodes; n++) {
-        end_ns[n] = dl_calloc((size_t)set.repeats, sizeof **end_ns, "times");
+        end_ns[n] = dl_calloc((size_t)collectives(), sizeof **end_ns, "times");
         for (int c = 0; c < set.channels; c++)
             connect_channel(n, c);
     }
     const int64_t begin_ns = dl_clock_ns();
     const long late = run_rings();
-    print_times(begin_ns, late);
+    const int64_t kinds = collectives() / set.repeats;
+    for (int64_t first = 0; first < kinds; first++)
+        print_times(begin_ns, first, kinds);
+    if (late > 0) printf("%ld pauses over 5 ms in the program: the machine was busy\n", late);
     return DL_OK;
 }
 
@@ -504,11 +560,15 @@ int main(int argc, char **argv)
                    .high = 4e9),
         DL_OPT_INT("repeats", 'k', &set.repeats, 1, 10000, "COUNT",
                    "all-reduces, one after another"),
+        DL_OPT_ROW(BYTES, "broadcast", 'x', &set.broadcast_bytes, "BYTES",
+                   "before each all-reduce, broadcast so many bytes from the first node along the "
+                   "ring (default: none)",
+                   .low = 1, .high = 4e9),
     };
     const dl_command command = {
         .program = "ring_over_tcp",
         .positional = "",
-        .summary = "Times all-reduces that are sent as NCCL does, over Linux' TCP between network "
+        .summary = "Times collectives that are sent as NCCL does, over Linux' TCP between network "
                    "namespaces behind tc's token bucket, beside what the simulator says. Needs "
                    "root and iproute2 (ip, tc). Makes network namespaces; they are gone when it "
                    "ends, also on errors.",
