@@ -148,13 +148,9 @@ int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, i
 void dl_plan_order(dl_plan *plan, int earlier, int later)
 {
     if (earlier < 0 || plan->counts_only) return;
-    if (plan->after_count == plan->after_room) {
-        plan->after_room = plan->after_room ? 2 * plan->after_room : 64;
-        plan->after = dl_realloc(plan->after, (size_t)plan->after_room, sizeof *plan->after,
-                                 "order of a plan");
-    }
-    plan->after[plan->after_count] = (dl_after){later, plan->transfers[earlier].first_after};
-    plan->transfers[earlier].first_after = plan->after_count++;
+    DL_APPEND(plan->after, plan->after_count, "order of a plan") =
+        (dl_after){later, plan->transfers[earlier].first_after};
+    plan->transfers[earlier].first_after = plan->after_count - 1;
     plan->transfers[later].before_count++;
 }
 

@@ -63,7 +63,7 @@ typedef struct dl_plan {
     dl_hop_costs costs;
     dl_transfer *transfers;
     dl_after *after;
-    int transfer_count, transfer_room, after_count, after_room;
+    int transfer_count, transfer_room, after_count;
     bool one_way; /* set before transfers are added: no rank sends and receives simultaneously */
     bool counts_only; /* transfers are counted but not stored */
     /* Owned; NULL: not folded. A folded plan has only the transfers of the first line. Their

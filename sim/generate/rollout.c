@@ -84,7 +84,7 @@ typedef struct rollout {
     group *groups;  /* [group_count] slots of groups */
     size_t group_count;
     int64_t *free_slots;
-    size_t free_count, free_room;
+    size_t free_count;
     entries waiting;   /* answers not yet in flight, by group: whole groups in order */
     entries tools;     /* complete groups in their tool wait */
     entries queue;     /* complete groups ready for the trainer */
@@ -258,11 +258,7 @@ static int64_t take_slot(rollout *s)
 
 static void free_slot(rollout *s, int64_t slot)
 {
-    if (s->free_count == s->free_room) {
-        s->free_room = s->free_room > 0 ? 2 * s->free_room : 64;
-        s->free_slots = dl_realloc(s->free_slots, s->free_room, sizeof *s->free_slots, "groups");
-    }
-    s->free_slots[s->free_count++] = slot;
+    DL_APPEND(s->free_slots, s->free_count, "groups") = slot;
 }
 
 /* Whether the rule allows another group to begin now. */
