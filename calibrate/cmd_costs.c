@@ -550,8 +550,7 @@ static char *workers_to_try(int64_t ranks)
 {
     char *list = ranks > 1 ? dl_format("%lld", (long long)ranks) : NULL;
     for (int64_t n = 1; n <= USUAL_BOX; n *= 2) {
-        DL_AUTOFREE char *more = dl_format("%lld", (long long)n);
-        if (n != ranks || ranks <= 1) dl_join(&list, ",", more);
+        if (n != ranks || ranks <= 1) dl_join_format(&list, ",", "%lld", (long long)n);
     }
     return list;
 }

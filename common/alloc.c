@@ -122,6 +122,15 @@ void dl_join(char **text, const char *between, const char *more)
     *text = joined;
 }
 
+void dl_join_format(char **text, const char *between, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    DL_AUTOFREE char *more = dl_vformat(format, args);
+    va_end(args);
+    dl_join(text, between, more);
+}
+
 void dl_extend(char **text, const char *format, ...)
 {
     va_list args;

@@ -70,6 +70,10 @@ char *dl_strndup_trimmed(const char *text, size_t bytes);
 /* Appends `between` and `more` to *text; if *text is NULL, it becomes a copy of `more`. */
 void dl_join(char **text, const char *between, const char *more);
 
+/* Like dl_join, with a text that is formatted like printf. */
+void dl_join_format(char **text, const char *between, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Appends text that is formatted like printf to *text, which may be NULL. */
 void dl_extend(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

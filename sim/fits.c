@@ -94,8 +94,7 @@ char *dl_fits_content(const dl_gpu_content *content)
     for (int k = 0; k < DL_GPU_CONTENTS; k++) {
         const double bytes = dl_gpu_content_of(content, k);
         if (!(bytes > 0)) continue;
-        DL_AUTOFREE char *part = dl_format("%s %s", dl_gpu_content_names[k], DL_BYTES_TEXT(bytes));
-        dl_join(&text, ", ", part);
+        dl_join_format(&text, ", ", "%s %s", dl_gpu_content_names[k], DL_BYTES_TEXT(bytes));
     }
     return text != NULL ? text : dl_strdup("");
 }
@@ -137,9 +136,7 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     if (unit >= point->batch) return;
     const int64_t batch = dl_largest_fitting(scenario, costs, point, unit);
     if (batch == 0) return;
-    DL_AUTOFREE char *text =
-        dl_format("--batch-per-worker %lld", (long long)(batch / point->workers));
-    dl_join(fits, ", ", text);
+    dl_join_format(fits, ", ", "--batch-per-worker %lld", (long long)(batch / point->workers));
 }
 
 /* Tries more and smaller micro-batches, unless the schedule (gpipe) keeps all their activations. */
@@ -151,8 +148,7 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
     if (split.stages > 1 && scenario->pipeline->schedule == DL_SCHEDULE_GPIPE) return;
     const int64_t samples = dl_largest_fitting(scenario, costs, point, unit) / unit;
     if (samples == 0) return;
-    DL_AUTOFREE char *text = dl_format("--micro-batch %lld", (long long)samples);
-    dl_join(fits, ", ", text);
+    dl_join_format(fits, ", ", "--micro-batch %lld", (long long)samples);
 }
 
 /* Tries the next degrees of sharding among the workers (optimizer state, then gradients, then
@@ -168,9 +164,8 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
         gpu.sharded = (dl_sharded)s;
         const dl_gpu_memory memory = sharded_memory(&sharded, costs, point);
         if (!dl_memory_fits(&memory)) continue;
-        DL_AUTOFREE char *text = dl_format("exchange.sharded=%s (%s)", dl_sharded_names[s],
-                                           DL_BYTES_TEXT(memory.needs_bytes));
-        dl_join(fits, ", ", text);
+        dl_join_format(fits, ", ", "exchange.sharded=%s (%s)", dl_sharded_names[s],
+                       DL_BYTES_TEXT(memory.needs_bytes));
         return;
     }
 }
@@ -239,12 +234,10 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
                                scenario->pipeline->schedule != d->pipeline.schedule;
     const bool says_chunks = says_schedule && scenario->pipeline->chunks > 1;
-    DL_AUTOFREE char *text =
-        dl_format("--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
-                  says_schedule ? " --set pipeline.schedule=" : "",
-                  says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
-                  says_chunks ? " --set pipeline.chunks=1" : "", DL_BYTES_TEXT(needs_bytes));
-    dl_join(fits, ", ", text);
+    dl_join_format(fits, ", ", "--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
+                   says_schedule ? " --set pipeline.schedule=" : "",
+                   says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
+                   says_chunks ? " --set pipeline.chunks=1" : "", DL_BYTES_TEXT(needs_bytes));
 }
 
 /* Tries more GPUs per worker, as shards of the parameters or, if `staged`, as stages and shards
@@ -285,9 +278,8 @@ static void try_schedule(char **fits, const dl_scenario *scenario, const dl_cost
     own.pipeline = &pipeline;
     const dl_gpu_memory memory = dl_run_memory(&own, costs, point);
     if (!dl_memory_fits(&memory)) return;
-    DL_AUTOFREE char *text =
-        dl_format("--set pipeline.schedule=1f1b (%s)", DL_BYTES_TEXT(memory.needs_bytes));
-    dl_join(fits, ", ", text);
+    dl_join_format(fits, ", ", "--set pipeline.schedule=1f1b (%s)",
+                   DL_BYTES_TEXT(memory.needs_bytes));
 }
 
 /* Lists settings, other than those of the network, with which the point fits; NULL if there are

@@ -73,8 +73,7 @@ static void try_value(void *user, const char *section, const dl_key *key, dl_qua
     const double time_ns = machine_ns(a->machine, a->probe);
     quantity->value = value;
     if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
-    DL_AUTOFREE char *name = dl_format("[%s] %s", section, key->name);
-    dl_join(&a->names, ", ", name);
+    dl_join_format(&a->names, ", ", "[%s] %s", section, key->name);
 }
 
 char *dl_link_find_assumed(dl_machine *machine, const dl_link_probe *p, double time_ns)

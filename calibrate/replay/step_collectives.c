@@ -273,10 +273,8 @@ static void note_others(const dl_step_costs *costs, dl_notes *notes)
     DL_AUTOFREE char *names = NULL;
     for (size_t i = 0; i < costs->other_count; i++) {
         const dl_traced_collective *c = &costs->others[i];
-        DL_AUTOFREE char *one =
-            dl_format("%.3g %s (%s, %s of the device)", c->calls, c->name,
-                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
-        dl_join(&names, ", ", one);
+        dl_join_format(&names, ", ", "%.3g %s (%s, %s of the device)", c->calls, c->name,
+                       c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
     }
     if (names != NULL) {
         dl_notes_add(notes,

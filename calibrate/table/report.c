@@ -141,8 +141,7 @@ static void note_groups(dl_table_fit *fit)
             further |= own > group;
             if (own != group) continue;
             const char *of = cost->shared ? "" : label(fit, cost->part);
-            DL_AUTOFREE char *name = dl_format("%s%s%s", of, of[0] != '\0' ? " " : "", cost->name);
-            dl_join(&members, ", ", name);
+            dl_join_format(&members, ", ", "%s%s%s", of, of[0] != '\0' ? " " : "", cost->name);
         }
         if (members != NULL) {
             note_all(fit, dl_format("%s: the rows do not distinguish them (condition number %.0f); "

@@ -93,8 +93,7 @@ dl_value *dl_cost_single(dl_costs *costs, const dl_key *key)
 
 static void list(char **names, const char *format, const char *section, const char *key)
 {
-    DL_AUTOFREE char *name = dl_format(format, section, key);
-    dl_join(names, ", ", name);
+    dl_join_format(names, ", ", format, section, key);
 }
 
 bool dl_costs_are_estimated(const dl_costs *costs)

@@ -46,8 +46,7 @@ char *dl_axes_text(const int size[DL_AXES], const dl_axis *order)
     for (int a = 0; a < DL_AXES; a++) {
         const dl_axis axis = order != NULL ? order[a] : (dl_axis)a;
         if (size[axis] <= 1) continue;
-        DL_AUTOFREE char *item = dl_format("%s=%d", dl_axis_names[axis], size[axis]);
-        dl_join(&text, ",", item);
+        dl_join_format(&text, ",", "%s=%d", dl_axis_names[axis], size[axis]);
     }
     return text;
 }

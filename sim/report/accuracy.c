@@ -158,9 +158,9 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
         if (!isnan(accuracy->others_frac))
             took = dl_format("other programs used %.0f %% of the processors' time",
                              100 * accuracy->others_frac);
-        DL_AUTOFREE char *host = dl_format("the host took %.0f %%%s", 100 * accuracy->steal_frac,
-                                           took == NULL ? " of the processors' time" : "");
-        if (!isnan(accuracy->steal_frac)) dl_join(&took, ", and ", host);
+        if (!isnan(accuracy->steal_frac))
+            dl_join_format(&took, ", and ", "the host took %.0f %%%s", 100 * accuracy->steal_frac,
+                           took == NULL ? " of the processors' time" : "");
         fprintf(out, "disturbed: meanwhile %s; measure again when the machine is idle\n", took);
     }
     if (accuracy->spread_frac <= DL_ACCURACY_SPREAD_FRAC) return;

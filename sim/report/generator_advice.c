@@ -108,8 +108,7 @@ static char *splits_between(const dl_study *study, int low, int high)
         i++;
         if (place == last) continue;
         last = place;
-        DL_AUTOFREE char *number = dl_format("%d", n);
-        dl_join(&list, ", ", number);
+        dl_join_format(&list, ", ", "%d", n);
     }
     return list;
 }
@@ -118,8 +117,7 @@ static char *bounds_up_to(double most)
 {
     char *list = NULL;
     for (double bound = 0; bound <= fmin(most, BOUND_MAX); bound = bound > 0 ? 2 * bound : 1) {
-        DL_AUTOFREE char *number = dl_format("%g", bound);
-        dl_join(&list, ", ", number);
+        dl_join_format(&list, ", ", "%g", bound);
     }
     return list;
 }
@@ -131,8 +129,7 @@ static char *flights(const dl_generators *g)
     static const double updates[] = {0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8};
     char *list = NULL;
     for (size_t i = 0; i < DL_LENGTH(updates); i++) {
-        DL_AUTOFREE char *number = dl_format("%.0f", ceil(updates[i] * g->prompts));
-        dl_join(&list, ", ", number);
+        dl_join_format(&list, ", ", "%.0f", ceil(updates[i] * g->prompts));
     }
     return list;
 }

@@ -51,10 +51,8 @@ static char *parts_of(const dl_row *row)
     char *text = NULL;
     for (int p = 0; p < DL_PART_COUNT; p++) {
         if (row->mean.part_frac[p] < 0.005) continue;
-        DL_AUTOFREE char *part =
-            dl_format("%s %s", dl_part_names[p],
-                      DL_NS_TEXT(dl_s_to_ns(row->mean.part_frac[p] * row->mean.step_mean_s)));
-        dl_join(&text, ", ", part);
+        dl_join_format(&text, ", ", "%s %s", dl_part_names[p],
+                       DL_NS_TEXT(dl_s_to_ns(row->mean.part_frac[p] * row->mean.step_mean_s)));
     }
     return text;
 }
@@ -100,9 +98,8 @@ static void print_rivals(FILE *out, const dl_layout_advice *advice)
     for (size_t i = 1; i < advice->sweep.row_count; i++) {
         const dl_advice_pair pair = pair_of(advice, i);
         if (pair.differ) continue;
-        DL_AUTOFREE char *item =
-            dl_format("row %zu (ahead in %zu of %zu draws)", i + 1, pair.wins, pair.draws);
-        dl_join(&list, ", ", item);
+        dl_join_format(&list, ", ", "row %zu (ahead in %zu of %zu draws)", i + 1, pair.wins,
+                       pair.draws);
     }
     DL_AUTOFREE char *text =
         !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")

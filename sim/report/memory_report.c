@@ -51,9 +51,8 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
         dl_join(&label, ", ", part);
     }
     if (label == NULL || any_differs(study, numbers_differ)) {
-        DL_AUTOFREE char *own =
-            dl_format("workers %d, batch %lld", point->workers, (long long)point->batch);
-        dl_join(&label, ", ", own);
+        dl_join_format(&label, ", ", "workers %d, batch %lld", point->workers,
+                       (long long)point->batch);
     }
     if (any_differs(study, modes_differ)) dl_join(&label, ", ", dl_point_mode(point));
     return label;

@@ -748,8 +748,7 @@ static void add_network(dl_note_list *list, const dl_variant *variant)
         if (!scenario->given[k] ||
             (strcmp(key->section, "network") != 0 && strcmp(key->section, "tcp") != 0))
             continue;
-        DL_AUTOFREE char *name = dl_format("[%s] %s", key->section, key->name);
-        dl_join(&names, ", ", name);
+        dl_join_format(&names, ", ", "[%s] %s", key->section, key->name);
     }
     if (names == NULL) return;
     dl_note_add(

@@ -75,8 +75,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
 /* Adds " name=value" to the text; nothing if the value is unknown. */
 static void add_value(char **text, const char *name, double value)
 {
-    DL_AUTOFREE char *one = dl_format("%s=%.4f", name, value);
-    if (!isnan(value)) dl_join(text, " ", one);
+    if (!isnan(value)) dl_join_format(text, " ", "%s=%.4f", name, value);
 }
 
 /* Writes the known main values under their names in accuracy.h; writes nothing if no point was
@@ -96,10 +95,8 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
     add_value(&text, "others_frac", accuracy->others_frac);
     add_value(&text, "steal_frac", accuracy->steal_frac);
     if (accuracy->intervals > 0) {
-        DL_AUTOFREE char *inside =
-            dl_format("runs=%d runs_inside=%d medians_inside=%d", accuracy->runs,
-                      accuracy->runs_inside, accuracy->medians_inside);
-        dl_join(&text, " ", inside);
+        dl_join_format(&text, " ", "runs=%d runs_inside=%d medians_inside=%d", accuracy->runs,
+                       accuracy->runs_inside, accuracy->medians_inside);
         add_value(&text, "half_width_frac", accuracy->half_width_frac);
         add_value(&text, "repeats_half_width_frac", accuracy->repeats_half_width_frac);
     }

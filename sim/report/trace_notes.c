@@ -86,10 +86,8 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
     for (size_t i = 0; i < trace->collective_count; i++) {
         const dl_traced_collective *c = &trace->collectives[i];
         if (dl_traced_is_left_out(variant, &row->point, trace, c) != left_out) continue;
-        DL_AUTOFREE char *one =
-            dl_format("%.3g %s (%s, %s)", c->calls, c->name,
-                      c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
-        dl_join(&list, ", ", one);
+        dl_join_format(&list, ", ", "%.3g %s (%s, %s)", c->calls, c->name,
+                       c->bytes > 0 ? DL_BYTES_TEXT(c->bytes) : "bytes unknown", DL_NS_TEXT(c->ns));
         *ns += c->ns;
     }
     return list;

@@ -191,7 +191,12 @@ static void texts_grow(void **state)
     for (int i = 1; i <= 3; i++)
         dl_extend(&text, "%s%d", text != NULL ? ", " : "", i);
     dl_join(&text, " and ", "4");
-    assert_string_equal(text, "1, 2, 3 and 4");
+    dl_join_format(&text, " to ", "%d%s", 5, "0");
+    assert_string_equal(text, "1, 2, 3 and 4 to 50");
+    free(text);
+    text = NULL;
+    dl_join_format(&text, " to ", "%d", 5);
+    assert_string_equal(text, "5");
     free(text);
 }
 

@@ -103,8 +103,7 @@ char *dl_group_members(const char *ranks, uint32_t count)
     int64_t rank = 0;
     bool gap = false;
     while (next_rank(&ranks, &rank, &gap)) {
-        DL_AUTOFREE char *one = dl_format(gap ? "..., %" PRId64 : "%" PRId64, rank);
-        dl_join(&text, ", ", one);
+        dl_join_format(&text, ", ", gap ? "..., %" PRId64 : "%" PRId64, rank);
     }
     return text != NULL ? text : dl_strdup("");
 }

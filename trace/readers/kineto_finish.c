@@ -309,9 +309,8 @@ static void note_ungrouped(dl_kineto *kineto, size_t calls)
     for (size_t i = 0; i < kineto->group_count && listed < 8; i++) {
         const dl_kineto_group *g = &kineto->groups[i];
         if (g->ranks == 0) continue;
-        DL_AUTOFREE char *one = dl_format("%.40s of %" PRIu32 " ranks",
-                                          kineto->builder.trace.strings[g->description], g->ranks);
-        dl_join(&list, ", ", one);
+        dl_join_format(&list, ", ", "%.40s of %" PRIu32 " ranks",
+                       kineto->builder.trace.strings[g->description], g->ranks);
         listed++;
     }
     dl_trace_builder_meta(&kineto->builder, DL_META_UNGROUPED, "%s", list);

@@ -128,9 +128,8 @@ static dl_status refuse_choice(const dl_read_traces *traces, const char *path,
     for (size_t i = 0; i < traces->count; i++) {
         const dl_trace *trace = &traces->items[i].trace;
         const char *rank = dl_trace_meta(trace, "rank"), *pid = dl_trace_meta(trace, "pid");
-        DL_AUTOFREE char *one = dl_format("process %s, rank %s", pid != NULL ? pid : "unknown",
-                                          rank != NULL ? rank : "unknown");
-        dl_join(&have, "; ", one);
+        dl_join_format(&have, "; ", "process %s, rank %s", pid != NULL ? pid : "unknown",
+                       rank != NULL ? rank : "unknown");
     }
     return dl_error_set_at(
         err, DL_ERR_NAME, path, 0, "no process%s%s%s%s in it: it holds %.400s",
