@@ -534,8 +534,10 @@ dl_status dl_measured_row_append(const char *path, const dl_train_config *config
     if ((fclose(out) != 0 || failed) && status == DL_OK) {
         status = dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write: %s", strerror(errno));
         struct stat found;
-        if (stat(path, &found) == 0 && S_ISREG(found.st_mode))
-            (void)(empty ? unlink(path) : truncate(path, before)); /* no part of a row stays */
+        if (stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
+            (empty ? unlink(path) : truncate(path, before)) != 0) {
+            dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot write; a part of a row may be in it");
+        }
     }
     return status;
 }

@@ -25,8 +25,9 @@ for rank in 0 2; do
     where=
     [ $rank -eq 0 ] || where="rank $rank on $(hostname): "
     expect 2 "ranks: file.ini:7: ${where}no such thing" -n 3 "$program" fail $rank
-    [ "$(mpirun -n 3 "$program" fail $rank 2>&1 | grep -c 'no such thing')" -eq 1 ] ||
-        fail "the error of rank $rank is not reported once"
+    each_rank failing 3 "$program" fail $rank >/dev/null 2>&1
+    [ "$(cat failing.err.* | grep -c 'no such thing')" -eq 1 ] ||
+        fail "the error of rank $rank is not reported once: $(cat failing.err.*)"
 done
 expect 1 "ranks: the file of rank 1 on $(hostname) differs from that of rank 0" -n 3 "$program" differ 1
 
