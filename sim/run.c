@@ -220,7 +220,8 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     if (replica.needs_bytes > replica.has_bytes) return replica;
     if (scenario->gpu == NULL || dl_scenario_trains_by_keys(scenario))
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
-    if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);
+    if (dl_point_is_split(point))
+        return dl_run_split_memory(scenario, costs, point, 0, dl_point_split(point).stages - 1);
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     DL_AUTOFREE dl_gpu_content *own =
         dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
@@ -232,6 +233,13 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     dl_gpu_point gpu_point = {.stride = 1, .workers = point->workers, .own = own};
     dl_run_serve(scenario, costs, point, &gpu_point);
     return dl_gpu_options_memory(&options, &gpu_point);
+}
+
+dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, int stage)
+{
+    return dl_point_is_split(point) ? dl_run_split_memory(scenario, costs, point, stage, stage)
+                                    : dl_run_memory(scenario, costs, point);
 }
 
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)

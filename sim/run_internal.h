@@ -48,7 +48,7 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage);
 /* Workers of several GPUs. dl_run_create_island creates them from drawn costs and the exchange
  * settings of single-GPU workers; *island holds their data, must be freed after *islands, and may
  * be set even on failure. dl_run_measure_island adds their results; dl_run_split_memory returns the
- * memory of the fullest GPU. */
+ * memory of the fullest GPU of the stages `first` to `last`. */
 typedef struct dl_run_island dl_run_island;
 dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                const dl_gpus_config *exchange, dl_run_island **island,
@@ -61,7 +61,7 @@ const double *dl_run_island_alone_ns(dl_run_island *island, const dl_run_config 
 void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result);
 double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point);
+                                  const dl_point *point, int first, int last);
 
 /* Sets the bytes that a server keeps for the point's workers: the vectors and the state of its
  * optimizer. No effect without a server. */

@@ -176,9 +176,8 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
     return most;
 }
 
-/* Memory of the fullest stage from `first` to `last`. */
-static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                 const dl_point *point, int first, int last)
+dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                  const dl_point *point, int first, int last)
 {
     dl_run_ranks ranks;
     dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
@@ -190,19 +189,6 @@ static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *co
     }
     dl_run_ranks_close(&ranks);
     return most;
-}
-
-dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point, int stage)
-{
-    return dl_point_is_split(point) ? most_memory(scenario, costs, point, stage, stage)
-                                    : dl_run_memory(scenario, costs, point);
-}
-
-dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
-                                  const dl_point *point)
-{
-    return most_memory(scenario, costs, point, 0, dl_point_split(point).stages - 1);
 }
 
 char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
