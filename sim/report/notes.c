@@ -520,7 +520,7 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
         products != DL_FP32 && kernels == NULL ? unaligned_columns(&network, arithmetic) : 0;
     DL_AUTOFREE char *padded =
         columns > 0 ? dl_format("; products with %d columns, no multiple of 16 bytes, are slow: "
-                                "vocabulary=%d if padded, as by Megatron-LM and torch.compile",
+                                "vocabulary=%d if padded, as by Megatron-LM",
                                 columns, (columns + 63) / 64 * 64)
                     : dl_strdup("");
     dl_note_add(

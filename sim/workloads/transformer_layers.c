@@ -418,9 +418,10 @@ static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
     dl_pass_add(&layer->backward, 0, 3 * more * (query + both), 0, 2 * (int)more);
 }
 
-/* Adds the operations on the scores of programs with fused kernels. With dropout each is a kernel, as
- * in NVIDIA's BERT. Without it factor, mask and softmax are one kernel, compiled or Megatron-LM's
- * (megatron/core/fusions/fused_softmax.py), whose result is kept; its gradient is another. */
+/* Adds the operations on the scores of programs with fused kernels. With dropout each is a kernel,
+ * as in NVIDIA's BERT. Without it factor, mask and softmax are one kernel, compiled or that of
+ * Megatron-LM (megatron/core/fusions/fused_softmax.py), whose result is kept; its gradient is
+ * another. */
 static void add_fused_scores(dl_architecture_layer *layer, double scores, bool dropout)
 {
     if (dropout)
@@ -539,9 +540,9 @@ static void set_collectives(dl_architecture_layer *layer, const dl_transformer *
 }
 
 /* Adds the kernels that accumulate gradients. Programs without autocast keep sums of 16-bit
- * gradients in 32 bits, to which each micro-batch adds with one kernel per tensor. If the products themselves
- * add (`within`), the `matrices` weight matrices of the layer need no such kernel. The bytes are
- * counted with the weights. */
+ * gradients in 32 bits, to which each micro-batch adds with one kernel per tensor. If the products
+ * themselves add (`within`), the `matrices` weight matrices of the layer need no such kernel. The
+ * bytes are counted with the weights. */
 static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, int matrices)
 {
     const int apart = dl_layer_tensors(layer) - (s->within && s->rank == 0 ? matrices : 0);

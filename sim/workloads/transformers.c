@@ -136,8 +136,8 @@ static const dl_network_key keys[KEYS] = {
     [FUSE] =
         {"fused", fusions, 0, 0,
          "yes: norms, rotation and gates are one kernel each, as in Megatron; compiled: the "
-         "same by torch.compile, which pads odd vocabularies, and whose launches take the host "
-         "less time; no: they are plain PyTorch's operations",
+         "same, weights in 16 bits too, by torch.compile, which pads odd vocabularies, and whose "
+         "launches take the host less time; no: they are plain PyTorch's operations",
          NULL},
     [AUTOCAST] = {"autocast", yes_no, 0, 0,
                   "in 16 bits: yes: torch.autocast, with the vectors between blocks in fp32; no: "
@@ -153,7 +153,7 @@ static const dl_network_key keys[KEYS] = {
     [CONTEXT] = {"cp", NULL, 0, 1 << 10,
                  "number of GPUs that divide each sequence, with fused attention; 0: none", NULL},
     [EXPERT_RANKS] = {"ep", NULL, 0, 4096,
-                      "number of GPUs that divide the experts, with fused=yes; 0: none", NULL},
+                      "number of GPUs that divide the experts, with fused kernels; 0: none", NULL},
     [DISPATCH] = {"dispatch", dispatchers, 0, 0,
                   "with ep > 1: how tokens get to their experts. alltoall: a copy for each expert; "
                   "deepep: one for each GPU, and between nodes one for each node (also HybridEP)",
@@ -263,9 +263,11 @@ static dl_status check_experts(const int64_t *values, dl_error *err)
     if (values[EXPERT_RANKS] > 1 && experts % values[EXPERT_RANKS] != 0)
         return not_divided(err, "ep", values[EXPERT_RANKS], "experts", experts);
     if (values[EXPERT_RANKS] > 1 && values[FUSE] == NO)
-        return dl_error_set(err, DL_ERR_RANGE,
-                            "ep = %lld: only with fused = yes, as with no each GPU has all experts",
-                            (long long)values[EXPERT_RANKS]);
+        return dl_error_set(
+            err, DL_ERR_RANGE,
+            "ep = %lld: only with fused = yes or compiled, as with no each GPU has all "
+            "experts",
+            (long long)values[EXPERT_RANKS]);
     if (values[EXPERT_WIDTH] % tensor != 0)
         return not_divided(err, "tp", tensor, "expert_width", values[EXPERT_WIDTH]);
     if (values[SHARED_WIDTH] % tensor != 0)

@@ -244,6 +244,30 @@ static double moved_bytes(const dl_layer_pass *pass, int *kernels)
     return bytes;
 }
 
+/* Programs with fused kernels move 6 numbers for each score of plain attention forward and 7 back in
+ * three kernels each, with dropout; 2 and 3 in one each without it. */
+static void scores_without_dropout_are_one_kernel(void **state)
+{
+    (void)state;
+    static const char shape[] = "bert_base:layers=1,width=8,heads=4,feed_forward=32,sequence=12,"
+                                "attention=plain,fused=yes,dropout=";
+    const double scores = 4 * 12 * 12;
+    double bytes[2][2];
+    int kernels[2][2];
+    for (int d = 0; d < 2; d++) {
+        char *text = dl_format("%s%s", shape, d ? "yes" : "no");
+        dl_architecture a = network_of(text);
+        bytes[d][0] = moved_bytes(&a.layers[1].forward, &kernels[d][0]);
+        bytes[d][1] = moved_bytes(&a.layers[1].backward, &kernels[d][1]);
+        dl_architecture_free(&a);
+        free(text);
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        assert_true(near_scaled(bytes[1][pass] - bytes[0][pass], 2 * (6 - 2) * scores, 0, 1e-12));
+        assert_int_equal(kernels[1][pass] - kernels[0][pass], 3 - 1);
+    }
+}
+
 /* Operations that PyTorch 2.15 dispatched for one block (TorchDispatchMode, tensors without data;
  * linear, matmul and attention converted to 16 bits, and pow, rsqrt, softmax, layer_norm to 32, by
  * autocast's lists), in bytes per number of the stream, 16 numbers, without the products, their
@@ -814,6 +838,7 @@ int main(void)
         cmocka_unit_test(parameters_are_the_published_ones),
         cmocka_unit_test(networks_have_many_names),
         cmocka_unit_test(tensors_are_counted),
+        cmocka_unit_test(scores_without_dropout_are_one_kernel),
         cmocka_unit_test(compiled_networks_pad_their_vocabulary),
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(a_block_on_two_gpus),
