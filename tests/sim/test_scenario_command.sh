@@ -101,7 +101,7 @@ expect 2 "--parameters: " --costs bare.ini --machine p2.8xlarge --parameters man
 # One measured rate replaces a cost file; the saved scenario gives equal results from another folder.
 number=(--samples-per-s 334 --parameters 25.6e6 --batch 32 --machine p2.8xlarge --mode allreduce,average,async)
 expect 0 "12 points" "${number[@]}" -o number.csv --save elsewhere/number.ini
-expect 0 "334 samples/s by one worker at any batch size: assumed, a third of it forward" "${number[@]}"
+expect 0 "334 samples/s by one worker at any batch size: assumed, a third of it forward" "${number[@]}" --notes
 expect 0 "[dispatch] per_worker_ns = 5 ms" "${number[@]}" --notes
 (cd / && "$tested" -q "$folder/elsewhere/number.ini" -o "$folder/again.csv") || fail "number.ini"
 equal number.csv again.csv "the saved scenario of one number"
