@@ -36,12 +36,12 @@
     FUNCTION(ActivityGetNumDroppedRecords)
 
 /* Functions that some versions lack; NULL then. */
-#define DL_CUPTI_OPTIONAL(FUNCTION)           \
-    FUNCTION(Subscribe_v2)                    \
-    FUNCTION(SetThreadIdType)                 \
-    FUNCTION(ActivitySetAttribute)            \
-    FUNCTION(ActivityEnableAllSyncRecords)    \
-    FUNCTION(ActivityEnableRuntimeApi)        \
+#define DL_CUPTI_OPTIONAL(FUNCTION)        \
+    FUNCTION(Subscribe_v2)                 \
+    FUNCTION(SetThreadIdType)              \
+    FUNCTION(ActivitySetAttribute)         \
+    FUNCTION(ActivityEnableAllSyncRecords) \
+    FUNCTION(ActivityEnableRuntimeApi)     \
     FUNCTION(ActivityEnableDriverApi)
 
 typedef struct dl_cupti_api {

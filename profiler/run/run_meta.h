@@ -20,7 +20,6 @@ typedef struct dl_run_sizes {
 dl_status dl_run_sizes_find(const dl_train_config *config, dl_run_sizes *sizes,
                             dl_error *err) DL_MUST_CHECK;
 
-
 /* Writes the keys of all kinds of traces: program ... command, kind, model ... activation_bytes,
  * seed, data, device, cores, those of dl_device_meta, host, pid, wall_start, clock_start_ns; and
  * captured, the preset, if dlprof run records this process's CUDA calls at the same time. */
