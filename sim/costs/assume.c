@@ -216,6 +216,23 @@ static bool dispatch_time(const basis *b, guess *g)
     return true;
 }
 
+/* Assumes that times follow the operations' lines. Time of a step over that predicted from half the
+ * batch, 5 us of each kernel being fixed, as in costs from one trace: measured on one T4
+ * (petuum/adaptdl, artifact of OSDI '21): ResNet-50 with 40 to 200 images 0.85 to 0.92, ResNet-18
+ * on CIFAR-10 with 129 to 1024 images 0.92 to 1.0, BERT with 4 to 12 sequences 0.78 to 0.82. From
+ * 64 to 256 images of ResNet-50 on an H200 it is 0.99 (docs/studies/one_gpu.md). */
+static bool batch_factor(const basis *b, guess *g)
+{
+    const bool is_traced = b->machine != NULL && b->costs->trace_count > 0;
+    g->value = 1;
+    SAY(g,
+        "times at other batches follow fixed_ns%s and per_sample_ns; from traces of a T4, twice "
+        "the "
+        "batch takes 0.78 to 1.0 times as long as that",
+        is_traced ? " (5 us of each kernel)" : "");
+    return true;
+}
+
 /* Sum of the layers' parameter bytes; 0 if a layer lacks them. */
 static double layers_bytes(const dl_costs *costs)
 {
@@ -369,15 +386,10 @@ static const struct {
     {"gloo", "ranks_factor", DL_NEED_OTHER_RANKS, NULL, 2, .measure = EXCHANGE, .value = 1,
      .source = "times of other numbers of processes grow with gloo's 2 (N - 1) messages, calls "
                "with N; from 2 to 4, 0.49 to 1.9 times as much on " GLOO_MACHINE},
-    /* Time of a step over that predicted from half the batch, 5 us of each kernel being fixed:
-     * measured on one T4 (petuum/adaptdl, artifact of OSDI '21): ResNet-50 with 40 to 200 images
-     * 0.85 to 0.92, ResNet-18 on CIFAR-10 with 129 to 1024 images 0.92 to 1.0, BERT with 4 to 12
-     * sequences 0.78 to 0.82. From 64 to 256 images of ResNet-50 on an H200 it is 0.99
-     * (docs/studies/one_gpu.md). */
-    {"batch", "per_doubling", DL_NEED_OTHER_BATCH, NULL, 1.25,
-     .measure = "dlcal costs TRACE OTHER --batch N,M, of traces at two batch sizes", .value = 1,
-     .source = "times grow with the batch except 5 us of each kernel; measured steps of twice the "
-               "batch take 0.78 to 1.0 times as long (ResNet, BERT on a T4)"},
+    {"batch", "per_doubling", DL_NEED_OTHER_BATCH, batch_factor, 1.25,
+     .measure = "dlprof bench --model MODEL at two batch sizes, with dlcal fit",
+     .measure_gpus = "dlcal costs TRACE OTHER --batch N,M, or dlcal table of measured rows, at two "
+                     "batch sizes"},
     {"rpc", "latency_ns", DL_NEED_RPC, NULL, 5, .measure = EXCHANGE, .value = 2.3e6,
      .source = "RPC of 1 to 4 processes on " GLOO_MACHINE "; N processes wait N times as long"},
     {"rpc", "bytes_per_s", DL_NEED_RPC, NULL, 3, .measure = EXCHANGE, .value = 2.4e9,
@@ -478,7 +490,9 @@ static void assume(size_t rule, const basis *b, dl_costs *costs, dl_assumptions 
     guess g = {.value = rules[rule].value, .cause = rules[rule].cause, .source = a.source};
     if (rules[rule].guess == NULL) SAY(&g, "%s", rules[rule].source);
     if (is_known(key, costs) || (rules[rule].guess != NULL && !rules[rule].guess(b, &g))) return;
-    const double least = is_sharing(key) ? 0 : fmax(key->low, 0), above = g.value - least;
+    /* Limits of a ratio of times only exclude typing errors. */
+    const bool is_ratio = is_sharing(key) || strcmp(key->section, "batch") == 0;
+    const double least = is_ratio ? 0 : fmax(key->low, 0), above = g.value - least;
     const double factor = g.is_exact ? 1 : g.factor > 0 ? g.factor : rules[rule].factor;
     a.cause = g.cause;
     a.value = g.value;

@@ -72,11 +72,18 @@ bool dl_costs_is_phase(const char *name, const char *phase)
            strcmp(name + length - tail, phase) == 0;
 }
 
+/* Whether an operation is on parameters or gradients, so that its time does not depend on the
+ * batch. */
+static bool is_of_parameters(const char *name)
+{
+    return dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
+}
+
 bool dl_costs_is_op_name(const char *name)
 {
     return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
            dl_costs_is_phase(name, "forward") || dl_costs_is_phase(name, "backward") ||
-           dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
+           is_of_parameters(name);
 }
 
 const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key)
@@ -230,14 +237,15 @@ static double measured_linearity(const dl_costs *costs, double batch)
     return low->factor.value + share * (table[high].factor.value - low->factor.value);
 }
 
-double dl_costs_linearity(const dl_costs *costs, double batch)
+double dl_costs_linearity(const dl_costs *costs, const char *op, double batch)
 {
+    const double measured = measured_linearity(costs, batch);
+    if (!costs->per_doubling.known || is_of_parameters(op)) return measured;
     const double least = (double)costs->batch_min, most = (double)costs->batch_max;
     double doublings = 0;
     if (most > 0 && batch > most) doublings = log2(batch / most);
     if (least > 0 && batch < least && batch > 0) doublings = log2(least / batch);
-    const double beyond = costs->per_doubling.known ? costs->per_doubling.value : 1;
-    return measured_linearity(costs, batch) * pow(beyond, doublings);
+    return measured * pow(costs->per_doubling.value, doublings);
 }
 
 /* factors: [op_count]; NULL: all 1. */
@@ -249,9 +257,10 @@ static double step_ns(const dl_costs *costs, const double *factors, double batch
         if (phase != NULL && strcmp(op->name, phase) != 0 && !dl_costs_is_phase(op->name, phase))
             continue;
         const double factor = factors != NULL ? factors[i] : 1;
-        sum_ns += factor * (op->fixed_ns.value + op->per_sample_ns.value * batch);
+        sum_ns += factor * (op->fixed_ns.value + op->per_sample_ns.value * batch) *
+                  dl_costs_linearity(costs, op->name, batch);
     }
-    return sum_ns * dl_costs_linearity(costs, batch);
+    return sum_ns;
 }
 
 int64_t dl_costs_step_batch(const dl_costs *costs)
@@ -266,16 +275,14 @@ double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase)
 
 double dl_costs_update_parts(const dl_costs *costs, double batch, double sharers)
 {
-    double starts_ns = 0;
+    double starts_ns = 0, all_ns = 0;
     for (size_t i = 0; i < costs->op_count; i++) {
         const dl_op_cost *op = &costs->ops[i];
-        if (dl_costs_is_phase(op->name, "update") && op->starts_frac.known)
-            starts_ns += fmax(0, op->fixed_ns.value) * op->starts_frac.value;
+        if (!dl_costs_is_phase(op->name, "update")) continue;
+        all_ns += op->fixed_ns.value + op->per_sample_ns.value * batch;
+        if (op->starts_frac.known) starts_ns += fmax(0, op->fixed_ns.value) * op->starts_frac.value;
     }
-    const double all_ns =
-        starts_ns > 0 ? dl_costs_step_ns(costs, batch, "update") / dl_costs_linearity(costs, batch)
-                      : 0;
-    if (!(all_ns > 0)) return sharers;
+    if (!(starts_ns > 0 && all_ns > 0)) return sharers;
     const double frac = fmin(1, starts_ns / all_ns);
     return sharers / (1 + frac * (sharers - 1));
 }

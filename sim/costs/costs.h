@@ -331,8 +331,9 @@ typedef struct dl_costs {
     dl_value sharing[DL_SHARING_MAX + 1];
     dl_linearity linearity[DL_LINEARITY_MAX]; /* [linearity_count] in ascending order of batch */
     size_t linearity_count;
-    dl_value per_doubling; /* factor on all operations' time for each doubling or halving of the
-                            * batch beyond batch_min and batch_max; unknown: 1 */
+    dl_value per_doubling; /* factor on the time of all operations, except update and bucket, for
+                            * each doubling or halving of the batch beyond batch_min and batch_max;
+                            * unknown: 1 */
     dl_machine_value *machine_values; /* [machine_value_count] with distinct sections and keys */
     size_t machine_value_count;
     dl_exchange_run *exchange_runs; /* [exchange_run_count]; none: exchange times do not vary */
@@ -471,13 +472,13 @@ bool dl_costs_is_phase(const char *name, const char *phase);
 /* Whether an operation can have that name. */
 bool dl_costs_is_op_name(const char *name);
 
-/* Ratio of all operations' total time at `batch` to the sum of their lines: linearity[], and beyond
- * the measured batches per_doubling; 1 if neither is given. */
-double dl_costs_linearity(const dl_costs *costs, double batch);
+/* Ratio of the time of operation `op` at `batch` to its line: linearity[], and beyond the measured
+ * batches per_doubling, except for updates and buckets; 1 if neither is given. */
+double dl_costs_linearity(const dl_costs *costs, const char *op, double batch);
 
 /* Step time, in ns, of one worker without exchange for `batch` samples: the sum of fixed +
  * per_sample batch over all operations (phase == NULL) or over those with this name or a name
- * ending in ".phase", times the linearity at `batch`. Unknown numbers count as zero: check
+ * ending in ".phase", each times its linearity at `batch`. Unknown numbers count as zero: check
  * dl_costs_missing first. */
 double dl_costs_step_ns(const dl_costs *costs, double batch, const char *phase);
 

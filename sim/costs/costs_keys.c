@@ -17,6 +17,7 @@
 #define VECTORS .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
 #define FACTOR .dimension = DL_DIMENSION_PURE, .low = 1, .high = 100
 #define ANY_FACTOR .dimension = DL_DIMENSION_PURE, .low = 0, .high = 100
+#define PER_DOUBLING .dimension = DL_DIMENSION_PURE, .low = 0.1, .high = 10
 #define COUNTS(most) .dimension = DL_DIMENSION_PURE, .low = 1, .high = most
 
 static const char *const reshards[] = {"yes", "no", NULL};
@@ -314,9 +315,9 @@ static const dl_key rows[] = {
     SERIES("sharing", "copies_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
         "copies_K: time of a step with K concurrent copies over its time alone; for K workers on "
         "a GPU, over K times that"),
-    SINGLE("batch", "per_doubling", ANY_FACTOR, DL_NEED_OTHER_BATCH, per_doubling,
-        "factor on the time of all operations for each doubling or halving of the batch beyond "
-        "batch_min and batch_max"),
+    SINGLE("batch", "per_doubling", PER_DOUBLING, DL_NEED_OTHER_BATCH, per_doubling,
+        "factor on the time of all operations, except update and bucket, for each doubling or halving "
+        "of the batch beyond batch_min and batch_max"),
     SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
         "batch_B: time of all operations at batch B over the time from their fixed_ns and "
         "per_sample_ns"),

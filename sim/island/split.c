@@ -115,7 +115,7 @@ static double op_ns(const dl_costs *costs, int op, double batch)
 {
     if (op < 0) return 0;
     return (costs->ops[op].fixed_ns.value + costs->ops[op].per_sample_ns.value * batch) *
-           dl_costs_linearity(costs, batch);
+           dl_costs_linearity(costs, costs->ops[op].name, batch);
 }
 
 /* --- places ----------------------------------------------------------------------------------- */

@@ -71,18 +71,20 @@ static void step_time_sums_over_operations(void **state)
 }
 
 /* 32 samples take 10 + 32 x 10 = 330 ns. Beyond that the line, which holds for batch 4 and 128 at
- * 50 and 1290 ns, is multiplied by 1.2 for each of 3 halvings and 2 doublings. */
+ * 50 and 1290 ns, is multiplied by 1.2 for each of 3 halvings and 2 doublings. The update is
+ * independent of the batch. */
 static void other_batches_take_a_factor(void **state)
 {
     (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nbatch_min = 32\nbatch_max = 32\n"
                                    "[op a.forward]\nfixed_ns = 10\nper_sample_ns = 10\n"
+                                   "[op a.update]\nfixed_ns = 7\nper_sample_ns = 0\n"
                                    "[batch]\nper_doubling = 1.2\n");
-    assert_true(dl_costs_step_ns(&costs, 32, NULL) == 330);
-    assert_near(dl_costs_step_ns(&costs, 128, NULL), 1290 * 1.2 * 1.2, 1e-9);
-    assert_near(dl_costs_step_ns(&costs, 4, NULL), 50 * 1.2 * 1.2 * 1.2, 1e-9);
+    assert_true(dl_costs_step_ns(&costs, 32, NULL) == 337);
+    assert_near(dl_costs_step_ns(&costs, 128, NULL), 1290 * 1.2 * 1.2 + 7, 1e-9);
+    assert_near(dl_costs_step_ns(&costs, 4, NULL), 50 * 1.2 * 1.2 * 1.2 + 7, 1e-9);
     costs.per_doubling.known = false;
-    assert_true(dl_costs_step_ns(&costs, 128, NULL) == 1290);
+    assert_true(dl_costs_step_ns(&costs, 128, NULL) == 1297);
     dl_costs_free(&costs);
 }
 
@@ -174,6 +176,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          "per_sample_ns = 100\n",
          DL_ERR_RANGE, 5, "takes less than no time at batch 32"},
         {"[costs]\nschema = 1\n[sync]\nlock_ns = 1us +- 2\n", DL_ERR_PARSE, 4, "2us"},
+        {"[costs]\nschema = 1\n[batch]\nper_doubling = 0\n", DL_ERR_RANGE, 4,
+         "0 is not within 0.1 to 10"},
         {"[costs]\nschema = 1\n[spread]\ngpu_frac = 2\n", DL_ERR_RANGE, 4,
          "2 is not within 0 to 1"},
     };
