@@ -13,8 +13,8 @@
  * No call blocks inside MPI: requests are tested, and between the tests each rank checks whether
  * another one is lost. A rank that fails sends its reason to all others. When a rank's process
  * ends, another rank on the same host notices and notifies the rest. No rank waits longer than the
- * time limit. (When a rank dies, mpirun asks all to end, and then kills them: Open MPI 4 two seconds
- * after the death, Open MPI 5 after 0.4 s, as measured with 5.0.7.) */
+ * time limit. (When a rank dies, mpirun asks all to end, and then kills them: Open MPI 4 two
+ * seconds after the death, Open MPI 5 after 0.4 s, as measured with 5.0.7.) */
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -38,8 +38,8 @@
 /* Longest wait for an answer from ranks that are in an exchange themselves. */
 #define CALL_S 1.0
 
-/* Longest wait for notices to leave this process for other hosts. To ranks of this host they leave
- * at once, in shared memory. */
+/* Longest wait for notices to leave this process for other hosts. Ranks of this host see that its
+ * process has ended, should the notice not have left. */
 #define NOTICE_S 0.1
 
 /* Interval between checks that this host's processes exist, which are system calls. */
@@ -85,7 +85,7 @@ typedef struct mpi_ranks {
     member *members;                     /* [size] */
     bool sees_processes;                 /* processes of this host are visible by their pids */
     int64_t looked_ns;
-    notice heard;
+    notice heard, last; /* last: sent when this rank fails, perhaps after end_group has returned */
     MPI_Request hearing, called[DL_RANKS_MAX]; /* receives of a notice from any rank, and of a call
                                                 * from each rank */
     void *buffer;                              /* pieces received from other ranks */
@@ -148,8 +148,8 @@ static bool wait_briefly(MPI_Request *requests, int count, int64_t deadline_ns)
     return done != 0;
 }
 
-/* Ignores SIGTERM: when one rank has ended, mpirun sends it to all before it kills them, which leaves
- * time to report the reason of a failure. */
+/* Ignores SIGTERM: when one rank has ended, mpirun sends it to all before it kills them, which
+ * leaves time to report the reason of a failure. */
 static void outlast_request(void)
 {
     (void)signal(SIGTERM, SIG_IGN);
@@ -160,17 +160,17 @@ static void outlast_request(void)
 static dl_status end_group(mpi_ranks *g, bool notifies, bool stays, const char *text)
 {
     MPI_Request sent[DL_RANKS_MAX];
-    notice last = {.stays = stays};
     int count = 0;
     bool far = false; /* a notice goes to another host */
     outlast_request();
-    snprintf(last.text, sizeof last.text, "%s", text);
+    g->last.stays = stays;
+    snprintf(g->last.text, sizeof g->last.text, "%s", text);
     const dl_status status = dl_error_set(&g->failure, DL_ERR_SYSTEM, "%s", text);
     for (int r = 0; notifies && r < g->base.size; r++) {
         if (r == g->base.rank) continue;
         far |= strcmp(g->members[r].host, g->members[g->base.rank].host) != 0;
-        count += MPI_Isend(&last, sizeof last, MPI_BYTE, r, TAG_NOTICE, g->notices, &sent[count]) ==
-                 MPI_SUCCESS;
+        count += MPI_Isend(&g->last, sizeof g->last, MPI_BYTE, r, TAG_NOTICE, g->notices,
+                           &sent[count]) == MPI_SUCCESS;
     }
     (void)wait_briefly(sent, count, after(far ? NOTICE_S : 0));
     MPI_Request all;
