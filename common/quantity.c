@@ -35,7 +35,7 @@ const char *dl_origin_name(dl_origin origin)
     return origin_names[origin];
 }
 
-/* Writes the unit to text[bytes] in the notation of `units`: "Gbps", "Gbit" and "Gbit/s" as "Gb/s". */
+/* Writes the unit to text[bytes] as `units` has it: "Gbps", "Gbit" and "Gbit/s" as "Gb/s". */
 static void write_usual(char *text, size_t bytes, const char *unit)
 {
     static const char *const ends[][2] = {

@@ -49,8 +49,8 @@ typedef struct dl_inputs {
 
 extern const char dl_default_output[]; /* default of --output, except for searches */
 
-/* Sets *set to the command line's options and the others' defaults, as dl_options_parse. The cluster
- * is left NULL. */
+/* Sets *set to the command line's options and the others' defaults, as dl_options_parse. The
+ * cluster is left NULL. */
 dl_status dl_settings_parse(dl_settings *set, int argc, char **argv, dl_text_list *positional,
                             dl_options_action *action, dl_error *err) DL_MUST_CHECK;
 
@@ -70,7 +70,7 @@ int dl_settings_threads(const dl_settings *set);
 dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
                           dl_error *err);
 
-/* DL_ERR_USAGE for options that --advise, --solve or --fits exclude, or that require one of them. */
+/* DL_ERR_USAGE for options that --advise, --solve or --fits exclude or that require one of them. */
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err);
 
 /* Sets *samples to the number of samples of the whole training, from --samples, --tokens, --epochs

@@ -32,7 +32,7 @@ typedef struct use {
     size_t call_count;
 } use;
 
-/* Returns the number of ranks of a communicator; 0: unknown, as of object 0, which may be several. */
+/* Returns the number of ranks of a communicator; 0: unknown, as of object 0, perhaps several. */
 static uint32_t ranks_of(const use *u, uint64_t object)
 {
     return object != 0 ? dl_communicators_ranks(u->source->communicators, object) : 0;

@@ -329,8 +329,8 @@ static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu
                  count, cpu->regular_count, interval);
 }
 
-/* Notes all-reduces outside of backward passes that are neither those of gradients nor only in steps
- * marked as `average`. */
+/* Notes all-reduces outside of backward passes that are neither those of gradients nor only in
+ * steps marked as `average`. */
 static void note_outside(const dl_cpu_training *cpu, const dl_cpu_collectives *of,
                          const uint8_t *average, dl_notes *notes)
 {

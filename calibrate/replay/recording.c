@@ -23,9 +23,9 @@
  * stalls. */
 #define INTERRUPTED_MAX(count) (((count) + 9) / 10)
 
-/* A pause takes over PAUSED times the median of the steps, none of which else takes over INTERRUPTED
- * times the median: a data loader that stalls does so more than once. Of fewer than PAUSED_OF steps
- * the median says nothing. */
+/* A pause takes over PAUSED times the median of the steps, none of which else takes over
+ * INTERRUPTED times the median: a data loader that stalls does so more than once. Of fewer than
+ * PAUSED_OF steps the median says nothing. */
 #define PAUSED 10
 #define PAUSED_OF 3
 

@@ -425,8 +425,8 @@ static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
     return sizes;
 }
 
-/* Returns the bytes of the gradients that AccumulateGrad adds per pass in most regular steps, from a
- * trace with shapes; 0: unknown. `mean_passes` is that of all steps. The host is ahead of its
+/* Returns the bytes of the gradients that AccumulateGrad adds per pass in most regular steps, from
+ * a trace with shapes; 0: unknown. `mean_passes` is that of all steps. The host is ahead of its
  * device: its steps begin with their first launches. */
 static double bytes_added_in_a_pass(const taking *t, double mean_passes)
 {

@@ -49,16 +49,16 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * launch; 46 us for ResNet-50 in PyTorch on an H200's host, without recording; 61 and 85 us in
  * public traces of DistributedDataParallel (ResNet-50 on V100, ResNet-18 on MI300X, minus the time
  * of recording), which launch up to three times as many operations as are counted. A factor of 3 in
- * either direction covers all of these. Compiled programs have the same value: Inductor takes 7 to 9
- * us for a kernel and 43 us for a graph (GB200, meta-pytorch/tritonbench pull request 1017), and a
- * nanoGPT of 4 layers on a slow host 144 us for each of 153 kernels, 1.5 to 2 times faster than its
- * 244 kernels without compilation (karpathy/nanoGPT pull request 392). */
+ * either direction covers all of these. Compiled programs have the same value: Inductor takes 7 to
+ * 9 us for a kernel and 43 us for a graph (GB200, meta-pytorch/tritonbench pull request 1017), and
+ * a nanoGPT of 4 layers on a slow host 144 us for each of 153 kernels, 1.5 to 2 times faster than
+ * its 244 kernels without compilation (karpathy/nanoGPT pull request 392). */
 #define DL_LAUNCH_NS 30000
-/* The same of fused kernels in a program that is not compiled, whose other launches are not counted:
- * profiles of a layer of GPT of width 1024 in Megatron-LM, one sequence at a time (VIA-Research/
- * vTrain's table of steps has sums of these). All of its 15 host-bound profiles take 50 to 100 us,
- * mean 74. For comparison, the geometric mean of the three PyTorch values above is 62 us, and
- * nanotron's host-bound steps take 98 us. */
+/* The same of fused kernels in a program that is not compiled, whose other launches are not
+ * counted: profiles of a layer of GPT of width 1024 in Megatron-LM, one sequence at a time
+ * (VIA-Research/vTrain's table of steps has sums of these). All of its 15 host-bound profiles take
+ * 50 to 100 us, mean 74. For comparison, the geometric mean of the three PyTorch values above is 62
+ * us, and nanotron's host-bound steps take 98 us. */
 #define DL_LAUNCH_FUSED_NS 77000
 #define DL_LAUNCH_FACTOR 3 /* times of launches vary by this factor either way */
 

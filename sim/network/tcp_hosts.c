@@ -58,8 +58,8 @@ typedef struct dl_tcp_socket {
     int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing sent */
     double window, threshold;     /* in packets */
     double most_window;           /* largest window so far; sets the buffer's size */
-    double window_max;            /* window before the last loss; 0: none since a timeout */
-    int64_t epoch_ns;             /* start of CUBIC's growth, adjusted for pauses; -1 = no growth
+    double window_max; /* window before the last loss; 0: no loss yet, or none since a timeout */
+    int64_t epoch_ns;  /* start of CUBIC's growth, adjusted for pauses; -1 = no growth
                                    * since a loss */
     double origin, flat_s;    /* window at which CUBIC's curve is flat, and when it gets there */
     double reno_window;       /* window that Reno's additive increase would have */

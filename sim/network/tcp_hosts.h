@@ -61,8 +61,9 @@ void dl_tcp_hosts_free(dl_tcp_hosts *hosts);
 /* Runs the next event of the engine; false if there is none. */
 bool dl_tcp_hosts_go_on(dl_tcp_hosts *hosts);
 
-/* Appends a piece of `bytes` > 0 to the data that a socket sends. Returns the number of packets that
- * hold a part of it; the first may begin with the end of the piece before, if that was not sent. */
+/* Appends a piece of `bytes` > 0 to the data that a socket sends. Returns the number of packets
+ * that hold a part of it; the first may begin with the end of the piece before, if that was not
+ * sent. */
 int dl_tcp_hosts_send(dl_tcp_hosts *hosts, int socket, double bytes, int piece);
 
 /* Lets the program at the socket's other end read the data that arrived in order, as far as `takes`

@@ -267,8 +267,8 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* Whether gradients of the worker's current pass are exchanged: with collectives those of each pass,
- * with a server the sums that the last one completes. */
+/* Whether gradients of the worker's current pass are exchanged: with collectives those of each
+ * pass, with a server the sums that the last one completes. */
 static bool exchanges(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     return gpus->config.plan.is_collective || w->pass + 1 == gpus->config.plan.passes;

@@ -44,8 +44,8 @@
  * with staged = alone neither GPU computes meanwhile. The latter is inferred from MXNet's tables
  * (scenarios/mxnet/vgg_titanx_device.ini); drivers' documents do not mention it.
  *
- * A slow sender cannot mix two steps of ps: a message of the next step is pushed only after this step's
- * message has come back. */
+ * A slow sender cannot mix two steps of ps: a message of the next step is pushed only after this
+ * step's message has come back. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>

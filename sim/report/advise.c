@@ -590,8 +590,8 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
 }
 
 /* Returns what would make the nearest point fit, after "; ": the largest batch with which it fits,
- * or, if none does, other settings, with one sample per worker unless a worker has several GPUs. The
- * caller frees the text. */
+ * or, if none does, other settings, with one sample per worker unless a worker has several GPUs.
+ * The caller frees the text. */
 static char *remedy(const dl_advice_search *s, dl_advised *nearest)
 {
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
