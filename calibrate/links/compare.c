@@ -85,12 +85,12 @@ bool dl_link_is_expected(const dl_link_part *part, double ratio)
     return fabs(ratio - 1) <= part->bound;
 }
 
-/* Finds the rate of a GPU's combined sends and receives at which the part's time equals the
- * measured one; NaN if there is none. The time decreases as the rate increases. */
-static double rate_for(const state *s, const judged *of)
+/* Finds the rate of the change at which the part's time equals the measured one; NaN if there is
+ * none. The time decreases as the rate increases. */
+static double rate_for(const state *s, dl_link_change what, const judged *of)
 {
     double low = LEAST_SHARED, high = MOST_SHARED;
-    dl_link_change what = dl_link_shared_memory(low);
+    what.rate = low;
     if (!(changed_ratio(s, &what, of) > 1)) return (double)NAN;
     what.rate = high;
     if (!(changed_ratio(s, &what, of) < 1)) return (double)NAN;
@@ -150,23 +150,36 @@ static void try_change(const state *s, const dl_link_change *what, const judged 
     if (!isnan(ratio)) *before = ratio;
 }
 
+/* Adds the change to the rate that explains the part, if there is one. */
+static void try_rate(const state *s, dl_link_change (*to_rate)(double rate), const judged *of,
+                     reason *reasons, size_t *count)
+{
+    const dl_link_change what = to_rate(rate_for(s, to_rate(LEAST_SHARED), of));
+    double before = part_of(s, of)->ratio.median;
+    if (!isnan(what.rate)) try_change(s, &what, of, &before, reasons, count);
+}
+
 /* Returns the changes that bring the part within its bound, joined by semicolons: "NVLink is not
  * used (then 1.04)"; NULL if there are none. Omits changes with the same effect as the previous one
  * and changes that another judged part refutes. If some changes explain all parts, only these are
- * named. */
+ * named. A rate through host memory has a rate of the ports as its alternative between nodes. */
 static char *find_reasons(const state *s, const judged *of)
 {
-    reason reasons[DL_LINK_CHANGES + 1];
-    size_t count = 0;
+    reason reasons[DL_LINK_CHANGES + 2];
+    size_t count = 0, of_ports = 0;
     bool any = false;
     char *text = NULL;
     const double ratio = part_of(s, of)->ratio.median;
     double before = ratio;
-    for (size_t c = 0; c < DL_LINK_CHANGES && ratio < 1; c++)
+    for (size_t c = 0; c < DL_LINK_CHANGES && ratio < 1; c++) {
+        const size_t found = count;
         try_change(s, &dl_link_changes[c], of, &before, reasons, &count);
-    const dl_link_change shared = dl_link_shared_memory(rate_for(s, of));
-    before = ratio;
-    if (!isnan(shared.rate)) try_change(s, &shared, of, &before, reasons, &count);
+        if (dl_link_changes[c].links == DL_LINK_NIC_PORTS) of_ports += count - found;
+    }
+    const size_t of_others = count;
+    try_rate(s, dl_link_shared_memory, of, reasons, &count);
+    if (count > of_others && of_ports == 0 && ratio < 1)
+        try_rate(s, dl_link_ports, of, reasons, &count);
     for (size_t i = 0; i < count; i++)
         any |= reasons[i].all;
     for (size_t i = 0; i < count; i++) {
@@ -178,16 +191,19 @@ static char *find_reasons(const state *s, const judged *of)
 
 #define ALIKE_FRAC 0.1
 
-/* Returns the common rate of all parts that depend on an assumed [shm] value; NaN if they disagree
- * or there is none. */
-static double shared_rate(const state *s)
+/* Returns the common rate of all parts that depend on an assumed [shm] value; NaN if they disagree,
+ * no change explains one of them, or there is none. Sets *or_ports if all are between nodes. */
+static double shared_rate(const state *s, bool *or_ports)
 {
     double low = INFINITY, high = 0;
+    *or_ports = true;
     for (size_t i = 0; i < s->judged_count; i++) {
-        const char *assumed = part_of(s, &s->judged[i])->assumed;
-        if (assumed == NULL || strstr(assumed, "[shm") == NULL) continue;
-        const double rate = rate_for(s, &s->judged[i]);
-        if (isnan(rate)) return (double)NAN;
+        const dl_link_part *part = part_of(s, &s->judged[i]);
+        if (part->assumed == NULL || strstr(part->assumed, "[shm") == NULL) continue;
+        const double rate = rate_for(s, dl_link_shared_memory(LEAST_SHARED), &s->judged[i]);
+        const bool expected = dl_link_is_expected(part, part->ratio.median);
+        if (isnan(rate) || (!expected && part->reasons == NULL)) return (double)NAN;
+        *or_ports &= s->judged[i].leaves_node;
         low = fmin(low, rate);
         high = fmax(high, rate);
     }
@@ -196,12 +212,12 @@ static double shared_rate(const state *s)
 
 static void explain(state *s)
 {
-    s->to->shared_bytes_per_s = shared_rate(s);
     for (size_t i = 0; i < s->judged_count; i++) {
         dl_link_part *part = part_of(s, &s->judged[i]);
         if (!dl_link_is_expected(part, part->ratio.median))
             part->reasons = find_reasons(s, &s->judged[i]);
     }
+    s->to->shared_bytes_per_s = shared_rate(s, &s->to->shared_or_ports);
 }
 
 /* --- collectives ------------------------------------------------------------------------------ */

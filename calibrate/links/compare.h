@@ -61,9 +61,10 @@ typedef struct dl_link_comparisons {
     size_t count;
     /* Rate at which a GPU sends and receives together through host memory, in bytes per second,
      * from all logs whose time depends on this value of the machine file. NaN: no log depends on
-     * it, one of them gives no rate, or they differ by more than a tenth. */
+     * it, one of them gives no rate or has no explanation, or they differ by more than a tenth. */
     double shared_bytes_per_s;
-    dl_notes notes; /* series that were not compared, with the reason */
+    bool shared_or_ports; /* all these logs are between nodes, whose ports may be slow instead */
+    dl_notes notes;       /* series that were not compared, with the reason */
 } dl_link_comparisons;
 
 /* Compares the results with the machine `name` (sim/scenario/machine_catalogue.h). `place` selects

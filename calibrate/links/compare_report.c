@@ -234,8 +234,11 @@ void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out
     if (!isnan(comparisons->shared_bytes_per_s)) {
         fputs("\n", out);
         print_line(dl_format("one cause explains all rows that depend on [shm] bytes_per_s: both "
-                             "directions through host memory share %s/s",
-                             DL_BYTES_TEXT(comparisons->shared_bytes_per_s)),
+                             "directions through host memory share %s/s%s",
+                             DL_BYTES_TEXT(comparisons->shared_bytes_per_s),
+                             comparisons->shared_or_ports
+                                 ? "; slow ports of the nodes would look the same"
+                                 : ""),
                    0, out);
     }
     dl_notes_print(&comparisons->notes, "\nnot compared\n", "  - ", out);

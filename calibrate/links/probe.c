@@ -164,8 +164,10 @@ static bool apply_change(const dl_link_change *what, dl_machine *m)
     }
     for (int c = 0; c < m->class_count; c++) {
         if (!slow[c]) continue;
-        m->classes[c].bytes_per_s.value /= what->slower;
-        m->classes[c].duplex_bytes_per_s.value /= what->slower;
+        const double slower =
+            isnan(what->rate) ? what->slower : m->classes[c].bytes_per_s.value / what->rate;
+        m->classes[c].bytes_per_s.value /= slower;
+        m->classes[c].duplex_bytes_per_s.value /= slower;
     }
     free(slow);
     return changed;
@@ -175,6 +177,12 @@ dl_link_change dl_link_shared_memory(double rate)
 {
     return (dl_link_change){"both directions through host memory share", with_shared_memory,
                             .rate = rate};
+}
+
+dl_link_change dl_link_ports(double rate)
+{
+    return (dl_link_change){"each port of the nodes carries", NULL, DL_LINK_NIC_PORTS,
+                            .between_nodes = true, .rate = rate};
 }
 
 double dl_link_changed_ns(const char *name, int nodes, const dl_link_change *what,

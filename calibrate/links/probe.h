@@ -46,6 +46,9 @@ extern const dl_link_change dl_link_changes[DL_LINK_CHANGES];
  * memory. */
 dl_link_change dl_link_shared_memory(double rate);
 
+/* Returns the change to ports of `rate` bytes per second each way. */
+dl_link_change dl_link_ports(double rate);
+
 /* Returns the time of the probe, in ns, on the machine `name` of `nodes` nodes after the change;
  * NaN if the change has no effect. */
 double dl_link_changed_ns(const char *name, int nodes, const dl_link_change *change,

@@ -303,6 +303,20 @@ beside "as expected if the GPUs' $half" halved.csv halved_too.csv --machine box.
 # For a box with an assumed rate, the logs give a value.
 beside "memory share 11.1 GB/s" \
     halved.csv whole.csv --machine 2xrtx2080ti
+# Between nodes slow ports are the alternative; without small sizes, whose times are shorter than the
+# machine's, either rate explains the large ones.
+between() { # smallest size
+    echo "collective,ranks,nodes,bytes,time_us"
+    awk -v least="$1" 'BEGIN { for (s = least; s <= 2^28; s *= 4)
+        printf "allreduce,2,2,%d,%.3f\n", s, 40 + s / 3000 }'
+}
+between 1048576 >large.csv
+beside "as expected if both directions through host memory share 6." large.csv --machine 2x1xrtx4090@100gbe
+beside "(then 1.00); each port of the nodes carries 3." large.csv --machine 2x1xrtx4090@100gbe
+beside "; slow ports of the nodes would look the" large.csv --machine 2x1xrtx4090@100gbe
+between 1024 >all_sizes.csv
+beside "none of the single changes of the machine" all_sizes.csv --machine 2x1xrtx4090@100gbe
+"$tested" links all_sizes.csv --machine 2x1xrtx4090@100gbe | grep -q "one cause" && fail "none, and one cause"
 # One thread calls for all GPUs.
 {
     echo "# nThread 1 nGpus 4"
