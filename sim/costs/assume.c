@@ -387,7 +387,8 @@ static const struct {
      .source = "times of other numbers of processes grow with gloo's 2 (N - 1) messages, calls "
                "with N; from 2 to 4, 0.49 to 1.9 times as much on " GLOO_MACHINE},
     {"batch", "per_doubling", DL_NEED_OTHER_BATCH, batch_factor, 1.25,
-     .measure = "dlprof bench --model MODEL at two batch sizes, with dlcal fit",
+     .measure =
+         "dlprof train at two batch sizes, with dlcal fit, or dlcal costs TRACE OTHER --batch N,M",
      .measure_gpus = "dlcal costs TRACE OTHER --batch N,M, or dlcal table of measured rows, at two "
                      "batch sizes"},
     {"rpc", "latency_ns", DL_NEED_RPC, NULL, 5, .measure = EXCHANGE, .value = 2.3e6,

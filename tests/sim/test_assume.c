@@ -142,6 +142,35 @@ static void on_cores_the_size_counts(void **state)
     dl_costs_free(&costs);
 }
 
+/* Only lines of costs from traces of GPUs have 5 us of each kernel as fixed. */
+static void other_batches_follow_the_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *costs;
+        bool on_gpus, has_kernels;
+        const char *measure;
+    } cases[] = {
+        {COSTS, false, false, "dlprof train"},
+        {COSTS, true, false, "dlcal table"},
+        {COSTS "[trace 1]\nfile = t\nbatch = 8\nstep_ns = 1e6\n", true, true,
+         "dlcal costs TRACE OTHER"},
+    };
+    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        dl_costs costs = fixture_costs(cases[i].costs);
+        dl_assumptions made = {0};
+        dl_costs_assume(&costs, DL_NEED_OTHER_BATCH, cases[i].on_gpus ? &machine : NULL, 0, &made);
+        assert_assumed(&made, "batch", "per_doubling", 1, 0.8, 1.25);
+        const dl_assumption *a = find(&made, "batch", "per_doubling");
+        assert_true((strstr(a->source, "5 us of each kernel") != NULL) == cases[i].has_kernels);
+        assert_non_null(strstr(a->measure, cases[i].measure));
+        dl_assumptions_free(&made);
+        dl_costs_free(&costs);
+    }
+    dl_machine_free(&machine);
+}
+
 /* The slowdown by concurrent copies of a program is measured with the program itself: with dlprof
  * train's networks or, if the costs are of a whole step of another program, with that program. */
 static void copies_of_the_program_itself_are_timed(void **state)
@@ -747,6 +776,7 @@ int main(void)
         cmocka_unit_test(bucket_copies_are_not_issued),
         cmocka_unit_test(long_steps_are_issued_in_5_ms),
         cmocka_unit_test(on_cores_the_size_counts),
+        cmocka_unit_test(other_batches_follow_the_lines),
         cmocka_unit_test(copies_of_the_program_itself_are_timed),
         cmocka_unit_test(exchanges_of_processes_are_assumed),
         cmocka_unit_test(only_what_is_needed_and_unknown),
