@@ -148,12 +148,14 @@ typedef struct dl_node_kind {
     dl_quantity price_usd_per_hour;     /* price per node; excludes gpu_price_usd_per_hour */
     dl_quantity gpu_price_usd_per_hour; /* price per used GPU */
     dl_peer peer;
-    dl_quantity staged_bytes_per_s; /* rate of a copy between GPUs that the driver makes through
-                                     * host memory; unknown: limited by its links only */
+    dl_quantity staged_bytes_per_s; /* rate of a copy between GPUs of a node that the driver makes
+                                     * through host memory; unknown: limited by its links and
+                                     * shm_bytes_per_s */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
-    /* For collectives between GPUs without a common NVLink or PCIe switch, or without peer access,
-     * and between nodes without gpudirect: shm_bytes_per_s is the sum of the rates at which a GPU
-     * sends and receives through host memory; unknown: limited by the links only, like copies.
+    /* shm_bytes_per_s is the sum of the rates at which a GPU exchanges data with other GPUs through
+     * host memory: in collectives without a common NVLink or PCIe switch, or without peer access,
+     * in copies without peer access, and in both between nodes without gpudirect; unknown: limited
+     * by the links only, and collectives take the routes of copies. For those collectives
      * overlap_slowdown is the slowdown of computation during collectives inside the node, >= 1;
      * unknown: that of the cost file. */
     dl_quantity shm_bytes_per_s, overlap_slowdown;

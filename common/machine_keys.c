@@ -109,8 +109,8 @@ static const dl_key rows[] = {
      .help = "pairs of GPUs in a node that copy to each other directly: none, those below one "
              "PCIe switch, those of one socket, or all. Other copies go through host memory"},
     TIMED("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES, false,
-          "maximum rate of one copy between GPUs through host memory; default: limited by the "
-          "links, and by [shm] as collectives are"),
+          "maximum rate of one copy between GPUs of a node through host memory; default: limited "
+          "by the links and [shm]"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, gpudirect),
      .help = "NICs read and write GPU memory "
@@ -226,9 +226,9 @@ static const dl_key rows[] = {
           "does not reduce"),
     SOURCE("nvswitch"),
     TIMED("shm", "bytes_per_s", OF_KIND, dl_node_kind, shm_bytes_per_s, RATES, false,
-          "rate of a GPU in collectives through host memory, both directions together (NCCL "
-          "without NVLink, PCIe switch or peer access, and between nodes without gpudirect); "
-          "default: from `peer` and the links"),
+          "rate of a GPU to others through host memory, both directions together (NCCL without "
+          "NVLink, PCIe switch or peer access; copies without peer access; both between nodes "
+          "without gpudirect); default: from `peer` and the links"),
     SOURCE("shm"),
     TIMED("overlap", "inside_slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
           "minimum slowdown of computing during collectives inside a node; a larger [overlap] "

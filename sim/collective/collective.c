@@ -347,7 +347,7 @@ static int tcp_edges(const dl_links *links, const dl_collective_config *config, 
         if (from.node == to.node) continue;
         if (nodes < DL_TCP_NODES_MAX || unlike) {
             dl_route route;
-            dl_links_route(links, from, to, &route);
+            dl_links_route_collective(links, from, to, is_one_way(config), &route);
             const double factor = m->tcp.time_factor;
             const dl_tcp_edge edge = {dl_links_route_rate(links, &route) * factor,
                                       route.latency_ns / factor};

@@ -592,8 +592,9 @@ int dl_links_nic(const dl_links *links, dl_place place)
     return nic;
 }
 
-/* Adds the route from a place to the network through its NIC, staged in host memory if needed. */
-static void route_out(const path *p, int nic, dl_place from)
+/* Adds the route from a place to the network through its NIC, staged in host memory if needed; then
+ * `by_shm` also crosses the GPU's link of [shm]. */
+static void route_out(const path *p, int nic, dl_place from, bool by_shm)
 {
     const dl_node_kind *n = p->node->kind;
     device out = nic_device(p, nic);
@@ -606,11 +607,12 @@ static void route_out(const path *p, int nic, dl_place from)
         p->route->staged = true;
         device_to_memory(p, gpu_device(p, from.index), socket);
         memory_to_device(p, socket, out);
+        if (by_shm) cross_shm(p, from.index);
     }
     go_up(p, p->node->port[nic]);
 }
 
-static void route_in(const path *p, int nic, dl_place to)
+static void route_in(const path *p, int nic, dl_place to, bool by_shm)
 {
     const dl_node_kind *n = p->node->kind;
     device in = nic_device(p, nic);
@@ -624,6 +626,7 @@ static void route_in(const path *p, int nic, dl_place to)
         p->route->staged = true;
         device_to_memory(p, in, socket);
         memory_to_device(p, socket, gpu_device(p, to.index));
+        if (by_shm) cross_shm(p, to.index);
     }
 }
 
@@ -676,22 +679,30 @@ static void clear(dl_route *route)
     route->staged = route->leaves_node = false;
 }
 
+/* `one_way` as for dl_links_route_collective. */
+static void route_nodes(const dl_links *links, dl_place from, dl_place to, bool one_way,
+                        dl_route *route)
+{
+    const bool by_shm = !one_way && from.kind == DL_PLACE_GPU && to.kind == DL_PLACE_GPU;
+    /* Data leave a node down the tree's edge to its NIC, like data for a GPU. */
+    const path out = path_in(links, from.node, route), in = path_in(links, to.node, route);
+    route->leaves_node = true;
+    route->slice_ns = links->slice_ns;
+    route_out(&out, dl_links_nic(links, from), from, by_shm);
+    if (links->core >= 0) add_link_to(route, links->core);
+    if (links->fabric >= 0) cross_fabric(links, route, from, to);
+    cross_sites(links, route, dl_machine_site(links->machine, from.node),
+                dl_machine_site(links->machine, to.node));
+    if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));
+    route_in(&in, dl_links_nic(links, to), to, by_shm);
+}
+
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route)
 {
     const path p = path_in(links, from.node, route);
     clear(route);
     if (from.node != to.node) {
-        /* Data leave a node down the tree's edge to its NIC, like data for a GPU. */
-        const path in = path_in(links, to.node, route);
-        route->leaves_node = true;
-        route->slice_ns = links->slice_ns;
-        route_out(&p, dl_links_nic(links, from), from);
-        if (links->core >= 0) add_link_to(route, links->core);
-        if (links->fabric >= 0) cross_fabric(links, route, from, to);
-        cross_sites(links, route, dl_machine_site(links->machine, from.node),
-                    dl_machine_site(links->machine, to.node));
-        if (links->pairs >= 0) add_link_to(route, pair_link(links, from.node, to.node));
-        route_in(&in, dl_links_nic(links, to), to);
+        route_nodes(links, from, to, false, route);
     } else if (from.kind == DL_PLACE_GPU && to.kind == DL_PLACE_GPU) {
         route_gpus(&p, from.index, to.index);
     } else if (from.kind == DL_PLACE_GPU) {
@@ -708,19 +719,17 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
 void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
                                dl_route *route)
 {
-    const dl_place ends[] = {from, to};
-    const bool by_shm = dl_links_by_shm(links, from, to);
-    if (by_shm) {
-        const path p = path_in(links, from.node, route);
-        clear(route);
-        route_staged(&p, from.index, to.index);
-    } else {
+    const path p = path_in(links, from.node, route);
+    clear(route);
+    if (from.node != to.node) {
+        route_nodes(links, from, to, one_way, route);
+    } else if (!dl_links_by_shm(links, from, to)) {
         dl_links_route(links, from, to, route);
-    }
-    for (int e = 0; e < 2 && !one_way && (by_shm || from.node != to.node); e++) {
-        const path p = path_in(links, ends[e].node, route);
-        if (ends[e].kind == DL_PLACE_GPU && (by_shm || !p.node->kind->gpudirect))
-            cross_shm(&p, ends[e].index);
+    } else {
+        route_staged(&p, from.index, to.index);
+        if (one_way) return;
+        cross_shm(&p, from.index);
+        cross_shm(&p, to.index);
     }
 }
 

@@ -12,12 +12,13 @@
  *                           switch with peer access are staged as well if the machine file has
  *                           [shm], and cross one more link per GPU for all its staged traffic: NCCL
  *                           uses its shared-memory transport there (ncclTopoCheckP2p in
- *                           src/graph/paths.cc). So do collectives between nodes without
- *                           `gpudirect`, where a GPU writes and reads the same kind of buffer, and
- *                           copies by the driver, unless the file has their rate
+ *                           src/graph/paths.cc). So do copies by the driver, unless the file has
+ *                           their rate
  *   GPU to host             the PCIe tree up to its root, and the memory of the given socket
  *   node to node            through the nearest NIC on each side (in turn if several are equally
- *                           near), staged through host memory without `gpudirect`
+ *                           near), staged through host memory without `gpudirect`: copies and
+ *                           collectives between GPUs then cross the links of [shm], too, as a GPU
+ *                           writes and reads the same kind of buffer
  *
  * A staged copy is one flow over both halves: it has the rate of the slower one and the latencies
  * of both. Not modelled: two hops over NVLink, and the GPUs' memory, which is faster than any link

@@ -110,7 +110,8 @@ static void without_peers_copies_are_staged(void **state)
 
 /* With [shm] collectives go through host memory if no PCIe switch or NVLink connects two GPUs, even
  * if copies need not, and between nodes without GPUDirect; the link for what a GPU sends and
- * receives limits them to 6 GB/s. It limits staged copies, too, unless they have a rate. */
+ * receives limits them to 6 GB/s. It limits staged copies, too, unless, inside a node, they have a
+ * rate. */
 static void collectives_may_go_through_host_memory(void **state)
 {
     (void)state;
@@ -159,15 +160,26 @@ static void collectives_may_go_through_host_memory(void **state)
         dl_links links;
         dl_route route;
         dl_links_init(&links, &pair);
-        dl_links_route_collective(&links, gpu_place(0, 1), gpu_place(1, 0), false, &route);
-        assert_names(&links, &route,
-                     i == 0 ? "node0 gpu1 up, node0 socket0 memory*2, node0 nic0 down, "
-                              "node0 port0 up, node1 port0 down, node1 nic0 up, "
-                              "node1 socket0 memory*2, node1 gpu0 down, "
-                              "node0 gpu1 through host memory, node1 gpu0 through host memory"
-                            : "node0 gpu1 up, node0 nic0 down, node0 port0 up, node1 port0 down, "
-                              "node1 nic0 up, node1 gpu0 down",
-                     600);
+        for (int copy = 0; copy < 2; copy++) {
+            if (copy)
+                dl_links_route(&links, gpu_place(0, 1), gpu_place(1, 0), &route);
+            else
+                dl_links_route_collective(&links, gpu_place(0, 1), gpu_place(1, 0), false, &route);
+            assert_names(&links, &route,
+                         i == 0 ? "node0 gpu1 up, node0 socket0 memory*2, node0 nic0 down, "
+                                  "node0 gpu1 through host memory, node0 port0 up, "
+                                  "node1 port0 down, node1 nic0 up, node1 socket0 memory*2, "
+                                  "node1 gpu0 down, node1 gpu0 through host memory"
+                                : "node0 gpu1 up, node0 nic0 down, node0 port0 up, "
+                                  "node1 port0 down, node1 nic0 up, node1 gpu0 down",
+                         600);
+            assert_true(dl_links_route_rate(&links, &route) == (i == 0 ? 6e9 : 10e9));
+        }
+        pair.kinds[0].staged_bytes_per_s = (dl_quantity){.value = 8e9, .known = true};
+        dl_links_route(&links, gpu_place(0, 1), gpu_place(1, 0), &route);
+        assert_true(dl_links_route_rate(&links, &route) == (i == 0 ? 6e9 : 10e9));
+        dl_links_route(&links, host_place(0, 0), gpu_place(1, 0), &route);
+        assert_true(dl_links_route_rate(&links, &route) == 10e9);
         dl_links_route_collective(&links, gpu_place(0, 1), gpu_place(1, 0), true, &route);
         assert_true(dl_links_route_rate(&links, &route) == 10e9);
         dl_links_free(&links);
