@@ -38,8 +38,7 @@
 /* Longest wait for an answer from ranks that are in an exchange themselves. */
 #define CALL_S 1.0
 
-/* Longest wait for notices to leave this process for other hosts. Ranks of this host see that its
- * process has ended, should the notice not have left. */
+/* Longest wait for notices to leave this process; Open MPI 5 kills the others soon after. */
 #define NOTICE_S 0.1
 
 /* Interval between checks that this host's processes exist, which are system calls. */
@@ -161,18 +160,16 @@ static dl_status end_group(mpi_ranks *g, bool notifies, bool stays, const char *
 {
     MPI_Request sent[DL_RANKS_MAX];
     int count = 0;
-    bool far = false; /* a notice goes to another host */
     outlast_request();
     g->last.stays = stays;
     snprintf(g->last.text, sizeof g->last.text, "%s", text);
     const dl_status status = dl_error_set(&g->failure, DL_ERR_SYSTEM, "%s", text);
     for (int r = 0; notifies && r < g->base.size; r++) {
         if (r == g->base.rank) continue;
-        far |= strcmp(g->members[r].host, g->members[g->base.rank].host) != 0;
         count += MPI_Isend(&g->last, sizeof g->last, MPI_BYTE, r, TAG_NOTICE, g->notices,
                            &sent[count]) == MPI_SUCCESS;
     }
-    (void)wait_briefly(sent, count, after(far ? NOTICE_S : 0));
+    (void)wait_briefly(sent, count, after(NOTICE_S));
     MPI_Request all;
     if (stays && MPI_Ibarrier(g->notices, &all) == MPI_SUCCESS) {
         const int64_t deadline_ns = after(g->base.limit_s);
