@@ -262,6 +262,14 @@ static void end_reduction(tcp_socket *s)
     s->state = OPEN;
 }
 
+/* Cube root whose last bits do not depend on the C library: windows are rounded to whole packets,
+ * which would enlarge a difference. */
+static double cube_root(double x)
+{
+    const double root = cbrt(x);
+    return root == 0 ? 0 : root - (root * root * root - x) / (3 * root * root);
+}
+
 /* Number of acknowledged packets for which CUBIC lets the window grow by one (bictcp_update()). The
  * distance from the curve to its flat part is rounded down to whole packets, so that small windows
  * start to grow right after a loss. */
@@ -271,12 +279,13 @@ static int acks_a_packet(const dl_tcp_hosts *h, tcp_socket *s)
     if (s->epoch_ns < 0) {
         s->epoch_ns = h->engine.now_ns;
         s->origin = fmax(s->window_max, s->window);
-        s->flat_s = cbrt((s->origin - s->window) / CUBIC_GROWTH);
+        s->flat_s = cube_root((s->origin - s->window) / CUBIC_GROWTH);
         s->reno_window = s->window;
         s->reno_acked = 1;
     }
     const double t_s = dl_ns_to_s((double)(h->engine.now_ns - s->epoch_ns));
-    const double target = s->origin + trunc(CUBIC_GROWTH * pow(t_s - s->flat_s, 3));
+    const double from_flat_s = t_s - s->flat_s;
+    const double target = s->origin + trunc(CUBIC_GROWTH * from_flat_s * from_flat_s * from_flat_s);
     double each = target > s->window ? floor(s->window / (target - s->window)) : 100 * s->window;
     if (s->window_max == 0) each = fmin(each, CUBIC_UNKNOWN);
     const int reno_each = (int)floor(s->window * (1 + CUBIC_SHRINK) / (1 - CUBIC_SHRINK) / 3);
