@@ -262,12 +262,14 @@ static void end_reduction(tcp_socket *s)
     s->state = OPEN;
 }
 
-/* Cube root whose last bits do not depend on the C library: windows are rounded to whole packets,
- * which would enlarge a difference. */
+/* Cube root by Newton's method, equal to the last bit with all C libraries: windows are rounded to
+ * whole packets, which would enlarge a difference. */
 static double cube_root(double x)
 {
-    const double root = cbrt(x);
-    return root == 0 ? 0 : root - (root * root * root - x) / (3 * root * root);
+    double root = fmax(x, 1);
+    for (int i = 0; i < 100 && x > 0; i++)
+        root -= (root * root * root - x) / (3 * root * root);
+    return x > 0 ? root : 0;
 }
 
 /* Number of acknowledged packets for which CUBIC lets the window grow by one (bictcp_update()). The
