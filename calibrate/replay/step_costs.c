@@ -634,6 +634,15 @@ static void note_other_steps(const taking *t, double regular_ns)
                  count, t->line->count, count == 1 ? "is" : "are", DL_NS_TEXT(more_ns));
 }
 
+static void note_integers(taking *t, size_t count)
+{
+    if (count == 0) return;
+    dl_notes_add(t->notes,
+                 "%zu calls in the trace sum integers, as DDP does with find_unused_parameters: "
+                 "they are no gradients",
+                 count);
+}
+
 static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given,
                       dl_external external, dl_error *err)
 {
@@ -686,11 +695,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     const dl_gradient_exchange gradients = dl_gradients_find(&source);
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
-    if (gradients.integers > 0)
-        dl_notes_add(t->notes,
-                     "%zu calls in the trace sum integers, as DDP does with "
-                     "find_unused_parameters: they are no gradients",
-                     gradients.integers);
+    note_integers(t, gradients.integers);
     status = dl_step_axes_take(costs, &source, &gradients, t->notes, err);
     if (status == DL_OK && costs->gradient_count == 0) take_parameters(t, costs);
     if (status == DL_OK)

@@ -54,8 +54,8 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * a nanoGPT of 4 layers on a slow host 144 us for each of 153 kernels, 1.5 to 2 times faster than
  * its 244 kernels without compilation (karpathy/nanoGPT pull request 392). */
 #define DL_LAUNCH_NS 30000
-/* The same of fused kernels in a program that is not compiled, whose other launches are not
- * counted: profiles of a layer of GPT of width 1024 in Megatron-LM, one sequence at a time
+/* Host time per counted kernel of a program with fused kernels that is not compiled; its other
+ * launches are not counted: profiles of a layer of GPT of width 1024 in Megatron-LM, one sequence at a time
  * (VIA-Research/vTrain's table of steps has sums of these). All of its 15 host-bound profiles take
  * 50 to 100 us, mean 74. For comparison, the geometric mean of the three PyTorch values above is 62
  * us, and nanotron's host-bound steps take 98 us. */

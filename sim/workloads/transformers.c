@@ -422,8 +422,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .active = (double)values[ACTIVE],
         .expert_ranks = values[EXPERT_RANKS] > 0 ? (double)values[EXPERT_RANKS] : 1,
         .sends_once = values[EXPERT_RANKS] > 1 && values[DISPATCH] == 1,
-        .expert_inside =
-            (double)(values[EXPERT_WIDTH] > 0 ? values[EXPERT_WIDTH] : inside) / tensor,
+        .expert_inside = (values[EXPERT_WIDTH] > 0 ? values[EXPERT_WIDTH] : inside) / tensor,
         .shared_inside = (double)values[SHARED_WIDTH] / tensor,
         .dense_blocks = (int)values[DENSE_BLOCKS],
         .copies = 1,

@@ -561,8 +561,8 @@ int main(int argc, char **argv)
         DL_OPT_INT("repeats", 'k', &set.repeats, 1, 10000, "COUNT",
                    "all-reduces, one after another"),
         DL_OPT_ROW(BYTES, "broadcast", 'x', &set.broadcast_bytes, "BYTES",
-                   "before each all-reduce, broadcast so many bytes from the first node along the "
-                   "ring (default: none)",
+                   "of a broadcast from the first node along the ring before each all-reduce "
+                   "(default: no broadcast)",
                    .low = 1, .high = 4e9),
     };
     const dl_command command = {

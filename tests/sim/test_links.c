@@ -108,10 +108,9 @@ static void without_peers_copies_are_staged(void **state)
     }
 }
 
-/* With [shm] collectives go through host memory if no PCIe switch or NVLink connects two GPUs, even
- * if copies need not, and between nodes without GPUDirect; the link for what a GPU sends and
- * receives limits them to 6 GB/s. It limits staged copies, too, unless, inside a node, they have a
- * rate. */
+/* With [shm] collectives inside a node go through host memory if no PCIe switch or NVLink connects
+ * two GPUs, even if copies need not; the link for what a GPU sends and receives limits them to 6
+ * GB/s. It limits staged copies, too, unless they have a rate. */
 static void collectives_may_go_through_host_memory(void **state)
 {
     (void)state;
@@ -147,6 +146,20 @@ static void collectives_may_go_through_host_memory(void **state)
         dl_links_free(&links);
         dl_machine_free(&m);
     }
+    dl_machine m = fixture_machine(BOX("none", "") "[shm]\nbytes_per_s = 6GB/s\n"
+                                                   "[nvlinks pair]\nlink = fast\npairs = 0-1\n");
+    dl_links links;
+    dl_links_init(&links, &m);
+    assert_false(dl_links_by_shm(&links, gpu_place(0, 1), gpu_place(0, 0)));
+    dl_links_free(&links);
+    dl_machine_free(&m);
+}
+
+/* With [shm] collectives and copies of GPUs between nodes without GPUDirect go through host memory,
+ * too, even if staged copies have a rate, which holds inside a node. */
+static void ports_may_be_reached_through_host_memory(void **state)
+{
+    (void)state;
     static const char *const gpudirect[] = {"", "gpudirect = yes\n"};
     for (int i = 0; i < 2; i++) {
         DL_AUTOFREE char *text = dl_format("[machine]\nschema = 1\nname = pair\nnodes = 2\n%s"
@@ -185,13 +198,6 @@ static void collectives_may_go_through_host_memory(void **state)
         dl_links_free(&links);
         dl_machine_free(&pair);
     }
-    dl_machine m = fixture_machine(BOX("none", "") "[shm]\nbytes_per_s = 6GB/s\n"
-                                                   "[nvlinks pair]\nlink = fast\npairs = 0-1\n");
-    dl_links links;
-    dl_links_init(&links, &m);
-    assert_false(dl_links_by_shm(&links, gpu_place(0, 1), gpu_place(0, 0)));
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 static void host_memory_is_a_link(void **state)
@@ -341,6 +347,7 @@ int main(void)
         cmocka_unit_test(copies_go_by_the_lowest_common_switch),
         cmocka_unit_test(without_peers_copies_are_staged),
         cmocka_unit_test(collectives_may_go_through_host_memory),
+        cmocka_unit_test(ports_may_be_reached_through_host_memory),
         cmocka_unit_test(host_memory_is_a_link),
         cmocka_unit_test(nodes_are_joined_by_their_nics),
         cmocka_unit_test(both_directions_may_share_a_limit),

@@ -286,8 +286,8 @@ static void exchange_takes_the_factors_of_a_run(void **state)
     assert_true(w.shared_pull_ns_per_byte == 35 && w.shared_push_ns_per_byte == 0);
 }
 
-/* Of processes whose all-reduce was not measured: it and the broadcast follow from [gloo], beside
- * three collectives of other numbers of ranks. An all-reduce of two takes 2 x (1 us + 8 bytes / (1
+/* The all-reduce and the broadcast of processes were not measured, and follow from [gloo], beside
+ * three measured collectives of other numbers of ranks. An all-reduce of two takes 2 x (1 us + 8 bytes / (1
  * GB/s)). */
 static void lines_are_added_to_measured_collectives(void **state)
 {
