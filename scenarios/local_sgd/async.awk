@@ -21,9 +21,10 @@ function least(a, b) { return a < b ? a : b }
 { sub(/\r$/, "") }
 FNR == 1 { delete at; n = split_csv($0, cell); for (i = 1; i <= n; i++) at[cell[i]] = i; next }
 { split_csv($0, cell); span = get("merge_count") * get("global_interval_seconds_mean"); steps = get("inner_steps") }
-# First pass: the shortest interval of all learners whose numbers of steps differ.
+{ waits = get("global_adoption_strategy") ~ /^predict/ }
+# First pass: the shortest interval of all learners whose numbers of steps differ, and that do not wait.
 NR == FNR {
-    if (get("local_steps_max") > get("local_steps_min")) {
+    if (get("local_steps_max") + 0 > get("local_steps_min") + 0 && !waits) {
         cycle = span * steps / get("local_steps_max")
         if (!(steps in fastest) || cycle < fastest[steps]) fastest[steps] = cycle
     }
@@ -38,9 +39,9 @@ NR == FNR {
     if (how == "") why = "adoption by " strategy " is not simulated"
     if (why != "") { print run, "- " why; next }
     merge = get("syncer_duty_cycle_percent") / 100 * get("complete_training_time_seconds") / get("merge_count")
-    low = get("local_steps_min"); high = get("local_steps_max")
-    each = get("completion_mode") == "local_or_global"
-    if (high > low) {
+    low = get("local_steps_min") + 0; high = get("local_steps_max") + 0
+    each = get("stop_reason") == "input_exhausted"
+    if (high > low && !waits) {
         first = span * steps / high
         rest = (get("local_steps_total") - low - high) / (n - 2)
         apart = least((high - low) / (n - 1), 2 * least(high - rest, rest - low) / (n - 3))
@@ -48,7 +49,9 @@ NR == FNR {
             factor[i] = high / (i == 0 ? low : i == n - 1 ? high : rest + apart * (i - 1 - (n - 3) / 2))
     } else {
         last = (span - merge - get("grace_window_seconds") - get("sync_scan_interval_seconds")) * steps / high
-        first = steps in fastest ? least(fastest[steps], last) : last
+        if (high > low) last = span * steps / low
+        first = least(span * steps / high, last)
+        if (steps in fastest) first = least(fastest[steps], first)
         for (i = 0; i < n; i++) factor[i] = (last + (first - last) * i / (n - 1)) / first
     }
     file = out "/" run ".ini"
