@@ -273,8 +273,8 @@ typedef struct dl_traffic {
     char *name;
     int *from, *to; /* [count] node indices */
     int count;
-    dl_quantity bytes;              /* bytes per node and period, shared equally by its GPUs */
-    dl_quantity every_ns, start_ns; /* period and first start; unknown start: 0 */
+    dl_quantity bytes;    /* bytes per node and period, shared equally by its GPUs */
+    dl_quantity every_ns; /* period */
 } dl_traffic;
 
 #define DL_FABRIC_DIMENSIONS 3

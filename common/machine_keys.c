@@ -18,7 +18,6 @@
 #define FLOPS DL_DIMENSION_FLOP_PER_S, 1e6, 1e18
 #define SIZES DL_DIMENSION_BYTES, 1e6, 1e15
 #define TIMES DL_DIMENSION_NS, 0, 1e9
-#define LONG_TIMES DL_DIMENSION_NS, 0, 1e12
 #define SHARE DL_DIMENSION_PURE, 1e-3, 1
 #define SLOWDOWN DL_DIMENSION_PURE, 1, 1e3
 #define FACTOR DL_DIMENSION_PURE, 0.01, 100
@@ -264,8 +263,6 @@ static const dl_key rows[] = {
              "size that a node sends each time"),
     QUANTITY("traffic *", "every_ns", OF_TRAFFIC, dl_traffic, every_ns, PERIODS, true,
              "interval between two starts; a transfer that takes longer delays the next start"),
-    QUANTITY("traffic *", "start_ns", OF_TRAFFIC, dl_traffic, start_ns, LONG_TIMES, false,
-             "time of the first start; default: 0"),
     QUANTITY(
         "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
         "maximum rate to the other sites, in each direction; default: no limit. Sites divide the "

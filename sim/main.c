@@ -86,7 +86,7 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
  * such layouts. */
 static dl_status check_stages(const dl_study *study, const dl_settings *set, dl_error *err)
 {
-    static const char *const keys[] = {"chunks", "schedule", "split", "cut_bytes_per_sample"};
+    static const char *const keys[] = {"chunks", "schedule", "split"};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_scenario_pipeline *of = study->variants[v].scenario.pipeline;
         if (of != NULL && of->stages > 1) return DL_OK;

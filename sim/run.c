@@ -202,7 +202,7 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
 {
     dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, costs, point));
     const bool split = dl_point_is_split(point);
-    if (split) origin = dl_pipeline_origin(&scenario->pipeline->options, costs, origin);
+    if (split) origin = dl_pipeline_origin(costs, origin);
     const bool exchanges = split || point->mode->needs & DL_NEED_PARAMETERS;
     if (scenario->gpu == NULL || !exchanges) return origin;
     dl_gpu_options at;

@@ -8,15 +8,21 @@
 
 /* Layers a, b, c, d: forward 0.1 ms + 10 us a sample, backward twice that; 20 kB of parameters and
  * 1 kB of output each, 7 kB of activations a sample in all. */
-#define FIXTURE_LAYER(name)                                         \
+#define FIXTURE_LAYER_OF(name, output)                              \
     "[op " name ".forward]\nfixed_ns = 1e5\nper_sample_ns = 1e4\n"  \
     "[op " name ".backward]\nfixed_ns = 2e5\nper_sample_ns = 2e4\n" \
-    "[layer " name "]\noutput_bytes_per_sample = 1000\nparameter_bytes = 20000\n"
-#define FIXTURE_LAYERS FIXTURE_LAYER("a") FIXTURE_LAYER("b") FIXTURE_LAYER("c") FIXTURE_LAYER("d")
+    "[layer " name "]\noutput_bytes_per_sample = " output "\nparameter_bytes = 20000\n"
+#define FIXTURE_LAYER(name) FIXTURE_LAYER_OF(name, "1000")
+#define FIXTURE_LAYERS_OF(output) \
+    FIXTURE_LAYER_OF("a", output) \
+    FIXTURE_LAYER_OF("b", output) FIXTURE_LAYER_OF("c", output) FIXTURE_LAYER_OF("d", output)
+#define FIXTURE_LAYERS FIXTURE_LAYERS_OF("1000")
 #define FIXTURE_PIPELINE_HEAD                                             \
     "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n" \
     "[gpu_memory]\nactivation_bytes_per_sample = 7000\nworkspace_bytes = 1000\n"
-#define FIXTURE_PIPELINE_COSTS FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS FIXTURE_FREE_DISPATCH
+#define FIXTURE_PIPELINE_COSTS_OF(output) \
+    FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS_OF(output) FIXTURE_FREE_DISPATCH
+#define FIXTURE_PIPELINE_COSTS FIXTURE_PIPELINE_COSTS_OF("1000")
 
 typedef struct pipeline_case {
     dl_costs costs;

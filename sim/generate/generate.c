@@ -99,7 +99,7 @@ static dl_status split_on_policy(const dl_run_config *config, const dl_costs *co
     dl_generators measured = *g;
     measured.gpus = g->on_policy_gpus;
     measured.length_mean = g->on_policy_length;
-    measured.decode_log = measured.switch_s = measured.growth = 0;
+    measured.decode_log = measured.switch_s = 0;
     measured.validation_every = 0;
     dl_rollout_config rollout = dl_generators_rollout(&measured, true, 0, 0);
     set_rates(&rollout, g, costs);

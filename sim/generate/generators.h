@@ -31,7 +31,7 @@ typedef struct dl_generators {
     double age_max;
     bool requeue;
     int taking; /* a dl_taking */
-    double length_mean, length_cv, length_cap, prompt_tokens, group_share, growth;
+    double length_mean, length_cv, length_cap, prompt_tokens, group_share;
     char *lengths_path;
     double *lengths; /* [length_count] lengths of answers, in tokens, from lengths_path */
     size_t length_count;

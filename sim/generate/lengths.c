@@ -35,12 +35,11 @@ static double mu_of(double mean, double sigma, double cap)
     return (low + high) / 2;
 }
 
-dl_lengths_scaled dl_lengths_scale(const dl_lengths *lengths, double scale)
+dl_lengths_log dl_lengths_log_of(const dl_lengths *lengths)
 {
-    const double mean = fmin(scale * lengths->mean, MEAN_MAX * lengths->cap);
+    const double mean = fmin(lengths->mean, MEAN_MAX * lengths->cap);
     const double sigma = dl_lengths_sigma(lengths->cv);
-    return (dl_lengths_scaled){scale, lengths->list != NULL ? 0 : mu_of(mean, sigma, lengths->cap),
-                               sigma};
+    return (dl_lengths_log){lengths->list != NULL ? 0 : mu_of(mean, sigma, lengths->cap), sigma};
 }
 
 static double whole(double tokens, double cap)
@@ -48,15 +47,13 @@ static double whole(double tokens, double cap)
     return fmax(1, round(fmin(tokens, cap)));
 }
 
-void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_scaled *at, uint64_t seed,
+void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_log *at, uint64_t seed,
                      uint32_t replicate, int64_t number, double *answers, int count)
 {
     if (lengths->list != NULL) {
         const size_t first = (size_t)number * (size_t)count;
-        for (int i = 0; i < count; i++) {
-            const double listed = lengths->list[(first + (size_t)i) % lengths->count];
-            answers[i] = whole(at->scale * listed, lengths->cap);
-        }
+        for (int i = 0; i < count; i++)
+            answers[i] = whole(lengths->list[(first + (size_t)i) % lengths->count], lengths->cap);
         return;
     }
     if (at->sigma == 0) {

@@ -9,27 +9,25 @@
 #include "common/random.h"
 
 typedef struct dl_lengths {
-    double mean;       /* mean of generated tokens, after the cap; < cap */
-    double cv;         /* standard deviation over mean, before the cap; 0: equal lengths */
-    double cap;        /* INFINITY: no cap */
-    double group_frac; /* the group's share of the variance of the logarithm, 0 to 1 */
-    const double
-        *list; /* [count] used in turn by group and answer, times the scale of dl_lengths_scaled;
-                * NULL: lengths are log-normal */
+    double mean;        /* mean of generated tokens, after the cap; < cap */
+    double cv;          /* standard deviation over mean, before the cap; 0: equal lengths */
+    double cap;         /* INFINITY: no cap */
+    double group_frac;  /* the group's share of the variance of the logarithm, 0 to 1 */
+    const double *list; /* [count] used in turn by group and answer; NULL: lengths are log-normal */
     size_t count;
 } dl_lengths;
 
-/* The distribution with `scale` times the mean: mu and sigma of the logarithm with which capped
- * values have that mean (at most 0.999 of the cap). */
-typedef struct dl_lengths_scaled {
-    double scale, mu, sigma;
-} dl_lengths_scaled;
+/* mu and sigma of the logarithm with which capped values have the mean (at most 0.999 of the cap);
+ * mu is 0 for a list. */
+typedef struct dl_lengths_log {
+    double mu, sigma;
+} dl_lengths_log;
 
-dl_lengths_scaled dl_lengths_scale(const dl_lengths *lengths, double scale);
+dl_lengths_log dl_lengths_log_of(const dl_lengths *lengths);
 
 /* Draws the lengths of group `number`, answers[count], in whole tokens of at least 1. Depends only
  * on its arguments. */
-void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_scaled *at, uint64_t seed,
+void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_log *at, uint64_t seed,
                      uint32_t replicate, int64_t number, double *answers, int count);
 
 /* sigma of a log-normal distribution with this coefficient of variation. */

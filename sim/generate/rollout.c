@@ -91,7 +91,7 @@ typedef struct rollout {
     int64_t *requeued; /* draws of discarded groups, starting at requeued_first */
     size_t requeued_count, requeued_first;
     double *answers; /* [answers] scratch space */
-    dl_lengths_scaled lengths;
+    dl_lengths_log lengths;
 
     double now_s;
     int64_t updates;   /* updates made */
@@ -313,8 +313,6 @@ static int least_loaded(const rollout *s)
 static void draw_answers(rollout *s, const group *g)
 {
     const dl_rollout_config *c = s->config;
-    const double scale = fmax(0.01, 1 + c->growth_frac * (double)s->updates / 100);
-    if (scale != s->lengths.scale) s->lengths = dl_lengths_scale(&c->lengths, scale);
     dl_lengths_draw(&c->lengths, &s->lengths, c->seed, c->replicate, g->draw, s->answers,
                     c->answers);
 }
@@ -789,7 +787,7 @@ static void start(rollout *s, const dl_rollout_config *config, const dl_rollout_
     s->next_s = dl_calloc((size_t)config->replicas, sizeof *s->next_s, "replicas");
     s->answers = dl_calloc((size_t)config->answers, sizeof *s->answers, "answers");
     ages->update_s = dl_calloc((size_t)config->updates, sizeof *ages->update_s, "updates");
-    s->lengths = dl_lengths_scale(&config->lengths, 1);
+    s->lengths = dl_lengths_log_of(&config->lengths);
     s->trainer = DL_ROLLOUT_WAITING;
     s->trainer_until_s = INFINITY;
     s->counts = config->warmup == 0;

@@ -64,7 +64,6 @@ typedef struct dl_rollout_config {
     double prompt_tokens;   /* tokens of a prompt, per answer; the trainer computes them too */
     int answers;            /* answers per group */
     double tool_s, tool_cv; /* wait of a group after its last token, log-normal; cv 0: constant */
-    double growth_frac;     /* relative growth of the mean length per 100 updates */
 
     int prompts;    /* groups per update */
     int copy_every; /* updates between copies */

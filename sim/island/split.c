@@ -13,7 +13,6 @@ void dl_pipeline_options_free(dl_pipeline_options *options)
     for (size_t c = 0; c < options->cut_count; c++)
         free(options->cuts[c]);
     free(options->cuts);
-    free(options->cut_bytes);
     *options = (dl_pipeline_options){0};
 }
 
@@ -271,13 +270,6 @@ dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *co
 
 /* --- stages ---------------------------------------------------------------------------------- */
 
-/* The user's bytes for a cut; NaN: not given. */
-static double given_bytes(const dl_pipeline_options *options, int cut_number)
-{
-    if (options->cut_bytes_count == 0) return (double)NAN;
-    return options->cut_bytes[options->cut_bytes_count > 1 ? cut_number : 0];
-}
-
 /* Sum over layers [first, first + count) of the value at `offset`; NaN if one is unknown. */
 static double sum_of(const dl_model_layers *model, int first, int count, size_t offset)
 {
@@ -377,9 +369,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
         at->launch_forward = count_ops(&model, first[s], count, true) / (all_ops * parts);
         at->launch_backward = count_ops(&model, first[s], count, false) / (all_ops * parts);
         if (s == split->stages - 1 || options->without_activations) continue;
-        const double given = given_bytes(options, s);
-        at->crossing_bytes =
-            isnan(given) ? dl_value_or_nan(&model.layers[first[s + 1] - 1].output_bytes) : given;
+        at->crossing_bytes = dl_value_or_nan(&model.layers[first[s + 1] - 1].output_bytes);
     }
     if (options->without_imbalance) even_out(stage, split->stages);
 }
@@ -399,8 +389,7 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
     dl_model_layers_init(&model, costs);
     for (int s = 0; s < split->stages - 1 && !options->without_activations; s++) {
         const dl_model_layer *last = &model.layers[first[s + 1] - 1];
-        if (!isnan(given_bytes(options, s)) || last->output_bytes.known) continue;
-        list(&names, last->name, "output_bytes_per_sample");
+        if (!last->output_bytes.known) list(&names, last->name, "output_bytes_per_sample");
     }
     const bool shares = common_update_ns(costs, &model, split->samples) != 0;
     for (int l = 0; l < model.count && (exchanges || shares); l++) {
@@ -410,10 +399,8 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
     return names;
 }
 
-dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
-                             dl_origin others)
+dl_origin dl_pipeline_origin(const dl_costs *costs, dl_origin others)
 {
-    if (options->cut_bytes_count > 0) return DL_ORIGIN_ASSUMED;
     for (size_t l = 0; l < costs->layer_count; l++) {
         const dl_layer_cost *layer = &costs->layers[l];
         if (layer->output_bytes_per_sample.known &&

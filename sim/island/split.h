@@ -47,9 +47,6 @@
 typedef struct dl_pipeline_options {
     char **cuts; /* [cut_count] first layers of stages 1, 2, ...; empty: balanced */
     size_t cut_count;
-    double *cut_bytes; /* [cut_bytes_count] bytes per sample that replace those of the cost file; a
-                     * single value applies to all cuts */
-    size_t cut_bytes_count;
     bool without_activations;   /* crossings take no time */
     bool without_micro_batches; /* fixed costs count once per step */
     bool without_imbalance;     /* stages take equally long */
@@ -234,8 +231,7 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
                           const dl_split *split, const int *first, bool exchanges);
 
 /* The less reliable of `others` and the origins of the bytes that the split depends on. */
-dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
-                             dl_origin others);
+dl_origin dl_pipeline_origin(const dl_costs *costs, dl_origin others);
 
 /* Whether all passes of a step are done at its end. Otherwise stages continue with the next step,
  * and in the steady state no stage waits for another. */

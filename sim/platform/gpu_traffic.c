@@ -11,7 +11,7 @@
 /* A periodic transfer from one GPU to another. */
 typedef struct sender {
     int class;
-    int64_t latency_ns, every_ns, start_ns;
+    int64_t latency_ns, every_ns;
     int64_t next_ns; /* time of its next transfer */
     double bytes;
 } sender;
@@ -38,7 +38,6 @@ static sender sender_of(dl_gpus *gpus, const dl_traffic *job, int pair, int gpu,
     return (sender){.class = dl_network_route_class(gpus->network, &route),
                     .latency_ns = dl_ns_ceil(route.latency_ns),
                     .every_ns = (int64_t)job->every_ns.value,
-                    .start_ns = job->start_ns.known ? (int64_t)job->start_ns.value : 0,
                     .bytes = job->bytes.value / pairs};
 }
 
@@ -99,5 +98,5 @@ static void has_sent(void *user, int number)
 void dl_gpus_traffic_start(dl_gpus *gpus)
 {
     for (int i = 0; i < dl_gpus_traffic_flows(gpus); i++)
-        dl_engine_after(gpus->config.engine, gpus->traffic->senders[i].start_ns, send, gpus, i);
+        dl_engine_after(gpus->config.engine, 0, send, gpus, i);
 }

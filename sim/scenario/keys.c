@@ -224,10 +224,6 @@ static const dl_key rows[] = {
     {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
      .group = DL_TAKE_GPUS, .sweep = '|', .only = "stages > 1",
      .help = "first layers of stages 1, 2, ...; balanced: equal compute times"},
-    {"pipeline", "cut_bytes_per_sample", OWN, .form = "one number, or one for each cut",
-     .dimension = DL_DIMENSION_BYTES, .low = 0, .high = 1e15, .group = DL_TAKE_GPUS, .sweep = '|',
-     .only = "stages > 1", .help = "bytes per sample that cross each cut; default: from the cost "
-                                   "file"},
     {"pipeline", "gpus", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = '.',
      .help = "GPUs of all workers together, in place of [machine] workers"},
@@ -301,9 +297,6 @@ static const dl_key rows[] = {
      .help = "costs of another GPU: auto scales them by data sheets, or as scale_compute says"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "machine file of the GPU on which the costs were measured"},
-    {"workload", "scale_arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
-     SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = 
-             "arithmetic whose peak rates are compared"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
      .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, "
@@ -471,8 +464,6 @@ static const dl_key rows[] = {
     {"generators", "lengths", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY, .form = "file", .sweep = ',',
      .help = "CSV file with a column tokens, whose lengths the groups take in turn, in place of "
              "length_mean"},
-    {"generators", "growth", GENERATORS(growth), REAL(-1, 100), .fallback = "0",
-     .help = "change of the mean length in 100 updates, as a fraction of the mean at the start"},
     {"generators", "prompt_tokens", GENERATORS(prompt_tokens), REAL(0, 1e9), .fallback = "100",
      .help = "tokens of a prompt, which the trainer processes with each answer"},
     {"generators", "token_s", GENERATORS(token_s), REAL(1e-12, 1e6),

@@ -209,30 +209,17 @@ bool dl_scenario_layout_allows(const char *layouts, const dl_point *point, const
 
 /* --- [pipeline] ------------------------------------------------------------------------------- */
 
-/* Reads split and cut_bytes_per_sample. */
+/* Reads the first layers of the stages. */
 static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl_error *err)
 {
     dl_pipeline_options *options = &pipeline->options;
     const dl_ini_entry *split = dl_ini_find(ini, "pipeline", "split");
-    const dl_ini_entry *bytes = dl_ini_find(ini, "pipeline", "cut_bytes_per_sample");
     const size_t cuts = (size_t)(pipeline->stages * pipeline->chunks) - 1;
-    dl_status status = DL_OK;
-    if (split != NULL && strcmp(split->value, "balanced") != 0) {
-        status = dl_ini_split(ini, split, &options->cuts, &options->cut_count, err);
-        if (status == DL_OK && options->cut_count != cuts) {
-            status =
-                dl_ini_error(ini, split, DL_ERR_RANGE, err,
-                             "expected 'balanced' or the first layers of stages 1 to %zu", cuts);
-        }
-    }
-    if (status != DL_OK || bytes == NULL) return status;
-    status =
-        dl_scenario_read_numbers(ini, bytes, &options->cut_bytes, &options->cut_bytes_count, err);
-    if (status == DL_OK && options->cut_bytes_count > 1 && options->cut_bytes_count != cuts) {
-        status = dl_ini_error(ini, bytes, DL_ERR_RANGE, err,
-                              "expected one number, or one for each of the %zu cuts", cuts);
-    }
-    return status;
+    if (split == NULL || strcmp(split->value, "balanced") == 0) return DL_OK;
+    const dl_status status = dl_ini_split(ini, split, &options->cuts, &options->cut_count, err);
+    if (status != DL_OK || options->cut_count == cuts) return status;
+    return dl_ini_error(ini, split, DL_ERR_RANGE, err,
+                        "expected 'balanced' or the first layers of stages 1 to %zu", cuts);
 }
 
 /* Sets the workers from [pipeline] gpus instead of [machine] workers: gpus over the GPUs per

@@ -109,15 +109,10 @@ static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl
         costs->device != NULL ? costs->device : "", file->path);
 }
 
-/* Sets *r to the rates of two GPUs; returns whether both arithmetic rates are known. */
-static bool rates_of(const dl_gpu_model *from, const dl_gpu_model *to, dl_arithmetic arithmetic,
-                     rates *r)
+static rates rates_of(const dl_gpu_model *from, const dl_gpu_model *to)
 {
-    const dl_quantity *a = dl_gpu_model_flop_per_s(from, arithmetic);
-    const dl_quantity *b = dl_gpu_model_flop_per_s(to, arithmetic);
-    *r = (rates){{a->value, b->value},
-                 {from->memory_bytes_per_s.value, to->memory_bytes_per_s.value}};
-    return a->known && b->known;
+    return (rates){{from->fp32_flop_per_s.value, to->fp32_flop_per_s.value},
+                   {from->memory_bytes_per_s.value, to->memory_bytes_per_s.value}};
 }
 
 static void name_both(dl_scaling *scaling, const dl_gpu_model *from, const dl_gpu_model *to)
@@ -126,38 +121,24 @@ static void name_both(dl_scaling *scaling, const dl_gpu_model *from, const dl_gp
     snprintf(scaling->to, sizeof scaling->to, "%s", to->name);
 }
 
-static void scale_between(const dl_gpu_model *from, const dl_gpu_model *to, const rates *r,
-                          dl_costs *costs, dl_scaling *scaling)
+static void scale_between(const dl_gpu_model *from, const dl_gpu_model *to, dl_costs *costs,
+                          dl_scaling *scaling)
 {
+    const rates r = rates_of(from, to);
     name_both(scaling, from, to);
-    set_factors(r, scaling);
-    scale_all(costs, r, scaling);
-}
-
-static dl_status lacks_rate(const dl_scenario *scenario, const dl_gpu_model *from,
-                            const char *from_path, const dl_gpu_model *to, dl_error *err)
-{
-    const bool has =
-        dl_gpu_model_flop_per_s(from, (dl_arithmetic)scenario->scale_arithmetic)->known;
-    return dl_error_set_at(err, DL_ERR_DATA, has ? scenario->gpu->machine.path : from_path, 0,
-                           "[gpu_model %s] lacks the rate that compute is scaled by",
-                           has ? to->name : from->name);
+    set_factors(&r, scaling);
+    scale_all(costs, &r, scaling);
 }
 
 static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario, dl_costs *costs,
                             dl_scaling *scaling, const dl_gpu_model **source, dl_error *err)
 {
     const dl_gpu_model *to = first_model(scenario);
-    rates r;
     *source = to;
     if (costs->device != NULL && dl_device_is_gpu(costs->device, to->name)) return DL_OK;
-    dl_status status = find_in(file, costs, source, err);
-    if (status != DL_OK) return status;
-    if (!rates_of(*source, to, (dl_arithmetic)scenario->scale_arithmetic, &r)) {
-        return lacks_rate(scenario, *source, file->path, to, err);
-    }
-    scale_between(*source, to, &r, costs, scaling);
-    return DL_OK;
+    const dl_status status = find_in(file, costs, source, err);
+    if (status == DL_OK) scale_between(*source, to, costs, scaling);
+    return status;
 }
 
 /* Whether a GPU of the machine is the one on which the costs were measured: its name matches the
@@ -167,23 +148,20 @@ static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_mod
 {
     if (!dl_device_is_gpu(device, gpu->name)) return false;
     const bool special = known->name != NULL && strlen(known->name) > strlen(gpu->name);
-    rates r;
-    return !special || !rates_of(known, gpu, 0, &r) ||
-           (r.arithmetic[0] == r.arithmetic[1] && r.memory[0] == r.memory[1]);
+    if (!special) return true;
+    const rates r = rates_of(known, gpu);
+    return r.arithmetic[0] == r.arithmetic[1] && r.memory[0] == r.memory[1];
 }
 
 /* Scales if the costs' GPU is known; else sets the reason why not. */
 static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_model *from,
                         dl_scaling *scaling)
 {
-    rates r;
     if (from->name == NULL) {
         scaling->why_not = "no known machine has such a GPU; [workload] scale_compute names a "
                            "machine file that has";
-    } else if (!rates_of(from, to, 0, &r)) {
-        scaling->why_not = "a data-sheet rate of single precision is not known";
     } else {
-        scale_between(from, to, &r, costs, scaling);
+        scale_between(from, to, costs, scaling);
     }
 }
 
@@ -244,7 +222,6 @@ typedef struct models_job {
     dl_costs *costs;
     const dl_scaling *first;    /* scaling to the first GPU's model */
     const dl_gpu_model *source; /* GPU of the costs as read; its name is NULL if unknown */
-    dl_arithmetic arithmetic;   /* arithmetic whose rates are compared */
     dl_scaling *scalings;       /* [models] scalings to each model */
 } models_job;
 
@@ -297,24 +274,20 @@ static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_er
 }
 
 /* Sets the ratios of the operations' times on this model to those on the first GPU. */
-static dl_status scale_model(const models_job *job, int number, dl_error *err)
+static void scale_model(const models_job *job, int number)
 {
     dl_costs *costs = job->costs;
     dl_model_costs *model = &costs->models[number];
     dl_scaling *scaling = &job->scalings[number];
     const dl_gpu_model *to = &job->scenario->gpu->machine.models[number];
     const dl_gpu_model *first = first_model(job->scenario);
-    rates r, r_first;
     name_both(scaling, job->source, to);
     if (job->scenario->scale == DL_SCALE_NO) {
         scaling->differs = true;
         scaling->why_not = "[workload] scale = no";
-        return DL_OK;
+        return;
     }
-    if (!rates_of(job->source, to, job->arithmetic, &r) ||
-        !rates_of(job->source, first, job->arithmetic, &r_first)) {
-        return lacks_rate(job->scenario, job->source, job->scenario->gpu->machine.path, to, err);
-    }
+    const rates r = rates_of(job->source, to), r_first = rates_of(job->source, first);
     set_factors(&r, scaling);
     const bool is_own = costs->device != NULL && dl_device_is_gpu(costs->device, to->name);
     model->spread_log = is_own ? 0 : scaling->spread_log;
@@ -326,7 +299,6 @@ static dl_status scale_model(const models_job *job, int number, dl_error *err)
         const double to_first = job->first->scaled ? factor_of(&r_first, op, job->first) : 1;
         model->factors[i] = is_on_gpu(op) ? to_model / to_first : 1;
     }
-    return DL_OK;
 }
 
 static dl_status set_models(const models_job *job, dl_error *err)
@@ -343,10 +315,10 @@ static dl_status set_models(const models_job *job, dl_error *err)
         if (is_used(gpu, scenario->gpu_costs[f].model))
             status = read_own(job, &scenario->gpu_costs[f], err);
     }
-    for (int m = 0; m < costs->model_count && status == DL_OK; m++) {
+    for (int m = 0; m < costs->model_count; m++) {
         dl_model_costs *model = &costs->models[m];
         if (model->own != NULL || !is_used(gpu, m)) continue;
-        if (m != first) status = scale_model(job, m, err);
+        if (m != first) scale_model(job, m);
         model->spread_log = fmax(model->spread_log, 2 * costs->compute_spread_frac.value);
     }
     return status;
@@ -367,12 +339,7 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
     *scalings = NULL;
     if (scenario->gpu == NULL) return DL_OK;
     const bool by_file = scenario->scale_path != NULL && scenario->scale != DL_SCALE_NO;
-    models_job job = {scenario,
-                      costs,
-                      scaling,
-                      NULL,
-                      by_file ? (dl_arithmetic)scenario->scale_arithmetic : DL_FP32,
-                      NULL};
+    models_job job = {.scenario = scenario, .costs = costs, .first = scaling};
     DL_AUTO(dl_machine_free) dl_machine file = {0};
     dl_gpu_model known = {0};
     dl_status status = DL_OK;

@@ -3,18 +3,17 @@
  *   [workload]
  *   scale = auto                                 ; default; no: times stay unchanged
  *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU of the costs
- *   scale_arithmetic = fp32                      ; the arithmetic whose rates are compared
  *
  * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
- * come with the program (sim/scenario/known_gpus.h), and fp32 rates are used. If it is not found,
- * times stay unchanged, and the results say so.
+ * come with the program (sim/scenario/known_gpus.h). If it is not found, times stay unchanged, and
+ * the results say so.
  *
  * A machine with GPUs of several models has separate compute costs for each: those of the model's
  * cost file ([workload] gpu_costs), else the costs scaled to it. Costs with no device, or an
  * unknown one, then count as those of the first GPU's model.
  *
  * The costs' GPU is the one whose model name is in [costs] device ("K80, one GK210 die" is of the
- * model k80). Let A and B be the ratios of the arithmetic and of the memory rate, the machine's GPU
+ * model k80). Let A and B be the ratios of the fp32 and of the memory rate, the machine's GPU
  * over the costs' GPU. Then
  *
  *   an operation with flop_per_sample and bytes_per_sample takes the longer of its two roofline
@@ -56,8 +55,8 @@ typedef struct dl_scaling {
  * another GPU; then creates costs->models if the machine has GPUs of several models. *scalings is
  * set to the scalings [models] to each of its models, freed by the caller, or to NULL if there is
  * only one. DL_ERR_DATA for costs of a processor, unless scale = no; if, with scale_compute, the
- * costs do not name a GPU of the file; if a rate that is needed is unknown; or if a file of
- * gpu_costs is from another GPU or is not suitable. Errors of reading the files. */
+ * costs do not name a GPU of the file; or if a file of gpu_costs is from another GPU or is not
+ * suitable. Errors of reading the files. */
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                            dl_scaling **scalings, dl_error *err) DL_MUST_CHECK;
 

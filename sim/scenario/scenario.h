@@ -125,8 +125,7 @@ typedef struct dl_scenario {
                             * given */
     dl_recorded *recorded; /* step recorded in trace_path; NULL: not given */
     dl_scale scale;
-    int scale_arithmetic; /* dl_arithmetic */
-    dl_missing missing;   /* treatment of needed costs that the cost file lacks */
+    dl_missing missing; /* treatment of needed costs that the cost file lacks */
     int64_t steps, warmup, replicates, seed;
     bool per_worker;           /* results have columns with one number per worker */
     int64_t samples_per_epoch; /* 0: not given */

@@ -122,8 +122,6 @@ column_is update_s 14.34 "${validations[@]}" generators.validation_stops=trainer
 column_is update_s 13.34 "${validations[@]}" generators.validation_stops=generators
 column_is update_s 14.4 generators.place=colocated
 column_is update_s 16.4 generators.place=colocated generators.tool_s=2 generators.tool_cv=0
-# Updates 10 to 29 are counted; each takes a hundredth longer than the previous one.
-column_is length_mean_used 358.5 generators.place=colocated generators.growth=1
 # Both nodes are paid for, although only one trains.
 column_is usd_per_hour 72 machine.file=dgx_h100 machine.nodes=2 machine.price_usd_per_hour=36 \
     generators.gpus=16 generators.generator_gpus=8 workload.model=gpt2

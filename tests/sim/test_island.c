@@ -576,14 +576,14 @@ static void chunks_shorten_the_bubble(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int s = cases[i].stages, v = cases[i].chunks, m = cases[i].micro_batches;
         char costs[4096], machine[64], rest[256];
-        snprintf(
-            costs, sizeof costs,
-            "[costs]\nschema = 1\nparameter_bytes = 160000\n" FIXTURE_FREE_DISPATCH FIXTURE_LAYERS
-                FIXTURE_LAYER("e") FIXTURE_LAYER("f") FIXTURE_LAYER("g") FIXTURE_LAYER("h"));
+        snprintf(costs, sizeof costs,
+                 "[costs]\nschema = 1\nparameter_bytes = 160000\n" FIXTURE_FREE_DISPATCH
+                     FIXTURE_LAYERS_OF("10") FIXTURE_LAYER_OF("e", "10") FIXTURE_LAYER_OF("f", "10")
+                         FIXTURE_LAYER_OF("g", "10") FIXTURE_LAYER_OF("h", "10"));
         snprintf(machine, sizeof machine, "layout = pp=%d,dp=1\n", s);
         snprintf(rest, sizeof rest,
                  "[pipeline]\nschedule = interleaved\nchunks = %d\nmicro_batches = %d\n"
-                 "cut_bytes_per_sample = 10\n[sync]\nmode = none\n",
+                 "[sync]\nmode = none\n",
                  v, m);
         const double passes_s = 8 * 3 * 1.2e-4 / s, bubble_s = passes_s * (s - 1) / v;
         dl_run_result r = run(costs, machine, 2 * m, rest);
@@ -594,19 +594,17 @@ static void chunks_shorten_the_bubble(void **state)
     }
 }
 
-/* Layers a, b, c, d of 0.1 ms + 10 us per sample forward, twice that backward, 20 kB each. Of the
- * stages {a}, {b, c, d} the longer one determines the rate. */
+/* Layers a, b, c, d of 0.1 ms + 10 us per sample forward, twice that backward, 20 kB each, with
+ * outputs of no bytes. Of the stages {a}, {b, c, d} the longer one determines the rate. */
 static void without_a_flush_nobody_waits(void **state)
 {
     (void)state;
-    const char *free = "cut_bytes_per_sample = 0\nsplit = b\n";
-    char rest[200];
-    snprintf(rest, sizeof rest, "[pipeline]\nschedule = 2bw\nmicro_batches = 4\n%s", free);
-    dl_run_result r = run(FIXTURE_PIPELINE_COSTS, "layout = pp=2,dp=1\n", 8, rest);
+    const char *costs = FIXTURE_PIPELINE_COSTS_OF("0");
+    dl_run_result r = run(costs, "layout = pp=2,dp=1\n", 8,
+                          "[pipeline]\nschedule = 2bw\nmicro_batches = 4\nsplit = b\n");
     assert_near(r.step_mean_s, 4 * 3 * 3 * 0.12e-3, 1e-9);
     dl_run_result_free(&r);
-    r = run(FIXTURE_PIPELINE_COSTS, "layout = pp=4,dp=1\n", 2,
-            "[pipeline]\nschedule = pipedream\ncut_bytes_per_sample = 0\n");
+    r = run(costs, "layout = pp=4,dp=1\n", 2, "[pipeline]\nschedule = pipedream\n");
     assert_near(r.step_mean_s, 3 * 0.12e-3, 1e-9);
     assert_near(r.split->bubble_frac, 0, 1e-9);
     dl_run_result_free(&r);

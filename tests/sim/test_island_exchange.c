@@ -22,7 +22,7 @@ static char *costs_of(double bytes, const char *rest)
         dl_extend(&text,
                   "[op %c.forward]\nfixed_ns = 1e5\nper_sample_ns = 0\n"
                   "[op %c.backward]\nfixed_ns = 2e5\nper_sample_ns = 0\n"
-                  "[layer %c]\noutput_bytes_per_sample = 1000\nparameter_bytes = %.0f\n",
+                  "[layer %c]\noutput_bytes_per_sample = 0\nparameter_bytes = %.0f\n",
                   'a' + l, 'a' + l, 'a' + l, bytes);
     }
     return text;
@@ -167,7 +167,7 @@ static void staged_copies_stop_ranks(void **state)
         double of_ns[2];
         for (int alone = 0; alone < 2; alone++) {
             const DL_AUTOFREE char *rest =
-                dl_format("[pipeline]\nmicro_batches = 1\ncut_bytes_per_sample = 0\n[sync]\n"
+                dl_format("[pipeline]\nmicro_batches = 1\n[sync]\n"
                           "mode = ps\nwhere = gpu:0\n[exchange]\noverlap = yes\nstaged = %s\n",
                           staged[alone]);
             of_ns[alone] = step_on_ns(FIXTURE_GPUS_OF("peer = none\n"), bytes / 2, STAGES, rest);

@@ -55,8 +55,8 @@ static void passes_take_what_their_layers_do(void **state)
         assert_near(two.step_mean_s, step_s, 1e-6);
         dl_run_result_free(&two);
         dl_run_result staged = run(DIVIDED("2", LAYERS), "layout = tp=2,pp=2,dp=1\n", samples,
-                                   "[pipeline]\ncut_bytes_per_sample = 0\n[sync]\nmode = none\n");
-        assert_near(staged.step_mean_s, step_s, 2e-3); /* latencies of two crossings */
+                                   "[sync]\nmode = none\n");
+        assert_near(staged.step_mean_s, step_s, 2e-3); /* two crossings */
         dl_run_result_free(&staged);
     }
 }

@@ -164,16 +164,16 @@ static void it_is_monotone(void **state)
 {
     (void)state;
     double before = 0;
-    static const char *const bytes[] = {
-        "cut_bytes_per_sample = 0\n", "cut_bytes_per_sample = 1e4\n",
-        "cut_bytes_per_sample = 1e5\n", "cut_bytes_per_sample = 1e6\n"};
+    static const char *const costs[] = {
+        FIXTURE_PIPELINE_COSTS_OF("0"), FIXTURE_PIPELINE_COSTS_OF("1e4"),
+        FIXTURE_PIPELINE_COSTS_OF("1e5"), FIXTURE_PIPELINE_COSTS_OF("1e6")};
     for (int schedule = 0; schedule < 2; schedule++) {
         before = 0;
         for (int i = 0; i < 4; i++) {
             char text[160];
-            snprintf(text, sizeof text, "stages = 4\nmicro_batches = 4\nschedule = %s\n%s",
-                     dl_schedule_names[schedule], bytes[i]);
-            const double step_s = step_of(FIXTURE_PIPELINE_COSTS, "workers = 2\n", text, REDUCED);
+            snprintf(text, sizeof text, "stages = 4\nmicro_batches = 4\nschedule = %s\n",
+                     dl_schedule_names[schedule]);
+            const double step_s = step_of(costs[i], "workers = 2\n", text, REDUCED);
             assert_true(step_s >= before);
             before = step_s;
         }
@@ -214,10 +214,10 @@ static void what_is_switched_off_takes_no_time(void **state)
     /* Fixed costs count once: 8 samples in 4 parts take (0.1 + 0.08) / 4 ms per layer forward. */
     assert_near(without("activations, micro_batches", FIXTURE_PIPELINE_COSTS, uneven),
                 3 * 0.045e-3 + 4 * 3 * 3 * 0.045e-3, 1e-9);
-    assert_true(without("micro_batches", FIXTURE_PIPELINE_COSTS,
-                        "stages = 2\nmicro_batches = 4\ncut_bytes_per_sample = 1e6\n") >
-                without("micro_batches, activations", FIXTURE_PIPELINE_COSTS,
-                        "stages = 2\nmicro_batches = 4\ncut_bytes_per_sample = 1e6\n"));
+    const char *crossing = FIXTURE_PIPELINE_COSTS_OF("1e6"),
+               *two = "stages = 2\nmicro_batches = 4\n";
+    assert_true(without("micro_batches", crossing, two) >
+                without("micro_batches, activations", crossing, two));
 }
 
 typedef struct seen {

@@ -132,7 +132,6 @@ static void unknown_bytes_are_listed(void **state)
     missing = missing_of(no_bytes, two, "workers = 2\n");
     assert_contains(missing, "[layer a] parameter_bytes, [layer b] parameter_bytes");
     free(missing);
-    assert_null(missing_of(no_bytes, "stages = 2\ncut_bytes_per_sample = 4\n", "workers = 1\n"));
     assert_null(missing_of(FIXTURE_PIPELINE_COSTS, two, "workers = 2\n"));
 }
 
@@ -170,7 +169,6 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "schedule = interleaved\nchunks = 2\n",
                     "must be a multiple of the 2 stages");
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
-    refuse_scenario("workers = 1\n", TWO "cut_bytes_per_sample = 1, 2\n", "each of the 1 cuts");
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
     refuse_scenario("workers = 2\n", TWO "[exchange]\ncollectives = hosts\n",
                     "only of one worker on each node");

@@ -75,7 +75,6 @@ static dl_rollout_config any(int number)
     if (ONE_IN(3)) c.prefill_token_s = 1e-5;
     if (ONE_IN(3)) c.tool_s = 2;
     c.tool_cv = ONE_IN(2) ? 1 : 0;
-    if (ONE_IN(3)) c.growth_frac = 0.5;
     c.validation_s = ONE_IN(3) ? 3 : 0;
     c.validation_every = 5;
     c.validation_stops_generators = ONE_IN(2);
@@ -115,7 +114,6 @@ static void littles_law_holds(void **state)
     for (int i = 0; i < 60; i++) {
         dl_rollout_config c = any(i);
         c.updates = 1000;
-        c.growth_frac = 0;
         const dl_rollout_result r = run(&c);
         assert_true(near_scaled(r.groups_per_s * r.group_s, r.in_flight_mean, 0.1, 0.005));
         assert_true(near_scaled(r.taken_per_s * r.queue_s, r.queue_mean, 1, 0.005));
@@ -257,7 +255,7 @@ static void bound_zero_is_the_synchronous_step(void **state)
     c.bound = 0;
     c.updates = 20;
     c.warmup = 0;
-    const dl_lengths_scaled at = dl_lengths_scale(&c.lengths, 1);
+    const dl_lengths_log at = dl_lengths_log_of(&c.lengths);
     double span_s = 0;
     for (int update = 0; update < c.updates; update++) {
         double by_replica[4][8], longest = 0, tokens = 0, generate_s = 0;
@@ -426,7 +424,7 @@ static void lengths_have_their_mean_and_correlation(void **state)
 {
     (void)state;
     const dl_lengths lengths = {.mean = 500, .cv = 0.8, .cap = 1000, .group_frac = 0.5};
-    const dl_lengths_scaled at = dl_lengths_scale(&lengths, 1);
+    const dl_lengths_log at = dl_lengths_log_of(&lengths);
     double sum = 0, first = 0, squares = 0, products = 0, most = 0;
     const int groups = 40000;
     for (int g = 0; g < groups; g++) {

@@ -148,12 +148,6 @@ static void costs_of_the_own_gpu_stay(void **state)
     s = study_of("g", "", "");
     assert_false(s.variants[0].scaling.differs);
     dl_study_free(&s);
-    assert_int_equal(
-        read_study(&s, "K80", "", "scale_compute = " SOURCE "\nscale_arithmetic = fp16\n", &err),
-        DL_ERR_DATA);
-    assert_contains(err.text, "[gpu_model g]");
-    assert_int_equal(read_study(&s, "K80", "", "scale_arithmetic = fp16\n", &err), DL_ERR_DATA);
-    assert_contains(err.text, "needs scale_compute");
 }
 
 static void assert_note(const dl_study *s, const char *text, bool there)

@@ -377,7 +377,8 @@ static void stages_are_as_fast_as_their_gpus(void **state)
 {
     (void)state;
     static const char costs[] = "[op m.forward]\nfixed_ns = 0\nper_sample_ns = 250000\n"
-                                "[op m.backward]\nfixed_ns = 0\nper_sample_ns = 750000\n";
+                                "[op m.backward]\nfixed_ns = 0\nper_sample_ns = 750000\n"
+                                "[layer n]\noutput_bytes_per_sample = 1\n";
     char text[1024];
     fixture_write(MACHINE, MIXED);
     write_costs(COSTS_A, "device = a", 1, costs);
@@ -387,7 +388,7 @@ static void stages_are_as_fast_as_their_gpus(void **state)
     snprintf(text, sizeof text,
              "[scenario]\nsteps = 20\n[machine]\nfile = " MACHINE "\nworkers = 1\n[workload]\n"
              "costs = " COSTS_A "\n" OWN "batch = 8\n[pipeline]\nstages = 2\n"
-             "cut_bytes_per_sample = 1\n[sync]\nmode = none\n");
+             "[sync]\nmode = none\n");
     dl_study study = {0};
     dl_error err = {0};
     if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
@@ -478,8 +479,8 @@ static void bad_input_is_refused(void **state)
         {MIXED, "gpu_costs = b:" COSTS_A "\nbatch = 2\n", "", "gpu_costs has it for b"},
         {MIXED, "gpu_costs = b:own_link.ini\nbatch = 2\n", "",
          "[machine link x16]: the file of one model's compute"},
-        {MIXED, "batch_per_worker = 2\nshares = speed\n",
-         "[pipeline]\nstages = 2\ngpus = 2\ncut_bytes_per_sample = 1\n", "cannot be combined with"},
+        {MIXED, "batch_per_worker = 2\nshares = speed\n", "[pipeline]\nstages = 2\ngpus = 2\n",
+         "cannot be combined with"},
         {NODES "[nodes 2]\nmodel = a\n", "batch = 6\n", "", "another section"},
         {NODES "[nodes 3]\nmodel = a\n", "batch = 6\n", "", "fewer nodes"},
         {NODES "[nodes 0]\nmodel = c\n", "batch = 6\n", "", "unknown name"},
