@@ -51,6 +51,34 @@ in_comments=$(sources | xargs perl -0777 -ne 'while (m{/\*.*?\*/}gs) { print "$&
 stale=$(comm -13 <(echo "$in_code") <(echo "$in_comments"))
 [ -z "$stale" ] || fail "comments name what is not there: $stale"
 
+# Each key of a scenario or machine file is used by a scenario, a script or a page that has its
+# section's name, too, or its option. Programs write the rates of GPUs (dlsim --save-machine, dlprof
+# shapes).
+# shellcheck disable=SC2016 # the dollars are Perl's
+unused=$(find scenarios scripts docs README.md quickstart reproduce -type f ! -path docs/keys.md \
+    ! -name '*.png' -print0 | xargs -0 perl -e '
+        undef $/;
+        my @files = map {
+            open(my $in, "<", $_) or die "$_: $!\n";
+            my %has = map { $_ => 1 } <$in> =~ /\[\w+|--[\w-]+|\w+\.\w+|\w+/g;
+            \%has
+        } @ARGV;
+        open(my $in, "<", "docs/keys.md") or die "docs/keys.md: $!\n";
+        my $keys = 0;
+        for (split /^### /m, <$in> =~ s/^## Cost file.*//msr) {
+            my ($section) = /^\[(\w+)/ or next;
+            next if $section =~ /^(gpu_model|kernels)$/;
+            for my $key (grep { $_ ne "source" } /^\| `(\w+)/gm) {
+                my $option = "--" . $key =~ tr/_/-/r;
+                $keys++;
+                print " [$section] $key" unless grep {
+                    $_->{"[$section"} && $_->{$key} || $_->{"$section.$key"} || $_->{$option}
+                } @files;
+            }
+        }
+        print " only $keys keys found" if $keys < 200;')
+[ -z "$unused" ] || fail "keys that nothing uses:$unused"
+
 # Except tables and headings, and verdicts, which scripts write.
 for page in README.md CONTRIBUTING.md docs/*.md docs/studies/*.md; do
     lines=$(text "$page" | grep -v '^[|#]\|^Verdict: ' | LC_ALL=C.UTF-8 grep -E '.{101}' | cut -c 1-40)
