@@ -19,13 +19,13 @@ static bool is_bound_by_host(const dl_usage *usage)
            strncmp(usage->busiest, DL_HOST_THREAD, strlen(DL_HOST_THREAD)) == 0;
 }
 
-static const char *bound_by_stage(const dl_split_result *split, char *text, size_t bytes)
+static const char *bound_by_stage(const dl_split_result *split, char text[DL_BOUND_TEXT_BYTES])
 {
     int most = 0;
     for (int s = 1; s < split->stages; s++)
         if (split->busy_frac[s] > split->busy_frac[most]) most = s;
     if (split->stages == 1) return "compute";
-    snprintf(text, bytes, "stage %d", most);
+    snprintf(text, DL_BOUND_TEXT_BYTES, "stage %d", most);
     return text;
 }
 
@@ -59,12 +59,11 @@ const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
     case DL_PART_COMMUNICATION: return by_link ? link : bound_by_no_link(&r->row->point);
     case DL_PART_AVERAGING: return "averaging";
     case DL_PART_WAITING:
-        if (split != NULL && split->stages > 1)
-            return bound_by_stage(split, text, DL_BOUND_TEXT_BYTES);
+        if (split != NULL && split->stages > 1) return bound_by_stage(split, text);
         if (by_link) return link;
         return usage->busiest_frac >= least ? usage->busiest : "slowest worker";
     case DL_PART_COMPUTE:
-        if (split != NULL) return bound_by_stage(split, text, DL_BOUND_TEXT_BYTES);
+        if (split != NULL) return bound_by_stage(split, text);
         break;
     case DL_PART_COUNT: break;
     }

@@ -232,9 +232,9 @@ void dl_html_data(FILE *out, const char *id, const char *json)
     fputs("</script>\n", out);
 }
 
-bool dl_html_script(FILE *out, const char *name)
+bool dl_html_figures_script(FILE *out)
 {
-    DL_AUTOFREE char *file = dl_format("page/%s", name), *path = dl_share_path(file), *text = NULL;
+    DL_AUTOFREE char *path = dl_share_path("page/figures.js"), *text = NULL;
     size_t bytes = 0;
     const bool is_there = dl_file_read(path, &text, &bytes, NULL) == DL_OK;
     if (is_there) {

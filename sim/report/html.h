@@ -23,9 +23,9 @@ void dl_html(FILE *out, const char *format, ...) DL_PRINTF(2, 3);
 /* Writes JSON as a data element that scripts find by `id`; the JSON cannot end the element. */
 void dl_html_data(FILE *out, const char *id, const char *json);
 
-/* Writes a script from share/dlscale/page (common/install.h). If the file is missing, returns false
- * and writes a remark into the page. */
-bool dl_html_script(FILE *out, const char *name);
+/* Writes the script that draws figures, from share/dlscale/page (common/install.h). If the file is
+ * missing, returns false and writes a remark into the page. */
+bool dl_html_figures_script(FILE *out);
 
 /* dl_html_figures writes the element in which figures.js draws the figures of this JSON.
  * dl_html_show writes the call that draws them; call it after all data. */

@@ -504,7 +504,7 @@ dl_status dl_index_write(const char *path, const char *rows, FILE *summary, cons
     if (status == DL_OK) {
         dl_html_begin(output.out, "Distributed training, measured and predicted");
         put_totals(output.out, &t);
-        const bool has_figures = t.rows > 0 && dl_html_script(output.out, "figures.js");
+        const bool has_figures = t.rows > 0 && dl_html_figures_script(output.out);
         if (has_figures) put_errors(output.out, &all);
         status = put_groups(output.out, &all, err);
         if (has_figures) dl_html_show(output.out);

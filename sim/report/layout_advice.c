@@ -161,9 +161,9 @@ static bool are_equal(const dl_layout *a, const dl_layout *b)
            fabs(a->step_s - b->step_s) <= EQUAL_FRAC * a->step_s;
 }
 
-/* Finds the `most` fastest layouts that ran, without those equal to a faster one, and sets equal[]
+/* Finds the FINALS fastest layouts that ran, without those equal to a faster one, and sets equal[]
  * to the number of layouts equal to each. Returns the number of layouts found. */
-static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t most)
+static size_t find_best(const search *s, size_t *layouts, size_t *equal)
 {
     size_t ran_count = 0, count = 0;
     DL_AUTOFREE size_t *ran = in_order(s, DL_LAYOUT_RAN, &ran_count);
@@ -174,7 +174,7 @@ static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t 
             like++;
         if (like < count) {
             equal[like]++;
-        } else if (count < most) {
+        } else if (count < FINALS) {
             equal[count] = 0;
             layouts[count++] = ran[i];
         }
@@ -186,7 +186,7 @@ static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t 
 static double worst_of_best(const search *s)
 {
     size_t best[FINALS], equal[FINALS];
-    const size_t count = find_best(s, best, equal, FINALS);
+    const size_t count = find_best(s, best, equal);
     return count >= FINALS ? s->space.layouts[best[FINALS - 1]].step_s : (double)INFINITY;
 }
 
@@ -445,7 +445,7 @@ static dl_status draw(search *s, dl_error *err)
 {
     dl_layout_advice *advice = s->advice;
     size_t chosen[FINALS + DL_LAYOUT_USUALS], equal[FINALS + DL_LAYOUT_USUALS];
-    const size_t count = add_usual(s, chosen, equal, find_best(s, chosen, equal, FINALS));
+    const size_t count = add_usual(s, chosen, equal, find_best(s, chosen, equal));
     const int gpus = dl_gpu_options_count(s->space.scenario->gpu);
     double events = 0;
     advice->study.path = dl_strdup(s->space.study->path);

@@ -268,7 +268,7 @@ dl_status dl_live_write(const char *path, dl_error *err)
         put_data(text, &c, NULL, NULL);
         fclose(text);
         dl_html_begin(output.out, "dlscale: how fast, and how stale, with more GPUs?");
-        dl_html_script(output.out, "figures.js");
+        dl_html_figures_script(output.out);
         put_live(output.out, &c, data);
         dl_html(output.out, "<p class=\"sources\">By dlsim %s.</p>\n", dl_version());
         dl_html_end(output.out);

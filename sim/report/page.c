@@ -382,7 +382,7 @@ dl_status dl_page_write(const char *path, const char *results, const dl_explanat
     fclose(csv.out);
     const bool is_here = csv.bytes <= CSV_BYTES_MAX;
     dl_html_begin(p.out, title);
-    const bool has_script = dl_html_script(p.out, "figures.js");
+    const bool has_script = dl_html_figures_script(p.out);
     put_answer(&p);
     put_verdict(p.out, &errors);
     put_description(p.out, study->text);

@@ -98,6 +98,19 @@ static dl_status check_drawn(const dl_scenario *scenario, const dl_ini *ini, dl_
     return DL_OK;
 }
 
+static dl_status take_time(void *user, char *item, dl_error *err)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, "failures", "at_s");
+    dl_failures *failures = user;
+    double at_s = 0;
+    const dl_status status = dl_parse_double(item, key->low, key->high, &at_s, err);
+    if (status != DL_OK) return status;
+    if (failures->at_count > 0 && at_s <= failures->at_s[failures->at_count - 1])
+        return dl_error_set(err, DL_ERR_RANGE, "the times must ascend");
+    DL_APPEND(failures->at_s, failures->at_count, "times of failures") = at_s;
+    return DL_OK;
+}
+
 static dl_status read_times(dl_failures *failures, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "failures", "at_s");
@@ -105,13 +118,7 @@ static dl_status read_times(dl_failures *failures, const dl_ini *ini, dl_error *
     if (failures->mtbf_s > 0 || failures->node_mtbf_s > 0) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mtbf_s is given too: give only one");
     }
-    const dl_status status =
-        dl_scenario_read_numbers(ini, entry, &failures->at_s, &failures->at_count, err);
-    for (size_t i = 1; i < failures->at_count && status == DL_OK; i++) {
-        if (failures->at_s[i] > failures->at_s[i - 1]) continue;
-        return dl_ini_error(ini, entry, DL_ERR_RANGE, err, "the times must ascend");
-    }
-    return status;
+    return dl_ini_each(ini, entry, take_time, failures, err);
 }
 
 /* Rejects restart_s, checkpoint_s and job_steps without failures of the job; checkpoint_steps

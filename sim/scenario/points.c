@@ -67,27 +67,6 @@ dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_ke
     return DL_OK;
 }
 
-dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
-                                   size_t *count, dl_error *err)
-{
-    const dl_key *key = dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
-    char **items = NULL;
-    dl_status status = dl_ini_split(ini, entry, &items, count, err);
-    if (status != DL_OK) return status;
-    *values = dl_calloc(*count, sizeof **values, "numbers");
-    for (size_t i = 0; i < *count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        status = dl_amount_parse(items[i], key->dimension, &(*values)[i], &inner);
-        if (status != DL_OK) {
-            dl_ini_error(ini, entry, status, err, "%s", inner.text);
-        } else {
-            status = dl_key_check(key, (*values)[i], items[i], ini, entry, err);
-        }
-    }
-    dl_ini_free_list(items, *count);
-    return status;
-}
-
 void dl_sweep_lists_free(dl_sweep_lists *lists)
 {
     free(lists->cores.values);

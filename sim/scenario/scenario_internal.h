@@ -80,11 +80,6 @@ void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept);
  * fsdp; "2" for stages, as some layout of the list may have stages; else NULL. */
 const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 
-/* Reads a list of numbers with the key's range and dimension; the caller frees *values, also after
- * an error. */
-dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
-                                   size_t *count, dl_error *err) DL_MUST_CHECK;
-
 /* Returns why the schedule cannot have this number of micro-batches on these stages, or NULL. */
 const char *dl_schedule_refuses(dl_schedule schedule, int64_t micro_batches, int stages);
 

@@ -103,18 +103,18 @@ static void add_norm(flow *f, char *name)
 
 /* Adds an in-place operation: its forward pass reads and writes `forward` numbers per output
  * number, its backward pass `backward`. */
-static void add_elementwise(flow *f, char *name, double forward, double backward)
+static void add_elementwise(flow *f, char *name, double forward)
 {
     dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
     const double size = size_of(f);
     layer->output_numbers = size;
     dl_pass_add(&layer->forward, 0, forward * size, 0, 1);
-    dl_pass_add(&layer->backward, 0, backward * size, 0, 1);
+    dl_pass_add(&layer->backward, 0, 3 * size, 0, 1);
 }
 
 static void add_relu(flow *f, char *name)
 {
-    add_elementwise(f, name, 2, 3);
+    add_elementwise(f, name, 2);
 }
 
 static void add_pool(flow *f, char *name, int window, int stride, int padding)
@@ -130,7 +130,7 @@ static void add_pool(flow *f, char *name, int window, int stride, int padding)
 
 static void add_loss(flow *f)
 {
-    add_elementwise(f, dl_strdup("loss"), 4, 3);
+    add_elementwise(f, dl_strdup("loss"), 4);
 }
 
 /* --- networks -------------------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ static void add_residual(flow *f, const char *block, double width, int stride, b
         *f = input;
         add_conv_norm(f, block, "_projection", outputs, 1, stride);
     }
-    add_elementwise(f, dl_format("%s.add", block), 3, 3);
+    add_elementwise(f, dl_format("%s.add", block), 3);
     add_relu(f, dl_format("%s.relu%d", block, bottleneck ? 3 : 2));
 }
 

@@ -27,9 +27,9 @@ static void add_moves(dl_layer_pass *pass, moves m)
     part->kernels_in_half = m.kernels_in_half;
 }
 
-static void add_wide(dl_layer_pass *pass, double numbers, double casts, double weights)
+static void add_wide(dl_layer_pass *pass, double numbers, double casts)
 {
-    dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
+    dl_layer_part *part = dl_pass_add(pass, 0, numbers, 0, 1);
     part->wide = numbers;
     part->casts = casts;
 }
@@ -769,8 +769,8 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
         add_stream(&layer->backward, s, stream, 0, 0);
     }
     if (s->dropout && !s->fused) {
-        add_wide(&layer->forward, 2.25 * stream, 0, 0);
-        add_wide(&layer->backward, 2.25 * stream, 0, 0);
+        add_wide(&layer->forward, 2.25 * stream, 0);
+        add_wide(&layer->backward, 2.25 * stream, 0);
         layer->kept_numbers += stream / 4;
         layer->kept_wide += stream / 4;
     }
@@ -823,12 +823,12 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
     if (s->loss == LOSS_FUSED) {
         add_elementwise(layer, scores, 2 * scores, 1);
     } else {
-        add_wide(&layer->forward, 3 * scores, scores, 0);
-        add_wide(&layer->backward, 4 * scores, scores, 0);
+        add_wide(&layer->forward, 3 * scores, scores);
+        add_wide(&layer->backward, 4 * scores, scores);
     }
     last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_LOSS;
     for (int m = 0; m < s->metrics; m++) {
-        add_wide(&layer->forward, 3 * scores, scores, 0);
+        add_wide(&layer->forward, 3 * scores, scores);
         last_part(&layer->forward)->kind = DL_MOVE_LOSS;
     }
     layer->output_numbers = scores;

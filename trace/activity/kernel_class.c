@@ -161,7 +161,7 @@ const char *dl_kernel_class_name(dl_kernel_class class)
 
 /* Returns whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' in
  * order. Each part matches at its first occurrence, which leaves the most room for the rest. */
-static bool pattern_matches(const char *pattern, const char *end, const char *name)
+static bool matches_one(const char *pattern, const char *end, const char *name)
 {
     bool at_begin = pattern < end && *pattern == '^';
     if (at_begin) pattern++;
@@ -181,11 +181,12 @@ static bool pattern_matches(const char *pattern, const char *end, const char *na
     return true;
 }
 
-bool dl_kernel_pattern_matches(const char *patterns, const char *text)
+/* Returns whether one of the patterns matches the text. */
+static bool matches(const char *patterns, const char *text)
 {
     for (;;) {
         const char *end = strchrnul(patterns, '|');
-        if (pattern_matches(patterns, end, text)) return true;
+        if (matches_one(patterns, end, text)) return true;
         if (*end == '\0') return false;
         patterns = end + 1;
     }
@@ -194,8 +195,7 @@ bool dl_kernel_pattern_matches(const char *patterns, const char *text)
 const char *dl_kernel_ruled_collective(const char *name)
 {
     for (size_t i = 0; i < user_rule_count; i++) {
-        if (dl_kernel_pattern_matches(user_rules[i].patterns, name))
-            return user_rules[i].collective;
+        if (matches(user_rules[i].patterns, name)) return user_rules[i].collective;
     }
     return NULL;
 }
@@ -203,7 +203,7 @@ const char *dl_kernel_ruled_collective(const char *name)
 static dl_phase find_phase(const char *name)
 {
     for (size_t i = 0; i < DL_LENGTH(phase_rules); i++) {
-        if (dl_kernel_pattern_matches(phase_rules[i].patterns, name)) return phase_rules[i].phase;
+        if (matches(phase_rules[i].patterns, name)) return phase_rules[i].phase;
     }
     return DL_PHASE_NONE;
 }
@@ -213,7 +213,7 @@ dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase)
     dl_kernel_class class =
         dl_kernel_ruled_collective(name) != NULL ? DL_KERNEL_COLLECTIVE : DL_KERNEL_OTHER;
     for (size_t i = 0; i < DL_LENGTH(kernel_rules) && class == DL_KERNEL_OTHER; i++) {
-        if (!dl_kernel_pattern_matches(kernel_rules[i].patterns, name)) continue;
+        if (!matches(kernel_rules[i].patterns, name)) continue;
         class = kernel_rules[i].class;
         break;
     }
@@ -303,7 +303,7 @@ static const char *find_type(const char *name)
 static const char *tell_deep_ep(const char *name)
 {
     if (strstr(name, "notify") != NULL || strstr(name, "clean") != NULL) return "";
-    return dl_kernel_pattern_matches("dispatch|combine", name) ? "AlltoAll" : "";
+    return matches("dispatch|combine", name) ? "AlltoAll" : "";
 }
 
 static const char *tell_nvshmem(const char *name)
@@ -335,7 +335,7 @@ bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told)
     const char *ruled = dl_kernel_ruled_collective(name);
     if (ruled != NULL) {
         *told = (dl_kernel_collective){ruled, ""};
-    } else if (dl_kernel_pattern_matches("nccl*Kernel|rcclKernel", name)) {
+    } else if (matches("nccl*Kernel|rcclKernel", name)) {
         *told = (dl_kernel_collective){tell_nccl(name), ""};
         if (strstr(told->collective, "Reduce") != NULL) told->type = find_type(name);
     } else if (strstr(name, "deep_ep") != NULL) {

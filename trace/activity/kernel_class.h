@@ -31,9 +31,6 @@ void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count);
 /* Returns the collective of the first user-defined rule that matches the name; NULL: none does. */
 const char *dl_kernel_ruled_collective(const char *name);
 
-/* Returns whether one of the patterns matches the text. */
-bool dl_kernel_pattern_matches(const char *patterns, const char *text);
-
 typedef enum dl_kernel_class {
     DL_KERNEL_OTHER = 0,
     DL_KERNEL_CONVOLUTION,
