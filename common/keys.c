@@ -298,7 +298,7 @@ bool dl_key_holds(const dl_key *key, const char *value)
     if (key->only == NULL) return true;
     if (value == NULL) return false;
     const char *rest = strchr(key->only, ' ');
-    if (rest == NULL) return true;
+    if (rest == NULL) return strcmp(value, "none") != 0;
     if (rest[1] == '>')
         return strcmp(value, rest + strlen(" > ")) != 0; /* ">" is used with 1 only,
                                                                           * the least value of such
@@ -317,10 +317,9 @@ bool dl_key_holds(const dl_key *key, const char *value)
 
 /* Describes a number's range: "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" if the upper
  * limit is beyond practical use; with a unit "number of ns, us, ms, s, 0 ns to 1 s"; if `brief`,
- * "time". */
+ * nothing, as the key's name ends in the unit. */
 static void describe_number(const dl_key *key, bool brief, char *text, size_t bytes)
 {
-    static const char *const kinds[] = {"", "size", "rate", "rate", "time"};
     const double far_beyond_use = 1e5;
     const bool whole = key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
     const char *bounds = key->bounds ? "; bounds" : "";
@@ -331,7 +330,7 @@ static void describe_number(const dl_key *key, bool brief, char *text, size_t by
     } else if (key->dimension == DL_DIMENSION_PURE) {
         snprintf(text, bytes, "%sfrom %g%s", whole ? "integer " : "", key->low, bounds);
     } else if (brief) {
-        snprintf(text, bytes, "%s%s", kinds[key->dimension], bounds);
+        snprintf(text, bytes, "%s", bounds + (bounds[0] != '\0' ? strlen("; ") : 0));
     } else {
         dl_dimension_units(units, sizeof units, key->dimension);
         dl_amount_text(low, sizeof low, key->low, key->dimension);
@@ -362,8 +361,15 @@ static void print_markdown(FILE *out, const dl_key *key, const char *value, cons
                            const char *sweep, const char *takes)
 {
     const bool has_default = !key->required && key->fallback != NULL;
-    fprintf(out, "| `%s%s%s` | %s%s%s | %s%s%s%s%s |\n", key->name, has_default ? " = " : "",
-            has_default ? fallback : "", value, key->required ? "; required" : "", sweep, key->help,
+    const char *const parts[] = {value, key->required ? "required" : "", sweep};
+    const char *before = " (";
+    fprintf(out, "| `%s%s%s`", key->name, has_default ? " = " : "", has_default ? fallback : "");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i][0] == '\0') continue;
+        fprintf(out, "%s%s", before, parts[i]);
+        before = "; ";
+    }
+    fprintf(out, "%s | %s%s%s%s%s |\n", strcmp(before, " (") == 0 ? "" : ")", key->help,
             key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
             takes[0] != '\0' ? "; " : "", takes);
 }
@@ -409,7 +415,7 @@ static void print_key(FILE *out, const dl_key *key, dl_keys_form form, bool list
     static const char *const sweeps[][3] = {
         /* no list, commas, bars */
         [DL_KEYS_TERMINAL] = {"", "; lists", "; lists, between bars"},
-        [DL_KEYS_MARKDOWN] = {"; no list", "", "; bars"},
+        [DL_KEYS_MARKDOWN] = {"no list", "", "bars"},
         [DL_KEYS_MAN] = {"", " Takes lists.", " Takes lists, between bars."},
     };
     const char *sweep = sweeps[form][key->sweep == '\0' ? 0 : key->sweep == '|' ? 2 : 1];
@@ -477,7 +483,7 @@ static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_k
                                bool first, bool known, const char *who)
 {
     static const char *const before[] = {"", "\n### ", ".SS "};
-    static const char *const after[] = {"\n", "\n\n| key | value | |\n|-|-|-|\n", "\n"};
+    static const char *const after[] = {"\n", "\n\n| key | |\n|-|-|\n", "\n"};
     const char *last = "";
     fputs(form == DL_KEYS_TERMINAL && !first ? "\n" : before[form], out);
     for (size_t i = 0; i < count; i++) {
@@ -503,6 +509,12 @@ static bool is_like(const dl_keys *other, const dl_key *rows, size_t length)
     for (size_t i = 0; i < length; i++)
         if (!are_alike(&other->rows[from + i], &rows[i])) return false;
     return true;
+}
+
+/* docs/keys.md describes the key `source` of many sections once, in its head. */
+static bool is_shown(const dl_key *key, dl_keys_form form)
+{
+    return form != DL_KEYS_MARKDOWN || strcmp(key->name, "source") != 0;
 }
 
 static bool any_takes_lists(const dl_keys *keys)
@@ -532,12 +544,14 @@ bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_
         length = section_length(keys, i);
         alike = section == NULL ? alike_length(keys, i) : 0;
         if (section != NULL && !is_asked(rows->section, section)) continue;
+        if (length == 1 && !is_shown(rows, form)) continue;
         char of_all[200];
         const bool shared = all_taken_by(rows, length, takes, of_all, sizeof of_all);
         const bool known = before != NULL && is_like(before, rows, length);
         print_section_head(out, rows, length + alike, form, !any, known, of_all);
         any = true;
         for (size_t k = 0; k < length && !known; k++) {
+            if (!is_shown(&rows[k], form)) continue;
             char who[200] = "";
             if (takes != NULL && !shared) takes(&rows[k], who, sizeof who);
             print_key(out, &rows[k], form, lists, who);

@@ -40,7 +40,8 @@ typedef struct dl_key {
     const char *help;
     const char
         *only;  /* condition on another key of the section, without which this key has no effect:
-                 * "compress = topk", "kind = lognormal, gamma", "stages > 1", "model" */
+                 * "compress = topk", "kind = lognormal, gamma", "stages > 1", "topology" (any but
+                 * none) */
     char sweep; /* separator of a list that makes variants: ',' or '|'; '.': a list makes points; 0:
                  * no lists */
     const char *column;       /* result column if the key is swept; NULL: its name */

@@ -317,30 +317,29 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
      DL_NETWORK_NUMBER(BYTES_PER_S, 1e3, 1e15, true),                                            \
      FIELD(network_bytes_per_s),                                                                 \
      .sweep = SWEEP,                                                                             \
-     .help = "maximum rate of the core that joins the nodes; default: no limit"},                \
+     .help = "rate of the core that joins the nodes; default: no limit"},                \
         {"network",                                                                              \
          "first_use_ns",                                                                         \
          DL_NETWORK_NUMBER(NS, 0, 1e12, true),                                                   \
          FIELD(first_use_ns),                                                                    \
          .sweep = SWEEP,                                                                         \
-         .help = "setup time of the library's connections: before the first step of allreduce, " \
-                 "or at the first average of a run"},                                            \
+         .help = "the library's setup: before the first step of allreduce, or at a run's first " \
+                 "average"},                                            \
         {"tcp",                                                                                  \
          "sockets",                                                                              \
          DL_FABRIC_WHOLE(1, 64),                                                                 \
          .fallback = ONE,                                                                        \
          FIELD(tcp.sockets),                                                                     \
          .sweep = SWEEP,                                                                         \
-         .help = "number of parallel sockets of a channel (default 1); with this section nodes " \
-                 "exchange over TCP, and port rates are those of the wire"},                     \
+         .help = "parallel sockets of a channel (default 1). With this section nodes exchange "  \
+                 "over TCP, and ports have the wire's rate"},                                    \
         {"tcp",                                                                                  \
          "channels",                                                                             \
          DL_FABRIC_WHOLE(1, 32),                                                                 \
          .fallback = ONE,                                                                        \
          FIELD(tcp.channels),                                                                    \
          .sweep = SWEEP,                                                                         \
-         .help = "number of channels that share the bytes of a collective (default 1), each "    \
-                 "with its own sockets"},                                                        \
+         .help = "channels that share the bytes of a collective (default 1)"},                   \
         {"tcp",                                                                                  \
          "mtu_bytes",                                                                            \
          DL_NETWORK_NUMBER(BYTES, 576, 65535, false),                                            \
@@ -352,24 +351,24 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          DL_NETWORK_NUMBER(BYTES, 1, 1e10, false),                                               \
          FIELD(tcp.window_bytes),                                                                \
          .sweep = SWEEP,                                                                         \
-         .help = "maximum number of bytes in flight on a socket; default: no limit"},            \
+         .help = "maximum in flight on a socket; default: no limit"},                            \
         {"tcp",                                                                                  \
          "socket_bytes_per_s",                                                                   \
          DL_NETWORK_NUMBER(BYTES_PER_S, 1e3, 1e15, true),                                        \
          FIELD(tcp.socket_bytes_per_s),                                                          \
          .sweep = SWEEP,                                                                         \
-         .help = "maximum rate of a socket (5 Gb/s between EC2 instances outside a placement "   \
-                 "group); default: no limit"},                                                   \
+         .help = "rate of a socket (5 Gb/s between EC2 instances outside a placement group); "   \
+                 "default: no limit"},                                                           \
         {"tcp",                                                                                  \
          "queue_ns",                                                                             \
          DL_NETWORK_NUMBER(NS, 0, 1e9, true),                                                    \
          FIELD(tcp.queue_ns),                                                                    \
          .sweep = SWEEP,                                                                         \
-         .help = "capacity of the queue before a port, as time at the port's rate (latency of "  \
-                 "tc's token bucket); default without queue_bytes: no limit"},                   \
+         .help = "queue before a port, as time at its rate (latency of tc's token bucket); "     \
+                 "default without queue_bytes: no limit"},                                       \
     {                                                                                            \
         "tcp", "queue_bytes", DL_NETWORK_NUMBER(BYTES, 1, 1e10, false), FIELD(tcp.queue_bytes),  \
-            .sweep = SWEEP, .help = "capacity added to queue_ns (burst of tc's token bucket)"    \
+            .sweep = SWEEP, .help = "added to queue_ns (burst of tc's token bucket)"             \
     }
 #define DL_NETWORK_NUMBER(dimension_, low_, high_, bounds_)                                      \
     .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_##dimension_, .low = low_, .high = high_, \
@@ -377,141 +376,132 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
 /* Rows of [fabric] in machine files and scenarios; values of the scenario override those of the
  * machine file. FIELD(member) gives a row's owner and offset. */
-#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                            \
-    {"fabric",                                                                                  \
-     "topology",                                                                                \
-     DL_KEY_CHOICE,                                                                             \
-     .choices = dl_fabric_kind_names,                                                           \
-     FIELD(kind),                                                                               \
-     .sweep = SWEEP,                                                                            \
-     .help = "topology of the switches between the nodes' ports. Default: none, where only "    \
-             "[network] bytes_per_s limits"},                                                   \
-        {"fabric",                                                                              \
-         "group_nodes",                                                                         \
-         DL_FABRIC_WHOLE(1, 4096),                                                              \
-         FIELD(group_nodes),                                                                    \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail, dragonfly",                                        \
-         .help = "number of nodes under a leaf switch (fat_tree) or in a group; required"},     \
-        {"fabric",                                                                              \
-         "oversubscription",                                                                    \
-         DL_FABRIC_PURE(1, 1e3),                                                                \
-         FIELD(oversubscription),                                                               \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail",                                                   \
-         .help = "ratio of the rate of a leaf's ports to the rate of its uplinks; default: 1"}, \
-        {"fabric",                                                                              \
-         "pod_groups",                                                                          \
-         DL_FABRIC_WHOLE(0, 4096),                                                              \
-         FIELD(pod_groups),                                                                     \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail",                                                   \
-         .help = "number of groups in a pod, which adds a third level of switches; default: "   \
-                 "0, no pods"},                                                                 \
-        {"fabric",                                                                              \
-         "pod_oversubscription",                                                                \
-         DL_FABRIC_PURE(1, 1e3),                                                                \
-         FIELD(pod_oversubscription),                                                           \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail",                                                   \
-         .help = "ratio of the rate of all uplinks of a pod's leaves to the rate of the "       \
-                 "pod's own uplinks; default: 1"},                                              \
-        {"fabric",                                                                              \
-         "spreading",                                                                           \
-         DL_KEY_CHOICE,                                                                         \
-         .choices = dl_fabric_spreadings,                                                       \
-         FIELD(spreading),                                                                      \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail, switches",                                         \
-         .help = "how flows spread over uplinks. ideal (default): evenly, as over one link "    \
-                 "of their total rate; ecmp: a hash assigns each flow to one uplink"},          \
-        {"fabric",                                                                              \
-         "placement",                                                                           \
-         DL_KEY_CHOICE,                                                                         \
-         .choices = dl_fabric_placements,                                                       \
-         FIELD(placement),                                                                      \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
-         .help = "assignment of nodes to slots. packed (default): group by group; scattered: "  \
-                 "round-robin over all groups (topology = switches: over all switches with "    \
-                 "nodes)"},                                                                     \
-        {"fabric",                                                                              \
-         "slots",                                                                               \
-         DL_KEY_OWN,                                                                            \
-         FIELD(slots),                                                                          \
-         .form = "a, b-c, ...",                                                                 \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
-         .help = "slot of each node, as a scheduler assigned them, in place of placement; "     \
-                 "slots are numbered from 0, group by group"},                                  \
-        {"fabric",                                                                              \
-         "rank_order",                                                                          \
-         DL_KEY_CHOICE,                                                                         \
-         .choices = dl_fabric_orders,                                                           \
-         FIELD(rank_order),                                                                     \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
-         .help = "order of the ranks: by node number (nodes, the default) or by slot "          \
-                 "(switches)"},                                                                 \
-        {"fabric",                                                                              \
-         "router_nodes",                                                                        \
-         DL_FABRIC_WHOLE(1, 4096),                                                              \
-         FIELD(router_nodes),                                                                   \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = dragonfly",                                                        \
-         .help = "number of nodes at a router; default: 1"},                                    \
-        {"fabric",                                                                              \
-         "global_links",                                                                        \
-         DL_FABRIC_WHOLE(1, 4096),                                                              \
-         FIELD(global_links),                                                                   \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = dragonfly",                                                        \
-         .help = "number of links between every two groups, in each direction; default: 1"},    \
-        {"fabric",                                                                              \
-         "size_x",                                                                              \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                \
-         FIELD(size[0]),                                                                        \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = torus",                                                            \
-         .help = "number of switches in the first dimension, one node at each switch; "         \
-                 "required"},                                                                   \
-        {"fabric",                                                                              \
-         "size_y",                                                                              \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                \
-         FIELD(size[1]),                                                                        \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = torus",                                                            \
-         .help = "number of switches in the second dimension; default: 1"},                     \
-        {"fabric",                                                                              \
-         "size_z",                                                                              \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                \
-         FIELD(size[2]),                                                                        \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = torus",                                                            \
-         .help = "number of switches in the third dimension; default: 1"},                      \
-        {"fabric",                                                                              \
-         "link_bytes_per_s",                                                                    \
-         .type = DL_KEY_QUANTITY,                                                               \
-         .dimension = DL_DIMENSION_BYTES_PER_S,                                                 \
-         .low = 1e3,                                                                            \
-         .high = 1e15,                                                                          \
-         FIELD(link_bytes_per_s),                                                               \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = torus, dragonfly",                                                 \
-         .help = "rate of a link between switches; default: the ports' rate"},                  \
-        {"fabric",                                                                              \
-         "hop_ns",                                                                              \
-         .type = DL_KEY_QUANTITY,                                                               \
-         .dimension = DL_DIMENSION_NS,                                                          \
-         .low = 0,                                                                              \
-         .high = 1e9,                                                                           \
-         FIELD(hop_ns),                                                                         \
-         .sweep = SWEEP,                                                                        \
-         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                       \
-         .help = "latency of each switch after the first on a route; default: 0"},              \
-    {                                                                                           \
-        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),           \
-            .sweep = SWEEP, .only = "topology = fat_tree, rail, dragonfly, torus, switches",    \
-            .help = "fraction of every link between switches that other jobs use; default: 0"   \
+#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                             \
+    {"fabric",                                                                                   \
+     "topology",                                                                                 \
+     DL_KEY_CHOICE,                                                                              \
+     .choices = dl_fabric_kind_names,                                                            \
+     FIELD(kind),                                                                                \
+     .sweep = SWEEP,                                                                             \
+     .help = "switches between the nodes' ports. Default: none, only [network] bytes_per_s "     \
+             "limits"},                                                                          \
+        {"fabric",                                                                               \
+         "group_nodes",                                                                          \
+         DL_FABRIC_WHOLE(1, 4096),                                                               \
+         FIELD(group_nodes),                                                                     \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail, dragonfly",                                         \
+         .help = "nodes under a leaf switch (fat_tree) or in a group; required"},                \
+        {"fabric",                                                                               \
+         "oversubscription",                                                                     \
+         DL_FABRIC_PURE(1, 1e3),                                                                 \
+         FIELD(oversubscription),                                                                \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail",                                                    \
+         .help = "rate of a leaf's ports over that of its uplinks; default: 1"},                 \
+        {"fabric",                                                                               \
+         "pod_groups",                                                                           \
+         DL_FABRIC_WHOLE(0, 4096),                                                               \
+         FIELD(pod_groups),                                                                      \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail",                                                    \
+         .help = "groups in a pod, which adds a third level of switches; default: 0, no pods"},  \
+        {"fabric",                                                                               \
+         "pod_oversubscription",                                                                 \
+         DL_FABRIC_PURE(1, 1e3),                                                                 \
+         FIELD(pod_oversubscription),                                                            \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail",                                                    \
+         .help = "rate of all uplinks of a pod's leaves over that of the pod's uplinks; "        \
+                 "default: 1"},                                                                  \
+        {"fabric",                                                                               \
+         "spreading",                                                                            \
+         DL_KEY_CHOICE,                                                                          \
+         .choices = dl_fabric_spreadings,                                                        \
+         FIELD(spreading),                                                                       \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail, switches",                                          \
+         .help = "ideal (default): flows use uplinks evenly; ecmp: a hash assigns each flow to " \
+                 "one"},                                                                         \
+        {"fabric",                                                                               \
+         "placement",                                                                            \
+         DL_KEY_CHOICE,                                                                          \
+         .choices = dl_fabric_placements,                                                        \
+         FIELD(placement),                                                                       \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology",                                                                     \
+         .help = "slots of the nodes. packed (default): group by group; scattered: round-robin " \
+                 "over groups (switches: over those with nodes)"},                               \
+        {"fabric",                                                                               \
+         "slots",                                                                                \
+         DL_KEY_OWN,                                                                             \
+         FIELD(slots),                                                                           \
+         .form = "a, b-c, ...",                                                                  \
+         .only = "topology",                                                                     \
+         .help = "slot of each node, from 0, group by group, in place of placement"},            \
+        {"fabric",           "rank_order",                                                       \
+         DL_KEY_CHOICE,      .choices = dl_fabric_orders,                                        \
+         FIELD(rank_order),  .sweep = SWEEP,                                                     \
+         .only = "topology", .help = "ranks are numbered by node (default) or by slot"},         \
+        {"fabric",                                                                               \
+         "router_nodes",                                                                         \
+         DL_FABRIC_WHOLE(1, 4096),                                                               \
+         FIELD(router_nodes),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = dragonfly",                                                         \
+         .help = "nodes at a router; default: 1"},                                               \
+        {"fabric",                                                                               \
+         "global_links",                                                                         \
+         DL_FABRIC_WHOLE(1, 4096),                                                               \
+         FIELD(global_links),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = dragonfly",                                                         \
+         .help = "links between every two groups, each direction; default: 1"},                  \
+        {"fabric",                                                                               \
+         "size_x",                                                                               \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
+         FIELD(size[0]),                                                                         \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = torus",                                                             \
+         .help = "switches in the first dimension, one node each; required"},                    \
+        {"fabric",                                                                               \
+         "size_y",                                                                               \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
+         FIELD(size[1]),                                                                         \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = torus",                                                             \
+         .help = "switches in the second dimension; default: 1"},                                \
+        {"fabric",                                                                               \
+         "size_z",                                                                               \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
+         FIELD(size[2]),                                                                         \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = torus",                                                             \
+         .help = "switches in the third dimension; default: 1"},                                 \
+        {"fabric",                                                                               \
+         "link_bytes_per_s",                                                                     \
+         .type = DL_KEY_QUANTITY,                                                                \
+         .dimension = DL_DIMENSION_BYTES_PER_S,                                                  \
+         .low = 1e3,                                                                             \
+         .high = 1e15,                                                                           \
+         FIELD(link_bytes_per_s),                                                                \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = torus, dragonfly",                                                  \
+         .help = "rate of a link between switches; default: the ports' rate"},                   \
+        {"fabric",                                                                               \
+         "hop_ns",                                                                               \
+         .type = DL_KEY_QUANTITY,                                                                \
+         .dimension = DL_DIMENSION_NS,                                                           \
+         .low = 0,                                                                               \
+         .high = 1e9,                                                                            \
+         FIELD(hop_ns),                                                                          \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology",                                                                     \
+         .help = "latency of each switch after a route's first; default: 0"},                    \
+    {                                                                                            \
+        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),            \
+            .sweep = SWEEP, .only = "topology",                                                  \
+            .help = "fraction of every link between switches that other jobs use; default: 0"    \
     }
 #define DL_FABRIC_WHOLE(low_, high_) .type = DL_KEY_INT, .low = low_, .high = high_
 #define DL_FABRIC_PURE(low_, high_) \

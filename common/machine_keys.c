@@ -66,14 +66,13 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
 #define SOURCE(section) \
     OWN(section, "source", "text", false, "source of the numbers with bounds in this section")
 /* The three numbers for the products of one pass. */
-#define PRODUCTS(pass, index, words)                                                            \
-    QUANTITY("kernels *", pass "_flop_per_s", OF_KERNELS, dl_gpu_kernels,                       \
-             products[index].flop_per_s, FLOPS, true, words),                                   \
-        QUANTITY("kernels *", pass "_bytes_per_s", OF_KERNELS, dl_gpu_kernels,                  \
-                 products[index].bytes_per_s, RATES, true,                                      \
-                 "rate of these products' operands and results"),                               \
-        QUANTITY("kernels *", pass "_ns", OF_KERNELS, dl_gpu_kernels, products[index].fixed_ns, \
-                 TIMES, true, "fixed time of each of these products")
+#define PRODUCTS(pass, index, words)                                                              \
+    QUANTITY("kernels *", pass "_flop_per_s", OF_KERNELS, dl_gpu_kernels,                         \
+             products[index].flop_per_s, FLOPS, true, words),                                     \
+        QUANTITY("kernels *", pass "_bytes_per_s", OF_KERNELS, dl_gpu_kernels,                    \
+                 products[index].bytes_per_s, RATES, true, "rate of their operands and results"), \
+        QUANTITY("kernels *", pass "_ns", OF_KERNELS, dl_gpu_kernels, products[index].fixed_ns,   \
+                 TIMES, true, "fixed time of each")
 /* The two numbers of a kind of moves, and of a pass of attention. */
 #define MOVES(name, kind, required, words, fixed_words)                                            \
     QUANTITY("kernels *", name "_bytes_per_s", OF_KERNELS, dl_gpu_kernels,                         \
@@ -98,31 +97,30 @@ static const dl_key rows[] = {
      .offset = offsetof(dl_machine, name), .form = "text",
      .help = "name of the machine in results"},
     WHOLE("machine", "nodes", OF_MACHINE, dl_machine, nodes, 1, DL_MACHINE_MAX_NODES, "1", false,
-          "number of nodes, all equal except those of [nodes ..]"),
+          "nodes, all equal except those of [nodes ..]"),
     QUANTITY("machine", "price_usd_per_hour", OF_KIND, dl_node_kind, price_usd_per_hour, PRICE,
              false, "price of a node"),
     QUANTITY("machine", "gpu_price_usd_per_hour", OF_KIND, dl_node_kind, gpu_price_usd_per_hour,
              PRICE, false, "price of each GPU in use, in place of a price for the node"),
     {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, peer),
-     .help = "pairs of GPUs in a node that copy to each other directly: none, those below one "
-             "PCIe switch, those of one socket, or all. Other copies go through host memory"},
+     .help = "GPUs of a node that copy to each other directly: none, those below one PCIe switch, "
+             "those of one socket, or all. Other copies go through host memory"},
     TIMED("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES, false,
-          "maximum rate of one copy between GPUs of a node through host memory; default: limited "
-          "by the links and [shm]"),
+          "rate of one copy between GPUs of a node through host memory; default: as the links and "
+          "[shm] allow"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, gpudirect),
      .help = "NICs read and write GPU memory "
              "directly (GPUDirect RDMA)"},
     {"machine", "collectives", DL_KEY_CHOICE, .choices = libraries, .fallback = "other",
      .owner = OF_MACHINE, .offset = offsetof(dl_machine, library),
-     .help = "how `algorithm = auto` chooses. nccl: as NCCL's tuning model, whose constants "
-             "replace [protocol]s that are not given; other: the fastest of the [protocol]s"},
+     .help = "`algorithm = auto` is NCCL's choice, with its constants in place of missing "
+             "[protocol]s, or the fastest of the [protocol]s"},
     {"machine", "nccl", DL_KEY_CHOICE, .choices = dl_nccl_versions, .fallback = "default",
      .form = "default, 2.4 to 2.29", .owner = OF_MACHINE, .offset = offsetof(dl_machine, nccl),
-     .help = "version of NCCL; a number implies collectives = nccl. Default: 2.26. PyTorch "
-             "before 1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 2.18, 2.3 "
-             "2.20, 2.5 2.21, 2.7 2.26"},
+     .help = "a number implies collectives = nccl. Default: 2.26. PyTorch before 1.7 has 2.4, "
+             "before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 2.18, 2.3 2.20, 2.5 2.21, 2.7 2.26"},
     SOURCE("machine"),
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
              "memory of the GPU"),
@@ -141,19 +139,15 @@ static const dl_key rows[] = {
     QUANTITY("gpu_model *", "nvfp4_flop_per_s", OF_MODEL, dl_gpu_model, nvfp4_flop_per_s, FLOPS,
              false, "peak rate in nvfp4"),
     QUANTITY("gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability,
-             CAPABILITY, false,
-             "compute capability, from which NCCL selects constants and "
-             "protocols"),
+             CAPABILITY, false, "compute capability, for NCCL's constants and protocols"),
     TIMED("gpu_model *", "clock_frac", OF_MODEL, dl_gpu_model, clock_frac, SHARE, false,
-          "ratio of the clock under load to the clock of the peak rates, for estimated times "
-          "only; default: 1"),
+          "clock under load over that of the peak rates, for estimates; default: 1"),
     SOURCE("gpu_model *"),
-    PRODUCTS("forward", DL_PRODUCT_FORWARD, "rate of the forward pass's matrix products"),
-    PRODUCTS("data", DL_PRODUCT_DATA, "rate of the products for input gradients"),
-    PRODUCTS("weight", DL_PRODUCT_WEIGHT, "rate of the products for weight gradients"),
-    MOVES("move", DL_MOVE_PLAIN, true,
-          "rate of kernels that only move data, reads and writes together",
-          "fixed time of each kernel that only moves data"),
+    PRODUCTS("forward", DL_PRODUCT_FORWARD, "rate of the forward pass's products"),
+    PRODUCTS("data", DL_PRODUCT_DATA, "rate of products for input gradients"),
+    PRODUCTS("weight", DL_PRODUCT_WEIGHT, "rate of products for weight gradients"),
+    MOVES("move", DL_MOVE_PLAIN, true, "rate of kernels that only move data, reads and writes",
+          "fixed time of each"),
     MOVES("norm", DL_MOVE_NORM, false, "rate of layer norms; default: move_bytes_per_s",
           "fixed time of each"),
     MOVES("activation", DL_MOVE_ACTIVATION, false,
@@ -167,124 +161,108 @@ static const dl_key rows[] = {
         "rate of fused attention; default: in fp32 that of products, else an estimate by GPU"),
     ATTENTION("attention_backward", 1, "rate of its backward pass"),
     TIMED("kernels *", "sustained", OF_KERNELS, dl_gpu_kernels, sustained, FACTOR, false,
-          "ratio of a layer's time in a loop to the sum of its kernels' times, by which "
-          "estimates are longer; default: 1"),
-    QUANTITY(
-        "kernels *", "launch_ns", OF_KERNELS, dl_gpu_kernels, launch_ns, TIMES, false,
-        "host time to launch a kernel from a program in C: a lower bound of what is assumed, as "
-        "frameworks take longer"),
+          "a layer's time in a loop over the sum of its kernels' times; default: 1"),
+    QUANTITY("kernels *", "launch_ns", OF_KERNELS, dl_gpu_kernels, launch_ns, TIMES, false,
+             "host time to launch a kernel from C: a lower bound of what is assumed"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "achievable rate in each direction"),
     TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,
-          "maximum rate of both directions together; default: no limit"),
+          "rate of both directions together; default: no limit"),
     TIMED("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true,
           "latency of a message"),
     SOURCE("link *"),
     WHOLE("host", "sockets", OF_KIND, dl_node_kind, sockets, 1, 64, "1", false,
-          "number of sockets in a node"),
+          "sockets of a node"),
     {"host", "amd", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, amd),
-     .help = "the processors are AMD's, for which NCCL has other constants"},
-    WHOLE("host", "cores", OF_KIND, dl_node_kind, cores, 1, 4096, NULL, false,
-          "number of cores in a node"),
+     .help = "AMD's processors, for which NCCL has other constants"},
+    WHOLE("host", "cores", OF_KIND, dl_node_kind, cores, 1, 4096, NULL, false, "cores of a node"),
     QUANTITY("host", "memory_bytes", OF_KIND, dl_node_kind, memory_bytes, SIZES, false,
              "memory of a node"),
     TIMED("host", "memory_bytes_per_s", OF_KIND, dl_node_kind, memory_bytes_per_s, RATES, true,
           "memory bandwidth of a socket, reads and writes together"),
     TIMED("host", "root_bytes_per_s", OF_KIND, dl_node_kind, root_bytes_per_s, RATES, false,
-          "maximum rate of all devices of a socket together, in each direction; default: no limit"),
+          "rate of all devices of a socket together, each direction; default: no limit"),
     TIMED("host", "server_bytes_per_s", OF_KIND, dl_node_kind, server_bytes_per_s, RATES, false,
-          "maximum rate of a server process that serves workers on several nodes, both "
-          "directions together; default: no limit"),
+          "rate of a server process that serves workers on several nodes, both directions "
+          "together; default: no limit"),
     OWN("host", "socket_link", "name of a [link]", false,
         "link between the sockets; required if there are several"),
     SOURCE("host"),
     OWN("switch *", "parent", "socketN, or name of a [switch]", true, "parent of this PCIe switch"),
     OWN("switch *", "link", "name of a [link]", true, "link of the switch to its parent"),
-    OWN("gpus *", "model", "name of a [gpu_model]", true,
-        "model of the GPUs that the section numbers ([gpus 0-3])"),
+    OWN("gpus *", "model", "name of a [gpu_model]", true, "model of these GPUs ([gpus 0-3])"),
     OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "parent of these GPUs"),
     OWN("gpus *", "link", "name of a [link]", true, "link of each GPU to the parent"),
     OWN("nodes *", "kind", "name", false,
-        "kind of these nodes ([nodes 0, 2-3], numbered from 0), described by sections such as "
-        "[gpus 0-3 of NAME]; this or model is required"),
+        "kind of these nodes ([nodes 0, 2-3], from 0), whose sections are [... of NAME]; this or "
+        "model is required"),
     OWN("nodes *", "model", "name of a [gpu_model]", false,
         "model of all GPUs in these nodes, if nothing else differs"),
     OWN("nics *", "parent", "socketN, or name of a [switch]", true, "parent of the NICs"),
     OWN("nics *", "link", "name of a [link]", true, "link of each NIC to the parent"),
     OWN("nics *", "port", "name of a [link]", true, "link of each NIC to the network"),
-    OWN("nvlinks *", "link", "name of a [link]", true, "link class of one lane"),
+    OWN("nvlinks *", "link", "name of a [link]", true, "one lane"),
     {"nvlinks *", "lanes", DL_KEY_INT, .low = 1, .high = 64, .fallback = "1", .owner = OF_NVLINKS,
-     .offset = offsetof(dl_nvlink, lanes),
-     .help = "number of lanes between the two GPUs of a "
-             "pair"},
-    OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "pairs of GPUs that the lanes connect"),
-    OWN("nvswitch", "link", "name of a [link]", true, "link of each GPU to the crossbar"),
+     .offset = offsetof(dl_nvlink, lanes), .help = "lanes of a pair"},
+    OWN("nvlinks *", "pairs", "a-b, c-d, ...", true, "connected GPUs"),
+    OWN("nvswitch", "link", "name of a [link]", true, "link of each GPU to it"),
     TIMED("nvswitch", "sum_frac", OF_KIND, dl_node_kind, nvswitch_sum_frac, SHARE, false,
-          "fraction of the link's rate at which the crossbar reduces (NVLink SHARP); default: it "
-          "does not reduce"),
+          "fraction of the link's rate at which it reduces (NVLink SHARP); default: it does not"),
     SOURCE("nvswitch"),
     TIMED("shm", "bytes_per_s", OF_KIND, dl_node_kind, shm_bytes_per_s, RATES, false,
           "rate of a GPU to others through host memory, both directions together (NCCL without "
-          "NVLink, PCIe switch or peer access; copies without peer access; both between nodes "
-          "without gpudirect); default: from `peer` and the links"),
+          "NVLink, PCIe switch or peer access; copies without peer access; to other nodes without "
+          "gpudirect); default: by `peer` and links"),
     SOURCE("shm"),
     TIMED("overlap", "inside_slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
-          "minimum slowdown of computing during collectives inside a node; a larger [overlap] "
-          "slowdown of the costs replaces it"),
+          "minimum slowdown of computing during collectives inside a node, beside [overlap] "
+          "slowdown of the costs"),
     SOURCE("overlap"),
     DL_NETWORK_ROWS(NETWORK, 0, "1"),
     SOURCE("network"),
     DL_FABRIC_ROWS(FABRIC, 0),
     OWN("netswitch *", "parent", "name of a [netswitch]", false,
-        "parent of this switch between nodes ([fabric] topology = switches); only the root has "
-        "none"),
-    OWN("netswitch *", "nodes", "a, b-c, ...", false,
-        "slots whose ports are connected to this "
-        "switch, from 0"),
-    QUANTITY(
-        "netswitch *", "bytes_per_s", OF_NET_SWITCH, dl_net_switch, uplink_bytes_per_s, RATES,
-        false,
-        "total rate of the uplinks, in each direction; default: the rate below the switch over "
-        "oversubscription"),
+        "parent, with [fabric] topology = switches; only the root has none"),
+    OWN("netswitch *", "nodes", "a, b-c, ...", false, "slots connected to this switch, from 0"),
+    QUANTITY("netswitch *", "bytes_per_s", OF_NET_SWITCH, dl_net_switch, uplink_bytes_per_s, RATES,
+             false,
+             "rate of all uplinks, each direction; default: the rate below over oversubscription"),
     QUANTITY("netswitch *", "oversubscription", OF_NET_SWITCH, dl_net_switch, oversubscription,
-             OVERSUBSCRIPTION, false,
-             "ratio of the rate below the switch to the rate of its uplinks; default: 1"),
+             OVERSUBSCRIPTION, false, "rate below over rate of the uplinks; default: 1"),
     {"netswitch *", "uplinks", DL_FABRIC_WHOLE(1, 4096), .owner = OF_NET_SWITCH,
      .offset = offsetof(dl_net_switch, uplinks),
-     .help = "number of uplinks among which spreading = ecmp selects; default: the number whose "
-             "rates at a port's rate add up to the total, 1 with bytes_per_s"},
+     .help = "uplinks that spreading = ecmp tells apart; default: as many as have a port's rate, "
+             "1 with bytes_per_s"},
     QUANTITY("netswitch *", "background_frac", OF_NET_SWITCH, dl_net_switch, background_frac, TAKEN,
              false, "fraction of the uplinks that other jobs use; default: that of [fabric]"),
     OWN("traffic *", "from", "a, b-c, ...", true,
-        "sending nodes of another job: GPU i of each sends to GPU i of its counterpart in `to`"),
-    OWN("traffic *", "to", "a, b-c, ...", true, "receiving nodes, as many as in `from`"),
+        "nodes that send: GPU i of each to GPU i of its counterpart in `to`"),
+    OWN("traffic *", "to", "a, b-c, ...", true, "nodes that receive, as many"),
     QUANTITY("traffic *", "bytes", OF_TRAFFIC, dl_traffic, bytes, SENT, true,
-             "size that a node sends each time"),
+             "sent by a node each time"),
     QUANTITY("traffic *", "every_ns", OF_TRAFFIC, dl_traffic, every_ns, PERIODS, true,
-             "interval between two starts; a transfer that takes longer delays the next start"),
-    QUANTITY(
-        "site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
-        "maximum rate to the other sites, in each direction; default: no limit. Sites divide the "
-        "nodes into equal parts, in the order of the sections"),
-    QUANTITY(
-        "site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
-        "latency between the site and the network of sites, one way: two sites' sum is half of "
-        "their round-trip time; default: 0"),
+             "between two starts; a longer transfer delays the next one"),
+    QUANTITY("site *", "bytes_per_s", OF_SITE, dl_site, bytes_per_s, RATES, false,
+             "rate to other sites, each direction; default: no limit. Sites are equal parts of the "
+             "nodes, in the order of the sections"),
+    QUANTITY("site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
+             "one-way latency to the network of sites: two sites' sum is half of their round-trip "
+             "time; default: 0"),
     QUANTITY("between *", "bytes_per_s", OF_SITE_PAIR, dl_site_pair, bytes_per_s, RATES, false,
-             "maximum rate between the two sites that the section names ([between paris tokyo]), "
-             "in each direction, in addition to the sites' own limits; default: no limit"),
+             "rate between two sites ([between paris tokyo]), each direction, besides their own "
+             "limits; default: no limit"),
     QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
-             "additional latency between the two sites, one way; default: 0"),
+             "additional one-way latency; default: 0"),
     SOURCE("tcp"),
     TIMED("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
           "time to launch a collective"),
     TIMED("protocol *", "hop_ns", OF_PROTOCOL, dl_protocol, hop_ns, TIMES, true,
-          "latency of each hop inside a node, in addition to the links'"),
+          "latency of a hop inside a node, besides the links'"),
     TIMED("protocol *", "network_hop_ns", OF_PROTOCOL, dl_protocol, network_hop_ns, TIMES, true,
-          "latency of each hop between nodes, in addition to the links'"),
+          "latency of a hop between nodes, besides the links'"),
     TIMED("protocol *", "bandwidth_frac", OF_PROTOCOL, dl_protocol, bandwidth_frac, SHARE, true,
-          "fraction of the links' rates that the protocol reaches"),
+          "fraction of the links' rates that it reaches"),
     SOURCE("protocol *"),
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL};

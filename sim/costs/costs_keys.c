@@ -57,12 +57,10 @@ const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "inter
 #define QUANTISE(name, kind)                                                            \
     SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,     \
            quantise[kind].encode_bytes_per_s,                                           \
-           "rate of encoding, in bytes of the "                                         \
-           "uncompressed vector"),                                                      \
+           "of encoding, in bytes of the uncompressed vector"),                                                      \
         SINGLE("quantise " name, "decode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind, \
                quantise[kind].decode_bytes_per_s,                                       \
-               "rate of decoding, in bytes of the "                                     \
-               "uncompressed vector")
+               "of decoding")
 #define SERIES(in, key, unit, least, most, looks, words)                                     \
     {                                                                                        \
         KEY(in, key, DL_KEY_OWN, DL_COST_SERIES, 0, words), .dimension = unit, .low = least, \
@@ -81,26 +79,22 @@ static const dl_key rows[] = {
     HEAD("parameter_bytes", SIZES, parameter_bytes, "size of the trained parameters"),
     HEAD("state_bytes", SIZES, state_bytes, "size of the optimizer's state"),
     HEAD("frozen_bytes", SIZES, frozen_bytes,
-         "size of parameters that are not trained, in addition to parameter_bytes: the base of "
-         "adapters (LoRA)"),
+         "parameters that are not trained (the base of LoRA), besides parameter_bytes"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest measured batch of a worker"),
     HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest measured batch of a worker"),
     HEAD("accumulate", COUNTS(1000000), accumulate,
-         "micro-batches that the program accumulates in a step. Batches and times are of one "
-         "micro-batch, except for updates and [dispatch] external_ns. Default of [sync] "
-         "accumulate and [pipeline] micro_batches"),
+         "micro-batches of a step. Batches and times are of one, except updates and [dispatch] "
+         "external_ns. Default of [sync] accumulate and [pipeline] micro_batches"),
     HEAD("tensor_ranks", COUNTS(1024), tensor_ranks,
-         "GPUs that divide each layer (tensor parallel): times, parameters and activations are "
-         "of one of them; tp in [machine] layout must be equal"),
+         "GPUs that divide each layer, as tp in [machine] layout: times, parameters and "
+         "activations are of one of them"),
     HEAD("context_ranks", COUNTS(1024), context_ranks,
-         "GPUs that divide each sequence (context parallel): times, parameters and activations "
-         "are of one of them; cp in [machine] layout must be equal"),
+         "the same for each sequence, as cp"),
     HEAD("expert_ranks", COUNTS(4096), expert_ranks,
-         "GPUs that divide the experts (expert parallel): times, parameters and activations are "
-         "of one of them; ep in [machine] layout must be equal"),
-    HEAD("cores", COUNTS(1024), cores, "number of cores of the machine that was measured"),
+         "the same for the experts, as ep"),
+    HEAD("cores", COUNTS(1024), cores, "cores of the measured machine"),
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
-         "the program exchanges gradients during its backward pass. Default of [exchange] overlap"),
+         "gradients are exchanged during the backward pass. Default of [exchange] overlap"),
          .fallback = "no"},
     {KEY("costs", "sharded", DL_KEY_CHOICE, DL_COST_HEAD, offsetof(dl_costs, sharded),
          "what the program's workers divide. Default of [exchange] sharded"),
@@ -114,65 +108,61 @@ static const dl_key rows[] = {
          "type in which the program gathers parameters. Default of [exchange] param_dtype"),
          .choices = gathered_types, .fallback = "fp32", .only = "sharded = optimizer, gradients, parameters"},
     {KEY("costs", "half_weights", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, half_weights),
-         "weights have 16 bits, and the optimizer keeps a copy of parameter_bytes (Megatron)"),
+         "weights have 16 bits, and the optimizer a copy of parameter_bytes (Megatron)"),
          .fallback = "no"},
     {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
-         "the program makes a batch, launches its step and waits for its end, in sequence. dlsim "
-         "simulates that, unless [machine] ahead, [input] cores or prefetch are given"),
+         "the program makes a batch, launches its step and waits for its end, as is simulated "
+         "unless [machine] ahead, [input] cores or prefetch are given"),
          .fallback = "no"},
     OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "time of the operation for any batch"),
     OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "additional time per sample"),
     OP("starts_frac", SHARE, 0, starts_frac,
-        "share of fixed_ns in starts, ends and gaps of kernels: of an update, what each rank "
-        "takes even if it updates only its part of the parameters"),
+        "share of fixed_ns in starts, ends and gaps of kernels: what each rank's update takes, "
+        "however few parameters it updates"),
     OP("flop_per_sample", FLOPS, 0, flop_per_sample,
-        "floating-point operations per sample, to scale to another GPU"),
+        "flop per sample, to scale to another GPU"),
     OP("bytes_per_sample", SIZES, 0, bytes_per_sample,
-        "bytes that the operation reads and writes per sample, to scale to another GPU"),
+        "memory traffic per sample, to scale to another GPU"),
     LAYER("output_bytes_per_sample", SIZES, output_bytes_per_sample,
-        "size of the output to the next layer, and of its gradient"),
-    LAYER("parameter_bytes", SIZES, parameter_bytes, "size of the layer's parameters"),
+        "output to the next layer, and its gradient"),
+    LAYER("parameter_bytes", SIZES, parameter_bytes, "the layer's parameters"),
     LAYER("activation_bytes_per_sample", SIZES, activation_bytes_per_sample,
-        "size of activations kept for the backward pass, in place of a part of [gpu_memory]'s"),
+        "activations kept for the backward pass, in place of a part of [gpu_memory]'s"),
     LAYER("working_bytes_per_sample", SIZES, working_bytes_per_sample,
-        "peak size of temporary data during the layer's passes, in addition to the kept "
-        "activations; unknown: 0"),
+        "peak of temporary data during the layer's passes, besides kept activations; unknown: 0"),
     LAYER("tensor_bytes_per_sample", SIZES, tensor_bytes_per_sample,
-        "with tensor_ranks: size of the whole activation that a collective among them exchanges"),
+        "with tensor_ranks: whole activation that a collective exchanges"),
     LAYER("tensor_collectives_forward", VECTORS, tensor_collectives_forward,
-        "with tensor_ranks: number of all-reduces of that activation in a forward pass, or of "
-        "pairs of all-gather and reduce-scatter"),
+        "the all-reduces of it in a forward pass, or pairs of all-gather and reduce-scatter"),
     LAYER("tensor_collectives_backward", VECTORS, tensor_collectives_backward,
-        "with tensor_ranks: number of them in a backward pass for which the GPU waits"),
+        "those in a backward pass for which the GPU waits"),
     LAYER("tensor_collectives_beside", VECTORS, tensor_collectives_beside,
-        "with tensor_ranks: number of further ones in a backward pass that run beside products"),
+        "further ones in a backward pass, beside products"),
     LAYER("tensor_beside_ns_per_sample", TIMES, tensor_beside_ns_per_sample,
-        "time of these products; the GPU waits for the rest of longer collectives"),
+        "time of these products; the GPU waits for the rest"),
     LAYER("context_bytes_per_sample", SIZES, context_bytes_per_sample,
-        "with context_ranks: size of keys and values of the GPU's part of a sequence, which it "
-        "sends to the next GPU"),
+        "with context_ranks: keys and values of the GPU's part of a sequence, sent to the next "
+        "GPU"),
     LAYER("context_forward_ns_per_sample", TIMES, context_forward_ns_per_sample,
         "time of attention beside each of these transfers in a forward pass; the GPU waits for "
-        "the rest of a longer one"),
+        "the rest"),
     LAYER("context_backward_ns_per_sample", TIMES, context_backward_ns_per_sample,
-        "the same in a backward pass, where gradients of keys and values are sent, too"),
+        "the same in a backward pass, where their gradients are sent, too"),
     LAYER("context_forward_again", VECTORS, context_forward_again,
-        "number of forward rings that a backward pass repeats when it computes attention again"),
+        "forward rings that a recomputing backward pass repeats"),
     LAYER("expert_parameter_bytes", SIZES, expert_parameter_bytes,
-        "with expert_ranks: size of the parameters of the GPU's own experts, a part of "
-        "parameter_bytes"),
+        "with expert_ranks: parameters of the GPU's own experts, a part of parameter_bytes"),
     LAYER("expert_bytes_per_sample", SIZES, expert_bytes_per_sample,
-        "with expert_ranks: size of the activations that the GPU distributes among them in an "
-        "all-to-all, itself included"),
+        "activations that the GPU distributes in an all-to-all, itself included"),
     LAYER("expert_exchanges_forward", VECTORS, expert_exchanges_forward,
-        "with expert_ranks: number of these all-to-alls in a forward pass"),
+        "these all-to-alls in a forward pass"),
     LAYER("expert_exchanges_backward", VECTORS, expert_exchanges_backward,
-        "with expert_ranks: number of them in a backward pass"),
+        "the same in a backward pass"),
     LAYER("expert_copies", VECTORS, expert_copies,
-        "with expert_ranks: number of copies of a token in expert_bytes_per_sample if a GPU or "
-        "node with several of its experts gets only one (DeepEP); default: it gets all"),
+        "copies of a token in expert_bytes_per_sample, if a GPU or node with several of its "
+        "experts gets only one (DeepEP); default: all"),
     LAYER("expert_count", COUNTS(4096), expert_count,
-        "with expert_copies: number of experts of all expert_ranks GPUs"),
+        "with expert_copies: experts of all expert_ranks GPUs"),
     SINGLE("copy", "latency_ns", INTERCEPT, DL_NEED_COPY, copy.latency_ns,
         "latency of a copy by the worker's own core"),
     SINGLE("copy", "bandwidth_bytes_per_s", RATES, DL_NEED_COPY, copy.bandwidth_bytes_per_s,
@@ -180,23 +170,22 @@ static const dl_key rows[] = {
     SINGLE("copy", "pageable_bytes_per_s", RATES, DL_NEED_PAGEABLE, copy.pageable_bytes_per_s,
         "rate between a GPU and host memory that is not pinned, in each direction"),
     SINGLE("average", "latency_ns", INTERCEPT, DL_NEED_AVERAGE, average.latency_ns,
-        "latency of averaging with one thread; its time is latency + bytes (vectors / read + 1 / "
-        "write)"),
+        "latency with one thread; the time is latency + bytes (vectors / read + 1 / write)"),
     SINGLE("average", "read_bytes_per_s", RATES, DL_NEED_AVERAGE, average.read_bytes_per_s,
-        "rate at which averaging reads"),
+        "rate of reading"),
     SINGLE("average", "write_bytes_per_s", RATES, DL_NEED_AVERAGE, average.write_bytes_per_s,
-        "rate at which averaging writes"),
+        "rate of writing"),
     SINGLE("update", "latency_ns", INTERCEPT, DL_NEED_UPDATE, update.latency_ns,
-        "latency of the server's update, which sums gradients and applies them; its time is "
-        "latency + bytes (vectors / read + 1 / write)"),
+        "latency of the server's update, which sums gradients and applies them; the time is as in "
+        "[average]"),
     SINGLE("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, update.read_bytes_per_s, 
-            "rate at which the update reads"),
+            "rate of reading"),
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, 
-            "rate at which the update writes"),
+            "rate of writing"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
-        "vectors that the server's optimizer reads in addition to the sum. Default on a GPU: it "
-        "takes the time of [op NAME.update]; with an assumed rate: sum, parameters and [costs] "
-        "state_bytes (momentum: 3, Adam: 4); with a given rate, which includes the optimizer: 0"),
+        "vectors that the server's optimizer reads besides the sum. Default: on a GPU the time of "
+        "[op NAME.update]; with an assumed rate sum, parameters and [costs] state_bytes "
+        "(momentum: 3, Adam: 4); with a given rate, which includes the optimizer, 0"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
         "vectors that the server's optimizer writes; default: parameters and state (momentum: 2, "
         "Adam: 3)"),
@@ -210,21 +199,20 @@ static const dl_key rows[] = {
     QUANTISE("int8", DL_COMPRESS_INT8),
     QUANTISE("fp4", DL_COMPRESS_FP4),
     SINGLE("quantise", "learned_bytes_per_s", RATES, DL_NEED_LEARNED, learned_bytes_per_s,
-        "rate at which a core copies parameters to subtract the last average from them"),
+        "rate at which a core copies parameters, to subtract the last average"),
     SINGLE("shared", "push_bytes_per_s", RATES, 0, shared.push_bytes_per_s,
-        "rate that gives the additional time of a push onto a vector in another core's cache"),
+        "rate of the additional time of a push onto a vector in another core's cache"),
     SINGLE("shared", "average_bytes_per_s", RATES, 0, shared.average_bytes_per_s,
-        "rate that gives the additional time of an average of such vectors, which [average] then "
-        "excludes"),
+        "the same of an average of such vectors, which [average] then excludes"),
     SINGLE("shared", "pull_bytes_per_s", RATES, 0, shared.pull_bytes_per_s,
-        "rate that gives the additional time of a pull of a vector that another core has written"),
+        "the same of a pull of a vector that another core has written"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
         "memory bandwidth of all cores together, reads and writes"),
     SINGLE("sync", "barrier_ns", WAITS, DL_NEED_BARRIER, barrier_ns,
-        "time of a spinning barrier, from the last arrival to the release"),
+        "spinning barrier, from the last arrival to the release"),
     SINGLE("sync", "wakeup_ns", WAITS, DL_NEED_WAKEUP, wakeup_ns,
-        "time to wake a blocked thread, from the post until it runs"),
-    SINGLE("sync", "lock_ns", WAITS, DL_NEED_LOCK, lock_ns, "time to hand over a spinning lock"),
+        "waking a blocked thread, from the post until it runs"),
+    SINGLE("sync", "lock_ns", WAITS, DL_NEED_LOCK, lock_ns, "handing over a spinning lock"),
     SINGLE("sync", "slice_ns", SLICE, DL_NEED_SLICE, slice_ns,
         "time slice of a thread on a core that other threads wait for"),
     SINGLE("dispatch", "serial_ns", ISSUE, DL_NEED_DISPATCH, dispatch.serial_ns,
@@ -232,132 +220,118 @@ static const dl_key rows[] = {
     SINGLE("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, dispatch.per_worker_ns,
         "host time to launch the step of one GPU"),
     SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
-        "fraction by which each further GPU of a process increases per_worker_ns, as launches "
-        "wait for one lock; unknown: 0. With [machine] dispatch = single"),
+        "fraction by which each further GPU of a process increases per_worker_ns (launches wait "
+        "for one lock); unknown: 0. With [machine] dispatch = single"),
     SINGLE("dispatch", "external_ns", ISSUE, 0, dispatch.external_ns,
-        "time of a step in which a host thread waits for something outside its trace, for any "
-        "number of GPUs; unknown: 0"),
+        "time of a step in which a host thread waits for something outside its trace; unknown: 0"),
     SINGLE("dispatch", "launch_ns", WAITS, 0, dispatch.launch_ns,
-        "time to launch an operation on an idle stream, if the program waits for the end of each "
-        "step; unknown: 0"),
+        "launch on an idle stream, if the program waits for each step's end; unknown: 0"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute times while collectives run"),
     SINGLE("generator", "token_ns", TIMES, DL_NEED_GENERATOR, generator.token_ns,
-        "coefficient a of a replica's speed: with c requests, each gets a token every a + b c"),
+        "a of a replica's speed: each of c requests gets a token every a + b c"),
     SINGLE("generator", "request_token_ns", TIMES, DL_NEED_GENERATOR, generator.request_token_ns,
-        "coefficient b of a replica's speed"),
+        "b of a replica's speed"),
     SINGLE("trainer", "fixed_ns", TIMES, 0, trainer.fixed_ns,
-        "time of an update of reinforcement learning that depends neither on its tokens nor on "
-        "the GPUs"),
+        "time of an update that depends neither on tokens nor on GPUs"),
     SINGLE("trainer", "token_gpu_ns", TIMES, 0, trainer.token_gpu_ns,
-        "time of the update per token on one GPU, in place of simulating the trainer's step"),
+        "the same per token on one GPU, in place of simulating the trainer's step"),
     SINGLE("trainer", "fixed_frac", SHARE, DL_NEED_SPLIT, trainer.fixed_frac,
-        "fraction of the trainer's time that does not shrink with more GPUs ([generators] "
-        "train_fixed_frac)"),
+        "fraction that more GPUs do not shorten ([generators] train_fixed_frac)"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
-        "rate of a node's port in each direction, in place of the machine file's"),
+        "rate of a node's port, each direction, in place of the machine file's"),
     SINGLE("network", "pair_bytes_per_s", RATES, 0, network.pair_bytes_per_s,
         "maximum rate between two nodes, both directions together"),
     SINGLE("network", "latency_ns", WAITS, 0, network.latency_ns,
-        "latency of a message between two nodes, in addition to their links'"),
+        "latency of a message between two nodes, besides their links'"),
     SINGLE("network", "slice_ns", WAITS, 0, network.slice_ns,
-        "time that the sender spends on each slice (1 MiB) of a collective's message between "
-        "nodes: sockets"),
+        "sender's time for each slice (1 MiB) of a collective's message between nodes: sockets"),
     SINGLE("message", "host_ns", WAITS, 0, message_host_ns,
-        "host time of every message of exchange, in addition to the links' latency: staging, MPI"),
+        "host time of every message of exchange, besides the links' latency: staging, MPI"),
     SINGLE("spread", "gpu_frac", SHARE, 0, gpu_spread_frac,
-        "standard deviation of the logarithm of compute times among GPUs of one model"),
+        "standard deviation of the logarithm of compute times of GPUs of one model"),
     SINGLE("spread", "work_frac", SHARE, 0, work_frac,
-        "coefficient of variation of a worker's work in a step, if samples differ; not for split "
-        "models"),
+        "coefficient of variation of a worker's work in a step; not for split models"),
     SINGLE("spread", "work_max", FACTOR, 0, work_max,
         "maximum of a step's work over the mean; unknown: log-normal"),
     SINGLE("spread", "work_samples", COUNTS(1e9), 0, work_samples,
-        "samples of the steps that work_frac describes: with b times as many it is divided by "
-        "sqrt(b); unknown: work_frac is for any batch"),
+        "samples of these steps: with b times as many, work_frac is divided by sqrt(b); unknown: "
+        "it is for any batch"),
     SINGLE("spread", "board_slowdown", FACTOR, 0, gpu_board_slowdown,
         "factor on compute times when another GPU below the same PCIe switch is in use"),
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
-        "standard deviation of the logarithm of a common factor on all compute times, for "
-        "estimates"),
+        "the same of a common factor on all compute times, for estimates"),
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
-        "size of the buffers that DistributedDataParallel broadcasts before each forward pass"),
+        "buffers that DistributedDataParallel broadcasts before each forward pass"),
     SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
-        "number of these broadcasts, one per number type; for processes on cores; unknown: 1"),
+        "broadcasts, one per number type; for processes on cores; unknown: 1"),
     SINGLE("gloo", "latency_ns", WAITS, DL_NEED_GLOO, gloo.latency_ns,
-        "latency of exchange of N processes on cores without [collective allreduce N]: an "
-        "all-reduce adds 2 (N - 1) (latency + bytes / bytes_per_s) to a step, a broadcast log2 N "
-        "of these"),
+        "of N processes on cores without [collective allreduce N]: an all-reduce adds 2 (N - 1) "
+        "(latency + bytes / bytes_per_s) to a step, a broadcast log2 N of these"),
     SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, 
             "bandwidth of the same exchange"),
     SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
-        "fraction of the time of an all-reduce by which a concurrent backward pass is longer"),
+        "fraction of an all-reduce's time by which a concurrent backward pass is longer"),
     SINGLE("gloo", "ranks_factor", ANY_FACTOR, DL_NEED_OTHER_RANKS, gloo.ranks_factor,
-        "factor on exchanges of N processes, if the file has times for other numbers only: "
-        "all-reduces grow with 2 (N - 1), broadcasts with log2 N, calls with N"),
+        "factor on exchanges of N processes, if the file has other numbers only: all-reduces grow "
+        "with 2 (N - 1), broadcasts with log2 N, calls with N"),
     SINGLE("rpc", "latency_ns", WAITS, DL_NEED_RPC, rpc.latency_ns,
-        "latency of a call of a parameter server; calls by N processes add N (latency + bytes / "
+        "of a call of a parameter server; calls by N processes add N (latency + bytes / "
         "bytes_per_s) to a step"),
     SINGLE("rpc", "bytes_per_s", RATES, DL_NEED_RPC, rpc.bytes_per_s,
         "bandwidth of such a call, in bytes of one direction if the other has as many"),
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "size copied to the GPU; required with [op input]"),
     SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
-        "time to copy a step's batch to the GPU, in addition to its bytes' time; on cores, to "
-        "take it from the process that made it; unknown: 0"),
+        "time to copy a batch to the GPU, besides its bytes' time; on cores, to take it from the "
+        "process that made it; unknown: 0"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
-        "size in storage, such as that of a compressed image, for [input] storage_bytes_per_s of "
-        "the scenario"),
+        "in storage, as of a compressed image, for storage_bytes_per_s of the scenario"),
     SINGLE("gpu_memory", "activation_bytes_per_sample", SIZES, DL_NEED_GPU_MEMORY,
-        gpu_memory.activation_bytes_per_sample, "size of activations kept for the backward pass"),
+        gpu_memory.activation_bytes_per_sample, "activations kept for the backward pass"),
     SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,
         "memory of libraries and the driver"),
     SERIES("sharing", "copies_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
-        "copies_K: time of a step with K concurrent copies over its time alone; for K workers on "
-        "a GPU, over K times that"),
+        "copies_K: a step with K concurrent copies over one alone; for K workers on a GPU, over K "
+        "times one"),
     SINGLE("batch", "per_doubling", PER_DOUBLING, DL_NEED_OTHER_BATCH, per_doubling,
-        "factor on the time of all operations, except update and bucket, for each doubling or halving "
-        "of the batch beyond batch_min and batch_max"),
+        "factor on all operations but update and bucket for each doubling or halving of the batch "
+        "beyond batch_min and batch_max"),
     SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
-        "batch_B: time of all operations at batch B over the time from their fixed_ns and "
-        "per_sample_ns"),
+        "batch_B: time at batch B over that from fixed_ns and per_sample_ns"),
     SERIES("work", "steps", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "work of a worker in a step over the mean, equally likely values, in place of [spread] "
-        "work_frac (dlcal fit)"),
+        "work of a step over the mean, equally likely values, in place of [spread] work_frac"),
     SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
-        "ready_1, ready_2, ...: fraction of the backward pass, and the bytes of gradients that "
-        "are ready by then"),
+        "ready_1, ...: fraction of the backward pass, and the bytes of gradients ready by then"),
     SERIES("collective *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [collective KIND RANKS]: time of the collective"),
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "integer",
         "number of nodes of the ranks"),
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [roundtrip CALLERS]: time that a call of a parameter server, with SIZE "
-        "bytes each way, adds to a step"),
+        "bytes_SIZE of [roundtrip CALLERS]: time that a call of a parameter server, SIZE each "
+        "way, adds to a step"),
     SERIES("pushpull *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [pushpull RANKS]: time that a push to a synchronous server, its update "
-        "and the pull add to a step of processes (ps)"),
+        "bytes_SIZE of [pushpull RANKS]: time that a synchronous push, update and pull add to a "
+        "step of processes (ps)"),
     SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_pair RANKS]: time that two concurrent all-reduces, of SIZE "
-        "bytes in total, add to a step"),
+        "bytes_SIZE of [allreduce_pair RANKS]: of two concurrent all-reduces, SIZE in total"),
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward "
-        "pass adds to a step"),
+        "bytes_SIZE of [allreduce_beside RANKS]: of an all-reduce during the backward pass"),
     SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_late RANKS]: time of an all-reduce from the arrival of the "
-        "last process, while the others wait"),
+        "bytes_SIZE of [allreduce_late RANKS]: time from the last process's arrival, while the "
+        "others wait"),
     SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "factors on the section's times, one for each start of the benchmark's processes"),
+        "factors on the section's times, one per start of the benchmark"),
     SERIES("roundtrip *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "factors on the section's times, one for each start of the benchmark's processes"),
+        "factors on the section's times, one per start of the benchmark"),
     SERIES("pushpull *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "factors on the section's times, one for each start of the benchmark's processes"),
+        "factors on the section's times, one per start of the benchmark"),
     SERIES("allreduce_pair *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "factors on the section's times, one for each start of the benchmark's processes"),
+        "factors on the section's times, one per start of the benchmark"),
     SERIES("allreduce_beside *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "factors on the section's times, one for each start of the benchmark's processes"),
+        "factors on the section's times, one per start of the benchmark"),
     SERIES("allreduce_late *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "factors on the section's times, one for each start of the benchmark's processes"),
+        "factors on the section's times, one per start of the benchmark"),
     SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "rate in place of the machine file's: [machine link nvlink2] for its [link nvlink2], "
         "[machine host] for its [host], [machine shm] for its [shm], ..."),
@@ -370,7 +344,8 @@ static const dl_key rows[] = {
     SERIES("machine *", "root_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "maximum rate of all devices of a socket together"),
     SERIES("machine *", "server_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
-        "maximum rate of a server process that serves several nodes"),
+        "rate of a server process that serves workers on several nodes, both directions together; "
+        "default: no limit"),
     SERIES("machine *", "sum_frac", DL_DIMENSION_PURE, 0, 1, NULL,
         "[machine nvswitch]: fraction of the link's rate at which the crossbar reduces"),
     SERIES("machine *", "launch_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,
@@ -393,31 +368,29 @@ static const dl_key rows[] = {
     {TRACE("file", DL_KEY_TEXT, file, "[trace 1], [trace 2], ...: file name of a trace from "
                                       "which the costs are derived"),
          .form = "text"},
-    {TRACE("ranks", DL_KEY_INT64, ranks, "number of ranks of the traced run"), COUNTS(1e6)},
+    {TRACE("ranks", DL_KEY_INT64, ranks, "ranks of the traced run"), COUNTS(1e6)},
     {TRACE("rank", DL_KEY_INT64, rank, "rank that was traced, from 0"),
         .dimension = DL_DIMENSION_PURE,
          .low = 0, .high = 1e6},
     {TRACE("batch", DL_KEY_INT64, batch, "samples of a step of the traced rank"), COUNTS(INT32_MAX),
          .required = true},
-    {TRACE("stages", DL_KEY_INT64, stages, "pipeline stages of the traced job"), COUNTS(1024)},
+    {TRACE("stages", DL_KEY_INT64, stages, "its pipeline stages"), COUNTS(1024)},
     {TRACE("schedule", DL_KEY_CHOICE, schedule, "order of the stages' micro-batches"),
          .choices = dl_schedule_names,
      .fallback = "1f1b"},
-    {TRACE("shards", DL_KEY_INT64, shards, "ranks that share the parameters, if others hold "
-                                           "copies or divide layers (fsdp in a layout)"),
+    {TRACE("shards", DL_KEY_INT64, shards, "ranks that share the parameters (fsdp), if others "
+                                           "hold copies or divide layers"),
         COUNTS(1e6)},
     {TRACE("allreduces", DL_KEY_FLAG, allreduces, "the traced ranks exchange gradients in each "
                                                   "step, as in mode allreduce"),
          .fallback = "no"},
-    {TRACE("step_ns", DL_KEY_OWN, step_ns, "mean step of the trace, which dlsim shows next to "
-                                           "its prediction"), TIMES},
+    {TRACE("step_ns", DL_KEY_OWN, step_ns, "mean step, shown beside the prediction"), TIMES},
     {TRACE("recording_ns", DL_KEY_OWN, recording_ns, "time that recording added to the host's "
-                                                     "part of the step; the costs exclude it; "
+                                                     "part of the step, which the costs exclude; "
                                                      "unknown: 0"), TIMES},
     SERIES("trace *", "collective_*", DL_DIMENSION_PURE, 0, 0, "NAME, CALLS, BYTES, NS, RANKS",
-        "collective_1, ...: collectives of a step that do not exchange gradients: number of "
-        "calls, bytes per rank as NCCL counts them, time on the device including waits, number "
-        "of ranks; 0: unknown"),
+        "collective_1, ...: collectives that do not exchange gradients: calls, bytes per rank as "
+        "NCCL counts them, time on the device with waits, ranks; 0: unknown"),
     SERIES("notes", "note_*", DL_DIMENSION_PURE, 0, 0, "text",
         "note_1, ...: notes of the program that wrote the file, which results repeat"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",

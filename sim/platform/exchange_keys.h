@@ -5,76 +5,71 @@
  * (dl_key_use in sim/scenario/keys.h). Each includer defines KEY, so this header has no guard. */
 /* clang-format off */
 KEY(dl_tensors, tensors, "tensors", SERVER, CHOICE(dl_tensors_names), .fallback = "split",
-    .help = "placement of tensors (buckets) on shards. split: each tensor over all shards; "
-            "round_robin: whole tensors in turn; least_loaded: whole tensors, largest first, "
-            "each on the emptiest shard; large_split: tensors of at least large_bytes split, the "
-            "others in turn")
+    .help = "tensors (buckets) on shards. split: each over all; round_robin: whole, in turn; "
+            "least_loaded: whole, largest first, on the emptiest; large_split: from large_bytes "
+            "on split, others in turn")
 KEY(int64_t, large_bytes, "large_bytes", SERVER, BYTES(1), .fallback = "4MB",
     .only = "tensors = large_split",
-    .help = "minimum size of the tensors that are split; the default is MXNet's")
+    .help = "smallest tensor that is split (MXNet's default)")
 KEY(int64_t, slice_bytes, "slice_bytes", BY_TENSOR, BYTES(0), .fallback = "0",
-    .help = "ps, async: size of the slices in which tensors are sent, summed and fetched; 0: whole "
-            "tensors")
+    .help = "ps, async: slices in which tensors are sent, summed and fetched; 0: whole")
 KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
-    .help = "ps, softsync, kasync, kbatchasync: the server sums when all gradients have arrived, "
-            "or each gradient on arrival")
+    .help = "ps, softsync, kasync, kbatchasync: the server sums all gradients at once, or each on "
+            "arrival")
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
-    .help = "ps, async: when a tensor is fetched: once it is summed (summed, layers), once also "
-            "the last tensor is pushed (pushed), or once all are summed (after, next_step). The "
-            "fetch is awaited by the end of the step (summed, pushed, after) or by its layer in "
-            "the next forward pass (layers, next_step)")
+    .help = "ps, async: a tensor is fetched once it is summed (summed, layers), once also the "
+            "last is pushed (pushed), or once all are summed (after, next_step), and awaited by "
+            "the end of the step (summed, pushed, after) or by its layer in the next forward pass "
+            "(layers, next_step)")
 KEY(dl_order, order, "order", BY_TENSOR, CHOICE(dl_order_names), .fallback = "ready",
-    .help = "ps, async: order of a connection's messages: as they become ready, as the forward "
-            "pass needs them, or all together")
+    .help = "ps, async: a connection's messages go as they become ready, as the forward pass "
+            "needs them, or all together")
 KEY(dl_copies, copies, "copies", BY_TENSOR, CHOICE(dl_copies_names), .fallback = "connection",
-    .help = "ps, async: messages that are sent one after another: those of a connection, or all "
-            "of a GPU (copy_threads at a time)")
+    .help = "ps, async: one message at a time on each connection, or of a GPU (copy_threads at a "
+            "time)")
 KEY(int, copy_threads, "copy_threads", BY_TENSOR, WHOLE(1, 64), .fallback = "1",
-    .only = "copies = gpu", .help = "number of concurrent copies of a GPU; MXNet: 2")
+    .only = "copies = gpu", .help = "concurrent copies of a GPU; MXNet: 2")
 KEY(bool, staged_stops, "staged", STAGED, EITHER(stagings), .fallback = "beside",
     .help = "ps, async: copies between GPUs through host memory ([machine] peer) run beside "
             "kernels, or alone")
 KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
     .help = "ps: each node sums its GPUs' gradients, then pushes and fetches once")
 KEY(dl_quantity, server_bytes_per_s, "server_bytes_per_s", HOST_SERVER, RATE,
-    .help = "rate of a server process, both directions together: about 1 GB/s with gRPC or "
-            "BytePS over TCP. Default: [host] server_bytes_per_s of the machine if the server "
-            "serves several nodes")
+    .help = "rate of a server process, both directions together: about 1 GB/s with gRPC or BytePS "
+            "over TCP. Default: the machine's [host] server_bytes_per_s, if it serves several "
+            "nodes")
 KEY(dl_fidelity, fidelity, "fidelity", COLLECTIVES, CHOICE(dl_fidelity_names), .fallback = "phase",
-    .help = "a collective is simulated as one flow per phase, or per chunk")
+    .help = "a collective is one flow per phase, or per chunk")
 KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",
     .limits = DL_LIMITS_BUCKETS,
-    .help = "size of a bucket of gradients; 0: one bucket for all. Default: the buckets of "
-            "[gradients] in the cost file, else 0")
+    .help = "bucket of gradients; 0: one for all. Default: [gradients] of the cost file, else 0")
 KEY(bool, overlap, "overlap", OVERLAP, FLAG, .fallback = "no", .limits = DL_LIMITS_OVERLAP,
-    .help = "allreduce, ps, async: exchange during the backward pass. Default: [costs] overlap of "
-            "the cost file, but no in async")
+    .help = "allreduce, ps, async: exchange during the backward pass. Default: [costs] overlap; "
+            "async: no")
 KEY(dl_sharded, sharded, "sharded", ON_CORES_TOO, CHOICE(dl_sharded_names), .fallback = "none",
     .elsewhere = dl_sharded_words,
-    .help = "allreduce: what the workers divide: the optimizer's state (ZeRO stage 1), also the "
-            "gradients (stage 2), or also the parameters (stage 3, FSDP; overlap is then the "
-            "default, and each accumulated micro-batch exchanges); on cores of "
-            "processes only")
+    .help = "allreduce: workers divide the optimizer's state (ZeRO 1), also gradients (2), also "
+            "parameters (3, FSDP; then overlap is the default, and each accumulated micro-batch "
+            "exchanges); on cores of processes only")
 KEY(bool, keeps_parameters, "reshard_after_forward", ON_CORES_TOO, EITHER(reshards),
     .fallback = "yes",
     .only = "sharded = parameters",
-    .help = "yes: parameters are gathered before both passes (FULL_SHARD); no: gathered before "
-            "the forward pass, and kept (SHARD_GRAD_OP)")
+    .help = "parameters are gathered before both passes (yes, FULL_SHARD), or before the forward "
+            "pass and kept (SHARD_GRAD_OP)")
 KEY(dl_dtype, param_dtype, "param_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
-    .help = "type of gathered and whole parameters. auto: bf16 for a [workload] model in fp16, "
-            "bf16 or fp8, else fp32")
+    .help = "of gathered and whole parameters. auto: bf16 for a [workload] model in fp16, bf16 or "
+            "fp8, else fp32")
 KEY(dl_dtype, reduce_dtype, "reduce_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
-    .help = "type of reduced gradients. auto: param_dtype with sharded = parameters, else fp32")
+    .help = "of reduced gradients. auto: param_dtype with sharded = parameters, else fp32")
 KEY(bool, on_hosts, "collectives", HOSTS, EITHER(reducers), .fallback = "gpus",
-    .help = "where gradients are reduced. hosts (gloo, torchft): on the hosts, in a ring, "
+    .help = "gradients are reduced on the GPUs or (gloo, torchft) on the hosts, in a ring, "
             "between copies from and to the GPUs; one worker per node, without overlap")
 KEY(bool, slows_throughout, "slows", SLOWS, EITHER(slows), .fallback = "transfers",
-    .help = "when [overlap] slowdown of the costs applies: while a bucket is being exchanged, or "
-            "from the start of the first bucket to the end of the last")
+    .help = "[overlap] slowdown applies while a bucket is exchanged, or from the first one's "
+            "start to the last one's end")
 KEY(bool, bucket_views, "buckets", REDUCED, EITHER(bucket_kinds), .fallback = "copies",
-    .help = "gradients of an overlapping all-reduce. copies: copied into buckets and back ([op "
-            "NAME.bucket] of the costs); views: views of the buckets (gradient_as_bucket_view), "
-            "which halves that time")
+    .help = "gradients of an overlapping all-reduce are copied into buckets and back ([op "
+            "NAME.bucket]), or are views of them (gradient_as_bucket_view), which halves that time")
 /* clang-format on */

@@ -98,41 +98,53 @@ static dl_datum bound_of(const void *row, const dl_column *column)
 const dl_column dl_generator_columns[] = {
     BY(trainer_gpus, "trainer_gpus", NULL, "number of GPUs that train", DL_PLAIN("trainer GPUs", 0)),
     BY(generator_gpus, "generator_gpus_used", NULL, "number of GPUs that generate", DL_PLAIN("gen. GPUs", 0)),
-    AT("update_s", "s", update_s, "time of an update: the counted time span over the number of its updates", DL_TIME("update")),
+    AT("update_s", "s", update_s, "mean time of an update", DL_TIME("update")),
     BY(on_policy_s, "on_policy_update_s", "s",
-       "the same on policy, where all GPUs generate, then train, in turn; the baseline of `speedup`", DL_TIME("on policy")),
+       "the same on policy, the baseline of `speedup`", DL_TIME("on policy")),
     BY(faster, "faster", NULL,
        "which is faster: `this`, `on policy`, or `cannot tell` if they differ by less than a tenth"),
     BY(samples_per_hour, "samples_per_hour", "answers/h", "number that updates used", DL_RATE("answers/h")),
-    BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "number generated that updates used", DL_RATE("useful tokens/h")),
-    AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "rate of generation of all replicas", DL_RATE("tokens/s")),
-    BY(usd_of_update, "usd_per_update", "USD", "price of all `gpus` for an update, by `usd_per_gpu_hour` or the machine's price", DL_PLAIN("USD/update", 3)),
+    BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "those generated that updates "
+                                                              "used", DL_RATE("useful tokens/h")),
+    AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "generation of all "
+                                                           "replicas", DL_RATE("tokens/s")),
+    BY(usd_of_update, "usd_per_update", "USD", "price of an update on all `gpus`, by "
+                                               "`usd_per_gpu_hour` or the machine's "
+                                               "price", DL_PLAIN("USD/update", 3)),
     BY(bound_of, "bound_side", NULL,
-       "what an update waits for: `trainer` or `copies`, which are busy all the time; "
-       "`generators`, for which the trainer waits; `rule`: generators wait too, at least half as "
-       "long", DL_WORD("bound side")),
-    BY(trainer_busy, "trainer_busy_frac", NULL, "share of the trainer's time without waiting and draining"),
-    AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING], "share of the trainer's time in updates; these five shares add up to 1", DL_PERCENT("trains %", 1)),
+       "what an update waits for: `trainer` or `copies`; `generators`; `rule`: generators wait "
+       "too, at least half as long", DL_WORD("bound side")),
+    BY(trainer_busy, "trainer_busy_frac", NULL, "share of the trainer's time without waiting and "
+                                                "draining"),
+    AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING], "share of the trainer's "
+                                                                       "time in updates; these "
+                                                                       "five add up to "
+                                                                       "1", DL_PERCENT("trains %", 1)),
     AT("trainer_waiting_frac", NULL, trainer_frac[DL_ROLLOUT_WAITING], "share of waiting for complete groups"),
     AT("trainer_draining_frac", NULL, trainer_frac[DL_ROLLOUT_DRAINING], "share of waiting for answers that must end before a copy"),
     AT("trainer_copying_frac", NULL, trainer_frac[DL_ROLLOUT_COPYING], "share in copies of the weights, or changes of sides", DL_PERCENT("copies %", 1)),
     AT("trainer_validating_frac", NULL, trainer_frac[DL_ROLLOUT_VALIDATING], "share in validation"),
     BY(trainer_waits, NULL, NULL, NULL, DL_PERCENT("waits %", 1)),
     AT("generators_working_frac", NULL, generator_frac[DL_ROLLOUT_WORKING],
-       "share of the replicas' time with requests in flight; these five shares add up to 1"),
+       "share of the replicas' time with requests in flight; these five add up to 1"),
     AT("generators_idle_frac", NULL, generator_frac[DL_ROLLOUT_WAITING], "share with no request that may begin"),
-    AT("generators_draining_frac", NULL, generator_frac[DL_ROLLOUT_DRAINING], "share with nothing in flight while other replicas finish before a copy"),
+    AT("generators_draining_frac", NULL, generator_frac[DL_ROLLOUT_DRAINING], "share of waiting "
+                                                                              "for other replicas "
+                                                                              "before a copy"),
     AT("generators_copying_frac", NULL, generator_frac[DL_ROLLOUT_COPYING], "share in which generation stops for a copy", DL_PERCENT("gen. copy %", 1)),
     AT("generators_validating_frac", NULL, generator_frac[DL_ROLLOUT_VALIDATING], "share in validation"),
     BY(generators_idle, NULL, NULL, NULL, DL_PERCENT("gen. idle %", 1)),
     AT("requests_mean", NULL, requests_mean, "mean number of requests in flight on a replica", DL_PLAIN("requests", 1)),
     AT("requests_at_max_frac", NULL, at_max_frac, "share of the replicas' time with `requests_max` in flight", DL_PERCENT("at max %", 1)),
-    AT("in_flight_mean", "groups", in_flight_mean, "mean number of incomplete groups that have begun, or are admitted and wait for a place", DL_PLAIN("in flight", 1)),
-    AT("queue_mean", "groups", queue_mean, "mean number of complete groups that wait for the trainer", DL_PLAIN("queue", 1)),
+    AT("in_flight_mean", "groups", in_flight_mean, "mean number of incomplete groups, begun or "
+                                                   "admitted", DL_PLAIN("in flight", 1)),
+    AT("queue_mean", "groups", queue_mean, "mean number of complete groups that "
+                                           "wait", DL_PLAIN("queue", 1)),
     AT("group_s", "s", group_s, "mean time of a group from admission to completion"),
-    AT("queue_s", "s", queue_s, "mean time of a complete group until the trainer takes or discards it"),
+    AT("queue_s", "s", queue_s, "mean time until the trainer takes or discards it"),
     AT("length_mean_used", "tokens", length_mean, "mean length of the answers that updates used"),
-    AT("batch_tokens", "tokens", batch_tokens, "number that the trainer processes in an update, including prompts"),
+    AT("batch_tokens", "tokens", batch_tokens, "those that the trainer processes in an update, "
+                                               "with prompts"),
     AT("tokens_begun", "tokens", tokens.begun, "number generated in the whole run, the sum of the next three"),
     AT("tokens_used", "tokens", tokens.used, "those that updates used"),
     AT("tokens_discarded", "tokens", tokens.discarded, "those of groups older than `age_max`"),
@@ -143,16 +155,15 @@ const dl_column dl_generator_columns[] = {
     AT("groups_discarded", NULL, groups.discarded, NULL),
     AT("groups_left", NULL, groups.left, NULL),
     AT("age_mean", "updates", age_mean,
-       "mean age of a group that an update used: number of updates made when it was taken, less "
-       "those in the weights that generated its first token. `staleness` is the same", DL_PLAIN("age", 2)),
+       "mean [age](rl.md) of a used group (also `staleness`)", DL_PLAIN("age", 2)),
     AT("age_p95", "updates", age_p95, "its 95 % quantile", DL_PLAIN("age p95", 0)),
     AT("age_max_used", "updates", age_max, "its largest value", DL_PLAIN("age max", 0)),
     AT("newest_age_mean", "updates", newest_age_mean, "mean and largest age by the group's newest token", DL_PLAIN("newest", 2)),
     AT("newest_age_max", "updates", newest_age_max, NULL),
     BY(discarded_age, "discarded_age_mean", "updates", "mean age of the groups that were discarded"),
     AT("outstanding_mean", NULL, outstanding_mean,
-       "number of groups begun and not yet taken at the ends of updates, over `prompts`; with a copy "
-       "at each update this is the mean age of all groups"),
+       "groups begun and not yet taken at the ends of updates, over `prompts`; with a copy at "
+       "each update the mean age of all groups"),
 };
 /* clang-format on */
 const size_t dl_generator_column_count = DL_LENGTH(dl_generator_columns);

@@ -83,33 +83,30 @@ static const dl_key rows[] = {
                                                       "name"},
     {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
      .sweep = ',',
-     .help = "steps of each worker, rounded up to whole intervals. With [generators]: updates, "
-             "60 by default. With a lag of averages, the run starts with additional intervals "
-             "that are not counted"},
+     .help = "steps of each worker, rounded up to whole intervals; with a lag of averages, more "
+             "are run before the counted ones. With [generators]: updates, default 60"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
-     .help = "steps of the fastest worker before the counted ones; steps is then not rounded up. "
-             "With [generators]: 10 by default"},
+     .help = "uncounted steps of the fastest worker before; steps is then not rounded up. With "
+             "[generators]: default 10"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "seed of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
      .sweep = ',', .help = "runs of each point, for its 95 % interval"},
 
     {"scenario", "per_worker", FLAG, .fallback = "no", SCENARIO(per_worker),
-     .help = "also write the mean step and the staleness of each worker"},
+     .help = "also write each worker's mean step and staleness"},
 
     {"machine", "cores", OWN, .form = "integer from 1, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
-     .help = "number of cores; required without file. workers: one for each worker; measured: "
-             "the number in the cost file"},
+     .help = "cores; required without file. workers: one each; measured: as in the cost file"},
     {"machine", "workers", OWN, .form = "integer from 1, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
-     .help = "number of workers; required without placement, layout and [pipeline] gpus. all: "
-             "the machine's GPUs"},
+     .help = "required without placement, layout and [pipeline] gpus. all: one for each GPU"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
      .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "workers are processes, which exchange in the times of [collective ...] in the cost "
-             "file, not threads; auto: yes if the cost file has an allreduce or is not of dlprof "
+     .help = "workers are processes, which exchange in the times of the cost file's [collective "
+             "...], not threads. auto: if the cost file has an allreduce or is not of dlprof "
              "train"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file, whose GPUs are the workers"},
@@ -117,54 +114,52 @@ static const dl_key rows[] = {
      .sweep = ',', .help = "number of nodes, in place of the machine file's"},
     {"machine", "price_usd_per_hour", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE,
      .high = 1e5, GPU(price_usd_per_hour),
-     .help = "price of a node, in place of the machine file's, for all machines of a list: prices "
-             "of each are in their files (--save-machine writes one)"},
+     .help = "price of a node, in place of the machine files'"},
     {"machine", "port_bytes_per_s", RATE, GPU(port_bytes_per_s), .sweep = ',',
-     .help = "rate of each NIC in each direction, in place of the machine file's"},
+     .help = "rate of each NIC, each direction, in place of the machine file's"},
     {"machine", "site_bytes_per_s", RATE, GPU(site_bytes_per_s), .sweep = ',',
-     .help = "rate between sites in each direction, in place of the machine file's"},
+     .help = "rate between sites, each direction, in place of the machine file's"},
     {"network", "sites", WHOLE(1, DL_WORKERS_MAX), GPU(sites), .sweep = ',',
-     .help = "number of sites with equal parts of the nodes, in place of the machine file's; their "
-             "rate is [machine] site_bytes_per_s"},
+     .help = "sites with equal parts of the nodes, in place of the machine file's; with [machine] "
+             "site_bytes_per_s"},
     {"network", "site_latency_ns", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_NS,
      .high = 1e9, GPU(site_latency_ns), .sweep = ',',
      .help = "latency between two sites, one way, in place of the machine file's"},
     DL_NETWORK_ROWS(NETWORK, ',', NULL),
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of workers 0, 1, ..., ascending, numbered over all nodes; further workers "
-             "share them in turn. Default: GPU w for worker w"},
+     .help = "GPUs of workers 0, 1, ..., ascending, over all nodes; further workers share them in "
+             "turn. Default: GPU w for worker w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "number of workers on each node (431: 4, 3, 1), in place of gpus and workers"},
+     .help = "workers on each node (431: 4, 3, 1), in place of gpus and workers"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of a worker, which hold one replica of the model, innermost axis first: "
-             "tp=COUNT divides each layer, cp=COUNT each sequence, ep=COUNT the experts, "
-             "pp=COUNT the layers into stages, fsdp=COUNT parameters, gradients and optimizer "
-             "state; dp=COUNT, last, is the number of workers. Default: one GPU"},
+     .help = "axes of a worker's GPUs, innermost first: tp=COUNT divides each layer, cp each "
+             "sequence, ep the experts, pp the layers into stages, fsdp parameters, gradients and "
+             "optimizer state; dp, last, is the number of workers. Default: one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
-     .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one for each"},
+     .sweep = ',', .help = "one host thread launches the steps of all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
-     .help = "number of steps by which the host may be ahead of the GPUs"},
+     .help = "steps by which the host may be ahead of the GPUs"},
     {"machine", "reads", CHOICE(dl_reads_names), .fallback = "nothing", GPU(reads), .sweep = ',',
-     .help = "results for which the host waits. forward: one of the forward pass, such as the "
-             "loss, before it launches the next step; batch: one before each micro-batch (with "
-             "stages: each pass), as Megatron-LM does to read the size of a batch"},
+     .help = "results for which the host waits. forward: one of the forward pass (the loss) "
+             "before the next launch; batch: one before each micro-batch (with stages: each "
+             "pass), as Megatron-LM"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "copies use host memory that is not pinned"},
 
     {"exchange", "shards", OWN, .form = "integer from 1 to 64, workers or nodes",
      .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", USED(SERVER), .sweep = ',',
-     .help = "number of shards of the server; workers, nodes: one for each"},
+     .help = "shards of the server; workers, nodes: one for each"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", USED(COLLECTIVES),
      .sweep = ',',
-     .help = "algorithm of all-reduces; unless it is auto, other collectives are rings"},
+     .help = "of all-reduces; unless auto, other collectives are rings"},
     {"exchange", "nccl", CHOICE(dl_nccl_versions), OF_GPU(machine.nccl), USED(COLLECTIVES),
      .sweep = ',', .form = "default, 2.4 to 2.29",
      .help = "version of NCCL, in place of the machine file's"},
 #include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
-     .help = "compression of pushed or reduced messages; on cores only with a server"},
+     .help = "of pushed or reduced messages; on cores only with a server"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
      SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk",
      .help = "fraction of the parameters that is sent; required"},
@@ -174,50 +169,45 @@ static const dl_key rows[] = {
      .help = "cores of a node that make batches, if the cost file has [op input]"},
     {"input", "loaders", WHOLE(0, DL_LOADERS_MAX), .fallback = "0", SCENARIO(input.loaders),
      .group = DL_TAKE_CORES, .sweep = ',', .limits = DL_LIMITS_LOADERS,
-     .help = "processes of a worker that make its batches on the same cores (num_workers of "
-             "PyTorch's DataLoader); 0: the worker makes them itself"},
+     .help = "processes that make a worker's batches on the same cores (DataLoader's "
+             "num_workers); 0: the worker itself"},
     {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", SCENARIO(input.prefetch),
      .sweep = ',', .limits = DL_LIMITS_PREFETCH,
-     .help = "batches that are made ahead for each worker. Default on cores: 2 for each of its "
-             "loaders"},
+     .help = "batches made ahead for each worker. Default on cores: 2 for each loader"},
     {"input", "made", EITHER(makings), .fallback = "ahead", GPU(made_at_launch), .sweep = ',',
-     .help = "when batches are copied to the GPU. ahead: as early as prefetch allows; at_launch: "
-             "a batch is in host memory when the step is launched, and copied when the step "
-             "begins"},
+     .help = "batches are copied to the GPU as early as prefetch allows, or from host memory when "
+             "the step begins"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "distribution of the time to make a batch"},
     {"input", "storage_bytes_per_s", RATE, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
      .limits = DL_LIMITS_STORAGE,
-     .help = "rate of a node's storage, for [input] stored_bytes_per_sample of the cost file. "
-             "Default: no limit"},
+     .help = "rate of a node's storage, for the cost file's stored_bytes_per_sample. Default: no "
+             "limit"},
     {"input", "shared_storage_bytes_per_s", RATE,
      GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
-     .help = "rate of a file server for all nodes, in addition to their own storage; its network "
-             "traffic is not simulated"},
+     .help = "rate of a file server for all nodes, besides their own storage; its network is not "
+             "simulated"},
     {"input", "storage_ahead_bytes", BYTES(0),
      .fallback = "0", SCENARIO(input.storage_ahead_bytes), .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "size that the storage reads ahead while idle, or the burst of a disk with a "
-             "limited rate"},
+     .help = "read ahead while the storage is idle, or the burst of a disk with a limited rate"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
      SCENARIO(input.cached_frac), .sweep = ',',
-     .help = "fraction of the samples that are cached and not read"},
+     .help = "fraction of the samples that are cached"},
 
     {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .fallback = "1", PIPELINE(stages),
      .sweep = ',',
-     .help = "number of pipeline stages, one GPU each: pp of [machine] layout"},
+     .help = "pipeline stages, one GPU each: pp of [machine] layout"},
     {"pipeline", "micro_batches", WHOLE(1, DL_MICRO_BATCHES_MAX), .fallback = "1",
      PIPELINE(micro_batches), .sweep = ',',
-     .help = "number of micro-batches in a worker's batch. With stages = 1: [sync] accumulate"},
+     .help = "micro-batches in a worker's batch. With stages = 1: [sync] accumulate"},
     {"pipeline", "micro_batch", WHOLE(0, INT32_MAX), .fallback = "0", PIPELINE(micro_batch),
      .sweep = ',',
-     .help = "samples of a micro-batch on a rank, in place of micro_batches; 0: as micro_batches "
-             "says"},
+     .help = "samples of a micro-batch on a rank, in place of micro_batches (0)"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "1f1b", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1",
-     .help = "order of micro-batches. gpipe keeps the activations of all micro-batches, 1f1b "
-             "(default of Megatron-LM, DeepSpeed, nanotron and torchtitan) of at most as many as "
-             "there are stages. Without a flush: pipedream (micro_batches = 1), 2bw (at least as "
-             "many micro-batches as stages)"},
+     .help = "order of micro-batches. gpipe keeps the activations of all, 1f1b of at most as many "
+             "as there are stages. Without a flush: pipedream (micro_batches = 1), 2bw (at least "
+             "as many micro-batches as stages)"},
     {"pipeline", "chunks", WHOLE(1, DL_STAGE_CHUNKS_MAX), .fallback = "1", PIPELINE(chunks),
      .sweep = ',', .only = "stages > 1",
      .help = "groups of layers on each stage (virtual stages), with schedule = interleaved"},
@@ -229,31 +219,29 @@ static const dl_key rows[] = {
      .help = "GPUs of all workers together, in place of [machine] workers"},
 
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
-     .help = "cost file; this, model or samples_per_s is required. Together with one of these it "
-             "may hold costs of exchange only, which replace assumed or simulated ones"},
+     .help = "cost file; this, model or samples_per_s is required. Beside one of these it holds "
+             "costs of exchange, in place of assumed or simulated ones"},
     {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "cost files of some GPU models of the machine, for their operations and memory. "
-             "Default: costs, scaled by data sheets"},
+     .help = "cost files of GPU models, for their operations and memory. Default: costs, scaled "
+             "by data sheets"},
     {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
      .sweep = '|',
-     .help = "a network of dlsim --workloads, estimated from its operations and the GPU's data "
-             "sheet"},
+     .help = "a network of dlsim --workloads, estimated for the GPU"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
-     .help = "arithmetic of matrix products. fp16, bf16: also the type of activations "
-             "(autocast); fp8, nvfp4: linear layers of a transformer's blocks in it, the rest in "
-             "bf16 (Transformer Engine); auto: bf16 for transformers, tf32 for convolutions, if all "
-             "GPUs have it, else fp32. Exchange is in fp32 unless sharded"},
+     .help = "arithmetic of matrix products. fp16, bf16: also the type of activations (autocast); "
+             "fp8, nvfp4: linear layers of a transformer's blocks, the rest in bf16; auto: bf16 "
+             "for transformers, tf32 for convolutions, if all GPUs have it, else fp32. Exchange "
+             "is in fp32 unless sharded"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .elsewhere = dl_optimizer_words,
-     .help = "optimizer. auto: momentum for images, adam for transformers; adam8bit: Adam with "
-             "states of 8 bits in blocks of 256 (AdamW8bit of torchao and bitsandbytes)"},
+     .help = "auto: momentum for images, adam for transformers; adam8bit: states of 8 bits "
+             "(AdamW8bit of torchao and bitsandbytes)"},
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
      .sweep = ',', .only = "model",
-     .help = "activations of a transformer that the backward pass computes again. selective: the "
-             "core of attention (Megatron-LM's); full: all but the inputs of blocks; products: "
-             "all but attention and every second product (torchtitan's selective, op); auto: "
-             "from the model's key recompute"},
+     .help = "activations of a transformer to compute again. selective: the core of attention "
+             "(Megatron-LM); full: all but the inputs of blocks; products: all but attention and "
+             "every second product (torchtitan's op); auto: the model's key recompute"},
     {"workload", "lora", WHOLE(0, 65536), .owner = DL_OF_NOBODY, .sweep = ',', .only = "model",
      .help = "rank of adapters that are trained in place of a transformer's weights; 0: none"},
     {"workload", "lora_targets", OWN, .form = "NAME, ...", .only = "lora",
@@ -261,19 +249,18 @@ static const dl_key rows[] = {
              "linear_fc1, all-linear; default: q_proj, v_proj"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
      SCENARIO(samples_per_s), .sweep = ',',
-     .help = "throughput of one worker, in place of a cost file: a third of the step is the "
-             "forward pass, two thirds the backward pass, and all other costs are assumed"},
+     .help = "throughput of one worker, in place of a cost file: a third is the forward pass, two "
+             "thirds the backward pass; other costs are assumed"},
     {"workload", "device", .type = DL_KEY_TEXT, SCENARIO(device), .form = "text",
      .only = "samples_per_s",
      .help = "GPU on which the throughput was measured; default: the machine's"},
     {"workload", "batch", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
-     .help = "samples of a step of all workers together; this or batch_per_worker is required"},
+     .help = "samples of a step of all workers; this or batch_per_worker is required"},
     {"workload", "batch_per_worker", WHOLE(1, BATCH_MAX), .owner = DL_OF_NOBODY, .sweep = '.',
-     .help = "samples of a step of one worker, for weak scaling"},
+     .help = "samples of a step of one worker"},
     {"workload", "shares", CHOICE(shares), .fallback = "equal", SCENARIO(shares),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "division of a batch among unequal GPUs: equal, or by speed, so that all compute "
-             "for the same time"},
+     .help = "a batch is divided among unequal GPUs equally, or by their speed"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "samples of an epoch, for its time and, on GPUs, its price"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
@@ -281,107 +268,101 @@ static const dl_key rows[] = {
                                                       "file's"},
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES, FACTOR or FACTOR/TIME",
      .sweep = ',',
-     .help = "a measured step, to which all compute times are scaled: 212ms@8x32 was measured "
-             "with 8 workers and 32 samples each. Default: with the fewest workers. Its rate "
-             "will do, as 600samples/s or 60000tokens/s, of all workers. A number "
-             "without unit is the scale factor, TIME a limit of assumed launches. Of several "
-             "variants the first was measured"},
+     .help = "a measured step, to which all compute times are scaled: 212ms@8x32 is of 8 workers "
+             "with 32 samples each; default: the fewest workers. Or a rate of all workers, "
+             "600samples/s or 60000tokens/s. A number without unit is the scale factor, TIME a "
+             "limit of assumed launches. Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
-     .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "
-             "of the costs' times; batch_per_worker is the recorded one"},
+     .help = "a step of dlcal replay --step, whose launches, gaps and streams replace the costs' "
+             "times; batch_per_worker is the recorded one"},
     {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
-     .help = "what to do about costs missing in the cost file: assume defaults, which are named "
-             "with interval and source, or refuse to run"},
+     .help = "assume costs that the file lacks, and list them, or refuse to run"},
     {"workload", "scale", CHOICE(scales), .fallback = "auto", SCENARIO(scale),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "costs of another GPU: auto scales them by data sheets, or as scale_compute says"},
+     .help = "costs of another GPU are scaled by data sheets, or as scale_compute says (auto), or "
+             "not"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "machine file of the GPU on which the costs were measured"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
      .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, "
-                                       "dp, ... are names for a mode with a key"},
+                                       "dp, ... are a mode with a key"},
     DL_SYNC_SWEPT_ROWS(OPTION)
     {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
      .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',',
      .help = "also average the optimizer's state"},
     {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
-     .help = "outer optimizer. nesterov: it takes the difference between the average and the "
-             "last one as its gradient (DiLoCo); the workers keep their own optimizer state"},
+     .help = "outer optimizer. nesterov (DiLoCo): on the difference between the average and the "
+             "last one; workers keep their optimizer state"},
     {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
      .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
-     .help = "exchange inside a site, or a node. allreduce: its workers average their gradients "
-             "in each step; on GPUs"},
+     .help = "allreduce: workers of a site, or node, average their gradients in each step; on "
+             "GPUs"},
     {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
      .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
-     .help = "number of fragments of the parameters, which are averaged in turn, each every "
-             "interval steps (Streaming DiLoCo)"},
+     .help = "fragments of the parameters, averaged in turn, each every interval steps (Streaming "
+             "DiLoCo)"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
-     .help = "number of threads of each shard of the server"},
+     .help = "threads of each shard of the server"},
     {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
-     .help = "place of the server: cpu, or gpu:K, counted over all GPUs; averages also "
-             "allreduce. auto: allreduce for average and bmuf unless workers share a GPU, "
-             "server_threads or [exchange] shards are given, or the costs have [average]; else "
-             "cpu"},
+     .help = "place of the server: cpu, or gpu:K of all GPUs; averages also allreduce. auto: "
+             "allreduce for average and bmuf unless workers share a GPU, server_threads or "
+             "[exchange] shards are given, or the costs have [average]; else cpu"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
-     .help = "the fastest worker does interval local steps, and the others as many as fit into "
-             "that time"},
+     .help = "the fastest worker does interval local steps, others as many as fit into that time"},
 
     {"syncer", "quorum", SYNCER(merge.quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
-     .help = "number of uploads that a merge needs"},
+     .help = "uploads that a merge needs"},
     {"syncer", "quorum_max", SYNCER(merge.quorum_max), WHOLE(1, DL_WORKERS_MAX),
-     .help = "maximum number of uploads in one merge; default: the number of workers"},
+     .help = "maximum of uploads in one merge; default: the number of workers"},
     {"syncer", "grace_s", SYNCER(merge.grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds to wait for more uploads once there is a quorum"},
     {"syncer", "grace", SYNCER(merge.adaptive), CHOICE(dl_merge_grace_names), .fallback = "fixed",
-     .help = "end of that wait. fixed: after grace_s; adaptive: earlier, when a learner of the "
+     .help = "fixed: that wait ends after grace_s; adaptive: earlier, when a learner of the "
              "quorum is expected to upload again"},
     {"syncer", "scan_s", SYNCER(merge.scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen when it arrives"},
     {"syncer", "weight_power", SYNCER(merge.weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
      .fallback = "0",
-     .help = "exponent of the weights of uploads: one that is s versions stale has weight (1 + "
-             "s)^-weight_power"},
+     .help = "an upload s versions stale has weight (1 + s)^-weight_power"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
      .help = "seconds to read, merge and publish, on a machine of its own. Default: [update] of "
              "the cost file; on cores the work of a thread that competes with the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
-     .help = "when a learner adopts a new version. next: after an upload; replace: also after a "
-             "local step, which loses the steps since the upload; rebase: the same, but keeps "
-             "these steps; predict: as rebase, and it uploads only then"},
+     .help = "a learner adopts a new version after an upload (next), or also after a local step, "
+             "and loses (replace) or keeps (rebase) the steps since the upload; predict: as "
+             "rebase, and it uploads only then"},
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
-     .help = "end of the run. first: at the fastest learner's last step; each: at the last "
-             "learner's, followed by one more grace time and a last merge"},
+     .help = "the run ends at the fastest learner's last step (first), or at the last learner's, "
+             "one more grace time and a merge later"},
     {"syncer", "wait_s", SYNCER(merge.wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
-     .fallback = "0", .help = "maximum seconds for which a learner waits for a new version after "
-                              "an upload"},
+     .fallback = "0", .help = "maximum wait of a learner for a new version after an upload, in "
+                              "seconds"},
 
     {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
-     .help = "seconds in which a worker is absent while the others continue: 3:100-160; 5:200- "
-             "is for good. Not with inside, where worker_mtbf_s makes whole sites fail"},
+     .help = "seconds of absence, 3:100-160; 5:200- is for good; the others continue. Not with "
+             "inside, where worker_mtbf_s makes whole sites fail"},
     {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "mean seconds from a worker's start or return to its next failure (exponential), in "
-             "place of away; the others continue"},
+             "place of away"},
     {"failures", "worker_away_s", ABSENCES(away_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = SECONDS_MAX,
      .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
-     .help = "unit that fails as a whole: a worker, or all workers of a site (a node, if the "
-             "machine has no sites)"},
+     .help = "a worker fails, or all workers of a site (a node, if there are no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "mean seconds between failures of one GPU, or of one worker on cores; each failure "
-             "stops all workers. Results have the goodput and the best checkpoint_steps"},
+     .help = "mean seconds between failures of one GPU, or of one worker on cores; each stops all "
+             "workers"},
     {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = 1e12,
-     .help = "mean seconds between failures of one node (one failure a day: 86400), in addition "
-             "to those of mtbf_s"},
+     .help = "the same of one node (one failure a day: 86400), in addition"},
     {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
-     .help = "times of the failures of one job, from its start, in place of mtbf_s"},
+     .help = "failures of one job, from its start, in place of mtbf_s"},
     {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,
      .high = SECONDS_MAX, .fallback = "0",
      .help = "seconds from a failure until the job resumes from its checkpoint"},
@@ -393,94 +374,86 @@ static const dl_key rows[] = {
      .help = "steps of the job; default: those for [target] samples, else [scenario] steps"},
 
     {"target", "samples", WHOLE64(1, 1e18), SCENARIO(target.samples), .sweep = ',',
-     .help = "samples that synchronous training with this batch needs to reach its target; "
-             "results then have the time and price to the target"},
+     .help = "samples that synchronous training with this batch needs to reach its target, for "
+             "time and price to the target"},
     {"target", "factor", OWN, .form = "WHERE:FACTOR, ...", .low = DL_TARGET_FACTOR_MIN,
      .high = DL_TARGET_FACTOR_MAX, .sweep = '|', .only = "samples",
-     .help = "factors on these samples; WHERE is interval NUMBER, staleness NUMBER or, "
-             "overriding both, a mode. Values between two numbers are interpolated (interval: by "
-             "its logarithm); rows beyond the largest number have no time"},
+     .help = "factors on these samples; WHERE is interval NUMBER, staleness NUMBER (values "
+             "between two are interpolated, beyond the largest there is no time) or, overriding "
+             "both, a mode"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE,
-     .help = "how steps vary. trace: as profiled; work: by [work] or [spread] work_frac of the "
-             "costs; none: not at all, with the expected effect of [work] or work_frac"},
+     .help = "trace: steps vary as profiled; work: by [work] or [spread] work_frac of the costs; "
+             "none: not, with the expected effect of these"},
     {"noise", "sigma", .type = DL_KEY_REAL, .low = 1e-6, .high = 100, SCENARIO(sigma), .sweep = ',',
      .only = "kind = lognormal, gamma", .help = "coefficient of variation; required"},
     {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',
-     .help = "factors on the forward and backward passes of some workers"},
+     .help = "factors on the passes of some workers"},
 
     {"generators", "gpus", GENERATORS(gpus), WHOLE(1, DL_WORKERS_MAX), .column = "gpus_of_both",
-     .help = "GPUs of trainer and generators together; default: all of the machine file"},
+     .help = "GPUs of both sides; default: all of the machine file"},
     {"generators", "generator_gpus", GENERATORS(generator_gpus), WHOLE(1, DL_WORKERS_MAX),
-     .help = "GPUs of the generators; the other GPUs train. Default: half of them"},
+     .help = "GPUs that generate; the others train. Default: half"},
     {"generators", "replica_gpus", GENERATORS(replica_gpus), WHOLE(1, DL_WORKERS_MAX),
      .fallback = "1", .help = "GPUs of one replica of the generator"},
     {"generators", "place", GENERATORS(colocated), EITHER(places), .fallback = "apart",
-     .help = "apart: trainer and generators have their own GPUs; colocated: they take turns on "
-             "all GPUs, on policy"},
+     .help = "both sides have their own GPUs, or take turns on all GPUs, on policy"},
     {"generators", "prompts", GENERATORS(prompts), WHOLE(1, 10000000), .required = true,
-     .help = "groups of answers, one for each prompt, that an update consumes"},
+     .help = "groups of answers, one per prompt, that an update consumes"},
     {"generators", "answers", GENERATORS(answers), WHOLE(1, 100000), .fallback = "8",
      .help = "answers to a prompt, which form a group"},
     {"generators", "copy_every", GENERATORS(copy_every), WHOLE(1, 1000000), .fallback = "1",
      .help = "updates from one copy of the weights to the next"},
     {"generators", "rule", GENERATORS(rule), CHOICE(dl_rule_names), .fallback = "ahead",
-     .help = "rule by which a group may begin. ahead: if fewer than (updates + bound + 1) x "
-             "prompts have begun, without the discarded ones; installed: the same, with the "
-             "updates up to the last copy; window: if fewer than (1 + bound) x copy_every x "
-             "prompts have begun since the last copy or were outstanding at it; workers: if "
-             "fewer than in_flight groups are in flight"},
+     .help = "a group may begin if: ahead: fewer than (updates + bound + 1) x prompts have begun, "
+             "without the discarded ones; installed: the same, with the updates up to the last "
+             "copy; window: fewer than (1 + bound) x copy_every x prompts have begun since the "
+             "last copy or were outstanding at it; workers: fewer than in_flight groups are in "
+             "flight"},
     {"generators", "bound", GENERATORS(bound), REAL(0, 1e6), .fallback = "1",
      .column = "staleness_bound",
      .help = "bound on staleness in updates (rule = window: in windows)"},
     {"generators", "in_flight", GENERATORS(in_flight), WHOLE64(1, 1e9),
-     .help = "maximum number of groups in flight, over all replicas; default: limited by the "
-             "rule only"},
+     .help = "maximum of groups in flight, all replicas together; default: by the rule only"},
     {"generators", "in_flight_of_replica", GENERATORS(in_flight_of_replica), WHOLE64(1, 1e9),
-     .help = "maximum number of groups in flight for each replica (verl: 16); the limit is on "
-             "their sum"},
+     .help = "the same per replica (verl: 16), times their number"},
     {"generators", "buffer", GENERATORS(buffer), WHOLE64(1, 1e9), .only = "rule = workers",
-     .help = "number of complete groups at which no more begin; default: no limit"},
+     .help = "complete groups at which no more begin; default: no limit"},
     {"generators", "age_max", GENERATORS(age_max), REAL(0, 1e6),
-     .help = "age in updates beyond which groups are discarded. Default: none is discarded, and "
-             "generators wait as the rule says"},
+     .help = "age in updates beyond which groups are discarded. Default: none is, and generators "
+             "wait as the rule says"},
     {"generators", "requeue", GENERATORS(requeue), FLAG, .fallback = "no",
      .help = "prompts of discarded groups are answered again, before new ones"},
     {"generators", "order", GENERATORS(taking), CHOICE(dl_taking_names), .fallback = "completion",
-     .help = "order in which the trainer takes groups. completion: as they complete; oldest: the "
-             "complete group that began first; in_order: as they began, waiting for each to "
-             "complete"},
+     .help = "the trainer takes groups as they complete; the complete one that began first; or as "
+             "they began, waiting for each"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
      .help = "mean tokens of an answer, cut at the cap; this or lengths is required"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
-     .help = "ratio of the standard deviation of lengths to their mean, before the cap; "
-             "log-normal"},
+     .help = "coefficient of variation of lengths before the cap (log-normal)"},
     {"generators", "length_cap", GENERATORS(length_cap), REAL(1, 1e9),
      .help = "maximum tokens of an answer; default: no cap"},
     {"generators", "group_share", GENERATORS(group_share), REAL(0, 1), .fallback = "0.5",
-     .help = "fraction of the variance of the logarithm of lengths that answers to one prompt "
-             "share"},
+     .help = "fraction of the variance of the lengths' logarithm that answers to one prompt share"},
     {"generators", "lengths", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY, .form = "file", .sweep = ',',
-     .help = "CSV file with a column tokens, whose lengths the groups take in turn, in place of "
+     .help = "CSV file with a column tokens: lengths that the groups take in turn, in place of "
              "length_mean"},
     {"generators", "prompt_tokens", GENERATORS(prompt_tokens), REAL(0, 1e9), .fallback = "100",
      .help = "tokens of a prompt, which the trainer processes with each answer"},
     {"generators", "token_s", GENERATORS(token_s), REAL(1e-12, 1e6),
-     .help = "coefficient a of a replica's speed: with c requests, each gets 1 / (a + b c) "
-             "tokens per second. Default: [generator] of the cost file, else estimated for "
-             "[workload] model"},
+     .help = "a of a replica's speed: each of c requests gets 1 / (a + b c) tokens per second. "
+             "Default: [generator] of the cost file, else estimated for [workload] model"},
     {"generators", "request_token_s", GENERATORS(request_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "coefficient b of a replica's speed"},
+     .help = "b of a replica's speed"},
     {"generators", "rates", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY,
      .form = "REQUESTS:TOKENS, ...", .sweep = '|',
-     .help = "tokens per second of a replica by its number of requests in flight, in place of "
-             "token_s"},
+     .help = "tokens per second of a replica by its requests in flight, in place of token_s"},
     {"generators", "requests_max", GENERATORS(requests_max), WHOLE(1, 10000000),
-     .help = "maximum number of requests in flight on a replica. Default: 256, or the number "
-             "that fits into its memory"},
+     .help = "maximum of requests in flight on a replica. Default: 256, or as many as fit into "
+             "its memory"},
     {"generators", "train_fixed_s", GENERATORS(train_fixed_s), REAL(0, 1e9), .fallback = "0",
-     .help = "seconds of an update that depend neither on its tokens nor on the GPUs"},
+     .help = "seconds of an update that depend neither on tokens nor on GPUs"},
     {"generators", "train_token_gpu_s", GENERATORS(train_token_gpu_s), REAL(0, 1e6),
      .help = "GPU seconds of an update per token. Default: [trainer] of the cost file, else the "
              "scenario's step is simulated"},
@@ -494,32 +467,32 @@ static const dl_key rows[] = {
     {"generators", "on_policy_length", GENERATORS(on_policy_length), REAL(1, 1e9),
      .help = "mean tokens of an answer in that update. Default: length_mean"},
     {"generators", "train_fixed_frac", GENERATORS(train_fixed_frac), REAL(0, 1),
-     .help = "fraction of the trainer's part of on_policy_s that does not shrink with more GPUs. "
+     .help = "fraction of the trainer's part of on_policy_s that more GPUs do not shorten. "
              "Default: 0.5 (0.25 to 1)"},
     {"generators", "log_probs", GENERATORS(log_probs), CHOICE(dl_log_probs_names),
      .fallback = "never",
      .help = "when the trainer computes log-probabilities again"},
     {"generators", "log_prob_frac", GENERATORS(log_prob_frac), REAL(0, 100), .fallback = "0.3333",
-     .help = "time of that per token, as a fraction of the update's; a forward pass is a third"},
+     .help = "time of that per token over the update's; a forward pass is a third"},
     {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9), .fallback = "0",
      .help = "seconds of a copy of the weights, during which the trainer stops"},
     {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
      .help = "seconds for which a replica stops at the end of its copy. Default: copy_s; with "
              "copies = in_turn: 0"},
     {"generators", "copies", GENERATORS(in_turn), EITHER(copyings), .fallback = "at_once",
-     .help = "copy the weights to all replicas at once, or to one after another"},
+     .help = "to all replicas at once, or one after another"},
     {"generators", "partial", GENERATORS(drains), EITHER(partials), .fallback = "yes",
-     .help = "yes: answers in flight continue with the new weights (partial rollouts); no: they "
-             "end before the copy"},
+     .help = "answers in flight continue with the new weights (partial rollouts), or end before "
+             "the copy"},
     {"generators", "prefill_token_s", GENERATORS(prefill_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "seconds for which a replica stops after a copy, per token in flight, to compute "
-             "its KV cache again"},
+     .help = "seconds per token in flight for which a replica stops after a copy, to compute its "
+             "KV cache again"},
     {"generators", "switch_s", GENERATORS(switch_s), REAL(0, 1e9), .fallback = "0",
-     .help = "seconds of a colocated step to switch to generation and back"},
+     .help = "seconds of a colocated step for switching to generation and back"},
     {"generators", "tool_s", GENERATORS(tool_s), REAL(0, 1e9), .fallback = "0",
-     .help = "mean seconds for which a group waits for tools or rewards, after its answers"},
+     .help = "mean wait of a group for tools or rewards after its answers, in seconds"},
     {"generators", "tool_cv", GENERATORS(tool_cv), REAL(0, 10), .fallback = "1",
-     .help = "ratio of the standard deviation of that wait to its mean; log-normal; 0: constant"},
+     .help = "coefficient of variation of that wait (log-normal); 0: constant"},
     {"generators", "validation_s", GENERATORS(validation_s), REAL(0, 1e9), .fallback = "0",
      .help = "seconds of a validation"},
     {"generators", "validation_every", GENERATORS(validation_every), WHOLE64(1, 1e9),
@@ -527,7 +500,7 @@ static const dl_key rows[] = {
     {"generators", "validation_stops", GENERATORS(validation_stops), CHOICE(stops),
      .fallback = "both", .help = "which side waits for the validation"},
     {"generators", "micro_batch", GENERATORS(micro_batch), WHOLE(1, 100000), .fallback = "1",
-     .help = "samples of a worker's pass, if the scenario's own step is simulated"},
+     .help = "samples of a pass, if the scenario's step is simulated"},
     {"generators", "usd_per_gpu_hour", GENERATORS(usd_per_gpu_hour), REAL(0, 1e6),
      .help = "price of one GPU. Default: from [machine] price_usd_per_hour"},
 
@@ -584,17 +557,19 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     if (markdown) {
         fputs(
             "# Keys of all files\n\n"
-            "The keys of a [scenario](formats.md#scenario), a [machine "
-            "file](formats.md#machine-file) and a\n"
-            "[cost file](formats.md#cost-file), with their defaults. Made by `dlsim --keys "
+            "Keys of a [scenario](formats.md#scenario), a [machine file](formats.md#machine-file) "
+            "and a [cost\n"
+            "file](formats.md#cost-file), with their defaults. Made by `dlsim --keys "
             "--markdown`.\n\n"
-            "*size*: B, kB, MB, GB, TB, KiB, MiB, GiB; *time*: ns, us, ms, s; *rate*: sizes, bits "
-            "(b) or flop per\n"
-            "second. Without a unit numbers are in B, ns, B/s and flop/s. *bounds*: `(LOW to "
-            "HIGH)` may follow. A\n"
-            "key of a scenario may have several values with commas between them, each of which "
-            "makes points;\n"
-            "*bars*: with `|` between them; *no list*: one value only.\n",
+            "Keys in `_bytes`, `_ns` and `_per_s` are sizes (B, kB, MB, GB, TB, KiB, MiB, GiB), "
+            "times (ns, us,\n"
+            "ms, s) and rates (sizes, bits b, or flop per second); without a unit they are in B, "
+            "ns, B/s, flop/s.\n"
+            "*bounds*: `(LOW to HIGH)` may follow, with their reason in the section's key "
+            "`source`. A key of a\n"
+            "scenario may have several values with commas between them, each of which makes "
+            "points; *bars*: with\n"
+            "`|` between them; *no list*: one value only.\n",
             out);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {

@@ -47,7 +47,7 @@ mkdir elsewhere
 expect 0 "no costs are missing" "${all[@]}" --check --save elsewhere/saved.ini
 (cd / && "$tested" -q "$folder/elsewhere/saved.ini" -o "$folder/saved.csv") || fail "saved.ini"
 equal whole.csv saved.csv "the saved scenario"
-grep -q '^; batch: samples of a step of all workers together' elsewhere/saved.ini || fail "saved without comments"
+grep -q '^; batch: samples of a step of all workers' elsewhere/saved.ini || fail "saved without comments"
 expect 0 "" "${all[@]}" --check --save here.ini
 grep -q '^costs = costs.ini$' here.ini || fail "a name beside the file was changed: $(grep ^costs here.ini)"
 
