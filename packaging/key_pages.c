@@ -1,5 +1,6 @@
 /* Prints the manual page of a kind of file that dlsim reads, from the table of its keys and the
- * example in docs/formats.md. Usage: key_pages scenario|costs|machine docs/formats.md */
+ * example in a file. Usage: key_pages scenario|machine docs/formats.md, or key_pages costs
+ * docs/examples/lenet.costs.ini */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@
 #include "sim/scenario/keys.h"
 
 static const struct page {
-    const char *kind, *title, *description, *example, *see_also;
+    const char *kind, *title, *description;
+    const char *example; /* block of the file; NULL: the whole file */
+    const char *see_also;
     const dl_keys *keys;
     dl_key_takes_fn takes;
 } page_table[] = {
@@ -29,8 +32,7 @@ static const struct page {
      "where they are known. Which keys a scenario needs depends on its mode and machine: dlsim "
      "--check "
      "lists those that are missing.",
-     "lenet.costs.ini", "dlcal(1), dlsim(1), dlscale-machine(5), dlscale-scenario(5)",
-     &dl_cost_keys, NULL},
+     NULL, "dlcal(1), dlsim(1), dlscale-machine(5), dlscale-scenario(5)", &dl_cost_keys, NULL},
     {"machine", "machine files of dlscale",
      "A machine file says what a machine of GPUs consists of: nodes, GPUs, links and their rates. "
      "dlprof machine writes that of the machine at hand; dlsim --machines lists those that come "
@@ -49,9 +51,10 @@ static const char syntax[] =
     "in the first of those that are named. Unknown sections and keys, and values outside of their "
     "range, are errors.";
 
-/* The block "```ini file=NAME" of the Markdown text; NULL: none. free() it. */
+/* The block "```ini file=NAME" of the Markdown text (`name` NULL: the text); NULL: none. free() it. */
 static char *find_example(const char *text, const char *name)
 {
+    if (name == NULL) return dl_strndup(text, strlen(text));
     char *fence = dl_format("```ini file=%s\n", name);
     const char *start = strstr(text, fence);
     const char *end = start != NULL ? strstr(start + strlen(fence), "\n```") : NULL;
@@ -82,7 +85,7 @@ int main(int argc, char **argv)
         if (strcmp(page_table[i].kind, argv[1]) == 0) page = &page_table[i];
     }
     if (page == NULL) {
-        fprintf(stderr, "usage: key_pages scenario|costs|machine docs/formats.md\n");
+        fprintf(stderr, "usage: key_pages scenario|costs|machine FILE\n");
         return 2;
     }
     char *text = NULL;

@@ -8,11 +8,12 @@ tested=$dlsim
 source "$(dirname "$0")/expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# Writes every block "```LANGUAGE file=NAME" to a file.
+# Writes every block "```LANGUAGE file=NAME" to a file, beside the files that the page links.
 awk '/^```[a-z]+ file=/ { name = substr($2, 6); printf "" >name; next }
      /^```/ { name = ""; next }
      name != "" { print >name }' "$page"
-for name in lenet.ini vgg.ini two.ini two.schedule.csv lenet.measured.csv; do
+cp "$(dirname "$page")"/examples/*.ini .
+for name in lenet.ini vgg.ini two.ini two.schedule.csv lenet.measured.csv lenet.costs.ini vgg.costs.ini; do
     [ -s "$name" ] || { echo "FAIL: $page has no example $name"; exit 1; }
 done
 {
