@@ -35,19 +35,18 @@ typedef struct use {
 /* Returns the number of ranks of a communicator; 0: unknown, as of object 0, perhaps several. */
 static uint32_t ranks_of(const use *u, uint64_t object)
 {
-    return object != 0 ? dl_communicators_ranks(u->source->communicators, object) : 0;
+    return object != 0 ? dl_communicators_ranks(&u->source->communicators, object) : 0;
 }
 
-static int kind_of(const use *u, const dl_activity *call)
+static int kind_of(const dl_step_call *call)
 {
     int kind = 0;
-    while (kind < CALL_KINDS &&
-           strcasecmp(u->source->trace->strings[call->name], kind_names[kind]) != 0)
+    while (kind < CALL_KINDS && strcasecmp(call->name, kind_names[kind]) != 0)
         kind++;
     return kind;
 }
 
-static calls *find_calls(use *u, const dl_activity *call, call_kind kind)
+static calls *find_calls(use *u, const dl_step_call *call, call_kind kind)
 {
     const uint32_t peer = kind == SEND || kind == RECV ? call->peer : 0;
     for (size_t i = 0; i < u->call_count; i++) {
@@ -66,11 +65,11 @@ static void count_calls(use *u)
     for (size_t i = 0; i < u->source->call_count; i++) {
         const dl_step_call *one = &u->source->calls[i];
         const bool forward = one->phase == DL_PHASE_FORWARD;
-        const int kind = kind_of(u, one->call);
+        const int kind = kind_of(one);
         if (kind == CALL_KINDS) continue;
-        calls *c = find_calls(u, one->call, (call_kind)kind);
+        calls *c = find_calls(u, one, (call_kind)kind);
         c->count[forward]++;
-        c->bytes[forward] += (double)one->call->bytes;
+        c->bytes[forward] += (double)one->bytes;
     }
     for (size_t i = 0; i < u->call_count; i++) {
         for (int forward = 0; forward < 2; forward++) {
@@ -150,7 +149,7 @@ static void take_tensor(const use *u, dl_step_costs *costs, const dl_gradient_ex
         }
     }
     if (object == 0) return;
-    const dl_activity *comm = dl_communicators_get(u->source->communicators, object);
+    const dl_activity *comm = dl_communicators_get(&u->source->communicators, object);
     axes->tensor_object = object;
     axes->tensor = comm->count;
     axes->tensor_bytes = most.bytes / (most.count[0] + most.count[1]);
@@ -209,7 +208,7 @@ static dl_status take_stages(const use *u, dl_step_costs *costs, dl_notes *notes
     size_t unnamed = 0;
     for (size_t i = 0; i < u->call_count; i++) {
         const calls *c = &u->calls[i];
-        const dl_activity *of = dl_communicators_get(u->source->communicators, c->object);
+        const dl_activity *of = dl_communicators_get(&u->source->communicators, c->object);
         if (c->kind != SEND && c->kind != RECV) continue;
         if (c->object == 0 || of == NULL || of->count < 2) {
             unnamed++;

@@ -2,6 +2,7 @@
  * (trace/activity/cpu_steps.h). */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,18 +14,6 @@
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/reader.h"
 
-/* Time in ns that a step waits for collectives and for data-loader processes. */
-static int64_t waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
-{
-    return step->part_ns[DL_CPU_PART_WAIT] +
-           (cpu->waits_for_loaders ? step->part_ns[DL_CPU_PART_INPUT] : 0);
-}
-
-static int64_t without_waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
-{
-    return step->duration_ns - waiting_ns(cpu, step);
-}
-
 /* Returns whether the sizes of an operator's inputs show that the work of a step varies, as with
  * sequences of different lengths. If all steps have the same inputs, each size occurs in every
  * step; up to twice as many sizes come from a last, smaller batch or a validation. */
@@ -35,44 +24,24 @@ static bool work_varies(const dl_trace *trace, size_t steps)
     return (double)sizes * (double)steps > 2 * (double)calls;
 }
 
-/* Returns the number of operators recorded in the step. */
-static size_t operators_of(const dl_cpu_step *step)
+/* Returns marks of the regular steps except interrupted ones and a pause, which it notes, and sets
+ * ns[line->count] to the times of the steps without waits for collectives and for data-loader
+ * processes. The caller frees the array. */
+static uint8_t *find_timed(const dl_cpu_training *cpu, const dl_step_line *line, bool varies,
+                           double *ns, dl_notes *notes)
 {
-    size_t count = 0;
-    for (int p = 0; p < DL_CPU_PARTS; p++)
-        count += step->part_operators[p];
-    return count;
-}
-
-/* Returns the regular steps except interrupted ones and a pause, which it notes. The caller frees
- * the array. */
-static const dl_cpu_step **usual_steps(const dl_cpu_training *cpu, bool varies, size_t *count,
-                                       dl_notes *notes)
-{
-    const dl_cpu_step **kept = dl_calloc(cpu->regular_count, sizeof *kept, "steps");
-    DL_AUTOFREE double *ns = dl_calloc(cpu->regular_count, sizeof *ns, "steps");
-    DL_AUTOFREE double *works = dl_calloc(cpu->regular_count, sizeof *works, "steps");
-    size_t all = 0;
-    for (size_t s = 0; s < cpu->step_count; s++) {
-        if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
-        ns[all] = (double)without_waiting_ns(cpu, &cpu->steps[s]);
-        works[all] = varies ? (double)NAN : (double)operators_of(&cpu->steps[s]);
-        kept[all++] = &cpu->steps[s];
+    uint8_t *timed = dl_steps_regular(line);
+    DL_AUTOFREE double *works = dl_calloc(line->count, sizeof *works, "steps");
+    for (size_t s = 0; s < line->count; s++) {
+        const dl_cpu_step *step = &cpu->steps[s];
+        const int64_t input_ns = cpu->waits_for_loaders ? step->part_ns[DL_CPU_PART_INPUT] : 0;
+        ns[s] = (double)(line->steps[s].duration_ns - step->part_ns[DL_CPU_PART_WAIT] - input_ns);
+        for (int p = 0; p < DL_CPU_PARTS; p++)
+            works[s] += varies ? (double)NAN : (double)step->part_operators[p];
     }
-    const size_t paused = dl_step_paused(ns, all, NULL, notes);
-    if (paused != SIZE_MAX) {
-        all--;
-        for (size_t i = paused; i < all; i++) {
-            ns[i] = ns[i + 1];
-            works[i] = works[i + 1];
-            kept[i] = kept[i + 1];
-        }
-    }
-    DL_AUTOFREE uint8_t *interrupted = dl_steps_interrupted(ns, works, all, notes);
-    *count = 0;
-    for (size_t i = 0; i < all; i++)
-        if (!interrupted[i]) kept[(*count)++] = kept[i];
-    return kept;
+    dl_steps_leave_out_pause(timed, ns, line->count, NULL, notes);
+    dl_steps_leave_out_interrupted(timed, ns, works, line->count, notes);
+    return timed;
 }
 
 /* Names of a step's parts as operations; NULL: the part is not an operation. */
@@ -81,37 +50,23 @@ static const char *const op_names[DL_CPU_PARTS] = {[DL_CPU_PART_INPUT] = "input"
                                                    [DL_CPU_PART_BACKWARD] = "step.backward",
                                                    [DL_CPU_PART_UPDATE] = "step.update"};
 
-static dl_step_mean part_mean(const dl_cpu_step *const *steps, size_t count, int part)
-{
-    DL_AUTOFREE double *values = dl_calloc(count, sizeof *values, "steps");
-    for (size_t i = 0; i < count; i++)
-        values[i] = (double)steps[i]->part_ns[part];
-    const dl_distribution d = dl_distribution_of(values, count);
-    return (dl_step_mean){d.mean, d.sd / sqrt((double)count)};
-}
-
 /* Takes the mean step with and without its waits, the noise, and an operation for each part, which
  * is empty for waits. */
-static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, bool varies,
-                       dl_notes *notes)
+static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_step_line *line,
+                       bool varies, dl_notes *notes)
 {
-    size_t count;
-    DL_AUTOFREE const dl_cpu_step **steps = usual_steps(cpu, varies, &count, notes);
-    costs->factors = dl_calloc(count, sizeof *costs->factors, "steps");
-    costs->steps = count;
+    DL_AUTOFREE double *ns = dl_calloc(line->count, sizeof *ns, "steps");
+    DL_AUTOFREE uint8_t *timed = find_timed(cpu, line, varies, ns, notes);
     costs->host_ns = (double)NAN;
-    for (size_t i = 0; i < count; i++) {
-        costs->step_ns += (double)steps[i]->duration_ns / (double)count;
-        costs->device_ns += (double)without_waiting_ns(cpu, steps[i]) / (double)count;
-    }
-    for (size_t i = 0; i < count; i++)
-        costs->factors[i] = (float)((double)without_waiting_ns(cpu, steps[i]) / costs->device_ns);
+    dl_step_costs_take_times(costs, line, timed, ns, notes);
     costs->ops = dl_calloc(DL_CPU_PARTS, sizeof *costs->ops, "operations");
     costs->op_count = DL_CPU_PARTS;
     for (int p = 0; p < DL_CPU_PARTS; p++) {
         dl_step_op *op = &costs->ops[p];
         if (op_names[p] == NULL || (cpu->waits_for_loaders && p == DL_CPU_PART_INPUT)) continue;
-        op->ns = part_mean(steps, count, p);
+        for (size_t s = 0; s < line->count; s++)
+            ns[s] = (double)cpu->steps[s].part_ns[p];
+        op->ns = dl_steps_mean(timed, ns, line->count);
         snprintf(op->name, sizeof op->name, "%s", op_names[p]);
     }
 }
@@ -126,7 +81,7 @@ static void drop_empty(dl_step_costs *costs)
 
 /* Returns the bytes of gradients over all ranks' parts that an all-reduce or a reduce-scatter
  * reduces (the latter reports one rank's part); 0 for another collective and for integers. */
-static double reduced_bytes(const dl_cpu_collective *of)
+static double reduced_bytes(const dl_collective_kernel *of)
 {
     if (of->integers) return 0;
     if (strcmp(of->name, DL_REDUCES) == 0) return (double)of->bytes;
@@ -142,8 +97,8 @@ static double reduced_bytes(const dl_cpu_collective *of)
  * parameters does. */
 static bool reduces_after(const dl_cpu_training *cpu)
 {
-    if (!(cpu->gradient_bytes > 0)) return false;
-    const dl_cpu_collective *all = cpu->collectives;
+    if (!(cpu->added.bytes > 0)) return false;
+    const dl_collective_kernel *all = cpu->collectives;
     size_t steps = 0;
     DL_GROUPS (first, end, cpu->collective_count, all[end].step == all[first].step) {
         double bytes = 0;
@@ -152,10 +107,10 @@ static bool reduces_after(const dl_cpu_training *cpu)
             if (!isnan(all[c].ready_frac) && reduced_bytes(&all[c]) > 0) return false;
             bytes += reduced_bytes(&all[c]);
         }
-        if (fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return false;
+        if (fabs(bytes / cpu->added.bytes - 1) > GRADIENTS_DIFFER_MAX) return false;
         steps++;
     }
-    return steps == cpu->regular_count;
+    return steps == cpu->step_ns.count;
 }
 
 /* All-reduces that carry less than this part of the gradients' bytes carry them compressed. */
@@ -165,105 +120,80 @@ static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *c
 {
     const double carried =
         costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
-    if (carried == 0 || carried > COMPRESSED_FRAC * cpu->gradient_bytes) return;
+    if (carried == 0 || carried > COMPRESSED_FRAC * cpu->added.bytes) return;
     dl_notes_add(
         notes,
         "a pass adds %s of gradients, the exchange carries %s: compressed by a hook, or "
         "some are not exchanged in each step. dlsim exchanges and averages as many bytes as are "
         "carried, without [exchange] compress",
-        DL_BYTES_TEXT(cpu->gradient_bytes), DL_BYTES_TEXT(carried));
+        DL_BYTES_TEXT(cpu->added.bytes), DL_BYTES_TEXT(carried));
 }
 
-/* Takes the state that `ranks` ranks divide, as FSDP does. Returns whether the all-gathers are
- * those of parameters. */
-static bool take_sharded(dl_step_costs *costs, const dl_cpu_training *cpu, uint32_t ranks,
-                         dl_notes *notes)
+/* Returns the collectives called by regular steps, those outside of backward passes as following
+ * the update: except all-reduces of gradients `after` the passes (reduces_after), and
+ * reduce-scatters, since FSDP's last one follows the backward pass's last operator. */
+static dl_step_call *list_calls(const dl_cpu_training *cpu, bool after, size_t *count)
 {
-    dl_sharding of = {.ranks = ranks, .steps = cpu->regular_count};
+    dl_step_call *calls = dl_calloc(cpu->collective_count, sizeof *calls, "calls of collectives");
+    *count = 0;
     for (size_t c = 0; c < cpu->collective_count; c++) {
-        const dl_cpu_collective *one = &cpu->collectives[c];
-        if (one->step != SIZE_MAX && one->ranks == ranks)
-            dl_sharding_count(&of, one->name, one->step, (double)one->bytes);
+        const dl_collective_kernel *of = &cpu->collectives[c];
+        const bool inside = !isnan(of->ready_frac);
+        if (of->step == SIZE_MAX) continue;
+        calls[(*count)++] =
+            (dl_step_call){.name = of->name,
+                           .bytes = of->bytes,
+                           .object = of->object,
+                           .ranks = of->ranks,
+                           .integers = of->integers,
+                           .step = of->step,
+                           .phase = inside ? DL_PHASE_BACKWARD : DL_PHASE_NONE,
+                           .share = inside ? of->ready_frac : 1,
+                           .updated = !inside && !after && strcmp(of->name, DL_SCATTERS) != 0};
     }
-    return dl_step_costs_take_sharded(costs, &of, notes);
+    return calls;
 }
 
-/* Takes the all-reduces and reduce-scatters of gradients of regular steps: those called in backward
- * passes, or `after` them (reduces_after). Returns whether all-gathers are those of parameters. */
-static bool take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, bool after,
-                           dl_notes *notes)
-{
-    uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
-    DL_AUTOFREE dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
-    size_t count = 0;
-    for (size_t c = 0; c < cpu->collective_count; c++) {
-        const dl_cpu_collective *of = &cpu->collectives[c];
-        const double bytes = of->step != SIZE_MAX ? reduced_bytes(of) : 0;
-        const bool scatters = strcmp(of->name, DL_SCATTERS) == 0;
-        /* FSDP's last reduce-scatter follows the backward pass's last operator. */
-        const double ready = (scatters || after) && isnan(of->ready_frac) ? 1 : of->ready_frac;
-        if (!(ready >= 0) || bytes == 0) continue;
-        if (scatters) scattered = of->ranks;
-        reduces[count++] = (dl_reduce){of->step, ready, bytes};
-    }
-    costs->gradients = dl_gradients_usual(reduces, count, &costs->gradient_count);
-    note_compressed(costs, cpu, notes);
-    if (after)
-        dl_notes_add(notes,
-                     "gradients are all-reduced after the backward pass, which hides nothing "
-                     "of it");
-    return scattered >= 2 && take_sharded(costs, cpu, scattered, notes);
-}
-
-static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
+static void take_added(dl_step_costs *costs, const dl_added_gradients *added)
 {
     double bytes = 0;
-    for (size_t i = 0; i < cpu->gradient_count; i++) {
-        bytes += cpu->gradients[i].bytes;
+    for (size_t i = 0; i < added->count; i++) {
+        bytes += added->items[i].bytes;
         DL_APPEND(costs->added, costs->added_count, "gradients") =
-            (dl_gradients_ready){cpu->gradients[i].ready_frac, bytes};
+            (dl_gradients_ready){added->items[i].ready_frac, bytes};
     }
 }
 
 /* Takes parameter_bytes if no step exchanges gradients: the bytes that the optimizer updates, if
- * the trace gives them, else those of the accumulated gradients, else those of the largest
- * all-reduce, which then averages parameters. */
+ * the trace gives them, else those of the added gradients, else those of the largest all-reduce,
+ * which then averages parameters. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                             dl_notes *notes)
 {
     const int64_t updated = dl_trace_meta_int(trace, DL_META_PARAMETER_BYTES, 1, INT64_MAX, 0);
+    const double step_bytes = cpu->added.step_bytes;
     uint64_t largest = 0;
-    for (size_t c = 0; c < cpu->collective_count; c++) {
-        const dl_cpu_collective *collective = &cpu->collectives[c];
-        if (strcmp(collective->name, DL_REDUCES) == 0 && !collective->integers &&
-            collective->bytes > largest)
-            largest = collective->bytes;
-    }
     if (costs->gradient_count > 0) return;
     if (updated > 0) {
         costs->parameter_bytes = (double)updated;
         dl_notes_add(notes, "parameter_bytes are those that the optimizer updates");
-        if (cpu->step_gradient_bytes > 0 &&
-            cpu->step_gradient_bytes < (1 - GRADIENTS_DIFFER_MAX) * (double)updated)
+        if (step_bytes > 0 && step_bytes < (1 - GRADIENTS_DIFFER_MAX) * (double)updated)
             dl_notes_add(notes,
                          "a step adds gradients of %s of these on average: some parameters are not "
                          "trained in each step, as if a GAN's critic takes more steps than its "
                          "generator. dlsim exchanges all gradients in each",
-                         DL_BYTES_TEXT(cpu->step_gradient_bytes));
+                         DL_BYTES_TEXT(step_bytes));
         return;
     }
-    if (cpu->gradient_bytes > 0) {
-        costs->parameter_bytes = cpu->gradient_bytes;
-        dl_notes_add(notes, "parameter_bytes are those of the gradients that %s",
-                     cpu->phases.alternates
-                         ? "the passes of a step's several optimizers add, except passes that a "
-                           "longer one repeats, as a generator's does a discriminator's: "
-                           "--parameter-bytes gives another number if others share parameters"
-                         : "a pass adds");
-    } else if (largest > 0) {
-        costs->parameter_bytes = (double)largest;
-        dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
+    if (dl_step_costs_take_added(costs, &cpu->added, &cpu->phases, notes)) return;
+    for (size_t c = 0; c < cpu->collective_count; c++) {
+        const dl_collective_kernel *of = &cpu->collectives[c];
+        if (strcmp(of->name, DL_REDUCES) == 0 && !of->integers && of->bytes > largest)
+            largest = of->bytes;
     }
+    if (largest == 0) return;
+    costs->parameter_bytes = (double)largest;
+    dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
 }
 
 /* Recognizes a divided optimizer (ZeRO stage 1) by broadcasts of as many bytes as a pass's
@@ -272,7 +202,7 @@ static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu
                                 dl_notes *notes)
 {
     const double bytes = costs->broadcast_bytes;
-    if (bytes == 0 || fabs(bytes / cpu->gradient_bytes - 1) > GRADIENTS_DIFFER_MAX) return;
+    if (bytes == 0 || fabs(bytes / cpu->added.bytes - 1) > GRADIENTS_DIFFER_MAX) return;
     costs->sharded = DL_SHARDED_OPTIMIZER;
     costs->broadcast_bytes = costs->broadcast_calls = 0;
     dl_step_costs_scale_update(costs, ranks);
@@ -288,11 +218,11 @@ static void take_sharded_update(dl_step_costs *costs, const dl_cpu_training *cpu
 /* Returns the bytes that all-reduces of the step, or those of `only` if it is not NULL, sum outside
  * of the backward pass. */
 static double outside_bytes(const dl_cpu_training *cpu, const dl_cpu_step *step,
-                            const dl_cpu_collectives *only)
+                            const dl_collective_summary *only)
 {
     double bytes = 0;
     for (size_t c = step->first; c < step->first + step->count; c++) {
-        const dl_cpu_collective *of = &cpu->collectives[c];
+        const dl_collective_kernel *of = &cpu->collectives[c];
         if (strcmp(of->name, DL_REDUCES) == 0 && isnan(of->ready_frac) &&
             (only == NULL || (of->bytes == only->bytes && of->ranks == only->ranks)))
             bytes += reduced_bytes(of);
@@ -302,14 +232,14 @@ static double outside_bytes(const dl_cpu_training *cpu, const dl_cpu_step *step,
 
 /* Marks in average[step_count] the regular steps whose all-reduces outside of the backward pass sum
  * as many bytes as the parameters have, in one or by parameter, and notes them: local SGD. */
-static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu, uint8_t *average,
-                          dl_notes *notes)
+static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu,
+                          const dl_step_line *line, uint8_t *average, dl_notes *notes)
 {
     const double all = costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes
                                                  : costs->parameter_bytes;
     size_t count = 0, first = 0, last = 0;
-    for (size_t s = 0; s < cpu->step_count && all > 0; s++) {
-        if (cpu->steps[s].label != DL_STEP_REGULAR) continue;
+    for (size_t s = 0; s < line->count && all > 0; s++) {
+        if (line->steps[s].label != DL_STEP_REGULAR) continue;
         average[s] =
             fabs(outside_bytes(cpu, &cpu->steps[s], NULL) / all - 1) <= GRADIENTS_DIFFER_MAX;
         if (!average[s]) continue;
@@ -326,55 +256,54 @@ static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu
     dl_notes_add(notes,
                  "in %zu of %zu steps AllReduce calls outside of the backward pass, left out of "
                  "the costs, sum as many bytes as the parameters have: %s",
-                 count, cpu->regular_count, interval);
+                 count, line->regular_count, interval);
+}
+
+/* Number of such collectives in a step. */
+static double per_step(const dl_cpu_training *cpu, const dl_collective_summary *of)
+{
+    return (double)of->duration_ns.count / (double)cpu->step_ns.count;
 }
 
 /* Notes all-reduces outside of backward passes that are neither those of gradients nor only in
  * steps marked as `average`. */
-static void note_outside(const dl_cpu_training *cpu, const dl_cpu_collectives *of,
-                         const uint8_t *average, dl_notes *notes)
+static void note_outside(const dl_cpu_training *cpu, const dl_step_line *line,
+                         const dl_collective_summary *of, const uint8_t *average, dl_notes *notes)
 {
     bool noted = of->integers || of->bytes == 0;
     if (!isnan(of->ready_frac)) return;
-    for (size_t s = 0; s < cpu->step_count && !noted; s++)
-        noted = cpu->steps[s].label == DL_STEP_REGULAR && !average[s] &&
+    for (size_t s = 0; s < line->count && !noted; s++)
+        noted = line->steps[s].label == DL_STEP_REGULAR && !average[s] &&
                 outside_bytes(cpu, &cpu->steps[s], of) > 0;
     if (!noted) return;
     dl_notes_add(notes,
                  "%.3g AllReduce calls a step%s%s, outside of the backward pass, are left out of "
                  "the costs",
-                 of->per_step, of->bytes > 0 ? " of " : "",
+                 per_step(cpu, of), of->bytes > 0 ? " of " : "",
                  of->bytes > 0 ? DL_BYTES_TEXT((double)of->bytes) : "");
 }
 
 /* Takes broadcasts outside of backward passes, which are of buffers or parameters. Notes the
  * collectives that cost files cannot describe; gradients are all-reduced `after` the passes or in
  * them. */
-static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool gathers_parameters,
-                        bool after, dl_notes *notes)
+static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_step_line *line,
+                        bool gathers_parameters, bool after, dl_notes *notes)
 {
-    size_t count;
     uint32_t ranks = 0;
-    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
-    DL_AUTOFREE uint8_t *average = dl_calloc(cpu->step_count, sizeof *average, "steps");
-    if (!after) note_averages(costs, cpu, average, notes);
-    for (size_t i = 0; i < count; i++) {
-        const dl_cpu_collectives *g = &groups[i];
-        if (strcmp(g->name, DL_REDUCES) == 0 && !after) note_outside(cpu, g, average, notes);
-        if (strcmp(g->name, DL_REDUCES) == 0 && g->integers && !isnan(g->ready_frac))
-            dl_notes_add(notes,
-                         "%.3g AllReduce calls a step of %s of integers, as DDP makes with "
-                         "find_unused_parameters, are left out of the costs",
-                         g->per_step, DL_BYTES_TEXT((double)g->bytes));
+    DL_AUTOFREE uint8_t *average = dl_calloc(line->count, sizeof *average, "steps");
+    if (!after) note_averages(costs, cpu, line, average, notes);
+    for (size_t i = 0; i < cpu->groups.count; i++) {
+        const dl_collective_summary *g = &cpu->groups.collectives[i];
+        if (strcmp(g->name, DL_REDUCES) == 0 && !after) note_outside(cpu, line, g, average, notes);
         if (strcmp(g->name, DL_REDUCES) == 0 || strcmp(g->name, DL_SCATTERS) == 0) continue;
         if (strcmp(g->name, DL_GATHERS) == 0 && gathers_parameters) continue;
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {
-            costs->broadcast_bytes += g->per_step * (double)g->bytes;
-            costs->broadcast_calls += g->per_step;
+            costs->broadcast_bytes += per_step(cpu, g) * (double)g->bytes;
+            costs->broadcast_calls += per_step(cpu, g);
             ranks = g->ranks;
             continue;
         }
-        dl_notes_add(notes, "%.3g %s calls a step%s%s are left out of the costs", g->per_step,
+        dl_notes_add(notes, "%.3g %s calls a step%s%s are left out of the costs", per_step(cpu, g),
                      g->name, g->bytes > 0 ? " of " : "",
                      g->bytes > 0 ? DL_BYTES_TEXT((double)g->bytes) : "");
     }
@@ -387,7 +316,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, bool g
 
 /* Subtracts the assumed profiler overhead per operator from the operations. */
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
-                              const dl_trace *trace, dl_notes *notes)
+                              const dl_step_line *line, const dl_trace *trace, dl_notes *notes)
 {
     const double each_ns = dl_profiled_operator_ns(trace);
     const double traced_ns = costs->device_ns;
@@ -396,12 +325,12 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
         dl_step_op *op = &costs->ops[p];
         if (op->ns.value <= 0) continue;
         double count = 0;
-        for (size_t s = 0; s < cpu->step_count; s++)
-            if (cpu->steps[s].label == DL_STEP_REGULAR)
-                count += (double)cpu->steps[s].part_operators[p] / (double)cpu->regular_count;
+        for (size_t s = 0; s < line->count; s++)
+            if (line->steps[s].label == DL_STEP_REGULAR)
+                count += (double)cpu->steps[s].part_operators[p] / (double)line->regular_count;
         const double ns = fmin(count * each_ns, PROFILED_MAX * op->ns.value);
         op->ns.value -= ns;
-        op->ns.error = hypot(op->ns.error, DL_PROFILED_ERROR * ns);
+        op->ns.error = hypot(fmax(0, op->ns.error), DL_PROFILED_ERROR * ns); /* of one step: NaN */
         operators += count;
         sum_ns += ns;
     }
@@ -431,23 +360,21 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
 
 static double mean_waiting_ns(const dl_cpu_training *cpu)
 {
-    const double of_loader =
-        cpu->waits_for_loaders ? dl_cpu_training_part(cpu, DL_CPU_PART_INPUT).mean : 0;
-    return dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean + of_loader;
+    return cpu->part_ns[DL_CPU_PART_WAIT].mean +
+           (cpu->waits_for_loaders ? cpu->part_ns[DL_CPU_PART_INPUT].mean : 0);
 }
 
 /* Scales the operations to the step time without the profiler, which lengthens every operator, if
  * the trace has that time and steps hardly wait; otherwise subtracts the assumed overhead. */
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
-                                const dl_trace *trace, dl_notes *notes)
+                                const dl_step_line *line, const dl_trace *trace, dl_notes *notes)
 {
     const int64_t ns = dl_trace_meta_int(trace, "unprofiled_step_ns", 1, INT64_MAX, 0);
-    const dl_distribution steps = dl_cpu_training_steps(cpu);
-    if (ns == 0 || mean_waiting_ns(cpu) > WAITING_FRAC_MAX * steps.mean) {
-        take_off_profiler(costs, cpu, trace, notes);
+    if (ns == 0 || mean_waiting_ns(cpu) > WAITING_FRAC_MAX * cpu->step_ns.mean) {
+        take_off_profiler(costs, cpu, line, trace, notes);
         return;
     }
-    const double factor = (double)ns / steps.p50;
+    const double factor = (double)ns / cpu->step_ns.p50;
     for (size_t i = 0; i < costs->op_count; i++) {
         costs->ops[i].ns.value *= factor;
         costs->ops[i].ns.error *= factor;
@@ -484,27 +411,6 @@ static void note_varying(const dl_step_costs *costs, const dl_trace *trace, dl_n
                  dl_trace_meta_text(trace, DL_META_INPUT_CALLS), 100 * cv);
 }
 
-/* Notes whole steps that contain other work, such as a validation, and are therefore left out. */
-static void note_left_out(const dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
-{
-    size_t count = 0;
-    double more_ns = 0;
-    for (size_t s = 0; s < cpu->step_count; s++) {
-        const dl_cpu_step *step = &cpu->steps[s];
-        if (step->label != DL_STEP_OTHER || step->part_ns[DL_CPU_PART_BACKWARD] == 0 ||
-            step->part_ns[DL_CPU_PART_UPDATE] == 0 || (double)step->duration_ns < costs->step_ns)
-            continue;
-        count++;
-        more_ns += (double)step->duration_ns - costs->step_ns;
-    }
-    if (count == 0) return;
-    dl_notes_add(notes,
-                 "%zu of %zu steps also %s other work, as a validation, for %s: left out. If it "
-                 "recurs, training takes that much longer; it is included if the trace has it "
-                 "twice",
-                 count, cpu->step_count, count == 1 ? "does" : "do", DL_NS_TEXT(more_ns));
-}
-
 /* Minimum fraction of a step's time that child processes must compute to be noted. */
 #define CHILDREN_FRAC_MIN 0.01
 
@@ -520,12 +426,12 @@ static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *note
 }
 
 /* Shortest input time, in ns, of the regular steps with input. */
-static double least_input_ns(const dl_cpu_training *cpu)
+static double least_input_ns(const dl_cpu_training *cpu, const dl_step_line *line)
 {
     double least = INFINITY;
-    for (size_t s = 0; s < cpu->step_count; s++) {
+    for (size_t s = 0; s < line->count; s++) {
         const int64_t ns = cpu->steps[s].part_ns[DL_CPU_PART_INPUT];
-        if (cpu->steps[s].label == DL_STEP_REGULAR && ns > 0) least = fmin(least, (double)ns);
+        if (line->steps[s].label == DL_STEP_REGULAR && ns > 0) least = fmin(least, (double)ns);
     }
     return least;
 }
@@ -536,11 +442,11 @@ static double least_input_ns(const dl_cpu_training *cpu)
  * virtual cores of an AMD EPYC, 2026-11-26. */
 #define TAKE_PROCESSOR_FRAC 0.5
 
-/* Returns the time to take a finished batch, in ns; NaN: unknown. `text` receives its source. */
-static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
+/* Returns the time to take a finished batch, in ns; NaN: unknown. least_ns: least_input_ns. `text`
+ * receives its source. */
+static double take_ns(const dl_step_costs *costs, double least_ns, const dl_trace *trace,
                       char *text, size_t capacity)
 {
-    const double least_ns = least_input_ns(cpu);
     const int64_t usual_ns = dl_trace_meta_int(trace, "take_ns", 1, INT64_MAX, 0);
     const int64_t processor_ns = dl_trace_meta_int(trace, "take_processor_ns", 1, INT64_MAX, 0);
     double ns = (double)NAN;
@@ -565,18 +471,17 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
 
 /* Takes the processor time `ns` per step of the data-loader processes, if it is known, as operation
  * "input", which the step's time excludes; sets take_ns. */
-static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
-                         int64_t ns, dl_notes *notes)
+static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_step_line *line,
+                         const dl_trace *trace, int64_t ns, dl_notes *notes)
 {
-    const dl_distribution waits = dl_cpu_training_part(cpu, DL_CPU_PART_INPUT);
-    const double mean_ns = dl_cpu_training_steps(cpu).mean;
+    const double waits_ns = cpu->part_ns[DL_CPU_PART_INPUT].mean;
     char take[128];
-    costs->take_ns = take_ns(costs, cpu, trace, take, sizeof take);
+    costs->take_ns = take_ns(costs, least_input_ns(cpu, line), trace, take, sizeof take);
     dl_notes_add(
         notes,
         "input: a step waits for processes of a data loader, %s on average, %.0f %% of it: "
         "left out of the step%s",
-        DL_NS_TEXT(waits.mean), 100 * waits.mean / mean_ns, take);
+        DL_NS_TEXT(waits_ns), 100 * waits_ns / cpu->step_ns.mean, take);
     if (ns > 0) {
         const int number = (int)dl_trace_meta_int(trace, "loaders", 1, INT32_MAX, 0);
         costs->ops[DL_CPU_PART_INPUT] = (dl_step_op){.name = "input", .ns = {(double)ns, 0}};
@@ -654,10 +559,9 @@ static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes
  * layers, which sum activations of the same size equally often in forward and backward passes. */
 static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, dl_error *err)
 {
-    size_t count;
-    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
-    for (size_t i = 0; i < count; i++) {
-        const dl_cpu_collectives *in = &groups[i];
+    const dl_collective_summary *groups = cpu->groups.collectives;
+    for (size_t i = 0; i < cpu->groups.count; i++) {
+        const dl_collective_summary *in = &groups[i];
         const bool sums = strcmp(in->name, DL_REDUCES) == 0 || strcmp(in->name, DL_SCATTERS) == 0;
         if (isnan(in->ready_frac)) continue;
         if (strcmp(in->name, "Send") == 0 || strcmp(in->name, "Recv") == 0)
@@ -666,13 +570,13 @@ static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, 
                                    "times), as a stage of a pipeline does: costs of stages are "
                                    "taken from traces of GPUs only (dlsim --layout pp=2 simulates "
                                    "networks that are given by name)",
-                                   in->name, in->per_step);
-        for (size_t o = 0; o < count && sums && in->bytes > 0 && !in->integers; o++) {
-            const dl_cpu_collectives *out = &groups[o];
+                                   in->name, per_step(cpu, in));
+        for (size_t o = 0; o < cpu->groups.count && sums && in->bytes > 0 && !in->integers; o++) {
+            const dl_collective_summary *out = &groups[o];
             if (!isnan(out->ready_frac) || strcmp(out->name, in->name) != 0 ||
                 out->bytes != in->bytes || out->ranks != in->ranks || out->integers ||
-                out->per_step < SUMS_MIN ||
-                fabs(out->per_step / in->per_step - 1) > SUMS_DIFFER_MAX)
+                per_step(cpu, out) < SUMS_MIN ||
+                fabs(per_step(cpu, out) / per_step(cpu, in) - 1) > SUMS_DIFFER_MAX)
                 continue;
             return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                    "a step has %.3g %s calls of %s in its forward passes and as "
@@ -680,7 +584,7 @@ static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, 
                                    "parallel), whose costs are taken from traces of GPUs only "
                                    "(dlsim --layout tp=2 simulates networks that are given by "
                                    "name)",
-                                   in->per_step, in->name, DL_BYTES_TEXT((double)in->bytes));
+                                   per_step(cpu, in), in->name, DL_BYTES_TEXT((double)in->bytes));
         }
     }
     return DL_OK;
@@ -692,47 +596,57 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     DL_AUTO(dl_cpu_training_free) dl_cpu_training cpu = {0};
     const int64_t children_ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
     dl_cpu_training_find(&cpu, trace, line);
-    if (cpu.regular_count < (line->method == DL_STEPS_GIVEN_ONE ? 1u : 2u)) {
+    const size_t regular = cpu.step_count > 0 ? line->regular_count : 0;
+    if (regular < (line->method == DL_STEPS_GIVEN_ONE ? 1u : 2u)) {
         return dl_error_set_at(
             err, DL_ERR_DATA, trace->path, 0,
             "%zu regular %s of operators on cores%s%s: costs need at least two, or --one-step",
-            cpu.regular_count, cpu.regular_count == 1 ? "step" : "steps",
-            line->reason != NULL ? ", " : "", line->reason != NULL ? line->reason : "");
+            regular, regular == 1 ? "step" : "steps", line->reason != NULL ? ", " : "",
+            line->reason != NULL ? line->reason : "");
     }
     const dl_status status = refuse_axes(&cpu, trace, err);
     if (status != DL_OK) return status;
     costs->on_cores = true;
     costs->collectives = cpu.collective_count;
-    costs->passes = cpu.phases.passes;
-    costs->mean_passes = cpu.phases.mean_passes;
-    costs->known_steps = cpu.phases.known_steps;
-    costs->updated_steps = cpu.phases.updated_steps;
-    costs->alternates = cpu.phases.alternates;
     costs->take_ns = (double)NAN;
-    const bool varies = work_varies(trace, cpu.regular_count);
-    take_parts(costs, &cpu, varies, notes);
+    const bool varies = work_varies(trace, line->regular_count);
+    take_parts(costs, &cpu, line, varies, notes);
     if (varies) note_varying(costs, trace, notes);
     if (line->marks_cut_passes)
         dl_notes_add(notes, "the program's marks lie between forward and backward pass, as if "
                             "profiler.step() were called in Lightning's training_step: steps "
                             "are taken from update to update");
-    note_left_out(costs, &cpu, notes);
-    scale_to_unprofiled(costs, &cpu, trace, notes);
+    scale_to_unprofiled(costs, &cpu, line, trace, notes);
     costs->forward_ns = costs->ops[DL_CPU_PART_FORWARD].ns;
     costs->backward_ns = costs->ops[DL_CPU_PART_BACKWARD].ns;
     costs->update_ns = costs->ops[DL_CPU_PART_UPDATE].ns;
     if (cpu.waits_for_loaders) {
-        take_loaders(costs, &cpu, trace, children_ns, notes);
+        take_loaders(costs, &cpu, line, trace, children_ns, notes);
     } else {
         take_children(costs, children_ns, notes);
     }
     note_faults(costs, trace, notes);
     note_threads(trace, notes);
     const bool after = reduces_after(&cpu);
-    const bool gathers_parameters = take_gradients(costs, &cpu, after, notes);
-    take_added(costs, &cpu);
+    dl_gradient_source source = {
+        .trace = trace,
+        .line = line,
+        .phases = &cpu.phases,
+        .communicators = dl_communicators_find(trace->activities, trace->activity_count)};
+    source.calls = list_calls(&cpu, after, &source.call_count);
+    const dl_gradient_exchange gradients = dl_step_costs_take_exchange(costs, &source, notes);
+    note_compressed(costs, &cpu, notes);
+    if (after)
+        dl_notes_add(notes,
+                     "gradients are all-reduced after the backward pass, which hides nothing "
+                     "of it");
+    const bool gathers = dl_step_costs_take_sharded(costs, &source, &gradients, notes);
+    free(source.calls);
+    free(source.communicators.items);
+    free(gradients.activations);
+    take_added(costs, &cpu.added);
     take_parameters(costs, &cpu, trace, notes);
-    take_others(costs, &cpu, gathers_parameters, after, notes);
+    take_others(costs, &cpu, line, gathers, after, notes);
     take_processor(costs, trace, notes);
     drop_empty(costs);
     return DL_OK;

@@ -50,9 +50,25 @@ static bool is_update(const dl_gradient_source *s, size_t w)
            s->classes[a->name] == DL_KERNEL_OPTIMIZER;
 }
 
-static double backward_ns(const dl_gradient_source *s, size_t w)
+static double backward_ns(const dl_gradient_source *s, const double *work_ns, size_t w)
 {
-    return s->phases->phases[w] == DL_PHASE_BACKWARD ? s->work_ns[w] : 0;
+    return s->phases->phases[w] == DL_PHASE_BACKWARD ? work_ns[w] : 0;
+}
+
+/* Returns a call in the step, before the launch of work number w. */
+static dl_step_call call_of(const dl_gradient_source *s, const dl_activity *call, size_t step,
+                            size_t w, double share, bool updated)
+{
+    return (dl_step_call){.name = s->trace->strings[call->name],
+                          .bytes = call->bytes,
+                          .object = call->object,
+                          .ranks = dl_communicators_ranks(&s->communicators, call->object),
+                          .peer = call->peer,
+                          .integers = dl_collective_of_integers(call, s->trace->strings),
+                          .step = step,
+                          .phase = (dl_phase)s->phases->phases[w],
+                          .share = share,
+                          .updated = updated};
 }
 
 /* A position between two steps. */
@@ -69,13 +85,12 @@ static const dl_activity *next_launch(const dl_gradient_source *s, position *at)
     return launch;
 }
 
-/* Adds the calls of one step, from all[count], and moves to its end. Sets done_ns[line.work_count]
- * of its work to the time of backward work up to the end of each. */
+/* Adds the calls of one step, from all[count], and moves to its end. Sets done[] of its work. */
 static void add_calls(dl_gradient_source *s, size_t step, const dl_activity *const *all,
-                      size_t count, position *at, double *done_ns)
+                      size_t count, position *at, const double *work_ns, double *done)
 {
     const size_t first = s->line->steps[step].first, end = first + s->line->steps[step].count;
-    double all_ns = 0, before_ns = 0;
+    double all_ns = 0;
     bool updated = false;
     while (at->work < first)
         next_launch(s, at);
@@ -83,21 +98,17 @@ static void add_calls(dl_gradient_source *s, size_t step, const dl_activity *con
            all[at->call]->start_ns <= at->launch->start_ns)
         at->call++;
     for (size_t w = first; w < end; w++)
-        done_ns[w] = all_ns += backward_ns(s, w);
-    DL_AUTOFREE double *ends_ns = dl_pass_ends(s->phases, &s->line->steps[step], done_ns);
+        done[w] = all_ns += backward_ns(s, work_ns, w);
+    DL_AUTOFREE double *ends_ns = dl_pass_ends(s->phases, &s->line->steps[step], done);
+    double share = all_ns > 0 ? dl_backward_share(ends_ns, s->phases->passes, 0) : 0;
     for (size_t w = first; w < end; w++) {
-        const double share =
-            all_ns > 0 ? dl_backward_share(ends_ns, s->phases->passes, before_ns) : 0;
         const dl_activity *launch = next_launch(s, at);
         for (; launch != NULL && at->call < count && all[at->call]->start_ns <= launch->start_ns;
              at->call++)
-            s->calls[s->call_count++] = (dl_step_call){.call = all[at->call],
-                                                       .step = step,
-                                                       .phase = (dl_phase)s->phases->phases[w],
-                                                       .share = share,
-                                                       .updated = updated};
-        before_ns = done_ns[w];
-        updated = (updated || is_update(s, w)) && backward_ns(s, w) <= 0;
+            s->calls[s->call_count++] = call_of(s, all[at->call], step, w, share, updated);
+        share = all_ns > 0 ? dl_backward_share(ends_ns, s->phases->passes, done[w]) : 0;
+        done[w] = share;
+        updated = (updated || is_update(s, w)) && backward_ns(s, work_ns, w) <= 0;
     }
 }
 
@@ -128,15 +139,13 @@ static bool is_elsewhere(const dl_activity *call, const dl_activity *const *laun
     return false;
 }
 
-void dl_step_calls_find(dl_gradient_source *source)
+void dl_step_calls_find(dl_gradient_source *source, const double *work_ns, double *done)
 {
     const dl_trace *trace = source->trace;
     size_t elsewhere_count;
     DL_AUTOFREE const dl_activity **elsewhere = launches_elsewhere(source, &elsewhere_count);
     DL_AUTOFREE const dl_activity **all =
         dl_calloc(trace->activity_count, sizeof *all, "calls of collectives");
-    DL_AUTOFREE double *done_ns =
-        dl_calloc(source->line->work_count, sizeof *done_ns, "calls of collectives");
     size_t count = 0;
     position at = {0};
     for (size_t i = 0; i < trace->activity_count; i++)
@@ -147,29 +156,22 @@ void dl_step_calls_find(dl_gradient_source *source)
     source->calls = dl_calloc(count, sizeof *source->calls, "calls of collectives");
     for (size_t s = 0; s < source->line->count; s++)
         if (source->line->steps[s].label == DL_STEP_REGULAR)
-            add_calls(source, s, all, count, &at, done_ns);
+            add_calls(source, s, all, count, &at, work_ns, done);
 }
 
 /* --- gradients -------------------------------------------------------------------------------- */
 
-static bool is_scatter(const search *s, const dl_activity *call)
+static bool is_scatter(const char *name)
 {
-    return strcasecmp(s->source->trace->strings[call->name], DL_SCATTERS) == 0;
+    return strcasecmp(name, DL_SCATTERS) == 0;
 }
 
-static bool is_reduction(const search *s, const dl_activity *call)
+static bool is_reduction(const char *name, uint64_t bytes)
 {
-    return call->kind == DL_ACTIVITY_COLLECTIVE && call->bytes > 0 &&
-           (is_scatter(s, call) ||
-            strcasecmp(s->source->trace->strings[call->name], DL_REDUCES) == 0);
+    return bytes > 0 && (is_scatter(name) || strcasecmp(name, DL_REDUCES) == 0);
 }
 
-static bool is_of_integers(const search *s, const dl_activity *call)
-{
-    return dl_collective_of_integers(call, s->source->trace->strings);
-}
-
-static group_calls *group_of(search *s, const dl_activity *call)
+static group_calls *group_of(search *s, const dl_step_call *call)
 {
     for (size_t i = 0; i < s->group_count; i++)
         if (s->groups[i].object == call->object) return &s->groups[i];
@@ -188,12 +190,9 @@ static bool is_of_activations(const group_calls *group)
 }
 
 /* Bytes that the call sums; a rank of a reduce-scatter reports only its own part. */
-static double summed_bytes(const search *s, const dl_activity *call)
+static double summed_bytes(const dl_step_call *call)
 {
-    return (double)call->bytes *
-           (is_scatter(s, call)
-                ? fmax(1, dl_communicators_ranks(s->source->communicators, call->object))
-                : 1);
+    return (double)call->bytes * (is_scatter(call->name) ? fmax(1, call->ranks) : 1);
 }
 
 /* Adds up the bytes that each communicator moves in the forward passes, and after them up to the
@@ -203,10 +202,10 @@ static void count_bytes(search *s)
     for (size_t i = 0; i < s->source->call_count; i++) {
         const dl_step_call *c = &s->source->calls[i];
         const bool forward = c->share <= 0 || c->phase == DL_PHASE_FORWARD;
-        if (c->updated || !is_reduction(s, c->call) || is_of_integers(s, c->call)) continue;
-        group_calls *group = group_of(s, c->call);
-        *(forward ? &group->forward_bytes : &group->backward_bytes) += (double)c->call->bytes;
-        if (!forward) group->summed_bytes[is_scatter(s, c->call)] += summed_bytes(s, c->call);
+        if (c->updated || !is_reduction(c->name, c->bytes) || c->integers) continue;
+        group_calls *group = group_of(s, c);
+        *(forward ? &group->forward_bytes : &group->backward_bytes) += (double)c->bytes;
+        if (!forward) group->summed_bytes[is_scatter(c->name)] += summed_bytes(c);
     }
 }
 
@@ -236,11 +235,10 @@ static dl_gradients_ready *take_calls(const search *s, size_t *count)
     size_t reduce_count = 0;
     for (size_t i = 0; i < most; i++) {
         const dl_step_call *c = &s->source->calls[i];
-        if (c->share <= 0 || c->updated || c->call->object != s->object ||
-            !is_reduction(s, c->call) || is_of_integers(s, c->call) ||
-            is_scatter(s, c->call) != s->scatters)
+        if (c->share <= 0 || c->updated || c->object != s->object ||
+            !is_reduction(c->name, c->bytes) || c->integers || is_scatter(c->name) != s->scatters)
             continue;
-        reduces[reduce_count++] = (dl_reduce){c->step, c->share, summed_bytes(s, c->call)};
+        reduces[reduce_count++] = (dl_reduce){c->step, c->share, summed_bytes(c)};
     }
     return dl_gradients_usual(reduces, reduce_count, count);
 }
@@ -310,14 +308,17 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     const dl_trace *trace = source->trace;
     search s = {.source = source};
     dl_gradient_exchange found = {0};
-    for (size_t i = 0; i < trace->activity_count; i++)
-        found.integers +=
-            is_reduction(&s, &trace->activities[i]) && is_of_integers(&s, &trace->activities[i]);
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        found.integers += a->kind == DL_ACTIVITY_COLLECTIVE &&
+                          is_reduction(trace->strings[a->name], a->bytes) &&
+                          dl_collective_of_integers(a, trace->strings);
+    }
     count_bytes(&s);
     list_activations(&s, &found);
     if (choose_gradients(&s)) {
         found.ready = take_calls(&s, &found.count);
-        found.ranks = dl_communicators_ranks(source->communicators, s.object);
+        found.ranks = dl_communicators_ranks(&source->communicators, s.object);
     }
     found.scattered = s.scatters;
     found.object = s.object;

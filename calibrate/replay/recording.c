@@ -1,4 +1,6 @@
-/* Effects of the recording on the steps of a trace: interrupted steps and time added to steps. */
+/* Choice of a line's steps, and effects of the recording on them: interrupted steps and time added
+ * to steps. */
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,53 +31,73 @@
 #define PAUSED 10
 #define PAUSED_OF 3
 
-size_t dl_step_paused(const double *ns, size_t count, const char *where, dl_notes *notes)
+/* Writes the values of the kept steps to `list`; returns their number. */
+static size_t list_kept(const uint8_t *kept, const double *values, size_t count, double *list)
 {
-    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "steps");
-    size_t longest = SIZE_MAX, longer = 0;
-    if (count < PAUSED_OF) return SIZE_MAX;
-    memcpy(sorted, ns, count * sizeof *sorted);
-    const double usual_ns = dl_distribution_of(sorted, count).p50;
-    for (size_t i = 0; i < count; i++) {
-        if (ns[i] > PAUSED * usual_ns) longest = i;
-        longer += ns[i] > INTERRUPTED * usual_ns;
+    size_t found = 0;
+    for (size_t s = 0; s < count; s++)
+        if (kept[s]) list[found++] = values[s];
+    return found;
+}
+
+static double median_of(const uint8_t *kept, const double *values, size_t count, size_t *steps)
+{
+    DL_AUTOFREE double *list = dl_calloc(count, sizeof *list, "steps");
+    *steps = list_kept(kept, values, count, list);
+    return dl_distribution_of(list, *steps).p50;
+}
+
+dl_step_mean dl_steps_mean(const uint8_t *kept, const double *values, size_t count)
+{
+    DL_AUTOFREE double *list = dl_calloc(count, sizeof *list, "steps");
+    const size_t steps = list_kept(kept, values, count, list);
+    const double error =
+        steps > 1 ? gsl_stats_sd(list, 1, steps) / sqrt((double)steps) : (double)NAN;
+    return (dl_step_mean){steps > 0 ? gsl_stats_mean(list, 1, steps) : (double)NAN, error};
+}
+
+void dl_steps_leave_out_pause(uint8_t *kept, const double *ns, size_t count, const char *where,
+                              dl_notes *notes)
+{
+    size_t longest = SIZE_MAX, longer = 0, steps;
+    const double usual_ns = median_of(kept, ns, count, &steps);
+    for (size_t s = 0; s < count; s++) {
+        if (!kept[s]) continue;
+        if (ns[s] > PAUSED * usual_ns) longest = s;
+        longer += ns[s] > INTERRUPTED * usual_ns;
     }
-    if (longest == SIZE_MAX || longer > 1) return SIZE_MAX;
+    if (steps < PAUSED_OF || longest == SIZE_MAX || longer > 1) return;
+    kept[longest] = 0;
     DL_AUTOFREE char *in = where != NULL ? dl_format(", in '%.60s'", where) : dl_strdup("");
     dl_notes_add(notes,
                  "1 of %zu steps is left out: it takes %s%s, the others %s, as with a checkpoint, "
                  "an evaluation or a warm-up. If that recurs, training takes that much longer",
-                 count, DL_NS_TEXT(ns[longest]), in, DL_NS_TEXT(usual_ns));
-    return longest;
+                 steps, DL_NS_TEXT(ns[longest]), in, DL_NS_TEXT(usual_ns));
 }
 
-uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes)
+void dl_steps_leave_out_interrupted(uint8_t *kept, const double *ns, const double *works,
+                                    size_t count, dl_notes *notes)
 {
-    uint8_t *flags = dl_calloc(count, 1, "steps");
-    DL_AUTOFREE double *sorted = dl_calloc(count, sizeof *sorted, "steps");
-    size_t flagged = 0;
+    DL_AUTOFREE uint8_t *flags = dl_calloc(count, 1, "steps");
+    size_t flagged = 0, steps;
     double longest_ns = 0;
-    if (count > 0) memcpy(sorted, ns, count * sizeof *sorted);
-    const double usual_ns = dl_distribution_of(sorted, count).p50;
-    if (count > 0) memcpy(sorted, works, count * sizeof *sorted);
-    const double usual_work = dl_distribution_of(sorted, count).p50;
-    for (size_t i = 0; i < count; i++) {
-        flags[i] = ns[i] > INTERRUPTED * usual_ns && works[i] <= MORE_WORK * usual_work;
-        flagged += flags[i];
-        if (flags[i]) longest_ns = fmax(longest_ns, ns[i]);
+    const double usual_ns = median_of(kept, ns, count, &steps);
+    const double usual_work = median_of(kept, works, count, &steps);
+    for (size_t s = 0; s < count; s++) {
+        flags[s] = kept[s] && ns[s] > INTERRUPTED * usual_ns && works[s] <= MORE_WORK * usual_work;
+        flagged += flags[s];
+        if (flags[s]) longest_ns = fmax(longest_ns, ns[s]);
     }
-    if (flagged > INTERRUPTED_MAX(count)) {
-        memset(flags, 0, count);
-    } else if (flagged > 0 && notes != NULL) {
-        dl_notes_add(
-            notes,
-            "%zu of %zu steps %s left out as interrupted: up to %s, without more work than "
-            "others, which take %s. If the program itself causes that, training is slower "
-            "than predicted",
-            flagged, count, flagged == 1 ? "is" : "are", DL_NS_TEXT(longest_ns),
-            DL_NS_TEXT(usual_ns));
-    }
-    return flags;
+    if (flagged == 0 || flagged > INTERRUPTED_MAX(steps)) return;
+    for (size_t s = 0; s < count; s++)
+        kept[s] = kept[s] && !flags[s];
+    if (notes == NULL) return;
+    dl_notes_add(notes,
+                 "%zu of %zu steps %s left out as interrupted: up to %s, without more work than "
+                 "others, which take %s. If the program itself causes that, training is slower "
+                 "than predicted",
+                 flagged, steps, flagged == 1 ? "is" : "are", DL_NS_TEXT(longest_ns),
+                 DL_NS_TEXT(usual_ns));
 }
 
 double dl_profiled_operator_ns(const dl_trace *trace)

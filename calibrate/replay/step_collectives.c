@@ -140,16 +140,30 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 /* Gathers of parameters in 16 bits carry this fraction of the bytes of gradients in 32. */
 #define HALF 0.5
 
-void dl_sharding_count(dl_sharding *of, const char *name, size_t step, double bytes)
+/* Collectives of sharded state in the regular steps of a line. */
+typedef struct sharding {
+    size_t scatters, gathers; /* reduce-scatters and all-gathers */
+    size_t before;            /* number of gathers before their step's first reduce-scatter */
+    double gathered_bytes;    /* of one rank's part */
+} sharding;
+
+static sharding count_sharding(const dl_gradient_source *source, uint64_t object)
 {
-    if (strcasecmp(name, DL_SCATTERS) == 0) {
-        of->scatters++;
-        of->scattered = step + 1;
-    } else if (strcasecmp(name, DL_GATHERS) == 0) {
-        of->gathers++;
-        of->before += of->scattered != step + 1;
-        of->gathered_bytes += bytes;
+    sharding of = {0};
+    size_t scattered = SIZE_MAX; /* last step with a reduce-scatter */
+    for (size_t i = 0; i < source->call_count; i++) {
+        const dl_step_call *call = &source->calls[i];
+        if (call->object != object) continue;
+        if (strcasecmp(call->name, DL_SCATTERS) == 0) {
+            of.scatters++;
+            scattered = call->step;
+        } else if (strcasecmp(call->name, DL_GATHERS) == 0) {
+            of.gathers++;
+            of.before += scattered != call->step;
+            of.gathered_bytes += (double)call->bytes;
+        }
     }
+    return of;
 }
 
 void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks)
@@ -162,16 +176,20 @@ void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks)
     }
 }
 
-bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes)
+bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_gradient_source *source,
+                                const dl_gradient_exchange *gradients, dl_notes *notes)
 {
+    if (!gradients->scattered || gradients->ranks < 2) return false;
+    const sharding of = count_sharding(source, gradients->object);
     const double bytes = costs->gradients[costs->gradient_count - 1].bytes;
-    const double gathered = of->gathered_bytes * of->ranks / ((double)of->steps * bytes);
+    const double steps = (double)source->line->regular_count;
+    const double gathered = of.gathered_bytes * gradients->ranks / (steps * bytes);
     bool twice = false;
     costs->sharded = DL_SHARDED_GRADIENTS;
-    dl_step_costs_scale_update(costs, of->ranks);
+    dl_step_costs_scale_update(costs, gradients->ranks);
     if (gathered >= GATHERED_MIN) {
-        twice = of->scatters > 0 && (double)of->gathers > BOTH_PASSES * (double)of->scatters;
-        costs->keeps_parameters = !twice && 2 * of->before > of->gathers;
+        twice = of.scatters > 0 && (double)of.gathers > BOTH_PASSES * (double)of.scatters;
+        costs->keeps_parameters = !twice && 2 * of.before > of.gathers;
         if (twice || costs->keeps_parameters) costs->sharded = DL_SHARDED_PARAMETERS;
         costs->gathers_half = fabs(gathered / (twice ? 2 : 1) / HALF - 1) <= 0.25;
     }
@@ -180,12 +198,12 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
                  "[costs] sharded = %s%s, which dlsim prices (its mode allreduce, [exchange] "
                  "sharded); a rank updates its part, so the update is taken %u times as long for "
                  "all parameters",
-                 of->ranks,
+                 gradients->ranks,
                  twice                     ? "for either pass"
                  : costs->keeps_parameters ? "for the forward pass"
                                            : "after the update",
                  dl_sharded_names[costs->sharded],
-                 costs->keeps_parameters ? ", reshard_after_forward = no" : "", of->ranks);
+                 costs->keeps_parameters ? ", reshard_after_forward = no" : "", gradients->ranks);
     if (costs->gathers_half) {
         dl_notes_add(notes,
                      "gathers carry half as many bytes as the gradients: [costs] param_dtype = "
@@ -197,22 +215,6 @@ bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_
                      gathered, twice ? 2 : 1);
     }
     return gathered >= GATHERED_MIN;
-}
-
-/* Takes sharded states. The parameters' gathers, if taken, are not listed in costs->others. */
-static void take_sharded(const list *all, dl_step_costs *costs, const dl_gradient_source *source,
-                         const dl_gradient_exchange *gradients, dl_notes *notes)
-{
-    dl_sharding of = {.ranks = gradients->ranks, .steps = source->line->regular_count};
-    for (size_t i = 0; i < source->call_count; i++) {
-        const dl_activity *call = source->calls[i].call;
-        if (call->object == gradients->object)
-            dl_sharding_count(&of, source->trace->strings[call->name], source->calls[i].step,
-                              (double)call->bytes);
-    }
-    dl_traced_collective *gathers = find(all, DL_GATHERS, gradients->object);
-    if (dl_step_costs_take_sharded(costs, &of, notes) && gathers != NULL)
-        gathers->ns = gathers->bytes = 0;
 }
 
 /* Takes the ranks that share the parameters as an axis of the layout, if there are other axes:
@@ -295,10 +297,11 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
     for (size_t s = 0; s < line->count; s++)
         m.count += timed[s];
     const list all = list_all(&m, &found);
-    if (gradients->scattered && gradients->ranks > 1) {
-        take_sharded(&all, costs, source, gradients, notes);
-        take_shards(costs, gradients->ranks, notes);
+    if (dl_step_costs_take_sharded(costs, source, gradients, notes)) {
+        dl_traced_collective *gathers = find(&all, DL_GATHERS, gradients->object);
+        if (gathers != NULL) gathers->ns = gathers->bytes = 0; /* not among costs->others */
     }
+    if (costs->sharded != DL_SHARDED_NONE) take_shards(costs, gradients->ranks, notes);
     const int64_t placed =
         (int64_t)gradients->ranks * costs->axes.tensor * costs->axes.stages * costs->axes.copies;
     if (gradients->ranks > 0 && placed < costs->ranks) {

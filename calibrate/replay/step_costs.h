@@ -33,6 +33,7 @@
 #include "calibrate/replay/external.h"
 #include "sim/costs/costs.h"
 #include "trace/activity/activity.h"
+#include "trace/activity/added_gradients.h"
 #include "trace/activity/phases.h"
 #include "trace/activity/step_phases.h"
 #include "trace/activity/steps.h"
@@ -49,29 +50,33 @@
 
 /* A collective that the host calls in a regular step of the line. */
 typedef struct dl_step_call {
-    const dl_activity *call; /* borrowed */
+    const char *name; /* borrowed */
+    uint64_t bytes, object;
+    uint32_t ranks, peer; /* ranks of the communicator; 0: unknown */
+    bool integers;        /* see dl_collective_of_integers */
     size_t step;
     dl_phase phase; /* of the work whose launch follows the call */
     double share;   /* share of the backward pass's device time before it; 0 without such a pass */
     bool updated;   /* the optimizer's first kernel was launched before it, after the passes */
 } dl_step_call;
 
-/* Parts of the trace that describe the exchange; all borrowed except the calls. */
+/* Parts of the trace that describe the exchange; all borrowed except the arrays. */
 typedef struct dl_gradient_source {
     const dl_trace *trace;
     const dl_step_line *line;
     const dl_step_phases *phases;
-    const dl_launches *launches;
-    const double *work_ns;  /* [line.work_count] device time of each work */
-    const uint8_t *classes; /* returned by dl_kernel_classes */
-    const dl_communicators *communicators;
-    dl_step_call *calls; /* [call_count] in order; of dl_step_calls_find, freed by the caller */
+    const dl_launches *launches;    /* NULL on cores */
+    const uint8_t *classes;         /* returned by dl_kernel_classes; NULL on cores */
+    dl_communicators communicators; /* items: freed by the caller */
+    dl_step_call *calls;            /* [call_count] in order; freed by the caller */
     size_t call_count;
 } dl_gradient_source;
 
-/* Sets the source's calls from its other members. A call belongs to the step whose next launch
- * follows it. O(n log n). */
-void dl_step_calls_find(dl_gradient_source *source);
+/* Sets the calls of a device's source from its other members, and done[line->work_count] to the
+ * share of the step's backward passes that is over at the end of each work. work_ns
+ * [line->work_count]: device time of each. A call belongs to the step whose next launch follows it.
+ * O(n log n). */
+void dl_step_calls_find(dl_gradient_source *source, const double *work_ns, double *done);
 
 #define DL_REDUCES "AllReduce"
 #define DL_SCATTERS "ReduceScatter"
@@ -168,19 +173,25 @@ typedef struct dl_step_op {
                        * shorter one */
 } dl_step_op;
 
-/* Returns one flag for each of ns[count] steps, 1 for an interrupted step: longer than twice the
- * median, with no more work than usual (works[count]), if at most a tenth of the steps, rounded up,
- * are. Such a step is an artefact of the recording, for example of another program; a long step
- * with more work, such as a validation every tenth step, is a part of training. A step of unknown
- * work (NaN) is never flagged. Adds a note if there are any and `notes` is not NULL. The caller
- * frees the array. */
-uint8_t *dl_steps_interrupted(const double *ns, const double *works, size_t count, dl_notes *notes);
+/* The next functions look at the steps that are marked in kept[count], whose times are ns[count]. */
 
-/* Returns the only step of ns[count] that takes over ten times the median, if no other takes over
+/* Returns the mean of their values[count]; NaN without steps, error NaN with fewer than two. */
+dl_step_mean dl_steps_mean(const uint8_t *kept, const double *values, size_t count);
+
+/* Clears the marks of interrupted steps: longer than twice the median, with no more work than usual
+ * (works[count]), if at most a tenth of the steps, rounded up, are. Such a step is an artefact of
+ * the recording, for example of another program; a long step with more work, such as a validation
+ * every tenth step, is a part of training. A step of unknown work (NaN) is kept. Adds a note if
+ * there are any and `notes` is not NULL. */
+void dl_steps_leave_out_interrupted(uint8_t *kept, const double *ns, const double *works,
+                                    size_t count, dl_notes *notes);
+
+/* Clears the mark of the only step that takes over ten times the median, if no other takes over
  * twice the median, and notes it: a checkpoint, an evaluation or a warm-up that the trace has once
  * says nothing about how often it recurs, and would dominate the mean. `where` is the name of what
- * the program did in it; NULL: unknown. SIZE_MAX: there is no such step. */
-size_t dl_step_paused(const double *ns, size_t count, const char *where, dl_notes *notes);
+ * the program did in it; NULL: unknown. */
+void dl_steps_leave_out_pause(uint8_t *kept, const double *ns, size_t count, const char *where,
+                              dl_notes *notes);
 
 /* Axes of the traced job, besides that of its gradients. */
 typedef struct dl_step_axes {
@@ -281,28 +292,16 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* Collectives of sharded state in the regular steps of a line. */
-typedef struct dl_sharding {
-    uint32_t ranks; /* number of ranks that divide the state, >= 2 */
-    size_t steps;
-    size_t scatters, gathers; /* reduce-scatters and all-gathers */
-    size_t before;            /* number of gathers before their step's first reduce-scatter */
-    size_t scattered;         /* last step with a reduce-scatter, counted from 1 */
-    double gathered_bytes;    /* of one rank's part */
-} dl_sharding;
-
-/* Counts a collective among the ranks that divide the state; in the order of the calls. */
-void dl_sharding_count(dl_sharding *of, const char *name, size_t step, double bytes);
-
 /* Scales the update of one rank's part to the parts of all `ranks`, without the starts of kernels,
  * as a rank launches kernels for its part only. */
 void dl_step_costs_scale_update(dl_step_costs *costs, uint32_t ranks);
 
-/* Sets `sharded` and `keeps_parameters` from the collectives of the gradients' ranks, with a note,
- * and scales the update to all parts. Reduce-scatters give each rank the gradients of the part that
- * it updates; all-gathers collect the parameters before the passes or after the update. Returns
- * whether the all-gathers are those of parameters. */
-bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_sharding *of, dl_notes *notes);
+/* If the gradients are scattered, sets `sharded` and `keeps_parameters` from the collectives of
+ * their ranks, with a note, and scales the update to all parts. Reduce-scatters give each rank the
+ * gradients of the part that it updates; all-gathers collect the parameters before the passes or
+ * after the update. Returns whether the all-gathers are those of parameters. */
+bool dl_step_costs_take_sharded(dl_step_costs *costs, const dl_gradient_source *source,
+                                const dl_gradient_exchange *gradients, dl_notes *notes);
 
 /* Sets the axes from the process groups of a step's collectives; with stages, also the number of
  * passes, which are the micro-batches that the rank sends. Returns DL_ERR_DATA if the rank sends to
@@ -339,11 +338,31 @@ void dl_step_costs_take_off_recording(dl_step_costs *costs, const dl_trace *trac
                                       const dl_step_line *line, const uint8_t *timed,
                                       dl_notes *notes);
 
-/* Determines the costs of training on cores, the line DL_NO_DEVICE; called by
- * dl_step_costs_take. */
+/* Two kinds of lines, called by dl_step_costs_take: work of a device, and the operators of a
+ * training thread, the line DL_NO_DEVICE. */
+dl_status dl_step_costs_take_device(dl_step_costs *costs, const dl_trace *trace,
+                                    const dl_step_line *line, const dl_overlap_slowdown *slowdown,
+                                    dl_external external, dl_notes *notes,
+                                    dl_error *err) DL_MUST_CHECK;
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
+
+/* Parts of the costs that both kinds have. */
+
+/* Sets the steps marked in timed[line->count], their mean time, and their factors and device_ns
+ * from their times without waits, ns[line->count]. Notes longer steps that are left out. */
+void dl_step_costs_take_times(dl_step_costs *costs, const dl_step_line *line, const uint8_t *timed,
+                              const double *ns, dl_notes *notes);
+
+/* Sets the numbers of passes and the gradients from the source's phases and calls. The caller frees
+ * the activations. */
+dl_gradient_exchange dl_step_costs_take_exchange(dl_step_costs *costs,
+                                                 const dl_gradient_source *source, dl_notes *notes);
+
+/* Sets parameter_bytes to those of the gradients added in a pass; returns false if unknown. */
+bool dl_step_costs_take_added(dl_step_costs *costs, const dl_added_gradients *added,
+                              const dl_step_phases *phases, dl_notes *notes);
 
 /* Returns DL_ERR_DATA if two of steps[count] have different layouts: different axes or, with
  * stages, different schedules or numbers of micro-batches. Sharding and copies are compared only
@@ -371,6 +390,9 @@ dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, siz
  * trace, and the errors of dl_step_costs_combine. */
 dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                  bool alike, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+
+/* Returns marks[line->count] of the regular steps; owned by the caller. */
+uint8_t *dl_steps_regular(const dl_step_line *line);
 
 /* Returns the steps of the device with most operations; NULL without a device. Borrowed. */
 const dl_step_line *dl_step_line_busiest(const dl_activity_steps *steps);

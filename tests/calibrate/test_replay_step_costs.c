@@ -725,19 +725,21 @@ static void interrupted_steps_have_no_more_work(void **state)
         const double ns[] = {100, 100, cases[i].ns, 100};
         const double works[] = {all, all, cases[i].works, all};
         dl_notes notes = {0};
-        uint8_t *flags = dl_steps_interrupted(ns, works, 4, &notes);
-        assert_int_equal(flags[0] + flags[1] + flags[3], 0);
-        assert_int_equal(flags[2], cases[i].interrupted);
+        uint8_t kept[] = {1, 1, 1, 1};
+        dl_steps_leave_out_interrupted(kept, ns, works, 4, &notes);
+        assert_int_equal(kept[0] + kept[1] + kept[3], 3);
+        assert_int_equal(kept[2], !cases[i].interrupted);
         assert_int_equal(notes.count, cases[i].interrupted);
-        free(flags);
         dl_notes_free(&notes);
     }
-    /* Two of five are no exceptions. */
+    /* Two of five are no exceptions, one of four is. */
     const double ns[] = {100, 900, 400, 100, 100}, works[] = {50, 50, 50, 50, 50};
-    uint8_t *flags = dl_steps_interrupted(ns, works, 5, NULL);
-    for (int s = 0; s < 5; s++)
-        assert_int_equal(flags[s], 0);
-    free(flags);
+    for (uint8_t last = 0; last < 2; last++) {
+        uint8_t kept[] = {1, 1, last, 1, 1};
+        dl_steps_leave_out_interrupted(kept, ns, works, 5, NULL);
+        for (int s = 0; s < 5; s++)
+            assert_int_equal(kept[s], s == 1 || s == 2 ? last : 1);
+    }
 }
 
 /* The second of five steps takes over ten times the median; or another one over twice, as when a
@@ -758,8 +760,10 @@ static void only_a_single_pause_is_left_out(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_notes notes = {0};
-        assert_int_equal(dl_step_paused(cases[i].ns, cases[i].count, NULL, &notes),
-                         cases[i].paused);
+        uint8_t kept[] = {1, 1, 1, 1, 1};
+        dl_steps_leave_out_pause(kept, cases[i].ns, cases[i].count, NULL, &notes);
+        for (size_t s = 0; s < 5; s++)
+            assert_int_equal(kept[s], s != cases[i].paused);
         assert_int_equal(notes.count, cases[i].paused != SIZE_MAX);
         dl_notes_free(&notes);
     }
@@ -929,7 +933,7 @@ static void shared_parameters_are_noted(void **state)
     dl_notes notes = {0};
     dl_step_costs c = take_noting(&t, 8, &notes);
     assert_float_equal(c.parameter_bytes, 5000, 0);
-    assert_true(has_note(&notes, "several optimizers add: if they share"));
+    assert_true(has_note(&notes, "several optimizers add, except"));
     dl_notes_free(&notes);
     dl_step_costs_free(&c);
 }

@@ -1,6 +1,7 @@
 /* Matches each kernel of a collective with the host's call: see the header. */
 #include "trace/activity/collectives.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
 
 /* Makes kernels of equal collectives adjacent. */
 DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY(bytes),
-         DL_BY(ranks), DL_BY(calls));
+         DL_BY(ranks), DL_BY(calls), isnan(a->ready_frac) - isnan(b->ready_frac));
 
 static int by_total(const void *left, const void *right)
 {
@@ -168,15 +169,22 @@ double dl_collective_bus_factor(const char *name, uint32_t ranks)
 static void sum_kernels(dl_collectives *collectives, const dl_collective_kernel *kernels,
                         size_t count, double *durations_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        durations_ns[i] = (double)kernels[i].duration_ns;
     dl_collective_summary *c =
         &DL_APPEND(collectives->collectives, collectives->count, "collectives");
+    double ready = 0;
+    bool integers = true;
+    for (size_t i = 0; i < count; i++) {
+        durations_ns[i] = (double)kernels[i].duration_ns;
+        ready += kernels[i].ready_frac;
+        integers = integers && kernels[i].integers;
+    }
     *c = (dl_collective_summary){.device = kernels[0].device,
                                  .name = kernels[0].name,
                                  .bytes = kernels[0].bytes,
                                  .ranks = kernels[0].ranks,
                                  .calls = kernels[0].calls,
+                                 .integers = integers,
+                                 .ready_frac = ready / (double)count,
                                  .duration_ns = dl_distribution_of(durations_ns, count)};
     double bytes = (double)c->bytes, factor = dl_collective_bus_factor(c->name, c->ranks);
     if (c->duration_ns.low <= 0 || factor <= 0 || strcmp(c->name, "group") == 0) return;
@@ -189,16 +197,19 @@ static void sum_kernels(dl_collectives *collectives, const dl_collective_kernel 
 void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
                          char *const *strings, const uint8_t *classes, const dl_launches *launches)
 {
-    dl_collective_kernels list = {0};
+    DL_AUTO(dl_collective_kernels_free) dl_collective_kernels list = {0};
     dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
-    if (list.count == 0) return;
-    qsort(list.kernels, list.count, sizeof *list.kernels, by_content);
-    double *durations_ns = dl_calloc(list.count, sizeof *durations_ns, "collectives");
-    DL_GROUPS (first, end, list.count, by_content(&list.kernels[first], &list.kernels[end]) == 0)
-        sum_kernels(collectives, list.kernels + first, end - first, durations_ns);
-    free(durations_ns);
-    dl_collective_kernels_free(&list);
-    qsort(collectives->collectives, collectives->count, sizeof *collectives->collectives, by_total);
+    dl_collectives_add(collectives, list.kernels, list.count);
+}
+
+void dl_collectives_add(dl_collectives *collectives, dl_collective_kernel *kernels, size_t count)
+{
+    DL_AUTOFREE double *durations_ns = dl_calloc(count, sizeof *durations_ns, "collectives");
+    dl_sort(kernels, count, sizeof *kernels, by_content);
+    DL_GROUPS (first, end, count, by_content(&kernels[first], &kernels[end]) == 0)
+        sum_kernels(collectives, kernels + first, end - first, durations_ns);
+    dl_sort(collectives->collectives, collectives->count, sizeof *collectives->collectives,
+            by_total);
 }
 
 void dl_collectives_free(dl_collectives *collectives)

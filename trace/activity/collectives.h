@@ -32,6 +32,11 @@ typedef struct dl_collective_kernel {
     uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
     uint64_t object;  /* communicator; 0: unknown, or calls of several */
     int64_t start_ns, duration_ns;
+    /* Set for collectives on cores only (cpu_steps.h). */
+    int64_t called_ns; /* call by the training thread */
+    size_t step;       /* the regular step that calls it; SIZE_MAX: none does */
+    double ready_frac; /* fraction of the step's backward pass before the call; NaN: not called
+                        * during it */
 } dl_collective_kernel;
 
 /* Owns its array; release with dl_collective_kernels_free. */
@@ -62,14 +67,17 @@ bool dl_collective_of_integers(const dl_activity *call, char *const *strings);
  * A kernel also waits for the slowest rank, so the shortest of many times is closest to the
  * transfer time. */
 
-/* All kernels of one device that execute equal calls. */
+/* All kernels of one device that execute equal calls; on cores, equal collectives that are all
+ * called during backward passes, or all outside of them. */
 typedef struct dl_collective_summary {
     uint32_t device;
-    const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
+    const char *name;  /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
                        * from the trace or constant */
-    uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
-    uint32_t ranks;   /* 0: unknown */
-    uint32_t calls;   /* number of calls that one kernel executes; 0: unknown */
+    uint64_t bytes;    /* bytes of one rank as NCCL counts them; 0: unknown */
+    uint32_t ranks;    /* 0: unknown */
+    uint32_t calls;    /* number of calls that one kernel executes; 0: unknown */
+    bool integers;     /* all of these calls are of integers */
+    double ready_frac; /* mean, on cores; NaN: not called during backward passes */
     dl_distribution duration_ns; /* duration of the kernels; mean * count is the total */
     double algorithm_bytes_per_s, bus_bytes_per_s; /* rates at the median duration; 0: unknown */
     double best_bus_bytes_per_s;                   /* bus rate at the shortest duration */
@@ -86,6 +94,9 @@ typedef struct dl_collectives {
 void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
                          char *const *strings, const uint8_t *classes, const dl_launches *launches);
 void dl_collectives_free(dl_collectives *collectives);
+
+/* Adds the summary of kernels[count], which it sorts, to `collectives`. O(n log n). */
+void dl_collectives_add(dl_collectives *collectives, dl_collective_kernel *kernels, size_t count);
 
 /* Returns the bytes that a link carries per byte of one rank: S / bytes times the factor above. 0
  * if the number of ranks is unknown or one (no data are moved). */

@@ -17,8 +17,8 @@ const char *const dl_cpu_part_names[DL_CPU_PARTS] = {"input", "forward", "backwa
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-DL_ORDER(by_activity_start, dl_cpu_collective, DL_BY(start_ns));
-DL_ORDER(by_call, dl_cpu_collective, DL_BY(called_ns), DL_BY(start_ns));
+DL_ORDER(by_activity_start, dl_collective_kernel, DL_BY(start_ns));
+DL_ORDER(by_call, dl_collective_kernel, DL_BY(called_ns), DL_BY(start_ns));
 
 /* Returns whether an operator calls the collective: "c10d::allreduce_" calls "AllReduce". Ignores
  * case and '_'. */
@@ -35,7 +35,7 @@ static bool calls_it(const char *operator_name, const char *collective)
 
 /* Returns whether the operator calls the collective. Sets *scatters if the operator is a
  * reduce-scatter, which PyTorch's gloo backend executes as an all-reduce. */
-static bool calls_for(const char *operator_name, const dl_cpu_collective *collective,
+static bool calls_for(const char *operator_name, const dl_collective_kernel *collective,
                       bool *scatters)
 {
     *scatters = strcmp(collective->name, "AllReduce") == 0 && collective->ranks > 0 &&
@@ -53,7 +53,7 @@ static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operat
         dl_calloc(operators->call_count, sizeof *taken, "calls of collectives");
     size_t free_from = 0; /* all earlier calls are assigned */
     for (size_t c = 0; c < training->collective_count; c++) {
-        dl_cpu_collective *collective = &training->collectives[c];
+        dl_collective_kernel *collective = &training->collectives[c];
         while (free_from < operators->call_count && taken[free_from])
             free_from++;
         for (size_t i = free_from; i < operators->call_count; i++) {
@@ -81,18 +81,21 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE) continue;
         DL_APPEND(training->collectives, training->collective_count, "collectives") =
-            (dl_cpu_collective){.name = trace->strings[a->name],
-                                .bytes = a->bytes,
-                                .ranks = dl_communicators_ranks(&communicators, a->object),
-                                .integers = dl_collective_of_integers(a, trace->strings),
-                                .step = SIZE_MAX,
-                                .ready_frac = (double)NAN,
-                                .called_ns = a->start_ns,
-                                .start_ns = a->start_ns,
-                                .end_ns = a->start_ns + a->duration_ns};
+            (dl_collective_kernel){.activity = (uint32_t)i,
+                                   .device = DL_NO_DEVICE,
+                                   .name = trace->strings[a->name],
+                                   .bytes = a->bytes,
+                                   .object = a->object,
+                                   .ranks = dl_communicators_ranks(&communicators, a->object),
+                                   .integers = dl_collective_of_integers(a, trace->strings),
+                                   .step = SIZE_MAX,
+                                   .ready_frac = (double)NAN,
+                                   .called_ns = a->start_ns,
+                                   .start_ns = a->start_ns,
+                                   .duration_ns = a->duration_ns};
     }
     free(communicators.items);
-    dl_cpu_collective *all = training->collectives;
+    dl_collective_kernel *all = training->collectives;
     dl_sort(all, training->collective_count, sizeof *all, by_activity_start);
     find_calls(training, operators, trace->strings);
     dl_sort(all, training->collective_count, sizeof *all, by_call);
@@ -128,9 +131,10 @@ static int64_t wait_end_ns(const dl_cpu_training *training, size_t first, int64_
 {
     int64_t end_ns = from_ns;
     for (size_t c = first; c < training->collective_count; c++) {
-        const dl_cpu_collective *collective = &training->collectives[c];
+        const dl_collective_kernel *collective = &training->collectives[c];
+        const int64_t own_end_ns = collective->start_ns + collective->duration_ns;
         if (collective->called_ns >= to_ns) break;
-        if (collective->end_ns > end_ns && collective->end_ns <= to_ns) end_ns = collective->end_ns;
+        if (own_end_ns > end_ns && own_end_ns <= to_ns) end_ns = own_end_ns;
     }
     return end_ns;
 }
@@ -189,18 +193,19 @@ static size_t started_between(const dl_cpu_operators *operators, int64_t from_ns
 }
 
 /* Finds the collectives called in the step. */
-static void take_collectives_of(dl_cpu_training *training, dl_cpu_step *step, places *at)
+static void take_collectives_of(const dl_cpu_training *training, const dl_activity_step *work,
+                                dl_cpu_step *step, places *at)
 {
-    const int64_t end_ns = step->start_ns + step->duration_ns;
-    while (at->running < training->collective_count &&
-           training->collectives[at->running].end_ns <= step->start_ns)
+    const dl_collective_kernel *all = training->collectives;
+    const size_t count = training->collective_count;
+    while (at->running < count &&
+           all[at->running].start_ns + all[at->running].duration_ns <= work->start_ns)
         at->running++;
-    while (at->collective < training->collective_count &&
-           training->collectives[at->collective].called_ns < step->start_ns)
+    while (at->collective < count && all[at->collective].called_ns < work->start_ns)
         at->collective++;
     step->first = at->collective;
-    while (step->first + step->count < training->collective_count &&
-           training->collectives[step->first + step->count].called_ns < end_ns)
+    while (step->first + step->count < count &&
+           all[step->first + step->count].called_ns < work->start_ns + work->duration_ns)
         step->count++;
 }
 
@@ -209,10 +214,10 @@ static void take_collectives_of(dl_cpu_training *training, dl_cpu_step *step, pl
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
                       const dl_activity_step *work, dl_cpu_step *step, double *done, places *at)
 {
-    const int64_t end_ns = step->start_ns + step->duration_ns;
+    const int64_t end_ns = work->start_ns + work->duration_ns;
     const size_t first = work->first, end = work->first + work->count;
-    take_collectives_of(training, step, at);
-    int64_t at_ns = step->start_ns;
+    take_collectives_of(training, work, step, at);
+    int64_t at_ns = work->start_ns;
     size_t last = first; /* index after the last backward operator */
     for (size_t i = first; i < end; i++) {
         if (part_of(&training->phases, i) == DL_CPU_PART_BACKWARD) last = i + 1;
@@ -244,141 +249,9 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
     for (size_t c = step->first; c < step->first + step->count; c++) {
         double *ready = &training->collectives[c].ready_frac;
         if (!isnan(*ready)) *ready = dl_backward_share(ends_ns, phases->passes, *ready);
-        if (step->label == DL_STEP_REGULAR)
+        if (work->label == DL_STEP_REGULAR)
             training->collectives[c].step = (size_t)(step - training->steps);
     }
-}
-
-/* A gradient accumulated in a regular step. */
-typedef struct addition {
-    size_t step;
-    size_t pass; /* number of backward passes that begin before it in the trace */
-    int64_t start_ns;
-    dl_cpu_gradient gradient;
-} addition;
-
-DL_ORDER(by_addition, addition, DL_BY(step), DL_BY(start_ns));
-
-/* Returns the index after the operator around time_ns. */
-static size_t after_operator(const dl_cpu_operators *operators, int64_t time_ns)
-{
-    size_t after = 0; /* first operator that starts later */
-    DL_BISECT(after, operators->count, operators->items[after]->start_ns <= time_ns);
-    return after;
-}
-
-/* Returns for each operator, and for the end, the number of backward passes that begin before it;
- * freed by the caller. */
-static size_t *number_passes(const dl_step_phases *phases, size_t count)
-{
-    size_t *passes = dl_calloc(count + 1, sizeof *passes, "passes");
-    dl_phase before = DL_PHASE_NONE;
-    for (size_t i = 0; i < count; i++) {
-        const dl_phase phase = (dl_phase)phases->phases[i];
-        passes[i + 1] = passes[i] + (phase == DL_PHASE_BACKWARD && before != DL_PHASE_BACKWARD);
-        if (phase != DL_PHASE_NONE) before = phase;
-    }
-    return passes;
-}
-
-static addition *find_additions(const dl_cpu_training *training, const dl_trace *trace,
-                                const dl_step_line *line, const dl_cpu_operators *operators,
-                                const double *done, size_t *count)
-{
-    addition *all = NULL;
-    size_t *passes = number_passes(&training->phases, operators->count);
-    *count = 0;
-    for (size_t i = 0; i < trace->activity_count; i++) {
-        const dl_activity *a = &trace->activities[i];
-        if (a->kind != DL_ACTIVITY_RANGE || a->bytes == 0 || a->thread != training->thread)
-            continue;
-        const dl_activity_step *step = dl_regular_step_at(line, a->start_ns);
-        if (step == NULL) continue;
-        const size_t after = after_operator(operators, a->start_ns);
-        const dl_cpu_gradient gradient = {(double)a->bytes, after > 0 ? done[after - 1] : 1};
-        DL_APPEND(all, *count, "gradients") =
-            (addition){(size_t)(step - line->steps), passes[after], a->start_ns, gradient};
-    }
-    free(passes);
-    dl_sort(all, *count, sizeof *all, by_addition);
-    return all;
-}
-
-/* Returns whether the passes of additions [a, a_end) and [b, b_end) begin with the same sizes, and
- * b has more of them. */
-static bool continues(const addition *all, size_t a, size_t a_end, size_t b, size_t b_end)
-{
-    if (b_end - b <= a_end - a) return false;
-    for (size_t i = 0; i < a_end - a; i++)
-        if (all[a + i].gradient.bytes != all[b + i].gradient.bytes) return false;
-    return true;
-}
-
-/* Returns the index after the last addition of the pass of all[first]. */
-static size_t pass_end(const addition *all, size_t first, size_t count)
-{
-    size_t end = first + 1;
-    while (end < count && all[end].step == all[first].step && all[end].pass == all[first].pass)
-        end++;
-    return end;
-}
-
-/* Returns the bytes of all passes, except passes that equal the beginning of a longer pass of the
- * same step: backward passes begin at the loss, so both go through the same layers first. */
-static double bytes_once(const addition *all, size_t count)
-{
-    double sum = 0;
-    DL_GROUPS (step, end, count, all[end].step == all[step].step) {
-        for (size_t a = step, a_end; a < end; a = a_end) {
-            bool again = false;
-            a_end = pass_end(all, a, end);
-            for (size_t b = step; b < end && !again; b = pass_end(all, b, end))
-                again = continues(all, a, a_end, b, pass_end(all, b, end));
-            for (size_t i = a; i < a_end && !again; i++)
-                sum += all[i].gradient.bytes;
-        }
-    }
-    return sum;
-}
-
-/* Finds the gradients of the last pass, averaged over the regular steps that have the most frequent
- * number of gradients and the sizes of the first such step. Also sets gradient_bytes from all
- * regular steps. */
-static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
-{
-    size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");
-    size_t runs = 0, alike = 0;
-    DL_GROUPS (first, end, count, all[end].step == all[first].step)
-        lengths[runs++] = end - first;
-    const size_t usual = runs > 0 ? dl_most_usual(lengths, runs) : 0;
-    const size_t own = usual / training->phases.passes;
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += all[i].gradient.bytes;
-    const double steps = fmax(1, (double)training->regular_count);
-    training->step_gradient_bytes = bytes_once(all, count) / steps;
-    training->gradient_bytes = training->phases.alternates
-                                   ? training->step_gradient_bytes
-                                   : sum / (steps * training->phases.mean_passes);
-    free(lengths);
-    if (own == 0 || usual % training->phases.passes != 0) return;
-    training->gradients = dl_calloc(own, sizeof *training->gradients, "gradients");
-    training->gradient_count = own;
-    DL_GROUPS (first, end, count, all[end].step == all[first].step) {
-        if (end - first != usual) continue;
-        bool same = true;
-        for (size_t i = 0; i < own && alike > 0; i++)
-            same = same && all[end - own + i].gradient.bytes == training->gradients[i].bytes;
-        if (!same) continue;
-        alike++;
-        for (size_t i = 0; i < own; i++) {
-            const dl_cpu_gradient *from = &all[end - own + i].gradient;
-            training->gradients[i].bytes = from->bytes;
-            training->gradients[i].ready_frac += from->ready_frac;
-        }
-    }
-    for (size_t i = 0; i < own; i++)
-        training->gradients[i].ready_frac /= (double)alike;
 }
 
 /* Returns whether a data loader of PyTorch uses separate processes. */
@@ -388,6 +261,28 @@ static bool loads_in_processes(char *const *strings, size_t count)
         if (strstr(strings[i], "_MultiProcessingDataLoaderIter") != NULL) return true;
     }
     return false;
+}
+
+/* Sets the statistics of the regular steps, and of their collectives. */
+static void summarize(dl_cpu_training *training, const dl_step_line *line)
+{
+    DL_AUTOFREE double *values = dl_calloc(line->count, sizeof *values, "steps");
+    for (int part = 0; part <= DL_CPU_PARTS; part++) {
+        size_t count = 0;
+        for (size_t s = 0; s < line->count; s++) {
+            if (line->steps[s].label != DL_STEP_REGULAR) continue;
+            values[count++] = (double)(part == DL_CPU_PARTS ? line->steps[s].duration_ns
+                                                            : training->steps[s].part_ns[part]);
+        }
+        *(part == DL_CPU_PARTS ? &training->step_ns : &training->part_ns[part]) =
+            dl_distribution_of(values, count);
+    }
+    DL_AUTOFREE dl_collective_kernel *called =
+        dl_calloc(training->collective_count, sizeof *called, "collectives");
+    size_t count = 0;
+    for (size_t c = 0; c < training->collective_count; c++)
+        if (training->collectives[c].step != SIZE_MAX) called[count++] = training->collectives[c];
+    dl_collectives_add(&training->groups, called, count);
 }
 
 void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
@@ -403,94 +298,23 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
     take_collectives(training, trace, &operators);
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");
     training->step_count = line->count;
-    training->regular_count = line->regular_count;
     DL_AUTOFREE double *done = dl_calloc(operators.count, sizeof *done, "operators");
     places at = {0};
-    for (size_t s = 0; s < line->count; s++) {
-        const dl_activity_step *from = &line->steps[s];
-        dl_cpu_step *step = &training->steps[s];
-        *step = (dl_cpu_step){
-            .label = from->label, .start_ns = from->start_ns, .duration_ns = from->duration_ns};
-        take_step(training, &operators, from, step, done, &at);
-    }
-    size_t additions;
-    DL_AUTOFREE addition *all = find_additions(training, trace, line, &operators, done, &additions);
-    find_gradients(training, all, additions);
+    for (size_t s = 0; s < line->count; s++)
+        take_step(training, &operators, &line->steps[s], &training->steps[s], done, &at);
+    summarize(training, line);
+    DL_AUTOFREE int64_t *begins_ns = dl_calloc(operators.count, sizeof *begins_ns, "operators");
+    for (size_t i = 0; i < operators.count; i++)
+        begins_ns[i] = operators.items[i]->start_ns;
+    training->added = dl_added_gradients_find(trace, line, &training->phases, begins_ns, done);
 }
 
 void dl_cpu_training_free(dl_cpu_training *training)
 {
     free(training->steps);
     free(training->collectives);
-    free(training->gradients);
+    free(training->added.items);
+    dl_collectives_free(&training->groups);
     dl_step_phases_free(&training->phases);
     *training = (dl_cpu_training){0};
-}
-
-/* --- sums ------------------------------------------------------------------------------------- */
-
-/* Returns the statistics of a part over the regular steps; part = DL_CPU_PARTS: whole steps. */
-static dl_distribution over_steps(const dl_cpu_training *training, int part)
-{
-    DL_AUTOFREE double *values = dl_calloc(training->step_count, sizeof *values, "steps");
-    size_t count = 0;
-    for (size_t s = 0; s < training->step_count; s++) {
-        const dl_cpu_step *step = &training->steps[s];
-        if (step->label != DL_STEP_REGULAR) continue;
-        values[count++] = (double)(part == DL_CPU_PARTS ? step->duration_ns : step->part_ns[part]);
-    }
-    return dl_distribution_of(values, count);
-}
-
-dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part)
-{
-    return over_steps(training, part);
-}
-
-dl_distribution dl_cpu_training_steps(const dl_cpu_training *training)
-{
-    return over_steps(training, DL_CPU_PARTS);
-}
-
-DL_ORDER(by_content, dl_cpu_collective, DL_BY_TEXT(name), DL_BY(bytes), DL_BY(ranks),
-         DL_BY(integers), isnan(a->ready_frac) - isnan(b->ready_frac));
-
-static int by_total(const void *left, const void *right)
-{
-    const dl_cpu_collectives *a = left, *b = right;
-    const double a_ns = a->duration_ns.mean * (double)a->duration_ns.count;
-    const double b_ns = b->duration_ns.mean * (double)b->duration_ns.count;
-    return DL_COMPARE(b_ns, a_ns);
-}
-
-dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training, size_t *count)
-{
-    DL_AUTOFREE dl_cpu_collective *all =
-        dl_calloc(training->collective_count, sizeof *all, "collectives");
-    DL_AUTOFREE double *values =
-        dl_calloc(training->collective_count, sizeof *values, "collectives");
-    dl_cpu_collectives *groups = NULL;
-    size_t kept = 0;
-    *count = 0;
-    for (size_t c = 0; c < training->collective_count; c++)
-        if (training->collectives[c].step != SIZE_MAX) all[kept++] = training->collectives[c];
-    if (kept > 0) qsort(all, kept, sizeof *all, by_content);
-    for (size_t first = 0, end; first < kept; first = end) {
-        double ready = 0;
-        for (end = first; end < kept && by_content(&all[first], &all[end]) == 0; end++) {
-            values[end - first] = (double)(all[end].end_ns - all[end].start_ns);
-            ready += all[end].ready_frac;
-        }
-        const double number = (double)(end - first);
-        DL_APPEND(groups, *count, "collectives") =
-            (dl_cpu_collectives){.name = all[first].name,
-                                 .bytes = all[first].bytes,
-                                 .ranks = all[first].ranks,
-                                 .integers = all[first].integers,
-                                 .per_step = number / (double)training->regular_count,
-                                 .ready_frac = ready / number,
-                                 .duration_ns = dl_distribution_of(values, end - first)};
-    }
-    if (*count > 0) qsort(groups, *count, sizeof *groups, by_total);
-    return groups;
 }

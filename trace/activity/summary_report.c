@@ -276,35 +276,33 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
     static const char row[] = "|part of the step=%-s |mean=%gns |sd=%gns |%%=%.1f%%";
     const dl_cpu_training *cpu = &summary->cpu;
     if (cpu->step_count == 0) return;
-    const dl_distribution steps = dl_cpu_training_steps(cpu);
+    const dl_distribution *steps = &cpu->step_ns;
     dl_rows to = {.out = out};
     char title[LABEL_BYTES], all[LABEL_BYTES];
-    size_t count = 0;
     snprintf(title, sizeof title, "training on cores, thread %" PRIu32, cpu->thread);
     dl_rows_begin(&to, NULL, title);
     for (int p = 0; p < DL_CPU_PARTS; p++) {
-        const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
-        if (part.high <= 0) continue;
+        const dl_distribution *part = &cpu->part_ns[p];
+        if (part->high <= 0) continue;
         const bool waits = p == DL_CPU_PART_INPUT && cpu->waits_for_loaders;
         dl_rows_add(&to, row, waits ? "waiting for input from loaders" : dl_cpu_part_names[p],
-                    part.mean, part.sd, part.mean / steps.mean);
+                    part->mean, part->sd, part->mean / steps->mean);
     }
-    snprintf(all, sizeof all, "%zu steps of %zu, by %s", steps.count, cpu->step_count,
+    snprintf(all, sizeof all, "%zu steps of %zu, by %s", steps->count, cpu->step_count,
              dl_step_method_name(summary->host_steps.method));
-    dl_rows_add(&to, row, all, steps.mean, steps.sd, 1.0);
+    dl_rows_add(&to, row, all, steps->mean, steps->sd, 1.0);
     dl_rows_end(&to, 0);
-    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     dl_rows_begin(&to, NULL,
                   "collectives; after: the part of the backward pass that is over at the call");
-    for (size_t i = 0; i < count; i++) {
-        const dl_cpu_collectives *g = &groups[i];
+    for (size_t i = 0; i < cpu->groups.count; i++) {
+        const dl_collective_summary *g = &cpu->groups.collectives[i];
         DL_AUTOFREE char *label = label_of(g->name, 16);
         dl_rows_add(&to,
                     "|collective=%-s |bytes=%gB |ranks=%.0f |a step=%.2f |p50=%gns |least=%gns "
                     "|after %%=%.1f%%",
-                    label, known((double)g->bytes), known(g->ranks), g->per_step,
-                    g->duration_ns.p50, g->duration_ns.low,
-                    g->ready_frac >= 0 ? g->ready_frac : (double)NAN);
+                    label, known((double)g->bytes), known(g->ranks),
+                    (double)g->duration_ns.count / (double)steps->count, g->duration_ns.p50,
+                    g->duration_ns.low, g->ready_frac >= 0 ? g->ready_frac : (double)NAN);
     }
     dl_rows_end(&to, top);
 }
@@ -480,16 +478,25 @@ static void write_kernels(dl_json *to, const dl_device_summary *device)
     put_kernels(&(dl_rows){.json = to}, device, 0);
 }
 
-static void write_collectives(dl_json *to, const dl_device_summary *device)
+/* Writes all[count], the collectives of a device or, with `steps`, of that many steps on cores. */
+static void write_collectives(dl_json *to, const dl_collective_summary *all, size_t count,
+                              size_t steps)
 {
-    DL_JSON_LIST (to, "collectives", i, device->collective_count) {
-        const dl_collective_summary *c = &device->collectives[i];
+    DL_JSON_LIST (to, "collectives", i, count) {
+        const dl_collective_summary *c = &all[i];
         dl_json_begin(to, NULL, '{');
-        dl_json_text_item(to, "name", c->name);
-        dl_json_members(to, "bytes=%g ranks=%u calls=%u", (double)c->bytes, c->ranks, c->calls);
+        dl_json_members(to, "name=%s bytes=%g ranks=%u", c->name, (double)c->bytes, c->ranks);
+        if (steps > 0) {
+            dl_json_number_item(to, "per_step", (double)c->duration_ns.count / (double)steps);
+            if (c->ready_frac >= 0) dl_json_number_item(to, "ready_frac", c->ready_frac);
+        } else {
+            dl_json_members(to, "calls=%u", c->calls);
+        }
         dl_distribution_write_json(to, "duration_ns", &c->duration_ns);
-        dl_json_members(to, "algorithm_bytes_per_s=%g bus_bytes_per_s=%g best_bus_bytes_per_s=%g",
-                        c->algorithm_bytes_per_s, c->bus_bytes_per_s, c->best_bus_bytes_per_s);
+        if (steps == 0)
+            dl_json_members(to,
+                            "algorithm_bytes_per_s=%g bus_bytes_per_s=%g best_bus_bytes_per_s=%g",
+                            c->algorithm_bytes_per_s, c->bus_bytes_per_s, c->best_bus_bytes_per_s);
         dl_json_end(to, '}');
     }
 }
@@ -505,7 +512,7 @@ static void write_devices(const dl_activity_summary *summary, dl_json *to)
         write_estimate(to, &device->capture);
         write_kernels(to, device);
         put_transfers(&(dl_rows){.json = to}, device);
-        write_collectives(to, device);
+        write_collectives(to, device->collectives, device->collective_count, 0);
         put_groups(&(dl_rows){.json = to}, summary, device->time.device);
         dl_json_end(to, '}');
     }
@@ -516,29 +523,14 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     static const char *const keys[DL_CPU_PARTS] = {"input_ns", "forward_ns", "backward_ns",
                                                    "update_ns", "wait_ns"};
     const dl_cpu_training *cpu = &summary->cpu;
-    const dl_distribution steps = dl_cpu_training_steps(cpu);
-    size_t count = 0;
     dl_json_begin(to, "cores", '{');
     dl_json_members(to, "thread=%u method=%s steps=%g passes=%g gradient_bytes=%g", cpu->thread,
-                    dl_step_method_name(summary->host_steps.method), (double)cpu->regular_count,
-                    (double)cpu->phases.passes, cpu->gradient_bytes);
-    dl_distribution_write_json(to, "duration_ns", &steps);
-    for (int p = 0; p < DL_CPU_PARTS; p++) {
-        const dl_distribution part = dl_cpu_training_part(cpu, (dl_cpu_part)p);
-        dl_distribution_write_json(to, keys[p], &part);
-    }
-    dl_json_begin(to, "collectives", '[');
-    DL_AUTOFREE dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
-    for (size_t i = 0; i < count; i++) {
-        const dl_cpu_collectives *g = &groups[i];
-        dl_json_begin(to, NULL, '{');
-        dl_json_members(to, "name=%s bytes=%g ranks=%u per_step=%g", g->name, (double)g->bytes,
-                        g->ranks, g->per_step);
-        if (g->ready_frac >= 0) dl_json_number_item(to, "ready_frac", g->ready_frac);
-        dl_distribution_write_json(to, "duration_ns", &g->duration_ns);
-        dl_json_end(to, '}');
-    }
-    dl_json_end(to, ']');
+                    dl_step_method_name(summary->host_steps.method), (double)cpu->step_ns.count,
+                    (double)cpu->phases.passes, cpu->added.bytes);
+    dl_distribution_write_json(to, "duration_ns", &cpu->step_ns);
+    for (int p = 0; p < DL_CPU_PARTS; p++)
+        dl_distribution_write_json(to, keys[p], &cpu->part_ns[p]);
+    write_collectives(to, cpu->groups.collectives, cpu->groups.count, cpu->step_ns.count);
     dl_json_end(to, '}');
 }
 
