@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/sort.h"
+#include "sim/statistics.h"
 #include "sim/sweep_internal.h"
 
 #define STEPS_MOST 40
@@ -343,6 +344,11 @@ static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
     }
     const bool moves = rate.below + rate.above > MOVES_LOG * MOVES_LOG;
     if (variant->scenario.replicates > 1 || !moves) return;
+    const double runs = pow(dl_normal_quantile(0.975) * dl_costs_run_frac(&variant->costs), 2);
+    rate.below += runs;
+    rate.above += runs;
+    speedup.below += 2 * runs; /* the baseline is another run */
+    speedup.above += 2 * runs;
     set_interval(&rate, row->mean.throughput_per_s, &row->low_per_s, &row->high_per_s);
     if (t->bases > 0) set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
 }

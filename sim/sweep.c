@@ -14,6 +14,9 @@
 #include "sim/sweep_internal.h"
 #include "sim/traced.h"
 
+/* Added to the scenario's seed for the draws of runs, so that they differ from those of compute. */
+#define RUN_SEED 0x72756e
+
 /* Figures of a row, set to NaN if it was not run. */
 static const size_t figures[] = {
     offsetof(dl_row, mean.step_mean_s),
@@ -335,6 +338,8 @@ typedef struct part {
     bool *fits;             /* [point_count] whether the point fits into its GPUs */
     int64_t central, drawn; /* number of runs per point */
     double *compute_draws;  /* [drawn] logarithm of a factor on compute; NULL: no factor */
+    double *run_draws;      /* [2][drawn] logarithm of a factor on the throughput of rows' and of
+                             * baselines' runs; NULL: no factor */
     int64_t first, runs;
     double *weights;        /* [point_count] weight of each of the point's runs; 0: does not fit */
     dl_run_result *results; /* [runs] results in the order of runs */
@@ -429,8 +434,15 @@ static void list_baselines(parts *all, const dl_study *study, size_t number)
     }
 }
 
-/* Draws logarithms of a factor on compute whose 95 % interval is +- log: the midpoints of p->drawn
- * equally likely parts of a normal distribution, shuffled by seed and GPU model. */
+/* Sets draws[count] to the midpoints of equally likely parts of a normal distribution, shuffled. */
+static void draw_normal(double *draws, int64_t count, double sd, uint64_t seed)
+{
+    for (int64_t d = 0; d < count; d++)
+        draws[d] = sd * dl_normal_quantile(((double)d + 0.5) / (double)count);
+    dl_shuffle(draws, (size_t)count, seed);
+}
+
+/* Draws logarithms of a factor on compute whose 95 % interval is +- log, by seed and GPU model. */
 static void draw_compute(part *p, double log)
 {
     const double sd = log / dl_normal_quantile(0.975);
@@ -441,9 +453,17 @@ static void draw_compute(part *p, double log)
         seed = 31 * seed + (unsigned char)*c;
     }
     p->compute_draws = dl_calloc((size_t)p->drawn, sizeof *p->compute_draws, "draws");
-    for (int64_t d = 0; d < p->drawn; d++)
-        p->compute_draws[d] = sd * dl_normal_quantile(((double)d + 0.5) / (double)p->drawn);
-    dl_shuffle(p->compute_draws, (size_t)p->drawn, seed);
+    draw_normal(p->compute_draws, p->drawn, sd, seed);
+}
+
+/* Draws how runs differ from equal ones: alike for all rows, which leaves comparisons between them
+ * as they are, and apart for their baselines, which are other runs. */
+static void draw_runs(part *p, double sd)
+{
+    const uint64_t seed = (uint64_t)p->scenario->seed;
+    p->run_draws = dl_calloc(2 * (size_t)p->drawn, sizeof *p->run_draws, "draws");
+    for (uint64_t of = 0; of < 2; of++)
+        draw_normal(p->run_draws + (int64_t)of * p->drawn, p->drawn, sd, seed + RUN_SEED + of);
 }
 
 /* Initialises the part after all points are listed. */
@@ -458,9 +478,12 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
     const int64_t replicates = p->scenario->replicates;
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
     const double compute_log = dl_variant_compute_log(variant);
-    const bool draws = replicates > 1 && (compute_log > 0 || dl_costs_have_errors(p->costs));
+    const double run_sd = dl_costs_run_frac(p->costs);
+    const bool draws =
+        replicates > 1 && (compute_log > 0 || run_sd > 0 || dl_costs_have_errors(p->costs));
     p->drawn = draws ? replicates : 0;
     if (draws && compute_log > 0) draw_compute(p, compute_log);
+    if (draws && run_sd > 0) draw_runs(p, run_sd);
     p->runs = (int64_t)p->point_count * (p->central + p->drawn);
     p->weights = dl_calloc(p->point_count, sizeof *p->weights, "weights of points");
     for (size_t i = 0; i < p->point_count; i++)
@@ -481,6 +504,7 @@ static void free_part(part *p)
     free(p->gpus);
     free(p->fits);
     free(p->compute_draws);
+    free(p->run_draws);
     free(p->weights);
 }
 
@@ -532,7 +556,11 @@ static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_err
         .compute_log = draw >= 0 && p->compute_draws != NULL ? p->compute_draws[draw] : 0,
         .watch = watch,
     };
-    return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
+    const dl_status status = p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
+    if (draw >= 0 && p->run_draws != NULL)
+        p->results[run].throughput_per_s *=
+            exp(p->run_draws[draw + (point >= p->visible ? p->drawn : 0)]);
+    return status;
 }
 
 /* The part that a job of the sweep belongs to; changes *run from the job's number to the run's

@@ -439,6 +439,14 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
     for (size_t p = 0; p < fit->part_count; p++) {
         dl_table_quality *quality = &fit->parts[p].quality;
         quality->rms_frac = sqrt(squares[p] / (double)quality->used);
+        const double freedom = (double)quality->used - (double)costs_of(model, p);
+        if (freedom < DL_TABLE_SCATTER) continue;
+        const double scatter = fmin(1, sqrt(squares[p] / freedom));
+        fit->parts[p].costs.run_spread_frac = (dl_value){.known = true,
+                                                         .value = scatter,
+                                                         .error = scatter / sqrt(2 * freedom),
+                                                         .count = (int64_t)quality->used,
+                                                         .origin = DL_ORIGIN_FITTED};
     }
     fit->quality.rms_frac = sqrt(all / (double)fit->quality.used);
     fit->quality.sigma_frac = fit->part_count == 1 ? fit->parts->quality.sigma_frac : nan;

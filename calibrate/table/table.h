@@ -39,6 +39,9 @@
  *                outlier beyond the number of sigma that is equally improbable by Student's t with
  *                n - p - 1 degrees of freedom, those of the other rows (Cook & Weisberg 1982,
  *                Residuals and Influence in Regression, section 2.2.2): 235 with one, 4.5 with 7.
+ *   run_frac     of a part's costs: root mean square of r with n - p in place of n and all weights
+ *                1, since rows to come scatter as these do, runs that contradict others included;
+ *                with at least DL_TABLE_SCATTER degrees of freedom
  *   error        of x, from s^2 (J'WJ)^-1 with s^2 = sum of w r^2 / (sum of w - p), J = dr/dx; the
  *                cost's error is this times the cost. Unknown with n = p.
  *   determined   no, if the sum of squares grows by less than a tenth of s^2 when the cost is
@@ -202,6 +205,8 @@ void dl_table_costs_free(dl_table_costs *list);
 #define DL_TABLE_ROWS_A_COST 2
 /* Minimum degrees of freedom of the other rows for reweighting: two against one. */
 #define DL_TABLE_OTHERS 2
+/* Minimum degrees of freedom for the scatter of runs: its standard error is then below a third. */
+#define DL_TABLE_SCATTER 5
 
 /* A rate shared by a node's GPUs that was not fitted and would explain the rows much better,
  * because the exchange time grows with the number of GPUs per node. */

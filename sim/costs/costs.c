@@ -108,6 +108,11 @@ bool dl_costs_are_estimated(const dl_costs *costs)
     return costs->compute_spread_frac.known;
 }
 
+double dl_costs_run_frac(const dl_costs *costs)
+{
+    return costs->run_spread_frac.known ? costs->run_spread_frac.value : 0;
+}
+
 bool dl_costs_have_input(const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

@@ -307,6 +307,9 @@ typedef struct dl_costs {
     /* Standard deviation of the logarithm of the factor on all compute, if estimated instead of
      * measured; the interval of results uses twice that. */
     dl_value compute_spread_frac;
+    /* Standard deviation of the logarithm of the steps of equal runs; the interval of results has
+     * it. */
+    dl_value run_spread_frac;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;
     } gpu_memory;
@@ -386,6 +389,9 @@ char *dl_costs_missing(const dl_costs *costs, unsigned needs);
 
 /* Whether the times of operations are estimated, not measured: [spread] compute_frac is known. */
 bool dl_costs_are_estimated(const dl_costs *costs);
+
+/* [spread] run_frac; 0 if it is unknown. */
+double dl_costs_run_frac(const dl_costs *costs);
 
 /* Whether workers take batches: the costs have an [op input], or the bytes of a sample's copy to a
  * GPU. */

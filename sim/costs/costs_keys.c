@@ -261,6 +261,8 @@ static const dl_key rows[] = {
         "factor on compute times when another GPU below the same PCIe switch is in use"),
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
         "the same of a common factor on all compute times, for estimates"),
+    SINGLE("spread", "run_frac", SHARE, 0, run_spread_frac,
+        "the same of the steps of equal runs; only in intervals"),
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
         "buffers that DistributedDataParallel broadcasts before each forward pass"),
     SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,

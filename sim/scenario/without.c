@@ -241,6 +241,7 @@ static void switch_off(without what, dl_scenario *scenario, dl_costs *costs)
         scenario->noise = DL_NOISE_NONE;
         scenario->sigma = 0;
         set(&costs->work_frac, 0);
+        set(&costs->run_spread_frac, 0);
         costs->work_step_count = 0;
         if (scenario->gpu != NULL) scenario->gpu->input_varies = false;
         break;

@@ -520,6 +520,13 @@ static void test_three_rows_do_not_judge(void **state)
         assert_true(last->unexplained == (agree == 8));
         assert_true(agree == 8 ? last->weight == 0 : last->weight == 1);
         assert_true(has_note(&fit, "more than 4.5 robust sigmas") == (agree == 8));
+        /* Runs scatter by 0.26 in one of nine, with eight degrees of freedom; two tell nothing. */
+        const dl_value *scatter = &fit.parts->costs.run_spread_frac;
+        assert_true(scatter->known == (agree == 8));
+        if (scatter->known) {
+            assert_near(scatter->value, log(1300 / 1001.0) / sqrt(8), 0.001);
+            assert_near(scatter->error, scatter->value / 4, 1e-12);
+        }
         dl_table_fit_free(&fit);
     }
 }

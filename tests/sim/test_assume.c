@@ -575,6 +575,10 @@ static void causes_add_as_squares(void **state)
                                 "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
     char *text = with_bounds();
     double below[3];
+    char *runs = dl_format("%s[spread]\nrun_frac = 0.1\n", costs);
+    dl_study differ = study_on(text, runs, "", "allreduce");
+    dl_sweep of_runs = sweep_of(&differ);
+    free(runs);
     for (int c = 0; c < 3; c++) {
         char *spread = dl_format("%s%s%s", costs, c > 0 ? "[spread]\ncompute_frac = 0.35\n" : "",
                                  c == 1   ? "[op b.forward]\nfixed_ns = 3.4e11\nper_sample_ns = 0\n"
@@ -596,6 +600,12 @@ static void causes_add_as_squares(void **state)
     assert_near(below[0], log(2), 0.05);
     assert_near(below[1], 0.7, 0.01);
     assert_true(below[2] < 0.7);
+    /* Runs that differ by 0.1 add 0.196, and for a ratio of two runs sqrt(2) times that. */
+    const dl_row *row = &of_runs.rows[1];
+    assert_near(log(row->mean.throughput_per_s / row->low_per_s), hypot(below[0], 0.195996), 1e-6);
+    assert_near(log(row->speedup / row->speedup_low), hypot(below[0], sqrt(2) * 0.195996), 1e-6);
+    dl_sweep_free(&of_runs);
+    dl_study_free(&differ);
     free(text);
 }
 

@@ -236,6 +236,29 @@ static void the_speedup_has_an_interval_of_its_own(void **state)
     }
 }
 
+/* Runs of one system differ by 10 %: 95 % of throughputs lie within exp(+-0.196), of ratios to
+ * another run within exp(+-0.277). A draw is the same for all rows. */
+static void runs_of_one_system_differ(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY "[spread]\nrun_frac = 0.1\n");
+    dl_scenario s = fixture_scenario("[scenario]\nsteps = 2\nreplicates = 400\n[machine]\n"
+                                     "cores = workers\nworkers = 1, 2\n[workload]\ncosts = c\n"
+                                     "batch_per_worker = 4\n[sync]\nmode = allreduce\n");
+    dl_sweep sweep = run_sweep(&s, &costs, 2);
+    const dl_row *one = &sweep.rows[0], *two = &sweep.rows[1];
+    assert_near(log(one->mean.throughput_per_s / one->low_per_s), 0.196, 0.02);
+    assert_near(log(one->high_per_s / one->mean.throughput_per_s), 0.196, 0.02);
+    assert_true(one->speedup == 1);
+    assert_near(log(one->speedup / one->speedup_low), 0.277, 0.15);
+    assert_near(log(two->speedup_high / two->speedup), 0.277, 0.15);
+    for (size_t d = 0; d < 400; d++)
+        assert_near(two->rates[d] / one->rates[d], two->rates[0] / one->rates[0], 1e-9);
+    dl_sweep_free(&sweep);
+    dl_scenario_free(&s);
+    dl_costs_free(&costs);
+}
+
 static void origin_and_extrapolation_are_told(void **state)
 {
     (void)state;
@@ -313,6 +336,7 @@ int main(void)
         cmocka_unit_test(the_interval_comes_from_the_costs_errors),
         cmocka_unit_test(draws_do_not_move_the_row),
         cmocka_unit_test(the_speedup_has_an_interval_of_its_own),
+        cmocka_unit_test(runs_of_one_system_differ),
         cmocka_unit_test(origin_and_extrapolation_are_told),
         cmocka_unit_test(missing_costs_and_failed_runs_are_refused),
     };
