@@ -142,6 +142,48 @@ static void one_process_can_be_chosen(void **state)
     }
 }
 
+/* Process 300 on two hosts, whose numbers are in the bits above the process's: two ranks, those of
+ * the first host first. */
+static void equal_processes_of_two_hosts_are_told_apart(void **state)
+{
+    (void)state;
+    write_file("CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT);"
+               "CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT);"
+               "CREATE TABLE TARGET_INFO_SYSTEM_ENV(globalVid INTEGER, name TEXT, value TEXT);"
+               "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (2 << 48, 'Hostname', 'second'),"
+               " (1 << 48, 'Hostname', 'first');"
+               "CREATE TABLE PROCESSES(globalPid INTEGER, pid INTEGER, name TEXT);"
+               "INSERT INTO PROCESSES VALUES ((1 << 48) + (300 << 24), 300, 'train'),"
+               " ((2 << 48) + (300 << 24), 300, 'serve');"
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER,"
+               " deviceId INTEGER, correlationId INTEGER, globalPid INTEGER);"
+               "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES"
+               " (1000, 1500, 0, 11, (2 << 48) + (300 << 24)),"
+               " (1100, 1700, 1, 11, (1 << 48) + (300 << 24)),"
+               " (1800, 1900, 1, 12, (1 << 48) + (300 << 24));"
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start INTEGER, end INTEGER,"
+               " globalTid INTEGER, correlationId INTEGER);"
+               "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES"
+               " (900, 950, (2 << 48) + (300 << 24) + 301, 11),"
+               " (800, 850, (3 << 48) + (300 << 24) + 301, 11);");
+    static const struct {
+        const char *rank, *host, *command;
+        size_t kernels, calls;
+    } expected[] = {{"0", "first", "train", 2, 0}, {"1", "second", "serve", 1, 1}};
+    dl_read_traces traces = read_file();
+    assert_int_equal(traces.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const dl_trace *trace = &traces.items[i].trace;
+        assert_string_equal(dl_trace_meta(trace, "rank"), expected[i].rank);
+        assert_string_equal(dl_trace_meta(trace, "pid"), "300");
+        assert_string_equal(dl_trace_meta(trace, "host"), expected[i].host);
+        assert_string_equal(dl_trace_meta(trace, "command"), expected[i].command);
+        assert_int_equal(trace->activity_count, expected[i].kernels + expected[i].calls);
+    }
+    assert_true(has_note(&traces.items[0], "1 host events of processes without device work"));
+    dl_read_free(&traces);
+}
+
 static void tables_become_activities(void **state)
 {
     (void)state;
@@ -290,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_become_traces),
         cmocka_unit_test(one_process_can_be_chosen),
+        cmocka_unit_test(equal_processes_of_two_hosts_are_told_apart),
         cmocka_unit_test(tables_become_activities),
         cmocka_unit_test(missing_columns_are_unknown),
         cmocka_unit_test(what_is_not_recorded_is_noted),

@@ -14,19 +14,24 @@
 #include "common/sort.h"
 #include "trace/readers/reader.h"
 
-/* Position of the process number in a globalPid and a globalTid (Nsight's documentation). */
-#define PID_SHIFT 24
+/* A globalPid and a globalTid consist of 8 bits for the host, 8 for its virtual machine, 24 for the
+ * process's number there, and 24 for the thread (Nsight's documentation of its exports). */
+#define ID_SHIFT 24
 #define PID_MASK 0xFFFFFF
+#define HOST_SHIFT 24 /* of an id without the thread */
 
 /* Returns the process of the row's globalPid or globalTid; NULL if that process has no device work.
- * If the column is NULL and the file holds a single process, returns that process. */
+ * A file's only process also has the rows without a number, and those of another host with its
+ * number. */
 static dl_nsys_process *nsys_find_process(dl_nsys *nsys, const dl_nsys_rows *rows, int column)
 {
-    uint32_t pid = (uint32_t)(dl_nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
-    if (nsys->process_count == 1 && (pid == 0 || nsys->processes[0]->pid == 0))
+    const uint64_t id = dl_nsys_unsigned(rows, column) >> ID_SHIFT;
+    const uint32_t pid = id & PID_MASK;
+    if (nsys->process_count == 1 &&
+        (pid == 0 || nsys->processes[0]->pid == 0 || nsys->processes[0]->pid == pid))
         return nsys->processes[0];
     for (size_t i = 0; i < nsys->process_count; i++) {
-        if (nsys->processes[i]->pid == pid) return nsys->processes[i];
+        if (nsys->processes[i]->id == id) return nsys->processes[i];
     }
     nsys->other_rows++;
     return NULL;
@@ -448,16 +453,17 @@ static bool recognises(const char *begin, size_t bytes)
     return bytes >= sizeof magic && memcmp(begin, magic, sizeof magic) == 0;
 }
 
-static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
+static void add_process(dl_nsys *nsys, uint64_t id, uint32_t device)
 {
     for (size_t i = 0; i < nsys->process_count; i++) {
         dl_nsys_process *known = nsys->processes[i];
-        if (known->pid != pid) continue;
+        if (known->id != id) continue;
         if (device < known->device) known->device = device;
         return;
     }
     dl_nsys_process *process = dl_calloc(1, sizeof *process, "process");
-    process->pid = pid;
+    process->id = id;
+    process->pid = id & PID_MASK;
     process->device = device;
     for (size_t i = 0; i < DL_NSYS_TEXTS; i++)
         process->texts[i].id = -1;
@@ -465,7 +471,9 @@ static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
     DL_APPEND(nsys->processes, nsys->process_count, "processes") = process;
 }
 
-DL_ORDER_OF_POINTERS(by_device_and_pid, dl_nsys_process, DL_BY(device), DL_BY(pid));
+DL_ORDER_OF_POINTERS(by_place, dl_nsys_process,
+                     DL_COMPARE(a->id >> HOST_SHIFT, b->id >> HOST_SHIFT), DL_BY(device),
+                     DL_BY(pid));
 
 /* Finds the processes with device work; if there are none, those that call CUDA; if there are none
  * of these either, adds one process with number 0. */
@@ -480,7 +488,7 @@ static void find_processes(dl_nsys *nsys)
                                with_pid ? "GROUP BY globalPid, deviceId" : "GROUP BY deviceId"))
             continue;
         while (dl_nsys_rows_next(&rows))
-            add_process(nsys, (uint32_t)(dl_nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK,
+            add_process(nsys, dl_nsys_unsigned(&rows, 0) >> ID_SHIFT,
                         (uint32_t)dl_nsys_unsigned(&rows, 1));
         dl_nsys_rows_close(&rows);
     }
@@ -488,11 +496,11 @@ static void find_processes(dl_nsys *nsys)
         dl_nsys_rows_open(&rows, nsys, "CUPTI_ACTIVITY_KIND_RUNTIME", host_columns, 1,
                           "GROUP BY globalTid >> 24")) {
         while (dl_nsys_rows_next(&rows))
-            add_process(nsys, (uint32_t)(dl_nsys_unsigned(&rows, 0) >> PID_SHIFT) & PID_MASK, 0);
+            add_process(nsys, dl_nsys_unsigned(&rows, 0) >> ID_SHIFT, 0);
         dl_nsys_rows_close(&rows);
     }
     if (nsys->process_count == 0) add_process(nsys, 0, 0);
-    qsort(nsys->processes, nsys->process_count, sizeof(dl_nsys_process *), by_device_and_pid);
+    qsort(nsys->processes, nsys->process_count, sizeof(dl_nsys_process *), by_place);
 }
 
 /* Finds the base of times, which are relative to the session's start. Times before the start must
@@ -514,13 +522,19 @@ static void find_base(dl_nsys *nsys)
     }
 }
 
-/* Sets `key` to the text returned by the query. */
-static void meta_of(dl_nsys *nsys, dl_nsys_process *process, const char *key, const char *sql)
+/* Sets `key` to the text returned by the query. Of several rows takes the one whose `column`, if the
+ * table has it, is `id`. */
+static void meta_of(dl_nsys *nsys, dl_nsys_process *process, const char *key, const char *query,
+                    const char *table, const char *column, uint64_t id)
 {
     sqlite3_stmt *statement = NULL;
+    const bool has = dl_nsys_has_column(nsys->file, table, column);
+    DL_AUTOFREE char *sql =
+        has ? dl_format("%s ORDER BY %s = ?2 DESC", query, column) : dl_strdup(query);
     if (sqlite3_prepare_v2(nsys->file, sql, -1, &statement, NULL) == SQLITE_OK) {
         if (sqlite3_bind_parameter_count(statement) > 0)
             sqlite3_bind_int64(statement, 1, process->pid);
+        if (has) sqlite3_bind_int64(statement, 2, (sqlite3_int64)id);
         if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0) != NULL)
             dl_trace_builder_meta(&process->builder, key, "%s",
                                   (const char *)sqlite3_column_text(statement, 0));
@@ -547,13 +561,17 @@ static void tell_meta(dl_nsys *nsys, size_t rank)
     dl_nsys_process *process = nsys->processes[rank];
     dl_trace_builder *builder = &process->builder;
     meta_of(nsys, process, "host",
-            "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
-    meta_of(nsys, process, "command", "SELECT name FROM PROCESSES WHERE pid = ?1");
+            "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'",
+            "TARGET_INFO_SYSTEM_ENV", "globalVid",
+            process->id >> HOST_SHIFT << (HOST_SHIFT + ID_SHIFT));
+    meta_of(nsys, process, "command", "SELECT name FROM PROCESSES WHERE pid = ?1", "PROCESSES",
+            "globalPid", process->id << ID_SHIFT);
     meta_of(nsys, process, "schema",
-            "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'");
+            "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'", "", "", 0);
     meta_of(nsys, process, "profiler",
             "SELECT 'Nsight Systems ' || value FROM META_DATA_EXPORT "
-            "WHERE name = 'EXPORT_PRODUCT_VERSION'");
+            "WHERE name = 'EXPORT_PRODUCT_VERSION'",
+            "", "", 0);
     tell_devices(nsys, process);
     if (process->pid != 0) dl_trace_builder_meta(builder, "pid", "%" PRIu32, process->pid);
     if (nsys->process_count > 1) dl_trace_builder_meta(builder, "rank", "%zu", rank);
@@ -620,7 +638,7 @@ static void note(dl_nsys *nsys, const dl_nsys_process *process, dl_read_trace *i
     if (nsys->process_count > 1) {
         dl_read_note(item,
                      "Nsight does not record ranks: the file's %zu processes are numbered by "
-                     "device",
+                     "host and device",
                      nsys->process_count);
     }
     if (!nsys->has_session) dl_read_note(item, "the time of day is not recorded");

@@ -17,7 +17,8 @@
 
 /* A process that becomes a trace. */
 typedef struct dl_nsys_process {
-    uint32_t pid;
+    uint64_t id;     /* its host and virtual machine, 16 bits, and its number there, 24 bits */
+    uint32_t pid;    /* that number */
     uint32_t device; /* lowest number of its devices */
     dl_trace_builder builder;
     uint32_t device_of[DL_NSYS_CONTEXTS]; /* device by context id */
@@ -37,7 +38,7 @@ typedef struct dl_nsys {
     sqlite3 *file;
     const char *path;
     sqlite3_stmt *find_text;
-    dl_nsys_process **processes; /* [process_count] by device, then pid */
+    dl_nsys_process **processes; /* [process_count] by host, device, pid */
     size_t process_count;
     int64_t base_ns;     /* added to all times */
     bool has_session;    /* the session's start time is known */

@@ -91,8 +91,8 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
  * The reader creates one trace per process with device work; without any, one per process that
  * calls CUDA, but at least one. Tables and columns differ between versions, and tables of
  * activities that never occurred are missing: absent data count as unknown. Ranks are not recorded:
- * several processes are numbered by device. Times in the file count from the start of the session,
- * which is added if it is recorded. */
+ * several processes are numbered by host and device. Times in the file count from the start of the
+ * session, which is added if it is recorded. */
 
 extern const dl_trace_reader dl_nsys_reader;
 
