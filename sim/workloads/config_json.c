@@ -59,9 +59,12 @@ static bool each_member(const char *text, member_fn visit, void *user)
         value = skip_space(value + 1);
         const char *end = skip_value(value);
         if (end == NULL || end == value) return false;
+        size_t bytes = (size_t)(end - value);
+        while (strchr(" \t\r\n", value[bytes - 1]) != NULL)
+            bytes--;
         DL_AUTOFREE char *called = dl_strndup(name, (size_t)(name_end - 1 - name));
-        DL_AUTOFREE char *says = *value == '"' ? dl_strndup(value + 1, (size_t)(end - value) - 2)
-                                               : dl_strndup_trimmed(value, (size_t)(end - value));
+        DL_AUTOFREE char *says =
+            *value == '"' ? dl_strndup(value + 1, bytes - 2) : dl_strndup(value, bytes);
         visit(user, called, says);
         at = skip_space(end);
         if (*at != ',') break;

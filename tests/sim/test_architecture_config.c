@@ -56,13 +56,14 @@ static void windows_limit_attention(void **state)
     remove(path);
 }
 
+/* Hugging Face's files have a member per line, in alphabetical order. */
 static const char *const llama_file =
-    "{\"architectures\": [\"LlamaForCausalLM\", \"}\"], \"hidden_size\": 4096, "
+    "{\n  \"architectures\": [\"LlamaForCausalLM\", \"}\"], \"hidden_size\": 4096, "
     "\"intermediate_size\": 14336, \"max_position_embeddings\": 131072, \"model_type\": "
     "\"llama\", \"num_attention_heads\": 32, \"num_hidden_layers\": 32, "
     "\"num_key_value_heads\": "
     "8, \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"hidden_size\": 7}, "
-    "\"tie_word_embeddings\": false, \"vocab_size\": 128256}\n";
+    "\"tie_word_embeddings\": false,\n  \"vocab_size\": 128256\r\n}\n";
 static const char *const gpt2_file =
     "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_inner\": "
     "null, \"n_positions\": 1024, \"vocab_size\": 50257}";
