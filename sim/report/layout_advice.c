@@ -348,8 +348,7 @@ static size_t value_number(dl_swept_key *key, const char *value)
     return key->count - 1;
 }
 
-/* Reads the layout's scenario and costs, and adds them to the study as a variant; the text of the
- * first one becomes the study's. */
+/* Reads the layout's scenario and costs, and adds them to the study as a variant. */
 static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
 {
     dl_study *all = &s->advice->study, one = {0};
@@ -368,10 +367,6 @@ static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
         DL_APPEND(all->variants, all->variant_count, "layouts") = *variant;
         all->point_count++;
         one.variant_count = 0;
-    }
-    if (all->text == NULL) {
-        all->text = text;
-        text = NULL;
     }
     dl_study_free(&one);
     return status;
@@ -400,8 +395,9 @@ static void plan(search *s, double events)
         all->variants[v].scenario.replicates = s->advice->varies ? (int64_t)draws : 1;
 }
 
-/* Sorts the rows by throughput, together with their variants, options and indices in usual[]. */
-static void sort_rows(dl_layout_advice *advice)
+/* Sorts the rows by throughput, together with their variants, options, chosen layouts and indices
+ * in usual[]. */
+static void sort_rows(dl_layout_advice *advice, size_t *chosen)
 {
     dl_study *study = &advice->study;
     for (size_t i = 1; i < advice->sweep.row_count; i++)
@@ -419,6 +415,9 @@ static void sort_rows(dl_layout_advice *advice)
             char *options = advice->options[j - 1];
             advice->options[j - 1] = advice->options[j];
             advice->options[j] = options;
+            const size_t layout = chosen[j - 1];
+            chosen[j - 1] = chosen[j];
+            chosen[j] = layout;
             for (int u = 0; u < DL_LAYOUT_USUALS; u++)
                 if (advice->usual[u] == j || advice->usual[u] == j - 1)
                     advice->usual[u] = 2 * j - 1 - advice->usual[u];
@@ -484,7 +483,8 @@ static dl_status draw(search *s, dl_error *err)
             row++;
         advice->usual[u] = row;
     }
-    sort_rows(advice);
+    sort_rows(advice, chosen);
+    advice->study.text = dl_layout_text(&s->space, &s->space.layouts[chosen[0]]);
     return DL_OK;
 }
 
