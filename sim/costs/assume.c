@@ -190,6 +190,13 @@ static bool launch_time(const basis *b, guess *g)
             least_ns * 1e-3);
         return true;
     }
+    const double plain = b->costs->dispatch.plain;
+    if (kernels > 0 && plain > 0 && plain * DL_LAUNCH_NS < kernels * DL_LAUNCH_FUSED_NS) {
+        g->value = plain * DL_LAUNCH_NS;
+        SAY(g, "as long as plain PyTorch's %.0f kernels, 30 us each, in place of %.0f", plain,
+            kernels);
+        return true;
+    }
     if (kernels > 0 && b->costs->dispatch.few) {
         g->value = kernels * DL_LAUNCH_FUSED_NS;
         SAY(g, "%.0f kernels, 77 us each, as in Megatron's profiles of GPT; fused=compiled: 30",

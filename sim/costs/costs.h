@@ -278,6 +278,7 @@ typedef struct dl_costs {
         dl_value launch_ns;   /* time to launch one operation; unknown: 0 */
         double kernels;       /* kernels per step, if counted; else 0; not in the file */
         bool few;             /* fused kernels in a program that is not compiled */
+        double plain;         /* with few: kernels without fusion, if counted; else 0 */
         double least_ns; /* measured host time of a launch alone; 0: unknown; not in the file */
         double most_ns;  /* largest time of a step's launches that a measured step permits; 0:
                           * unknown; not in the file */

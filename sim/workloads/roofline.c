@@ -468,7 +468,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .expert_ranks = architecture->expert_ranks,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_low(&roofline)),
-        .dispatch.few = is_fused && !architecture->compiled,
+        .dispatch.few =
+            is_fused && !architecture->compiled && dl_architecture_frozen(architecture) == 0,
         .dispatch.least_ns =
             kernels != NULL && kernels->launch_ns.known ? kernels->launch_ns.value : 0,
         .half_weights = in_half(&roofline) && is_fused && !units,
@@ -476,8 +477,11 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
         .compute_spread_frac = assumed(spread_of(architecture, &roofline, efficiency, log_sd)),
     };
+    const double own = costs->dispatch.kernels;
     for (size_t l = 0; l < layers; l++)
         set_layer(costs, architecture, &roofline, l);
+    const int plain = architecture->plain_kernels[in_half(&roofline)];
+    if (plain > 0) costs->dispatch.plain = plain + costs->dispatch.kernels - own;
     costs->ops[2 * layers] = (dl_op_cost){
         .name = dl_strdup("network.update"),
         .fixed_ns = assumed(dl_roofline_update_ns(&roofline, (double)parameters, optimizer)),

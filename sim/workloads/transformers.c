@@ -392,6 +392,17 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
     architecture->cache_numbers = !s->causal ? 0 : 2 * s->kv_width * (double)values[LAYERS];
 }
 
+/* Counts the kernels of the same network in plain PyTorch under autocast. */
+static void count_plain(dl_architecture *architecture, dl_transformer s)
+{
+    dl_architecture plain = {0};
+    s.fused = s.halves = false;
+    dl_transformer_add(&plain, &s);
+    for (int h = 0; h < 2; h++)
+        architecture->plain_kernels[h] = dl_architecture_kernels(&plain, h == 1, false);
+    dl_architecture_free(&plain);
+}
+
 static dl_status build(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err)
 {
@@ -460,6 +471,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     if (status != DL_OK) return status;
     describe(architecture, &s, values);
     dl_transformer_add(architecture, &s);
+    if (values[FUSE] == YES && !s.within && s.rank == 0) count_plain(architecture, s);
     return DL_OK;
 }
 

@@ -122,11 +122,12 @@ static double predict(const row *r, const dl_architecture *architecture,
         gpu_ns += forward.fixed_ns + backward.fixed_ns +
                   r->batch * (forward.per_sample_ns + backward.per_sample_ns);
     }
-    const double host_ns =
-        dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
-        (r->class == DL_MODEL_TRANSFORMER && !architecture->unfused && !architecture->compiled
-             ? (double)DL_LAUNCH_FUSED_NS
-             : (double)DL_LAUNCH_NS);
+    const bool halves = r->arithmetic == DL_FP16;
+    const int kernels = dl_architecture_kernels(architecture, halves, false);
+    const double host_ns = architecture->plain_kernels[halves] > 0
+                               ? fmin(kernels * (double)DL_LAUNCH_FUSED_NS,
+                                      architecture->plain_kernels[halves] * (double)DL_LAUNCH_NS)
+                               : kernels * (double)DL_LAUNCH_NS;
     return r->batch * 1e9 / fmax(gpu_ns, host_ns);
 }
 

@@ -761,6 +761,16 @@ static void launches_are_of_the_kernels_that_were_counted(void **state)
     dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_fused);
     assert_near(fused.dispatch.per_worker_ns.value, 154e6, 1e-12);
     dl_assumptions_free(&of_fused);
+    /* But no longer than the kernels that they replace: 5,000 take 150 ms, 6,000 180. */
+    const double plain[] = {5000, 6000}, plain_ns[] = {150e6, 154e6};
+    for (int i = 0; i < 2; i++) {
+        dl_assumptions replaced = {0};
+        fused.dispatch.per_worker_ns = (dl_value){0};
+        fused.dispatch.plain = plain[i];
+        dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &replaced);
+        assert_near(fused.dispatch.per_worker_ns.value, plain_ns[i], 1e-12);
+        dl_assumptions_free(&replaced);
+    }
     /* A measured step permits 100 ms, which leaves the interval from 51.3 ms, with the middle
      * sqrt(51.3 100) = 71.6 ms; 50 ms are below the interval, which then stays. */
     const double most_ns[] = {100e6, 50e6}, values_ns[] = {71.6473e6, 154e6};
