@@ -55,9 +55,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_ro
     DL_AUTO(dl_instances_free) dl_instances instances = {0};
     DL_AUTO(dl_transfer_free) dl_transfer transfer = {0};
     DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
-    dl_status status =
-        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
-                               trace->string_count, &set->hints, err);
+    dl_status status = dl_activity_steps_init(&steps, trace, &set->hints, err);
     if (status == DL_OK) status = dl_replay_build(&run, &trace, 1, err);
     if (status == DL_OK) {
         dl_instances_find(&instances, &run);

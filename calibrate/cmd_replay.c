@@ -90,8 +90,7 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
     dl_status status = DL_OK;
     for (size_t i = 0; i < r->run.rank_count && status == DL_OK; i++) {
         const dl_trace *trace = r->run.ranks[i].trace;
-        status = dl_activity_steps_init(&r->steps[i], trace->activities, trace->activity_count,
-                                        trace->strings, trace->string_count, &set->hints, err);
+        status = dl_activity_steps_init(&r->steps[i], trace, &set->hints, err);
     }
     return status;
 }

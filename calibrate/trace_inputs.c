@@ -22,8 +22,7 @@ static bool has_work(const dl_trace *trace)
 static bool has_operators(const dl_trace *trace)
 {
     DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
-    dl_cpu_operators_find(&operators, trace->activities, trace->activity_count, trace->strings,
-                          trace->string_count);
+    dl_cpu_operators_find(&operators, trace);
     return operators.count > 0;
 }
 

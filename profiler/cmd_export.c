@@ -44,9 +44,7 @@ static dl_export_step *label_steps(const dl_step_line *line)
 static dl_status find_steps(shown_steps *shown, const dl_trace *trace, dl_error *err)
 {
     const dl_step_hints none = {0};
-    dl_status status =
-        dl_activity_steps_init(&shown->found, trace->activities, trace->activity_count,
-                               trace->strings, trace->string_count, &none, err);
+    dl_status status = dl_activity_steps_init(&shown->found, trace, &none, err);
     if (status != DL_OK) return status;
     shown->lines = dl_calloc(shown->found.count, sizeof *shown->lines, "steps");
     for (size_t i = 0; i < shown->found.count; i++) {

@@ -64,8 +64,7 @@ static dl_status build_rank(dl_replay_run *run, const dl_trace *trace, size_t nu
                         .trace = trace,
                         .begin_ns = first_time(trace)};
     replay_events events;
-    b.classes = dl_kernel_classes(trace->activities, trace->activity_count, trace->strings,
-                                  trace->string_count);
+    b.classes = dl_kernel_classes(trace);
     dl_launches_init(&b.launches, trace->activities, trace->activity_count);
     replay_events_init(&events, trace);
     replay_build_streams(&b);

@@ -16,8 +16,7 @@ static dl_collective_kernels kernels_of(const dl_trace *trace)
 {
     DL_AUTO(dl_launches_free) dl_launches launches = {0};
     dl_collective_kernels list = {0};
-    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
-                                                     trace->strings, trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     dl_collective_kernels_find(&list, trace->activities, trace->activity_count, trace->strings,
                                classes, &launches);

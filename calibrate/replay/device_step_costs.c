@@ -544,8 +544,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
                                "its %zu regular steps hold no work but collectives and input",
                                t->line->regular_count);
     }
-    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(t->trace->activities, t->trace->activity_count,
-                                                     t->trace->strings, t->trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(t->trace);
     DL_AUTOFREE double *done = dl_calloc(t->line->work_count, sizeof *done, "works");
     dl_gradient_source source = {
         .trace = t->trace,

@@ -17,8 +17,7 @@
 dl_spans dl_collective_spans(const dl_trace *trace)
 {
     dl_spans spans = {0};
-    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
-                                                     trace->strings, trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace);
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_KERNEL || classes[a->name] != DL_KERNEL_COLLECTIVE) continue;
@@ -75,8 +74,7 @@ static work *take_works(const dl_trace *trace, const dl_step_line *line,
                         const dl_spans *collectives, size_t *count)
 {
     work *works = dl_calloc(line->work_count, sizeof *works, "works");
-    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
-                                                     trace->strings, trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace);
     uint32_t number = 0;
     *count = 0;
     for (size_t s = 0; s < line->count; s++) {

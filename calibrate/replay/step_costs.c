@@ -162,8 +162,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                                ungrouped);
     }
     dl_trace_find_rank(trace, &costs->rank, &costs->ranks);
-    dl_status status = dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
-                                              trace->strings, trace->string_count, hints, err);
+    dl_status status = dl_activity_steps_init(&steps, trace, hints, err);
     const dl_step_line *line = dl_step_line_busiest(&steps);
     if (status == DL_OK)
         status =

@@ -114,9 +114,7 @@ static dl_status summarise(dl_run_process *process, dl_trace *trace)
 {
     const dl_step_hints none = {0};
     dl_activity_steps steps = {0};
-    const dl_status status =
-        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
-                               trace->string_count, &none, &process->error);
+    const dl_status status = dl_activity_steps_init(&steps, trace, &none, &process->error);
     if (status != DL_OK) return status;
     process->trace = dl_calloc(1, sizeof *process->trace, "trace");
     *process->trace = *trace;

@@ -161,8 +161,7 @@ static found find(const variant *v)
     dl_error err = {0};
     const dl_step_hints none = {0};
     f.trace = &f.made->ranks[0].trace;
-    if (dl_activity_steps_init(&f.steps, f.trace->activities, f.trace->activity_count,
-                               f.trace->strings, f.trace->string_count, &none, &err) != DL_OK)
+    if (dl_activity_steps_init(&f.steps, f.trace, &none, &err) != DL_OK)
         fail_msg("%s: %s", v->name, err.text);
     f.line = &f.steps.lines[0];
     return f;

@@ -56,9 +56,7 @@ static void check(const dl_trace *trace, const expected *want)
     dl_error err = {0};
     const dl_step_hints hints = {0};
     assert_int_equal(dl_replay_build(&run, &trace, 1, &err), DL_OK);
-    assert_int_equal(dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
-                                            trace->strings, trace->string_count, &hints, &err),
-                     DL_OK);
+    assert_int_equal(dl_activity_steps_init(&steps, trace, &hints, &err), DL_OK);
     dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
     assert_int_equal(dl_replay_simulate(&run.graph, times, &err), DL_OK);
     dl_replay_report_init(&report, &run, &steps, times);

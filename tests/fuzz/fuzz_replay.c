@@ -273,8 +273,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     dl_activity_steps steps = {0};
     dl_error err = {0};
     const dl_step_hints none = {0};
-    if (dl_activity_steps_init(&steps, trace.activities, trace.activity_count, trace.strings,
-                               trace.string_count, &none, &err) == DL_OK) {
+    if (dl_activity_steps_init(&steps, &trace, &none, &err) == DL_OK) {
         replay(&trace, &steps, sink);
         replay_twice(&trace);
         take_costs(&trace);

@@ -11,11 +11,20 @@ static const training transformer = {.layers = 24, .kinds = 1, .nccl = true, .st
 static const training transformer_unfused = {
     .layers = 24, .kinds = 1, .unfused = true, .input = true, .steps = 30};
 
+static dl_status find_or_fail(dl_activity_steps *steps, const training_trace *trace,
+                              const dl_step_hints *hints, dl_error *err)
+{
+    const dl_trace whole = {.activities = trace->activities,
+                            .activity_count = trace->count,
+                            .strings = (char **)trace->strings,
+                            .string_count = TRAINING_STRINGS};
+    return dl_activity_steps_init(steps, &whole, hints, err);
+}
+
 static void find(dl_activity_steps *steps, const training_trace *trace, const dl_step_hints *hints)
 {
     dl_error err = {0};
-    dl_status status = dl_activity_steps_init(steps, trace->activities, trace->count,
-                                              trace->strings, TRAINING_STRINGS, hints, &err);
+    dl_status status = find_or_fail(steps, trace, hints, &err);
     if (status != DL_OK) fail_msg("%s", err.text);
 }
 
@@ -337,20 +346,14 @@ static void test_hints(void **state)
     assert_int_equal(steps.lines[0].regular_count, model.steps);
     dl_activity_steps_free(&steps);
     dl_error err = {0};
-    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
-                                            TRAINING_STRINGS, &(dl_step_hints){.marks = "a("},
-                                            &err),
+    assert_int_equal(find_or_fail(&steps, &trace, &(dl_step_hints){.marks = "a("}, &err),
                      DL_ERR_PARSE);
     assert_contains(err.text, "'a('");
-    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
-                                            TRAINING_STRINGS, &(dl_step_hints){.marks = "absent"},
-                                            &err),
+    assert_int_equal(find_or_fail(&steps, &trace, &(dl_step_hints){.marks = "absent"}, &err),
                      DL_ERR_DATA);
     assert_contains(err.text, "'absent'");
     assert_null(steps.lines);
-    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
-                                            TRAINING_STRINGS, &(dl_step_hints){.period = 1000},
-                                            &err),
+    assert_int_equal(find_or_fail(&steps, &trace, &(dl_step_hints){.period = 1000}, &err),
                      DL_ERR_DATA);
     assert_contains(err.text, "do not repeat every 1000");
     assert_contains(err.text, "60 steps of about 47 kernels and copies are found by marks");
@@ -375,10 +378,9 @@ static void test_few_steps_given(void **state)
     assert_int_equal(steps.lines[0].count, 1);
     assert_int_equal(steps.lines[0].steps[0].count, steps.lines[0].work_count);
     dl_activity_steps_free(&steps);
-    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
-                                            TRAINING_STRINGS,
-                                            &(dl_step_hints){.one_step = true, .period = 5}, &err),
-                     DL_ERR_USAGE);
+    assert_int_equal(
+        find_or_fail(&steps, &trace, &(dl_step_hints){.one_step = true, .period = 5}, &err),
+        DL_ERR_USAGE);
     training_free(&trace);
     model.steps = 2;
     training_make(&trace, &model);
@@ -391,9 +393,7 @@ static void test_few_steps_given(void **state)
     dl_activity_steps_free(&steps);
     training_free(&trace);
     training_make(&trace, &model);
-    assert_int_equal(dl_activity_steps_init(&steps, trace.activities, trace.count, trace.strings,
-                                            TRAINING_STRINGS, &(dl_step_hints){.one_step = true},
-                                            &err),
+    assert_int_equal(find_or_fail(&steps, &trace, &(dl_step_hints){.one_step = true}, &err),
                      DL_ERR_DATA);
     assert_contains(err.text, "--one-step: 2 steps of about");
     assert_contains(err.text, "each with an optimizer's update");

@@ -100,12 +100,26 @@ static void add_step(trace *t, int64_t at, bool marks)
     add(t, OTHER, at + 810, 20); /* nested */
 }
 
-static dl_activity_steps find(const trace *t)
+/* Returns the whole trace with other names of its texts; borrowed. */
+static dl_trace whole_with(trace *t, char **names, size_t count)
 {
+    return (dl_trace){.activities = t->activities,
+                      .activity_count = t->count,
+                      .strings = names,
+                      .string_count = count};
+}
+
+static dl_trace whole_of(trace *t)
+{
+    return whole_with(t, (char **)texts, TEXTS + 1);
+}
+
+static dl_activity_steps find(trace *t)
+{
+    const dl_trace whole = whole_of(t);
     dl_activity_steps steps = {0};
     dl_error err = {0};
-    if (dl_activity_steps_init(&steps, t->activities, t->count, texts, TEXTS + 1,
-                               &(dl_step_hints){0}, &err) != DL_OK)
+    if (dl_activity_steps_init(&steps, &whole, &(dl_step_hints){0}, &err) != DL_OK)
         fail_msg("%s", err.text);
     return steps;
 }
@@ -114,10 +128,7 @@ static dl_activity_steps find(const trace *t)
 static dl_cpu_training split(trace *t, dl_activity_steps *steps)
 {
     dl_cpu_training cpu = {0};
-    const dl_trace whole = {.activities = t->activities,
-                            .activity_count = t->count,
-                            .strings = (char **)texts,
-                            .string_count = TEXTS + 1};
+    const dl_trace whole = whole_of(t);
     *steps = find(t);
     dl_cpu_training_find(&cpu, &whole, &steps->lines[0]);
     return cpu;
@@ -383,6 +394,12 @@ static void models_in_turn_accumulate_nothing(void **state)
     release(&cpu, &steps);
 }
 
+static void find_operators(dl_cpu_operators *operators, trace *t)
+{
+    const dl_trace whole = whole_of(t);
+    dl_cpu_operators_find(operators, &whole);
+}
+
 /* With device work, or without operators, nothing is found. */
 static void others_are_left_alone(void **state)
 {
@@ -390,14 +407,14 @@ static void others_are_left_alone(void **state)
     trace t = {0};
     dl_cpu_operators operators = {0};
     add(&t, STEP, 10, 10);
-    dl_cpu_operators_find(&operators, t.activities, t.count, texts, TEXTS + 1);
+    find_operators(&operators, &t);
     assert_int_equal(operators.count, 0);
     add(&t, FORWARD, 10, 10);
-    dl_cpu_operators_find(&operators, t.activities, t.count, texts, TEXTS + 1);
+    find_operators(&operators, &t);
     assert_int_equal(operators.count, 1);
     dl_cpu_operators_free(&operators);
     t.activities[t.count++] = (dl_activity){.kind = DL_ACTIVITY_KERNEL, .start_ns = 5};
-    dl_cpu_operators_find(&operators, t.activities, t.count, texts, TEXTS + 1);
+    find_operators(&operators, &t);
     assert_int_equal(operators.count, 0);
 }
 
@@ -417,14 +434,11 @@ static bool is_on_cores(const char *name, dl_activity_kind kind, char **lost)
                                             .start_ns = 12000,
                                             .duration_ns = 1000};
     dl_cpu_operators operators = {0};
-    dl_cpu_operators_find(&operators, t.activities, t.count, names, TEXTS + 2);
+    dl_trace whole = whole_with(&t, names, TEXTS + 2);
+    dl_cpu_operators_find(&operators, &whole);
     const bool found = operators.count > 0;
     dl_cpu_operators_free(&operators);
-    const dl_trace whole = {.activities = t.activities,
-                            .activity_count = t.count,
-                            .strings = names,
-                            .string_count = TEXTS + 2,
-                            .complete = true};
+    whole.complete = true;
     *lost = dl_cpu_lost_device(&whole);
     return found;
 }
@@ -491,9 +505,10 @@ static void operators_are_taken_as_one_step(void **state)
         dl_error err = {0};
         add(&t, FORWARD, us > 0 ? 10 : 40, us);
         add(&t, BACKWARD, 40, us);
-        assert_int_equal(dl_activity_steps_init(&steps, t.activities, t.count, texts, TEXTS + 1,
-                                                &(dl_step_hints){.one_step = true}, &err),
-                         DL_OK);
+        const dl_trace whole = whole_of(&t);
+        assert_int_equal(
+            dl_activity_steps_init(&steps, &whole, &(dl_step_hints){.one_step = true}, &err),
+            DL_OK);
         const dl_step_line *line = &steps.lines[0];
         assert_int_equal(line->device, DL_NO_DEVICE);
         assert_int_equal(line->regular_count, us > 0);

@@ -160,12 +160,13 @@ static void test_table_by_id(void **state)
     (void)state;
     char texts[][24] = {"", "volta_sgemm_64x64_nt", "flash_fwd", "softmax_warp_forward"};
     char *strings[] = {texts[0], texts[1], texts[2], texts[3]};
-    const dl_activity activities[] = {{.kind = DL_ACTIVITY_KERNEL, .name = 1},
-                                      {.kind = DL_ACTIVITY_RANGE, .name = 2},
-                                      {.kind = DL_ACTIVITY_KERNEL, .name = 3},
-                                      {.kind = DL_ACTIVITY_KERNEL, .name = 9},
-                                      {.kind = DL_ACTIVITY_KERNEL, .name = 1}};
-    uint8_t *classes = dl_kernel_classes(activities, 5, strings, 4);
+    dl_activity activities[] = {{.kind = DL_ACTIVITY_KERNEL, .name = 1},
+                                {.kind = DL_ACTIVITY_RANGE, .name = 2},
+                                {.kind = DL_ACTIVITY_KERNEL, .name = 3},
+                                {.kind = DL_ACTIVITY_KERNEL, .name = 9},
+                                {.kind = DL_ACTIVITY_KERNEL, .name = 1}};
+    uint8_t *classes = dl_kernel_classes(&(dl_trace){
+        .activities = activities, .activity_count = 5, .strings = strings, .string_count = 4});
     const uint8_t expected[] = {DL_KERNEL_OTHER, DL_KERNEL_GEMM, DL_KERNEL_OTHER,
                                 DL_KERNEL_SOFTMAX};
     assert_memory_equal(classes, expected, sizeof expected);

@@ -79,9 +79,7 @@ static void check_steps(const expected *e, const dl_trace *trace)
     double durations_ms[100];
     size_t regular = 0;
     if (e->method == DL_STEPS_NONE) return;
-    assert_int_equal(dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
-                                            trace->strings, trace->string_count, &hints, &err),
-                     DL_OK);
+    assert_int_equal(dl_activity_steps_init(&steps, trace, &hints, &err), DL_OK);
     assert_int_equal(steps.count, 1);
     assert_int_equal(steps.lines[0].method, e->method);
     for (size_t i = 0; i < steps.lines[0].count && regular < 100; i++) {

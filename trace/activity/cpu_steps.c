@@ -290,8 +290,7 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
 {
     DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
     if (line->device != DL_NO_DEVICE || line->count == 0 || line->work_count == 0) return;
-    dl_cpu_operators_find(&operators, trace->activities, trace->activity_count, trace->strings,
-                          trace->string_count);
+    dl_cpu_operators_find(&operators, trace);
     dl_step_phases_find(&training->phases, trace, line);
     training->thread = operators.thread;
     training->waits_for_loaders = loads_in_processes(trace->strings, trace->string_count);

@@ -228,19 +228,17 @@ dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase)
     return class;
 }
 
-uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
-                           size_t string_count)
+uint8_t *dl_kernel_classes(const dl_trace *trace)
 {
-    uint8_t *classes = dl_calloc(string_count, 1, "kernel classes");
-    memset(classes, ID_UNSEEN, string_count);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t name = activities[i].name;
-        if (activities[i].kind != DL_ACTIVITY_KERNEL || name >= string_count) continue;
-        if (classes[name] == ID_UNSEEN) {
-            classes[name] = (uint8_t)dl_kernel_classify(strings[name], NULL);
-        }
+    uint8_t *classes = dl_calloc(trace->string_count, 1, "kernel classes");
+    memset(classes, ID_UNSEEN, trace->string_count);
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_KERNEL && a->name < trace->string_count &&
+            classes[a->name] == ID_UNSEEN)
+            classes[a->name] = (uint8_t)dl_kernel_classify(trace->strings[a->name], NULL);
     }
-    for (size_t i = 0; i < string_count; i++) {
+    for (size_t i = 0; i < trace->string_count; i++) {
         if (classes[i] == ID_UNSEEN) classes[i] = DL_KERNEL_OTHER;
     }
     return classes;

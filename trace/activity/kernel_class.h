@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "trace/activity/activity.h"
+#include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
 /* A user-defined rule: kernels whose name matches one of the patterns execute a collective, and
@@ -55,10 +56,9 @@ const char *dl_kernel_class_name(dl_kernel_class class);
  * (an optimizer) or, for a collective or if the name does not tell, NONE. */
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
 
-/* Returns classes by name id: [string_count] dl_kernel_class, valid for all ids used by KERNELs of
- * activities[count]; other ids have OTHER. The caller frees the array. */
-uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
-                           size_t string_count);
+/* Returns classes by name id: [trace->string_count] dl_kernel_class, valid for all ids used by
+ * KERNELs; other ids have OTHER. The caller frees the array. */
+uint8_t *dl_kernel_classes(const dl_trace *trace);
 
 /* A collective as described by its kernel's name. Texts are constant, or belong to a user-defined
  * rule. */

@@ -49,19 +49,19 @@ static bool is_computing(const dl_activity *activity)
 
 /* Returns the number of ranges and calls whose device work is missing from the trace. If the trace
  * has copies, counts only kernel launches; if it has kernels, returns 0. */
-static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
-                        size_t string_count)
+static size_t lost_work(const dl_trace *trace)
 {
+    const size_t string_count = trace->string_count;
     size_t launches = 0, others = 0;
     bool copied = false, computed = false;
     DL_AUTOFREE uint8_t *calls = dl_calloc(string_count, 1, "calls");
     DL_AUTOFREE bool *ranges = dl_calloc(string_count, sizeof *ranges, "ranges");
     for (size_t i = 0; i < string_count; i++) {
-        calls[i] = launches_kernels(strings[i]) ? 2 : calls_device(strings[i]);
-        ranges[i] = is_of_device(strings[i]);
+        calls[i] = launches_kernels(trace->strings[i]) ? 2 : calls_device(trace->strings[i]);
+        ranges[i] = is_of_device(trace->strings[i]);
     }
-    for (size_t i = 0; i < count && !computed; i++) {
-        const dl_activity *a = &activities[i];
+    for (size_t i = 0; i < trace->activity_count && !computed; i++) {
+        const dl_activity *a = &trace->activities[i];
         computed = is_computing(a);
         copied = copied || dl_activity_is_device_work(a);
         if (a->name >= string_count) continue;
@@ -75,8 +75,7 @@ static size_t lost_work(const dl_activity *activities, size_t count, char *const
 
 char *dl_cpu_lost_device(const dl_trace *trace)
 {
-    const size_t lost =
-        lost_work(trace->activities, trace->activity_count, trace->strings, trace->string_count);
+    const size_t lost = lost_work(trace);
     bool of_device = lost > 0 || dl_trace_meta(trace, "device.0.name") != NULL;
     for (size_t i = 0; i < trace->activity_count; i++) {
         if (is_computing(&trace->activities[i])) return NULL;
@@ -100,13 +99,14 @@ char *dl_cpu_lost_device(const dl_trace *trace)
 
 /* Returns whether the activity is an operator by its category. PyTorch 1.8 gives annotations the
  * same category; those of steps are excluded. */
-static bool is_operator(const dl_activity *a, char *const *strings, size_t string_count)
+static bool is_operator(const dl_activity *a, const dl_trace *trace)
 {
-    if (a->kind != DL_ACTIVITY_RANGE || a->name >= string_count || a->detail >= string_count)
+    if (a->kind != DL_ACTIVITY_RANGE || a->name >= trace->string_count ||
+        a->detail >= trace->string_count)
         return false;
-    const char *category = strings[a->detail];
+    const char *category = trace->strings[a->detail];
     return (strcmp(category, "cpu_op") == 0 || strcmp(category, "Operator") == 0) &&
-           strncmp(strings[a->name], "ProfilerStep", 12) != 0;
+           strncmp(trace->strings[a->name], "ProfilerStep", 12) != 0;
 }
 
 /* Returns whether the activity is a range of an optimizer or a data loader, usually an
@@ -147,22 +147,23 @@ static dl_cpu_operators take_outermost(const dl_activity *const *ranges, size_t 
     return found;
 }
 
-void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
-                           char *const *strings, size_t string_count)
+void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_trace *trace)
 {
+    const size_t count = trace->activity_count, string_count = trace->string_count;
+    const dl_activity *activities = trace->activities;
     size_t kept = 0;
     int64_t best_ns = -1;
     for (size_t i = 0; i < count; i++) {
         if (dl_activity_is_device_work(&activities[i])) return;
     }
-    if (lost_work(activities, count, strings, string_count) > 0) return;
+    if (lost_work(trace) > 0) return;
     uint8_t *roles = dl_calloc(string_count, 1, "operators");
     for (size_t i = 0; i < string_count; i++)
-        roles[i] = dl_range_roles(strings[i]);
+        roles[i] = dl_range_roles(trace->strings[i]);
     DL_AUTOFREE const dl_activity **ranges = dl_calloc(count, sizeof *ranges, "operators");
     bool any = false; /* there are operators other than annotations */
     for (size_t i = 0; i < count; i++) {
-        const bool is = is_operator(&activities[i], strings, string_count);
+        const bool is = is_operator(&activities[i], trace);
         any = any || is;
         if (is || is_told(&activities[i], roles, string_count)) ranges[kept++] = &activities[i];
     }

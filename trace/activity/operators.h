@@ -30,10 +30,8 @@ typedef struct dl_cpu_operators {
     size_t string_count;
 } dl_cpu_operators;
 
-/* Finds the operators among activities[count] with the texts strings[string_count]; `operators`
- * must be zeroed. O(n log n). */
-void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
-                           char *const *strings, size_t string_count);
+/* Finds the operators of the trace; `operators` must be zeroed. O(n log n). */
+void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_trace *trace);
 void dl_cpu_operators_free(dl_cpu_operators *operators);
 
 /* Returns the end of an outermost operator, in ns. */

@@ -83,12 +83,11 @@ uint8_t dl_range_roles(const char *name)
 }
 
 /* Returns the time spans of threads inside ranges of this role. */
-static dl_spans take_spans(const dl_phase_hints *hints, const dl_activity *activities, size_t count,
-                           uint8_t role)
+static dl_spans take_spans(const dl_phase_hints *hints, const dl_trace *trace, uint8_t role)
 {
     dl_spans spans = {0};
-    for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = &activities[i];
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_RANGE || dl_work_roles(hints, a) != role) continue;
         dl_spans_add(&spans, a->thread, a->start_ns, a->start_ns + a->duration_ns);
     }
@@ -96,24 +95,24 @@ static dl_spans take_spans(const dl_phase_hints *hints, const dl_activity *activ
     return spans;
 }
 
-void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, size_t count,
-                         char *const *strings, size_t string_count, const dl_launches *launches)
+void dl_phase_hints_init(dl_phase_hints *hints, const dl_trace *trace, const dl_launches *launches)
 {
+    const size_t string_count = trace->string_count;
     *hints = (dl_phase_hints){.launches = launches,
                               .kernel_phase = dl_calloc(string_count, 1, "phases"),
                               .range_roles = dl_calloc(string_count, 1, "phases"),
                               .string_count = string_count};
     DL_AUTOFREE uint8_t *seen = dl_calloc(string_count, 1, "phases");
     bool on_device = false;
-    for (size_t i = 0; i < count; i++) {
-        const dl_activity *a = &activities[i];
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
         on_device |= a->kind == DL_ACTIVITY_KERNEL;
         if (a->name >= string_count || seen[a->name]) continue;
         dl_phase phase = DL_PHASE_NONE;
         if (a->kind == DL_ACTIVITY_RANGE) {
-            hints->range_roles[a->name] = dl_range_roles(strings[a->name]);
+            hints->range_roles[a->name] = dl_range_roles(trace->strings[a->name]);
         } else if (a->kind == DL_ACTIVITY_KERNEL) {
-            dl_kernel_classify(strings[a->name], &phase);
+            dl_kernel_classify(trace->strings[a->name], &phase);
             hints->kernel_phase[a->name] = (uint8_t)phase;
         } else {
             continue;
@@ -121,8 +120,8 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
         seen[a->name] = 1;
     }
     if (on_device && launches->call_count == 0) return; /* no range is known to launch a kernel */
-    hints->backward = take_spans(hints, activities, count, DL_ROLE_BACKWARD);
-    hints->update = take_spans(hints, activities, count, DL_ROLE_UPDATE);
+    hints->backward = take_spans(hints, trace, DL_ROLE_BACKWARD);
+    hints->update = take_spans(hints, trace, DL_ROLE_UPDATE);
 }
 
 dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work)

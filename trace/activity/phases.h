@@ -76,10 +76,8 @@ typedef struct dl_phase_hints {
     size_t string_count;
 } dl_phase_hints;
 
-/* Prepares the hints for activities[count] with the strings[string_count] of their trace; `hints`
- * must be zeroed. */
-void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, size_t count,
-                         char *const *strings, size_t string_count, const dl_launches *launches);
+/* Prepares the hints for the trace's activities; `hints` must be zeroed. */
+void dl_phase_hints_init(dl_phase_hints *hints, const dl_trace *trace, const dl_launches *launches);
 void dl_phase_hints_free(dl_phase_hints *hints);
 
 /* Returns the phase of device work given by its range or kernel; NONE if it is unknown. O(log

@@ -226,8 +226,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     DL_AUTO(dl_launches_free) dl_launches launches = {0};
     DL_AUTO(dl_phase_hints_free) dl_phase_hints hints = {0};
     dl_launches_init(&launches, trace->activities, trace->activity_count);
-    dl_phase_hints_init(&hints, trace->activities, trace->activity_count, trace->strings,
-                        trace->string_count, &launches);
+    dl_phase_hints_init(&hints, trace, &launches);
     phases->phases = dl_calloc(line->work_count, 1, "phases");
     phases->roles = dl_calloc(line->work_count, 1, "phases");
     phases->step_passes = dl_calloc(line->count, sizeof *phases->step_passes, "phases");
@@ -235,8 +234,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
                 .line = line,
                 .phases = phases->phases,
                 .roles = phases->roles,
-                .classes = dl_kernel_classes(trace->activities, trace->activity_count,
-                                             trace->strings, trace->string_count),
+                .classes = dl_kernel_classes(trace),
                 .crossings = find_crossings(trace),
                 .in_step = dl_calloc(trace->string_count, sizeof *s.in_step, "phases"),
                 .by_ranges = hints.backward.count > 0};

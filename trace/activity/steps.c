@@ -154,10 +154,7 @@ static void step_line_finish(dl_step_line *line, const dl_activity *activities,
 
 /* Data shared by all devices of the trace. */
 typedef struct step_search {
-    const dl_activity *activities;
-    size_t count;
-    char *const *strings;
-    size_t string_count;
+    const dl_trace *trace;
     const dl_step_hints *hints;
     dl_step_marks marks;
     const dl_launches *launches;
@@ -208,7 +205,7 @@ static bool take_period(dl_step_line *line, const step_search *search,
         line->steps[i] =
             (dl_activity_step){.label = parts[i].label, .first = first, .count = end - first};
     }
-    step_line_finish(line, search->activities, symbols, parts, period);
+    step_line_finish(line, search->trace->activities, symbols, parts, period);
     line->method = method;
     if (line->regular_count > 0) return true;
     free(line->steps);
@@ -227,7 +224,7 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
     uint32_t best = 0;
     for (size_t s = 0; s < symbols->count; s++) {
         for (size_t i = symbols->first[s]; i < symbols->first[s + 1]; i++) {
-            double duration_ns = (double)search->activities[symbols->work[i]].duration_ns;
+            double duration_ns = (double)search->trace->activities[symbols->work[i]].duration_ns;
             all_ns += duration_ns;
             if (symbols->kind_roles[symbols->symbols[s]] & DL_ROLE_GRAPH)
                 busy_ns[symbols->symbols[s]] += duration_ns;
@@ -345,7 +342,7 @@ static void cut_at_marks(dl_step_line *line, const step_search *search)
     int64_t now_ns = INT64_MIN; /* launches of several threads are slightly out of order */
     size_t mark = 0, part = SIZE_MAX;
     for (size_t i = 0; i < line->work_count; i++) {
-        const dl_activity *work = &search->activities[line->work[i]];
+        const dl_activity *work = &search->trace->activities[line->work[i]];
         int64_t launch_ns = launch_of(search, work, now_ns);
         if (launch_ns > now_ns) now_ns = launch_ns;
         while (mark < marks->count && marks->ends_ns[mark] <= now_ns)
@@ -401,7 +398,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
             line->steps[i].label = parts[i].label;
     }
     if (taken) {
-        step_line_finish(line, search->activities, symbols, parts, &period);
+        step_line_finish(line, search->trace->activities, symbols, parts, &period);
         line->method = search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS;
         line->marks = dl_strdup(search->marks.text);
     } else {
@@ -455,8 +452,7 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
         return;
     }
     if (plain->lines == NULL)
-        dl_symbols_init(plain, search->activities, search->count, search->strings,
-                        search->string_count, &search->phases, DL_SYMBOL_NAMES);
+        dl_symbols_init(plain, search->trace, &search->phases, DL_SYMBOL_NAMES);
     const dl_symbol_line *names = &plain->lines[device_index];
     const bool found = find_by_period(line, search, names, DL_STEPS_PERIOD_NAMES, false) ||
                        (search->marks.count == 0 &&
@@ -548,8 +544,8 @@ static void find_host_line(dl_step_line *line, const step_search *search,
     if (marks->count > 0 && !parts && !cut) {
         int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* INT64_MAX for an
                                                                            * instant */
-        for (size_t i = 0; i < search->count; i++) {
-            const dl_activity *a = &search->activities[i];
+        for (size_t i = 0; i < search->trace->activity_count; i++) {
+            const dl_activity *a = &search->trace->activities[i];
             last_ns =
                 a->start_ns + a->duration_ns > last_ns ? a->start_ns + a->duration_ns : last_ns;
         }
@@ -579,11 +575,11 @@ static void take_one_step_each(dl_activity_steps *steps, const step_search *sear
 /* Returns the sorted launch times of all device work; the work's start if its call is unknown. */
 static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
 {
-    int64_t *sorted = dl_calloc(search->count, sizeof *sorted, "launch times");
+    int64_t *sorted = dl_calloc(search->trace->activity_count, sizeof *sorted, "launch times");
     size_t count = 0;
-    for (size_t i = 0; i < search->count; i++) {
-        if (!dl_activity_is_device_work(&search->activities[i])) continue;
-        const dl_activity *work = &search->activities[i];
+    for (size_t i = 0; i < search->trace->activity_count; i++) {
+        if (!dl_activity_is_device_work(&search->trace->activities[i])) continue;
+        const dl_activity *work = &search->trace->activities[i];
         sorted[count++] = launch_of(search, work, work->start_ns);
     }
     qsort(sorted, count, sizeof *sorted, dl_compare_int64s);
@@ -595,13 +591,14 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
  * and the ranges of an optimizer or a data loader. The caller frees them. */
 static dl_activity *list_annotations(const step_search *search, size_t *count)
 {
-    dl_activity *kept = dl_calloc(search->count, sizeof *kept, "annotations");
+    dl_activity *kept = dl_calloc(search->trace->activity_count, sizeof *kept, "annotations");
+    const dl_trace *trace = search->trace;
     *count = 0;
-    for (size_t i = 0; i < search->count; i++) {
-        const dl_activity *a = &search->activities[i];
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_RANGE && a->kind != DL_ACTIVITY_MARK) continue;
-        if (a->name >= search->string_count || a->detail >= search->string_count) continue;
-        const char *name = search->strings[a->name], *category = search->strings[a->detail];
+        if (a->name >= trace->string_count || a->detail >= trace->string_count) continue;
+        const char *name = trace->strings[a->name], *category = trace->strings[a->detail];
         if (strcmp(category, "cpu_op") == 0 || strncmp(name, "Optimizer.", 10) == 0) continue;
         if (search->operators.roles[a->name] & (DL_ROLE_UPDATE | DL_ROLE_INPUT)) continue;
         kept[(*count)++] = *a;
@@ -615,10 +612,10 @@ static dl_status find_marks(step_search *search, dl_error *err)
     DL_AUTOFREE dl_activity *annotations = NULL;
     size_t launch_count = 0;
     DL_AUTOFREE int64_t *launches_ns = sorted_launches(search, &launch_count);
-    dl_marked_trace trace = {.activities = search->activities,
-                             .count = search->count,
-                             .strings = search->strings,
-                             .string_count = search->string_count,
+    dl_marked_trace trace = {.activities = search->trace->activities,
+                             .count = search->trace->activity_count,
+                             .strings = search->trace->strings,
+                             .string_count = search->trace->string_count,
                              .launches_ns = launches_ns,
                              .launch_count = launch_count};
     if (search->operators.count > 0 && search->hints->marks == NULL) {
@@ -640,10 +637,9 @@ static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symb
     DL_AUTO(dl_symbols_free) dl_symbols plain = {0};
     dl_status status = find_marks(search, err);
     if (status != DL_OK) return status;
-    dl_symbols_init(symbols, search->activities, search->count, search->strings,
-                    search->string_count, &search->phases, DL_SYMBOL_SHAPES);
+    dl_symbols_init(symbols, search->trace, &search->phases, DL_SYMBOL_SHAPES);
     if (symbols->count == 0 && (search->marks.count > 0 || search->operators.count > 0))
-        *symbols = dl_cpu_operators_symbols(&search->operators, search->activities);
+        *symbols = dl_cpu_operators_symbols(&search->operators, search->trace->activities);
     *steps = (dl_activity_steps){.count = symbols->count};
     steps->lines = dl_calloc(symbols->count, sizeof *steps->lines, "steps");
     for (size_t i = 0; i < symbols->count; i++) {
@@ -741,23 +737,17 @@ static dl_status check_period(dl_activity_steps *steps, step_search *search, dl_
     return status;
 }
 
-dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
-                                 size_t count, char *const *strings, size_t string_count,
+dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_trace *trace,
                                  const dl_step_hints *hints, dl_error *err)
 {
     DL_AUTO(dl_launches_free) dl_launches launches = {0};
     dl_status status = check_hints(hints, err);
     if (status != DL_OK) return status;
-    dl_launches_init(&launches, activities, count);
-    step_search search = {.activities = activities,
-                          .count = count,
-                          .strings = strings,
-                          .string_count = string_count,
-                          .hints = hints,
-                          .launches = &launches};
+    dl_launches_init(&launches, trace->activities, trace->activity_count);
+    step_search search = {.trace = trace, .hints = hints, .launches = &launches};
     DL_AUTO(dl_symbols_free) dl_symbols symbols = {0};
-    dl_phase_hints_init(&search.phases, activities, count, strings, string_count, &launches);
-    dl_cpu_operators_find(&search.operators, activities, count, strings, string_count);
+    dl_phase_hints_init(&search.phases, trace, &launches);
+    dl_cpu_operators_find(&search.operators, trace);
     status = find_all(steps, &search, &symbols, err);
     if (status == DL_OK && hints->one_step) status = check_one_step(steps, err);
     if (status == DL_OK && hints->one_step) take_one_step_each(steps, &search, &symbols);

@@ -41,6 +41,7 @@
 #include "common/options.h"
 #include "common/status.h"
 #include "trace/activity/activity.h"
+#include "trace/dlt/dlt.h"
 
 #define DL_STEP_SIMILARITY 0.7
 
@@ -123,13 +124,12 @@ typedef struct dl_step_hints {
 
 void dl_step_options(dl_step_hints *hints, dl_option *table);
 
-/* Finds the steps among activities[count] with the texts strings[string_count]; `steps` must be
+/* Finds the steps of the trace; `steps` must be
  * zeroed. A device without steps has count 0 and a reason, which is not an error. Returns
  * DL_ERR_PARSE for an invalid expression; DL_ERR_DATA if the trace contradicts the hints: no range
  * or mark matches, nothing repeats at the period, marks or updates show several steps; DL_ERR_USAGE
  * if two hints contradict each other. O(n log n). */
-dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
-                                 size_t count, char *const *strings, size_t string_count,
+dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_trace *trace,
                                  const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
 void dl_activity_steps_free(dl_activity_steps *steps);
 

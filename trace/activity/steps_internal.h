@@ -74,10 +74,9 @@ typedef struct dl_symbols {
     size_t count;
 } dl_symbols;
 
-/* Finds the symbols of the device work among activities[count]; `symbols` must be zeroed. `strings`
- * [string_count] are those of the trace; names outside count as empty. O(n log n). */
-void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
-                     char *const *strings, size_t string_count, const dl_phase_hints *phases,
+/* Finds the symbols of the trace's device work; `symbols` must be zeroed. Names outside its strings
+ * count as empty. O(n log n). */
+void dl_symbols_init(dl_symbols *symbols, const dl_trace *trace, const dl_phase_hints *phases,
                      dl_symbol_detail detail);
 void dl_symbols_free(dl_symbols *symbols);
 

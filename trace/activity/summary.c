@@ -342,8 +342,7 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
                               const dl_activity_steps *steps)
 {
     DL_AUTO(dl_launches_free) dl_launches launches = {0};
-    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace->activities, trace->activity_count,
-                                                     trace->strings, trace->string_count);
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     summary->trace = trace;
     summary->host = dl_trace_meta_text(trace, "host");
@@ -409,9 +408,7 @@ dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err)
 {
     DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
-    const dl_status status =
-        dl_activity_steps_init(&steps, trace->activities, trace->activity_count, trace->strings,
-                               trace->string_count, &settings->hints, err);
+    const dl_status status = dl_activity_steps_init(&steps, trace, &settings->hints, err);
     if (status != DL_OK) return status;
     dl_activity_summary_init(summary, trace, &steps);
     return DL_OK;

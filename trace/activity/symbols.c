@@ -259,14 +259,12 @@ static void fill_line(dl_symbol_line *line, const work_key *keys, size_t count,
     free(table.kinds);
 }
 
-static text_facts text_facts_of(const dl_activity *activities, size_t count, char *const *strings,
-                                size_t string_count)
+static text_facts text_facts_of(const dl_trace *trace)
 {
-    text_facts texts = {.count = string_count};
-    texts.classes = dl_kernel_classes(activities, count, strings, string_count);
-    texts.hashes = dl_calloc(string_count, sizeof *texts.hashes, "hashes of names");
-    for (size_t i = 0; i < string_count; i++)
-        texts.hashes[i] = dl_hash_text(strings[i]);
+    text_facts texts = {.count = trace->string_count, .classes = dl_kernel_classes(trace)};
+    texts.hashes = dl_calloc(trace->string_count, sizeof *texts.hashes, "hashes of names");
+    for (size_t i = 0; i < trace->string_count; i++)
+        texts.hashes[i] = dl_hash_text(trace->strings[i]);
     return texts;
 }
 
@@ -282,19 +280,18 @@ static work_key *keys_of(const dl_activity *activities, size_t count, size_t *ke
     return keys;
 }
 
-void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
-                     char *const *strings, size_t string_count, const dl_phase_hints *phases,
+void dl_symbols_init(dl_symbols *symbols, const dl_trace *trace, const dl_phase_hints *phases,
                      dl_symbol_detail detail)
 {
     *symbols = (dl_symbols){0};
     size_t key_count = 0;
-    DL_AUTOFREE work_key *keys = keys_of(activities, count, &key_count);
+    DL_AUTOFREE work_key *keys = keys_of(trace->activities, trace->activity_count, &key_count);
     dl_sort(keys, key_count, sizeof *keys, compare_start);
-    text_facts texts = text_facts_of(activities, count, strings, string_count);
+    text_facts texts = text_facts_of(trace);
     DL_GROUPS (first, end, key_count, keys[end].device == keys[first].device) {
-        order_by_launch(keys + first, end - first, activities);
+        order_by_launch(keys + first, end - first, trace->activities);
         dl_symbol_line *line = &DL_APPEND(symbols->lines, symbols->count, "devices of the trace");
-        fill_line(line, keys + first, end - first, activities, &texts, phases, detail);
+        fill_line(line, keys + first, end - first, trace->activities, &texts, phases, detail);
     }
     free(texts.hashes);
     free(texts.classes);
