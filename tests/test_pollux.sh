@@ -61,6 +61,8 @@ check() { # data, minimum of rows, maximum of the median in %
     done
     awk -v least="$2" -v most="$3" '{ exit !($1 >= least && $2 <= most) }' <<<"$ours" || fail "off: $text"
     grep -q 'pair_bytes_per_s' "$work/out/cifar10.txt" || fail "no costs"
+    [ "${inside=}" = "" ] || grep -q "^    inside of 95 % intervals: $inside %; Kolmogorov-Smirnov distance [0-9]* %$" <<<"$text" ||
+        fail "intervals: $text"
 }
 check "$work" 10 15
 if [ ! -d "$real/scaling/pollux" ]; then
@@ -69,3 +71,4 @@ if [ ! -d "$real/scaling/pollux" ]; then
 fi
 # At most two nodes; errors of 4.9 to 6 % were observed.
 PLACEMENTS='^(1|2|11|12)$' check "$real" 10 15
+inside=82 REPLICATES=8 PLACEMENTS='^(1|2|11|12)$' check "$real" 10 15 # 9 of 11

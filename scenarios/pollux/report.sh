@@ -9,11 +9,12 @@
 # needs bin/dlcal and bin/dlsim in build/release (or $DLCAL, $DLSIM); NAME: imagenet, bert, cifar10, or yolov3,
 # too. --joint: one fit to all of them, in which the network's costs are the same
 # $BUILD: folder for results; $PLACEMENTS: a regular expression of placements, to take only some;
-# $BATCHES: one of batches of a GPU; $MOST: fit the rows of at most that many GPUs, and predict the others
+# $BATCHES: one of batches of a GPU; $MOST: fit the rows of at most that many GPUs, and predict the others;
+# $REPLICATES: runs of each row (16), to count the rows inside of their 95 % intervals; takes as many times as long
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 case "${1:-}" in
-    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 joint=
 [ "${1:-}" != --joint ] || { joint=yes; shift; }
@@ -83,7 +84,7 @@ predict() {
                     sort -n "$stem.batches" | paste -sd,)#" "$pollux/$1.ini"
             printf '\n[measured]\nfile = %s\n' "$(absolute "$stem.measured.csv")"
         } >"$stem.ini"
-        "$dlsim" --quiet "$stem.ini" -o "$stem.csv" >"$stem.txt"
+        "$dlsim" --quiet "$stem.ini" ${REPLICATES:+--replicates "$REPLICATES" --steps 20} -o "$stem.csv" >"$stem.txt"
         files+=("$stem.csv")
     done <"${all}_placements"
     awk -F, '
@@ -91,12 +92,39 @@ predict() {
         /^cores,/ || /^workers,/ || /,workers,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["measured_per_s"] != "" {
             print 100 * ($at["measured_per_s"] / $at["throughput_per_s"] - 1), $at["placement"]
-        }' "${files[@]}" >"$all.errors"
+            if (!($at["throughput_high_per_s"] > $at["throughput_low_per_s"])) next
+            low = log($at["throughput_low_per_s"]); high = log($at["throughput_high_per_s"])
+            print 2 * 1.96 * (log($at["measured_per_s"]) - (low + high) / 2) / (high - low) >within
+        }' within="$all.within" "${files[@]}" >"$all.errors"
     awk '{ print $1 < 0 ? -$1 : $1 }' "$all.errors" | sort -g | awk '
         { off[NR] = $1; sum += $1 }
         END {
             if (NR == 0) exit 1
             printf "%6d %10.2f %10.2f %10.1f\n", NR, (off[int((NR + 1) / 2)] + off[int(NR / 2) + 1]) / 2, sum / NR, off[NR]
+        }'
+}
+
+# intervals ROWS: how many rows are inside of their 95 % intervals, and the Kolmogorov-Smirnov distance of where they are,
+# in standard deviations, from a normal distribution (its probabilities: Abramowitz and Stegun, 26.2.17).
+intervals() {
+    [ -n "${REPLICATES:-}" ] || return 0
+    sort -g "${1%.csv}.within" | awk '
+        function below(z,    t, p) {
+            if (z < 0) return 1 - below(-z)
+            t = 1 / (1 + 0.2316419 * z)
+            p = t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))
+            p = t * (0.319381530 + t * (-0.356563782 + p))
+            return 1 - exp(-z * z / 2) / sqrt(2 * atan2(0, -1)) * p
+        }
+        { place[NR] = below($1); inside += $1 * $1 <= 1.96 * 1.96 }
+        END {
+            for (i = 1; i <= NR; i++) {
+                if (i / NR - place[i] > most) most = i / NR - place[i]
+                if (place[i] - (i - 1) / NR > most) most = place[i] - (i - 1) / NR
+            }
+            if (NR == 0) exit
+            printf "    inside of 95 %% intervals: %.0f %%; Kolmogorov-Smirnov distance %.0f %%\n", 100 * inside / NR,
+                100 * most
         }'
 }
 
@@ -164,11 +192,13 @@ report() {
         sed 's/^  simulator, costs as above   /  the same by dlcal           /'
     awk '/^  simulator, costs as above/ { sub(/  [0-9]+$/, ""); print }' "$out/$name.node.txt" |
         sed 's/^  simulator, costs as above   /  fit on a node, 50 Gb\/s       /'
+    intervals "$out/$name.other.csv"
     signs "$out/$name.other.csv"
     if [ -f "$data/$name-scalability.csv" ] && [ -z "${PLACEMENTS:-}" ]; then
         rows more "$data/$name-scalability.csv" >"$out/$name.more.csv"
         errors=$(predict "$name" "$out/$name.ini" "$out/t4_16x4.ini" "$out/$name.more.csv")
         printf '  dlsim, 6 to 16 nodes           %s\n' "$errors"
+        intervals "$out/$name.more.csv"
         signs "$out/$name.more.csv"
     fi
 }
