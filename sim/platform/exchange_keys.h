@@ -12,25 +12,25 @@ KEY(int64_t, large_bytes, "large_bytes", SERVER, BYTES(1), .fallback = "4MB",
     .only = "tensors = large_split",
     .help = "smallest tensor that is split (MXNet's default)")
 KEY(int64_t, slice_bytes, "slice_bytes", BY_TENSOR, BYTES(0), .fallback = "0",
-    .help = "ps, async: slices in which tensors are sent, summed and fetched; 0: whole")
+    .help = "ps, async, ssp: slices in which tensors are sent, summed and fetched; 0: whole")
 KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
     .help = "ps, softsync, kasync, kbatchasync: the server sums all gradients at once, or each on "
             "arrival")
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
-    .help = "ps, async: a tensor is fetched once it is summed (summed, layers), once also the "
-            "last is pushed (pushed), or once all are summed (after, next_step), and awaited by "
-            "the end of the step (summed, pushed, after) or by its layer in the next forward pass "
-            "(layers, next_step)")
+    .help = "ps, async, ssp: a tensor is fetched once it is summed (summed, layers), once also "
+            "the last is pushed (pushed), or once all are summed (after, next_step; ssp: only "
+            "these), and awaited by the end of the step (summed, pushed, after) or by its layer "
+            "in the next forward pass (layers, next_step)")
 KEY(dl_order, order, "order", BY_TENSOR, CHOICE(dl_order_names), .fallback = "ready",
-    .help = "ps, async: a connection's messages go as they become ready, as the forward pass "
+    .help = "ps, async, ssp: a connection's messages go as they become ready, as the forward pass "
             "needs them, or all together")
 KEY(dl_copies, copies, "copies", BY_TENSOR, CHOICE(dl_copies_names), .fallback = "connection",
-    .help = "ps, async: one message at a time on each connection, or of a GPU (copy_threads at a "
-            "time)")
+    .help = "ps, async, ssp: one message at a time on each connection, or of a GPU (copy_threads "
+            "at a time)")
 KEY(int, copy_threads, "copy_threads", BY_TENSOR, WHOLE(1, 64), .fallback = "1",
     .only = "copies = gpu", .help = "concurrent copies of a GPU; MXNet: 2")
 KEY(bool, staged_stops, "staged", STAGED, EITHER(stagings), .fallback = "beside",
-    .help = "ps, async: copies between GPUs through host memory ([machine] peer) run beside "
+    .help = "ps, async, ssp: copies between GPUs through host memory ([machine] peer) run beside "
             "kernels, or alone")
 KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
     .help = "ps: each node sums its GPUs' gradients, then pushes and fetches once")
@@ -44,8 +44,8 @@ KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",
     .limits = DL_LIMITS_BUCKETS,
     .help = "bucket of gradients; 0: one for all. Default: [gradients] of the cost file, else 0")
 KEY(bool, overlap, "overlap", OVERLAP, FLAG, .fallback = "no", .limits = DL_LIMITS_OVERLAP,
-    .help = "allreduce, ps, async: exchange during the backward pass. Default: [costs] overlap; "
-            "async: no")
+    .help = "allreduce, ps, async, ssp: exchange during the backward pass. Default: [costs] "
+            "overlap; async, ssp: no")
 KEY(dl_sharded, sharded, "sharded", ON_CORES_TOO, CHOICE(dl_sharded_names), .fallback = "none",
     .elsewhere = dl_sharded_words,
     .help = "allreduce: workers divide the optimizer's state (ZeRO 1), also gradients (2), also "

@@ -8,16 +8,27 @@
 
 struct dl_gpu_options;
 
+/* When a tensor is fetched from a server, and which computation waits for it. */
+typedef enum dl_fetch {
+    DL_FETCH_SUMMED,    /* when it is summed; the end of the step waits for all tensors */
+    DL_FETCH_AFTER,     /* when all are summed; the end of the step waits */
+    DL_FETCH_LAYERS,    /* when it is summed; its layer's next forward pass waits */
+    DL_FETCH_NEXT_STEP, /* when all are summed and the next step starts; its layer waits */
+    DL_FETCH_PUSHED     /* when it is summed and the sender has reached the push of its last tensor;
+                         * the end of the step waits */
+} dl_fetch;
+
 typedef struct dl_exchange_plan {
     bool is_collective; /* true: collectives among the workers; false: through a server, if there is
                          * one */
     bool as_ready;      /* each bucket is exchanged as soon as it is ready, during the backward
                          * pass; otherwise all of them after it */
     bool each;          /* the server applies the gradients of each worker on their own */
-    int late;           /* lag of the parameters: number of steps that an exchange overlaps */
-    int passes;         /* passes per step, each of which runs all collectives; with a server, the
+    dl_fetch fetch;
+    int late;    /* lag of the parameters: number of steps that an exchange overlaps */
+    int passes;  /* passes per step, each of which runs all collectives; with a server, the
                          * first waits for parameters, and the last sends gradients */
-    int sharers;        /* number of ranks that share the optimizer state; 1: not sharded */
+    int sharers; /* number of ranks that share the optimizer state; 1: not sharded */
     bool divides_gradients, divides_parameters;
     int gathers;            /* number of times per pass that a bucket's parameters are gathered for
                              * use: 0; 1, for the forward pass; or 2, for both passes */

@@ -93,16 +93,6 @@ typedef enum dl_tensors {
                               * in turn */
 } dl_tensors;
 
-/* When ps fetches a tensor, and which computation waits for it. */
-typedef enum dl_fetch {
-    DL_FETCH_SUMMED,    /* when it is summed; the end of the step waits for all tensors */
-    DL_FETCH_AFTER,     /* when all are summed; the end of the step waits */
-    DL_FETCH_LAYERS,    /* when it is summed; its layer's next forward pass waits */
-    DL_FETCH_NEXT_STEP, /* when all are summed and the next step starts; its layer waits */
-    DL_FETCH_PUSHED     /* when it is summed and the sender has reached the push of its last tensor;
-                         * the end of the step waits */
-} dl_fetch;
-
 /* Choice of the next message among those that wait for a connection. */
 typedef enum dl_order {
     DL_ORDER_READY,   /* the message that has waited longest */

@@ -232,7 +232,7 @@ static inline const dl_gpu_copy *dl_gpus_pulls(const dl_gpus *gpus, int worker)
 /* Whether each layer of the forward pass waits only for its parameters. */
 static inline bool dl_gpus_is_layered(const dl_gpus *gpus)
 {
-    const dl_fetch fetch = gpus->config.options->fetch;
+    const dl_fetch fetch = gpus->config.plan.fetch;
     if (gpus->config.plan.divides_parameters) return true;
     return gpus->server != NULL && (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
 }

@@ -1,4 +1,4 @@
-/* A parameter server that works tensor by tensor: modes ps and async if buckets are sent as they
+/* A parameter server that works tensor by tensor: modes ps, async and ssp if buckets are sent as they
  * become ready, or if [exchange] sets any of the details below.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
@@ -22,9 +22,10 @@
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
  *               to the others of the node. dl_fetch: when it starts, and which work waits for it
  *
- * In mode async, a message is applied alone when it arrives, and then fetched by its sender only:
- * no sender waits for another one, except in the queues of shards and links. The team counts
- * staleness of whole gradients, whose updates happen when the sender's push phase ends.
+ * In modes async and ssp, a message is applied alone when it arrives, and then fetched by its sender
+ * only: no sender waits for another one, except in the queues of shards and links and, in ssp, for
+ * its bound before the fetches. The team counts staleness of whole gradients, whose updates happen
+ * when the sender's push phase ends.
  *
  * If layers wait for their parameters, the forward pass has a segment for each tensor, with the
  * same share of the pass as the tensor's segment of the backward pass.
@@ -197,7 +198,7 @@ static bool is_over(const dl_gpus *gpus, int worker)
 {
     const dl_server *s = gpus->server;
     const int64_t step = gpus->workers[worker].rounds + 1;
-    switch (gpus->config.options->fetch) {
+    switch (gpus->config.plan.fetch) {
     case DL_FETCH_LAYERS:
         if (!is_last_step(gpus, worker)) return true;
         break;
@@ -216,8 +217,8 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
     s->came[worker]++;
     if (!gpus->workers[worker].in_exchange) {
         gpus->listener->parameters_came(gpus, worker);
-    } else if (gpus->config.options->fetch == DL_FETCH_AFTER ||
-               gpus->config.options->fetch == DL_FETCH_NEXT_STEP) {
+    } else if (gpus->config.plan.fetch == DL_FETCH_AFTER ||
+               gpus->config.plan.fetch == DL_FETCH_NEXT_STEP) {
         if (s->came[worker] != gpus->workers[worker].rounds * s->buckets) return;
         gpus->workers[worker].in_exchange = false;
         dl_gpus_exchanged(gpus, worker);
@@ -416,7 +417,7 @@ static void pushed_last(dl_gpus *gpus, int worker)
     const int g = s->group_of[worker];
     const int64_t step = gpus->workers[worker].rounds + 1;
     s->groups[g].pushes++;
-    if (gpus->config.options->fetch != DL_FETCH_PUSHED || !has_pushed(s, g, step)) return;
+    if (gpus->config.plan.fetch != DL_FETCH_PUSHED || !has_pushed(s, g, step)) return;
     for (int m = 0; m < s->count; m++) {
         if (s->sums[g * s->count + m] == step) fetch(gpus, g, m);
     }
@@ -431,7 +432,7 @@ static void end_sum(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
     group *of = &s->groups[g];
-    const dl_fetch when = gpus->config.options->fetch;
+    const dl_fetch when = gpus->config.plan.fetch;
     const int64_t step = ++s->sums[g * s->count + m];
     of->summed++;
     if (when == DL_FETCH_SUMMED || when == DL_FETCH_LAYERS || when == DL_FETCH_PUSHED) {
@@ -598,7 +599,7 @@ void dl_server_push(dl_gpus *gpus, int worker)
 void dl_server_pull(dl_gpus *gpus, int worker)
 {
     dl_server *s = gpus->server;
-    const dl_fetch when = gpus->config.options->fetch;
+    const dl_fetch when = gpus->config.plan.fetch;
     const int64_t step = gpus->workers[worker].rounds;
     group *g = &s->groups[s->group_of[worker]];
     const bool waits =

@@ -148,9 +148,11 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
             of == DL_EXCHANGES_GRADIENTS || (plan.each && !scenario->gpu->own_overlap);
         plan.as_ready = plan.as_ready && overlaps;
         if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
-        const dl_fetch fetch = scenario->gpu->fetch;
+        plan.fetch = scenario->gpu->fetch;
+        if (plan.fetch == DL_FETCH_SUMMED && dl_mode_reads_late(point->mode))
+            plan.fetch = DL_FETCH_AFTER;
         const bool by_layer = dl_mode_sends_tensors(point->mode) &&
-                              (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
+                              (plan.fetch == DL_FETCH_LAYERS || plan.fetch == DL_FETCH_NEXT_STEP);
         if (by_layer) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
     } else if (scenario->processes == DL_PROCESSES_YES && dl_mode_reduces_gradients(point->mode)) {
         const dl_gpu_options own = {.sharded = scenario->sharded,

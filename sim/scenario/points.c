@@ -257,6 +257,13 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                             "parameters (point: %s)",
                             dl_fetch_names[gpu->fetch], text);
     }
+    if (dl_mode_reads_late(point->mode) &&
+        (gpu->fetch == DL_FETCH_LAYERS || gpu->fetch == DL_FETCH_PUSHED)) {
+        return dl_ini_error(ini, dl_ini_find(ini, "exchange", "fetch"), DL_ERR_DATA, err,
+                            "%s fetches once its bound permits: only fetch = after or next_step "
+                            "(point: %s)",
+                            point->mode->name, text);
+    }
     if (gpu->staged_stops && point->gpu_count > 0) {
         return dl_ini_error(ini, dl_ini_find(ini, "exchange", "staged"), DL_ERR_DATA, err,
                             "not with workers that share a GPU (point: %s)", text);
@@ -665,16 +672,17 @@ static const struct {
     bool (*is_used)(const dl_scenario *scenario, const dl_point *point);
     const char *why_not;
 } uses[DL_USES] = {
-    [DL_USE_BY_TENSOR] = {is_by_tensor,
-                          "only ps and async send tensor by tensor, others send whole vectors"},
+    [DL_USE_BY_TENSOR] =
+        {is_by_tensor, "only ps, async and ssp send tensor by tensor, others sum whole gradients"},
     [DL_USE_NODE_SUM] = {is_summed_in_nodes,
                          "only ps sums the gradients of a node before they are pushed"},
     [DL_USE_OVERLAP] =
         {is_in_each_step,
-         "only gradients of allreduce, ps and async are sent during the backward pass"},
+         "only gradients of allreduce, ps, async and ssp are sent during the backward pass"},
     [DL_USE_SLOWS] = {is_slowed, "no collective is simulated that slows its computing"},
-    [DL_USE_STAGED] = {copies_between_gpus,
-                       "only ps and async with a server on a GPU, and node_sum, copy between GPUs"},
+    [DL_USE_STAGED] =
+        {copies_between_gpus,
+         "only ps, async and ssp with a server on a GPU, and node_sum, copy between GPUs"},
     [DL_USE_HOSTS] = {dl_scenario_is_collective, "its workers exchange through a server"},
     [DL_USE_COLLECTIVES] = {has_collectives, "exchange through a server has none"},
     [DL_USE_BUCKETS] = {has_buckets, "whole vectors are sent to its server"},

@@ -32,6 +32,11 @@ bool dl_mode_sends_tensors(const dl_mode *mode)
     return dl_mode_serves_gradients(mode) || mode->each;
 }
 
+bool dl_mode_reads_late(const dl_mode *mode)
+{
+    return mode->each && mode->wait & DL_MODE_WAIT_BARRIER;
+}
+
 bool dl_mode_averages(const dl_mode *mode)
 {
     return mode->exchange == DL_EXCHANGES_PARAMETERS && mode->through & DL_THROUGH_COLLECTIVE;

@@ -97,8 +97,8 @@ typedef struct dl_mode {
     unsigned through; /* dl_mode_through mask */
     bool compresses;  /* can compress its exchange, also on cores ([exchange] compress) */
     bool sums;        /* its server can add gradients on arrival ([exchange] sum = on_arrival) */
-    bool each;        /* each gradient is an update of its own, for which nobody waits: its tensors
-                       * can be applied one by one */
+    bool each;        /* each gradient is an update of its own: its tensors can be applied one by
+                       * one */
     bool once;        /* an update has at most one gradient per worker */
     unsigned wait;    /* dl_mode_wait mask */
     dl_mode_staleness staleness;
@@ -143,6 +143,9 @@ bool dl_mode_serves_gradients(const dl_mode *mode);
 
 /* Whether a server on GPUs can receive gradients tensor by tensor ([exchange] slice_bytes, ...). */
 bool dl_mode_sends_tensors(const dl_mode *mode);
+
+/* Whether a worker whose gradient is applied may have to wait before it reads parameters (ssp). */
+bool dl_mode_reads_late(const dl_mode *mode);
 
 /* Whether parameters are averaged among all workers, so that a collective can be used. */
 bool dl_mode_averages(const dl_mode *mode);

@@ -280,7 +280,7 @@ static void advance_kbatchasync(dl_team *team, int worker)
         .through = DL_THROUGH_SERVER,                                            \
         .compresses = true,                                                      \
         .sums = (waits_at)&LOCK && ((takes) | (requires)) & (N | K),             \
-        .each = (waits_at) == LOCK && !(((takes) | (requires)) & (N | K)),       \
+        .each = (waits_at)&LOCK && !(((takes) | (requires)) & (N | K)),          \
         .once = once_each,                                                       \
         .wait = waits_at,                                                        \
         .staleness = stale,                                                      \

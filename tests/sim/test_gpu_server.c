@@ -499,6 +499,31 @@ static void tensors_are_applied_one_by_one(void **state)
     }
 }
 
+/* Tensors of ssp are fetched once its bound permits: with a bound that is never reached they are
+ * those of async that are fetched after the last one is applied. With bound 0 all workers do as
+ * many steps as the one whose passes take twice as long. */
+static void tensors_are_fetched_within_the_bound(void **state)
+{
+    (void)state;
+    static const char *const fetches[] = {"summed", "after", "next_step"};
+    static const char form[] = "[noise]\nslow = 0:2\n[sync]\nmode = %s\n[exchange]\n"
+                               "overlap = yes\nfetch = %s\n";
+    for (size_t f = 0; f < sizeof fetches / sizeof *fetches; f++) {
+        static const char *const modes[] = {"async", "ssp\nbound = 1000", "ssp\nbound = 0"};
+        double of_s[3];
+        for (int m = 0; m < 3; m++) {
+            const char *fetch = f == 0 && m == 0 ? "after" : fetches[f];
+            const DL_AUTOFREE char *rest = dl_format(form, modes[m], fetch);
+            dl_run_result r = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH,
+                                               "gpus = 0, 1, 2, 3\n", 4, 100, rest);
+            of_s[m] = r.step_mean_s;
+            dl_run_result_free(&r);
+        }
+        assert_near(of_s[1], of_s[0], 1e-9);
+        assert_true(of_s[2] > 1.2 * of_s[1]);
+    }
+}
+
 /* The 80 kB of the last layer are hidden behind the backward pass. After it the 20 kB of the first
  * one are pushed, applied and fetched: workers come one after another once they have met. */
 static void asynchronous_pushes_overlap(void **state)
@@ -644,6 +669,7 @@ int main(void)
         cmocka_unit_test(one_worker_is_never_late),
         cmocka_unit_test(a_sum_on_arrival_is_not_of_async),
         cmocka_unit_test(tensors_are_applied_one_by_one),
+        cmocka_unit_test(tensors_are_fetched_within_the_bound),
         cmocka_unit_test(asynchronous_pushes_overlap),
         cmocka_unit_test(an_optimizer_is_known_by_its_state),
         cmocka_unit_test(an_optimizer_makes_a_pass_of_its_own),
