@@ -107,8 +107,7 @@ static activations sum_activations(const use *u, uint64_t object, uint32_t ranks
 static double hidden_frac(const use *u, uint64_t object)
 {
     const dl_trace *trace = u->source->trace;
-    dl_groups groups = dl_groups_find(trace->activities, trace->activity_count, trace->strings,
-                                      u->source->classes, u->source->launches, NULL);
+    dl_groups groups = dl_groups_find(trace, u->source->classes, u->source->launches, NULL);
     double total_ns = 0, exposed_ns = 0;
     for (size_t i = 0; i < groups.count; i++) {
         if (groups.items[i].object != object) continue;

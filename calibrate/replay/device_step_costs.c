@@ -562,8 +562,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
             take_parameters(t, costs);
         free(added.items);
     }
-    if (status == DL_OK)
-        dl_step_collectives_take(costs, &t->run, &source, t->timed, &gradients, t->notes);
+    if (status == DL_OK) dl_step_collectives_take(costs, &source, t->timed, &gradients, t->notes);
     free(source.calls);
     free(source.communicators.items);
     free(gradients.activations);

@@ -226,23 +226,6 @@ static bool choose_gradients(search *s)
     return most > 0;
 }
 
-/* Returns the gradients of the reductions called after the start of a step's backward pass and
- * before its update; NULL: none. */
-static dl_gradients_ready *take_calls(const search *s, size_t *count)
-{
-    const size_t most = s->source->call_count;
-    DL_AUTOFREE dl_reduce *reduces = dl_calloc(most, sizeof *reduces, "gradients");
-    size_t reduce_count = 0;
-    for (size_t i = 0; i < most; i++) {
-        const dl_step_call *c = &s->source->calls[i];
-        if (c->share <= 0 || c->updated || c->object != s->object ||
-            !is_reduction(c->name, c->bytes) || c->integers || is_scatter(c->name) != s->scatters)
-            continue;
-        reduces[reduce_count++] = (dl_reduce){c->step, c->share, summed_bytes(c)};
-    }
-    return dl_gradients_usual(reduces, reduce_count, count);
-}
-
 /* Reductions of one step: reduces[first .. first + count - 1]. */
 typedef struct step_reduces {
     size_t first, count;
@@ -267,15 +250,29 @@ static size_t most_usual(step_reduces *steps, size_t count, size_t *first)
     return *first + best;
 }
 
-dl_gradients_ready *dl_gradients_usual(const dl_reduce *reduces, size_t reduce_count, size_t *count)
+static bool is_of_gradients(const search *s, const dl_step_call *call)
 {
-    DL_AUTOFREE step_reduces *steps = dl_calloc(reduce_count, sizeof *steps, "gradients");
-    size_t step_count = 0, first;
+    return call->share > 0 && !call->updated && call->object == s->object &&
+           is_reduction(call->name, call->bytes) && !call->integers &&
+           is_scatter(call->name) == s->scatters;
+}
+
+/* Returns the cumulative gradients [*count] of the reductions called after the start of a step's
+ * backward pass and before its update, in the steps with the most frequent number and bytes of
+ * these, with mean shares; owned by the caller. NULL, with *count unchanged: none. */
+static dl_gradients_ready *take_calls(const search *s, size_t *count)
+{
+    const size_t most = s->source->call_count;
+    DL_AUTOFREE dl_step_call *reduces = dl_calloc(most, sizeof *reduces, "gradients");
+    DL_AUTOFREE step_reduces *steps = dl_calloc(most, sizeof *steps, "gradients");
+    size_t reduce_count = 0, step_count = 0, first;
+    for (size_t i = 0; i < most; i++)
+        if (is_of_gradients(s, &s->source->calls[i])) reduces[reduce_count++] = s->source->calls[i];
     DL_GROUPS (i, after, reduce_count, reduces[after].step == reduces[i].step) {
         step_reduces *step = &steps[step_count++];
         *step = (step_reduces){.first = i, .count = after - i};
         for (size_t k = i; k < after; k++)
-            step->bytes += reduces[k].bytes;
+            step->bytes += summed_bytes(&reduces[k]);
     }
     const size_t end = most_usual(steps, step_count, &first);
     if (end == first) return NULL;
@@ -284,8 +281,8 @@ dl_gradients_ready *dl_gradients_usual(const dl_reduce *reduces, size_t reduce_c
     for (size_t i = first; i < end; i++) {
         double bytes = 0;
         for (size_t k = 0; k < *count; k++) {
-            const dl_reduce *r = &reduces[steps[i].first + k];
-            bytes += r->bytes;
+            const dl_step_call *r = &reduces[steps[i].first + k];
+            bytes += summed_bytes(r);
             ready[k].share += r->share / (double)(end - first);
             ready[k].bytes = bytes;
         }

@@ -5,13 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "calibrate/replay/collectives.h"
-#include "calibrate/replay/graph.h"
 #include "calibrate/replay/step_costs.h"
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/sort.h"
 #include "common/units.h"
+#include "trace/activity/groups.h"
 
 /* Minimum fraction of a step at which a collective is listed. */
 #define NAMED_FRAC 0.01
@@ -22,65 +21,30 @@
 #define SMALL_BYTES 1024
 #define SMALL_NS 1e5
 
-/* The steps of `line` that are marked in timed[line->count]; `count` is their number. */
-typedef struct marked {
-    const dl_replay_run *run;
-    const dl_step_line *line;
-    const uint8_t *timed;
-    size_t count;
-} marked;
-
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
 {
     const dl_activity_step *step = dl_regular_step_at(line, time_ns);
     return step != NULL && timed[step - line->steps];
 }
 
-/* A step's collectives of one kind in one communicator. */
-typedef struct entry {
-    dl_traced_collective of; /* its name is borrowed from the instances */
-    uint64_t object;         /* communicator; 0: unknown */
-} entry;
+/* Collectives of the timed steps by kind and communicator. */
+DL_ORDER(by_collective, dl_group_summary, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(object));
 
-typedef struct list {
-    entry *items; /* [count] */
-    size_t count;
-} list;
-
-DL_ORDER(by_collective, dl_instance, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(object), DL_BY(last_ns));
-
-static entry mean_of(const marked *m, const dl_instance *instances, size_t count)
-{
-    const double steps = (double)m->count;
-    dl_traced_collective c = {.name = instances[0].name, .ranks = instances[0].ranks};
-    for (size_t i = 0; i < count; i++) {
-        const dl_instance *one = &instances[i];
-        const dl_replay_node *node = &m->run->graph.nodes[one->nodes[0]];
-        if (m->run->ranks[0].trace->activities[node->activity].device != m->line->device ||
-            !dl_is_in_timed_step(m->line, m->timed, one->last_ns))
-            continue;
-        c.calls += 1 / steps;
-        c.bytes += one->bytes / steps;
-        c.ns += (double)node->duration_ns / steps;
-    }
-    return (entry){c, instances[0].object};
-}
-
-/* Merges entries with unknown ranks, which sort first, into the only other entry of that name. */
-static void join_unknown(list *all)
+/* Merges groups with unknown ranks, which sort first, into the only other group of that name. */
+static void join_unknown(dl_groups *all)
 {
     size_t kept = 0;
     for (size_t i = 0; i < all->count; i++) {
-        const dl_traced_collective *c = &all->items[i].of;
-        const bool joins = i + 1 < all->count && c->ranks == 0 && c->name[0] != '\0' &&
-                           strcmp(all->items[i + 1].of.name, c->name) == 0;
+        const dl_group_summary *g = &all->items[i];
+        const bool joins = i + 1 < all->count && g->ranks == 0 && g->name[0] != '\0' &&
+                           strcmp(all->items[i + 1].name, g->name) == 0;
         const bool several =
-            joins && i + 2 < all->count && strcmp(all->items[i + 2].of.name, c->name) == 0;
+            joins && i + 2 < all->count && strcmp(all->items[i + 2].name, g->name) == 0;
         if (joins && !several) {
-            dl_traced_collective *next = &all->items[i + 1].of;
-            next->calls += c->calls;
-            next->bytes += c->bytes;
-            next->ns += c->ns;
+            dl_group_summary *next = &all->items[i + 1];
+            next->count += g->count;
+            next->bytes += g->bytes;
+            next->total_ns += g->total_ns;
         } else {
             all->items[kept++] = all->items[i];
         }
@@ -88,47 +52,33 @@ static void join_unknown(list *all)
     all->count = kept;
 }
 
-static list list_all(const marked *m, dl_instances *found)
-{
-    list all = {0};
-    dl_instances_find(found, m->run);
-    dl_sort(found->instances, found->count, sizeof *found->instances, by_collective);
-    DL_GROUPS (first, end, found->count,
-               strcmp(found->instances[end].name, found->instances[first].name) == 0 &&
-                   found->instances[end].ranks == found->instances[first].ranks &&
-                   found->instances[end].object == found->instances[first].object)
-        DL_APPEND(all.items, all.count, "collectives") =
-            mean_of(m, &found->instances[first], end - first);
-    join_unknown(&all);
-    return all;
-}
-
 /* Returns the collective of that name in the communicator `object`, 0 for any; if there is none,
  * one whose communicator is unknown; NULL: none. */
-static dl_traced_collective *find(const list *all, const char *name, uint64_t object)
+static dl_group_summary *find(const dl_groups *all, const char *name, uint64_t object)
 {
-    dl_traced_collective *unknown = NULL;
+    dl_group_summary *unknown = NULL;
     for (size_t i = 0; i < all->count; i++) {
-        entry *e = &all->items[i];
-        if (strcasecmp(e->of.name, name) != 0) continue;
-        if (e->object == object || object == 0) return &e->of;
-        if (e->object == 0 && unknown == NULL) unknown = &e->of;
+        dl_group_summary *g = &all->items[i];
+        if (strcasecmp(g->name, name) != 0) continue;
+        if (g->object == object || object == 0) return g;
+        if (g->object == 0 && unknown == NULL) unknown = g;
     }
     return unknown;
 }
 
-static void take_gradients_out(const list *all, const dl_step_costs *costs,
-                               const dl_gradient_exchange *gradients)
+/* Takes the gradients out of the collectives of `steps` steps. */
+static void take_gradients_out(const dl_groups *all, const dl_step_costs *costs,
+                               const dl_gradient_exchange *gradients, double steps)
 {
     if (costs->gradient_count == 0) return;
-    const double bytes = costs->gradients[costs->gradient_count - 1].bytes /
+    const double bytes = steps * costs->gradients[costs->gradient_count - 1].bytes /
                          (gradients->scattered ? fmax(1, gradients->ranks) : 1);
-    dl_traced_collective *c =
+    dl_group_summary *g =
         find(all, gradients->scattered ? DL_SCATTERS : DL_REDUCES, gradients->object);
-    if (c == NULL) return;
-    const double left = c->bytes > 0 ? fmax(0, 1 - bytes / c->bytes) : 0;
-    c->ns *= left;
-    c->bytes *= left;
+    if (g == NULL) return;
+    const double left = g->bytes > 0 ? fmax(0, 1 - bytes / g->bytes) : 0;
+    g->total_ns *= left;
+    g->bytes *= left;
 }
 
 /* Threshold of gathers per reduce-scatter: if all parameters are gathered for each pass, the ratio
@@ -235,23 +185,28 @@ static void take_shards(dl_step_costs *costs, uint32_t ranks, dl_notes *notes)
 
 /* Returns whether an axis of the layout has the collective: divided layers, stages, copies of
  * shards. */
-static bool is_of_layout(const dl_step_axes *axes, const entry *e)
+static bool is_of_layout(const dl_step_axes *axes, const dl_group_summary *e)
 {
     static const char *const crossings[] = {"Send", "Recv", "SendRecv", "group", NULL};
     if (e->object != 0 &&
         (e->object == axes->tensor_object ||
-         (e->object == axes->copies_object && strcasecmp(e->of.name, DL_REDUCES) == 0)))
+         (e->object == axes->copies_object && strcasecmp(e->name, DL_REDUCES) == 0)))
         return true;
-    return axes->stages > 1 && dl_names_find(e->of.name, crossings, 4) >= 0;
+    return axes->stages > 1 && dl_names_find(e->name, crossings, 4) >= 0;
 }
 
-/* Adds the remaining collectives that take at least NAMED_FRAC of a step to the costs. */
-static void keep_others(const list *all, dl_step_costs *costs, dl_notes *notes)
+/* Adds the remaining collectives of `steps` steps that take at least NAMED_FRAC of a step to the
+ * costs. */
+static void keep_others(const dl_groups *all, dl_step_costs *costs, double steps, dl_notes *notes)
 {
     const bool named_reduces = find(all, DL_REDUCES, 0) != NULL;
     for (size_t i = 0; i < all->count; i++) {
-        dl_traced_collective c = all->items[i].of;
-        if (is_of_layout(&costs->axes, &all->items[i])) continue;
+        const dl_group_summary *g = &all->items[i];
+        dl_traced_collective c = {.ranks = g->ranks,
+                                  .calls = (double)g->count / steps,
+                                  .bytes = g->bytes / steps,
+                                  .ns = g->total_ns / steps};
+        if (is_of_layout(&costs->axes, g)) continue;
         /* Without a named all-reduce, kernels of unknown size (in a group of calls) are those of
          * the gradients if their number matches. */
         if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
@@ -262,10 +217,10 @@ static void keep_others(const list *all, dl_step_costs *costs, dl_notes *notes)
             dl_notes_add(notes,
                          "%.3g %s of %s take %s a step, of which most is waiting for other ranks: "
                          "left out",
-                         c.calls, c.name, DL_BYTES_TEXT(c.bytes), DL_NS_TEXT(c.ns));
+                         c.calls, g->name, DL_BYTES_TEXT(c.bytes), DL_NS_TEXT(c.ns));
             continue;
         }
-        c.name = dl_strdup(c.name[0] != '\0' ? c.name : "unknown");
+        c.name = dl_strdup(g->name[0] != '\0' ? g->name : "unknown");
         DL_APPEND(costs->others, costs->other_count, "collectives") = c;
     }
 }
@@ -287,19 +242,18 @@ static void note_others(const dl_step_costs *costs, dl_notes *notes)
     }
 }
 
-void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
-                              const dl_gradient_source *source, const uint8_t *timed,
-                              const dl_gradient_exchange *gradients, dl_notes *notes)
+void dl_step_collectives_take(dl_step_costs *costs, const dl_gradient_source *source,
+                              const uint8_t *timed, const dl_gradient_exchange *gradients,
+                              dl_notes *notes)
 {
-    const dl_step_line *line = source->line;
-    marked m = {run, line, timed, 0};
-    DL_AUTO(dl_instances_free) dl_instances found = {0};
-    for (size_t s = 0; s < line->count; s++)
-        m.count += timed[s];
-    const list all = list_all(&m, &found);
+    const double steps = (double)costs->steps;
+    dl_groups all =
+        dl_groups_of_line(source->trace, source->classes, source->launches, source->line, timed);
+    dl_sort(all.items, all.count, sizeof *all.items, by_collective);
+    join_unknown(&all);
     if (dl_step_costs_take_sharded(costs, source, gradients, notes)) {
-        dl_traced_collective *gathers = find(&all, DL_GATHERS, gradients->object);
-        if (gathers != NULL) gathers->ns = gathers->bytes = 0; /* not among costs->others */
+        dl_group_summary *gathers = find(&all, DL_GATHERS, gradients->object);
+        if (gathers != NULL) gathers->total_ns = gathers->bytes = 0; /* not among costs->others */
     }
     if (costs->sharded != DL_SHARDED_NONE) take_shards(costs, gradients->ranks, notes);
     const int64_t placed =
@@ -311,8 +265,8 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                      gradients->ranks, (long long)costs->ranks,
                      placed > gradients->ranks ? ", whose layout is not known" : "");
     }
-    take_gradients_out(&all, costs, gradients);
-    keep_others(&all, costs, notes);
+    take_gradients_out(&all, costs, gradients, steps);
+    keep_others(&all, costs, steps, notes);
     note_others(costs, notes);
     free(all.items);
 }

@@ -106,19 +106,6 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
  * timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
-/* An all-reduce or reduce-scatter of gradients: its step, the share of the backward pass before it,
- * and its bytes. */
-typedef struct dl_reduce {
-    size_t step;
-    double share, bytes;
-} dl_reduce;
-
-/* Returns the cumulative gradients [*count] of the steps with the most frequent number and bytes of
- * reductions, with mean shares, from reduces[reduce_count] by step; owned by the caller. Returns
- * NULL, with *count unchanged, if there are no reductions. */
-dl_gradients_ready *dl_gradients_usual(const dl_reduce *reduces, size_t reduce_count,
-                                       size_t *count);
-
 /* Converts ready[*count] of a step of several passes from shares of all backward passes to shares
  * of the last one; gradients ready earlier get share 0. If every pass exchanged the same gradients,
  * keeps only the last pass's exchange, updates *count and returns true. Has no effect with one
@@ -313,13 +300,13 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
 /* Returns the schedule of a pipeline's stage, "1f1b", "gpipe" or "1f1b or gpipe". */
 const char *dl_step_axes_schedule(const dl_step_axes *axes);
 
-/* Takes all collectives except the gradient exchange from the steps of the source's line that are
- * marked in timed[line->count], which become `others`, except those of sharded state: they set
+/* Takes all collectives except the gradient exchange from the costs->steps steps of the source's
+ * line that are marked in timed[line->count], which become `others`, except those of sharded state: they set
  * `sharded` and `keeps_parameters` and scale the update to all parts. `costs` must already have the
  * gradients. Called by dl_step_costs_take. */
-void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
-                              const dl_gradient_source *source, const uint8_t *timed,
-                              const dl_gradient_exchange *gradients, dl_notes *notes);
+void dl_step_collectives_take(dl_step_costs *costs, const dl_gradient_source *source,
+                              const uint8_t *timed, const dl_gradient_exchange *gradients,
+                              dl_notes *notes);
 
 /* Returns the time that PyTorch's profiler adds to an operator of the trace, in ns: 1.3 us with
  * shapes, 0.7 us without. These are medians of the processor time of alternating steps with and

@@ -140,8 +140,11 @@ static const dl_step_line *line_of(const dl_activity_steps *steps, uint32_t devi
     return NULL;
 }
 
+/* Sums kernels[count] of one group: all if `line` is NULL, else those of its regular steps, or of
+ * those marked in timed[line->count] unless that is NULL. */
 static dl_group_summary sum_group(const dl_collective_kernel *kernels, size_t count,
-                                  const dl_spans *computing, const dl_step_line *line)
+                                  const dl_spans *computing, const dl_step_line *line,
+                                  const uint8_t *timed)
 {
     dl_group_summary sum = {.device = kernels[0].device,
                             .ranks = kernels[0].ranks,
@@ -151,7 +154,9 @@ static dl_group_summary sum_group(const dl_collective_kernel *kernels, size_t co
                             .members = ""};
     for (size_t i = 0; i < count; i++) {
         const dl_collective_kernel *k = &kernels[i];
-        if (line != NULL && dl_regular_step_at(line, k->start_ns) == NULL) continue;
+        const dl_activity_step *step = line != NULL ? dl_regular_step_at(line, k->start_ns) : NULL;
+        if (line != NULL && (step == NULL || (timed != NULL && !timed[step - line->steps])))
+            continue;
         sum.count++;
         sum.bytes += (double)k->bytes;
         sum.total_ns += (double)k->duration_ns;
@@ -163,27 +168,45 @@ static dl_group_summary sum_group(const dl_collective_kernel *kernels, size_t co
     return sum;
 }
 
-dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *const *strings,
-                         const uint8_t *classes, const dl_launches *launches,
-                         const dl_activity_steps *steps)
+static dl_groups find_groups(const dl_trace *trace, const uint8_t *classes,
+                             const dl_launches *launches, const dl_activity_steps *steps,
+                             const uint8_t *timed)
 {
     dl_groups groups = {0};
     DL_AUTO(dl_collective_kernels_free) dl_collective_kernels list = {0};
-    dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
-    dl_communicators comms = dl_communicators_find(activities, count);
-    DL_AUTO(dl_spans_free) dl_spans computing = find_computing(activities, count, classes);
+    dl_collective_kernels_find(&list, trace->activities, trace->activity_count, trace->strings,
+                               classes, launches);
+    dl_communicators comms = dl_communicators_find(trace->activities, trace->activity_count);
+    DL_AUTO(dl_spans_free)
+    dl_spans computing = find_computing(trace->activities, trace->activity_count, classes);
     dl_sort(list.kernels, list.count, sizeof *list.kernels, by_group);
     DL_GROUPS (first, end, list.count, by_group(&list.kernels[first], &list.kernels[end]) == 0) {
-        dl_group_summary sum = sum_group(&list.kernels[first], end - first, &computing,
-                                         line_of(steps, list.kernels[first].device));
+        const dl_step_line *line = line_of(steps, list.kernels[first].device);
+        if (timed != NULL && line == NULL) continue;
+        dl_group_summary sum =
+            sum_group(&list.kernels[first], end - first, &computing, line, timed);
         const dl_activity *comm = dl_communicators_get(&comms, sum.object);
         if (comm != NULL && sum.object != 0) {
-            sum.group = strings[comm->name];
-            sum.members = strings[comm->detail];
+            sum.group = trace->strings[comm->name];
+            sum.members = trace->strings[comm->detail];
         }
         if (sum.count > 0) DL_APPEND(groups.items, groups.count, "process groups") = sum;
     }
     dl_sort(groups.items, groups.count, sizeof *groups.items, by_total);
     free(comms.items);
     return groups;
+}
+
+dl_groups dl_groups_find(const dl_trace *trace, const uint8_t *classes, const dl_launches *launches,
+                         const dl_activity_steps *steps)
+{
+    return find_groups(trace, classes, launches, steps, NULL);
+}
+
+dl_groups dl_groups_of_line(const dl_trace *trace, const uint8_t *classes,
+                            const dl_launches *launches, const dl_step_line *line,
+                            const uint8_t *timed)
+{
+    dl_step_line own = *line;
+    return find_groups(trace, classes, launches, &(dl_activity_steps){&own, 1}, timed);
 }

@@ -47,10 +47,14 @@ typedef struct dl_groups {
     size_t count;
 } dl_groups;
 
-/* Summarizes the collectives among activities[count] (count < 2^32) by group. `classes` is indexed
- * by name id, as returned by dl_kernel_classes; `steps` NULL: none. O(n log n). */
-dl_groups dl_groups_find(const dl_activity *activities, size_t count, char *const *strings,
-                         const uint8_t *classes, const dl_launches *launches,
+/* Summarizes the trace's collectives by group. `classes` is indexed by name id, as returned by
+ * dl_kernel_classes; `steps` NULL: none. O(n log n). */
+dl_groups dl_groups_find(const dl_trace *trace, const uint8_t *classes, const dl_launches *launches,
                          const dl_activity_steps *steps);
+
+/* Summarizes those of the steps of `line` that are marked in timed[line->count]. */
+dl_groups dl_groups_of_line(const dl_trace *trace, const uint8_t *classes,
+                            const dl_launches *launches, const dl_step_line *line,
+                            const uint8_t *timed);
 
 #endif

@@ -219,8 +219,7 @@ static void sum_devices(dl_activity_summary *summary, const uint8_t *classes,
                               NULL);
     dl_collectives_init(&summary->collectives, trace->activities, trace->activity_count,
                         trace->strings, classes, launches);
-    summary->groups = dl_groups_find(trace->activities, trace->activity_count, trace->strings,
-                                     classes, launches, steps);
+    summary->groups = dl_groups_find(trace, classes, launches, steps);
     summary->devices = dl_calloc(whole.device_count, sizeof *summary->devices, "devices");
     for (size_t d = 0; d < whole.device_count; d++) {
         dl_device_summary *device = &summary->devices[summary->device_count++];
