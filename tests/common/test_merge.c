@@ -58,7 +58,7 @@ static void grace_ends_by_time_or_when_all_are_there(void **state)
 }
 
 /* Adaptive: learner 0, seen at 10 s, took 3 s for its interval, and is expected again at 13 s. The
- * scan every 2 s is earlier, at 12 s. */
+ * scan every 2 s is earlier, at 12 s. An interval of 9 s does not prolong the grace time of 5 s. */
 static void adaptive_grace_ends_when_one_is_due_again(void **state)
 {
     (void)state;
@@ -73,6 +73,10 @@ static void adaptive_grace_ends_when_one_is_due_again(void **state)
     assert_int_equal(dl_merger_look(&m, 12 * S, &next), 0);
     assert_int_equal(next, 13 * S);
     assert_int_equal(dl_merger_look(&m, 13 * S, &next), 1);
+    dl_merger_publish(&m);
+    dl_merger_submit(&m, 0, 1, 1, 9 * S);
+    assert_int_equal(dl_merger_look(&m, 20 * S, &next), 0);
+    assert_int_equal(dl_merger_look(&m, 25 * S, &next), 1);
     dl_merger_free(&m);
 }
 

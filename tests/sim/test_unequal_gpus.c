@@ -196,6 +196,43 @@ static void whole_samples_are_shared(void **state)
     }
 }
 
+/* Workers 0 and 2 share a, which makes two steps 1.5 times as long: 3 ms a sample for each, beside
+ * 0.5 ms of worker 1 on b. Of 80 samples they get 10, 60 and 10, all in 30 ms. */
+static void workers_of_one_gpu_get_less(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(MIXED, OWN "batch = 80\nshares = speed\n", "[sync]\nmode = allreduce\n");
+    dl_variant *v = &study.variants[0];
+    dl_point point = v->scenario.points[0];
+    int64_t samples[3];
+    point.workers = 3;
+    v->costs.sharing[1] = (dl_value){.known = true, .value = 1};
+    v->costs.sharing[2] = (dl_value){.known = true, .value = 1.5};
+    dl_point_shares(&v->scenario, &v->costs, &point, samples);
+    assert_int_equal(samples[0], 10);
+    assert_int_equal(samples[1], 60);
+    assert_int_equal(samples[2], 10);
+    dl_study_free(&study);
+}
+
+/* A worker of two GPUs is as fast as the slower one: GPUs 2 and 3, both b, are before 0 and 1, a and
+ * b, though GPU 1 is the first of the fastest. */
+static void the_slowest_gpu_of_a_worker_counts(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of("[machine]\nschema = 1\nname = two\nnodes = 2\npeer = all\n" MODELS
+                 "[gpus 0]\nmodel = a\nparent = socket0\nlink = x16\n"
+                 "[gpus 1]\nmodel = b\nparent = socket0\nlink = x16\n"
+                 "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n[nodes 1]\nmodel = b\n",
+                 OWN "batch = 64\n", "[sync]\nmode = allreduce\n");
+    const dl_variant *v = &study.variants[0];
+    assert_int_equal(dl_fastest_gpu(&v->scenario, &v->costs, 8, 1), 1);
+    assert_int_equal(dl_fastest_gpu(&v->scenario, &v->costs, 8, 2), 2);
+    dl_study_free(&study);
+}
+
 static double staleness_of(const dl_run_result *r, int worker)
 {
     double sum = 0, count = 0;
@@ -505,6 +542,8 @@ int main(void)
         cmocka_unit_test(the_slower_one_delays_the_update),
         cmocka_unit_test(shares_by_speed_take_equal_times),
         cmocka_unit_test(whole_samples_are_shared),
+        cmocka_unit_test(workers_of_one_gpu_get_less),
+        cmocka_unit_test(the_slowest_gpu_of_a_worker_counts),
         cmocka_unit_test(asynchronous_workers_go_at_their_own_speed),
         cmocka_unit_test(softsync_counts_gradients_of_both),
         cmocka_unit_test(local_steps_follow_the_model),
