@@ -236,6 +236,19 @@ static void all_may_leave_for_good(void **state)
     assert_contains(err.text, "all workers leave before they have done a step after the warm-up");
 }
 
+/* A worker that leaves in its first step, of 20, is away for all of its time but half a step, in
+ * which nothing useful is done. */
+static void who_ends_no_step_does_nothing_useful(void **state)
+{
+    (void)state;
+    dl_run_result r = {0};
+    dl_error err = {0};
+    assert_int_equal(run_away("", "1:0.0005-", &r, &err), DL_OK);
+    assert_near(r.goodput_frac, 0.5, 1e-9);
+    assert_near(r.away_frac, 0.5 * 19.5 / 20, 1e-9);
+    dl_run_result_free(&r);
+}
+
 /* Compute takes 1.1 ms, sending the update 32 us, and receiving the merge 8 us from the second step
  * on. The third step's message is in transit from 3.372 to 3.404 ms: the worker leaves meanwhile
  * and never completes that step, which is lost. */
@@ -260,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_site_that_reduces_inside_fails_as_one),
         cmocka_unit_test(failures_are_the_seeds_own),
         cmocka_unit_test(all_may_leave_for_good),
+        cmocka_unit_test(who_ends_no_step_does_nothing_useful),
         cmocka_unit_test(a_step_that_ends_in_its_exchange_is_lost),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
