@@ -80,7 +80,7 @@ static const dl_efficiency by_kernels[BOARDS] = {
 };
 /* On Hopper, products in fp8 are assumed to reach bf16's part of the peak. On Blackwell, log_sd is
  * assumed as on Hopper; the logarithmic errors of 22 published steps in fp8, to which nothing was
- * fitted, have a root mean square of 0.10 (docs/studies/transformer_layouts.md). */
+ * fitted, have a root mean square of 0.09 (docs/studies/transformer_layouts.md). */
 static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
@@ -94,7 +94,7 @@ static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
  * (Transformer Engine's tutorial); on a B200 the geometric mean of 0.434 (16384 rows,
  * vllm-project/vllm pull request 20646) and 0.582 (8192 rows, cuBLASLt in MXFP4,
  * deepseek-ai/DeepGEMM pull request 348); half of the logarithm of their ratio, 0.15, widens log_sd
- * of fp8. 18 published steps are off by 0.06. Assumed for other GPUs: B200's. */
+ * of fp8. 18 published steps are off by 0.05. Assumed for other GPUs: B200's. */
 static const dl_efficiency b200_in_nvfp4 = {
     0.50, 0.80, 0.23, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200};
 static const dl_efficiency b300_in_nvfp4 = {

@@ -222,7 +222,10 @@ static void pack(dl_architecture_layer *layer, const dl_transformer *s, double c
 
 /* Adds an adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from
  * `inputs` to `rank` to `outputs` numbers per token. The result is scaled and added, its gradient
- * is scaled, and the gradient of the input is added. The `tensor` GPUs divide the matrix with
+ * is scaled, and the gradient of the input is added; in programs with fused kernels that are not
+ * compiled the products do this (unslothai/unsloth, kernels/fast_lora.py; Transformer Engine's
+ * ForwardLinearBiasAdd and BackwardLinearAdd), and as many kernels are counted, since the host needs
+ * their time all the same (Unsloth on an H100, docs/studies/transformer_layouts.md). The `tensor` GPUs divide the matrix with
  * `inputs` if the layer is divided by inputs, else the one with `outputs`; the `rank` numbers per
  * token that they exchange for it are not counted. */
 static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, double inputs,
@@ -232,12 +235,13 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
     const double up = s->rank * outputs / (divides_inputs ? s->tensor : 1);
     const double in = s->tokens * inputs, between = s->tokens * s->rank, out = s->tokens * outputs;
     const double flop = 2 * s->tokens * (down + up), numbers = in + 2 * between + out;
-    dl_pass_add(&layer->forward, flop, numbers, down + up, 2)->narrow = true;
+    const bool adds = s->fused && !s->compiled;
+    dl_pass_add(&layer->forward, flop, numbers + adds * out, down + up, 2)->narrow = true;
     dl_layer_part *backward =
-        dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * (down + up), 4);
+        dl_pass_add(&layer->backward, 2 * flop, 2 * numbers + adds * in, 2 * (down + up), 4);
     backward->narrow = true;
     backward->product.gradients = 2;
-    add_elementwise(layer, (s->fused ? 3 : 5) * out, 2 * out + 3 * in, 2);
+    add_elementwise(layer, adds ? 0 : (s->fused ? 3 : 5) * out, adds ? 0 : 2 * out + 3 * in, 2);
     layer->kept_numbers += between;
     dl_layer_add_tensors(layer, 1, down);
     dl_layer_add_tensors(layer, 1, up);

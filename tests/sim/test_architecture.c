@@ -712,7 +712,11 @@ static void adapters_have_the_published_parameters(void **state)
  * + 4). Backward products have one gradient, attention 2.5 times, adapters two; nothing before the
  * first block. The inputs of the first product (12 numbers) and of the last (24) are saved, but not
  * those between them, nor the head's; each adapter saves 3 numbers. On two GPUs each has half of
- * all adapters, and no collective overlaps. */
+ * all adapters, and no collective overlaps.
+ *
+ * Results of 12 numbers each: compiled, a kernel moves 3 numbers for each one, and backward 2, and 3
+ * for each of the 12 and 24 inputs. With fused=yes the products read the numbers that they add to:
+ * 1 for each result, and backward 1 for each input. */
 static void adapters_by_hand(void **state)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
@@ -723,6 +727,14 @@ static void adapters_by_hand(void **state)
     dl_architecture all = network_of(base), a = network_of(text), half = network_of(half_text),
                     four = network_of(four_text);
     const dl_architecture_layer *block = &a.layers[1], *whole = &all.layers[1];
+    char *apart_text = dl_format("%s,fused=compiled", text);
+    dl_architecture apart = network_of(apart_text);
+    assert_true(near_scaled(numbers_of(&apart.layers[1].forward) - numbers_of(&block->forward),
+                            2 * 24, 0, 1e-12));
+    assert_true(near_scaled(numbers_of(&apart.layers[1].backward) - numbers_of(&block->backward),
+                            2 * 24 + 2 * 36, 0, 1e-12));
+    dl_architecture_free(&apart);
+    free(apart_text);
     const double adapters = 48 + 72;
     assert_int_equal(dl_architecture_parameters(&a), (4 + 4) + (8 + 4));
     assert_int_equal(dl_architecture_tensors(&a), 4);
