@@ -77,7 +77,7 @@ typedef struct config {
     const dl_network_kind *kind; /* the kind of transformers */
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
-    int64_t positions;
+    int64_t positions, image, patch, channels, projected;
     bool rms, gated, tied, tells_tied, experts, mixed, pair, windows, softcap, nested;
     bool attention_bias, mlp_bias;
     int64_t pattern; /* layers of a period, the last of which has no window; 0: not given */
@@ -116,6 +116,10 @@ static void take_member(void *user, const char *name, const char *value)
     c->pair |= strcmp(name, "is_encoder_decoder") == 0 && strcmp(value, "true") == 0;
     if (strcmp(name, "max_position_embeddings") == 0 || strcmp(name, "n_positions") == 0)
         c->positions = number;
+    if (strcmp(name, "image_size") == 0) c->image = number;
+    if (strcmp(name, "patch_size") == 0) c->patch = number;
+    if (strcmp(name, "num_channels") == 0) c->channels = number;
+    if (strcmp(name, "word_embed_proj_dim") == 0) c->projected = number;
     if (strcmp(name, "tie_word_embeddings") == 0) {
         c->tells_tied = true;
         c->tied = strcmp(value, "true") == 0;
@@ -124,6 +128,11 @@ static void take_member(void *user, const char *name, const char *value)
         free(c->type);
         c->type = dl_strdup(value);
     }
+}
+
+static bool is_type(const config *c, const char *type)
+{
+    return c->type != NULL && strcmp(c->type, type) == 0;
 }
 
 /* Whether models of this type have experts, all of them in every block. */
@@ -140,10 +149,12 @@ static bool has_experts(const config *c)
 static const char *like(const config *c)
 {
     static const char *const types[][2] = {
-        {"llama", "llama"},       {"mistral", "llama"}, {"qwen2", "llama"},   {"qwen3", "llama"},
-        {"phi3", "llama"},        {"granite", "llama"}, {"gemma", "llama"},   {"gemma2", "llama"},
-        {"gemma3_text", "llama"}, {"olmo2", "llama"},   {"smollm3", "llama"}, {"gpt2", "gpt2"},
-        {"bert", "bert_base"},
+        {"llama", "llama"},    {"mistral", "llama"},     {"qwen2", "llama"},
+        {"qwen3", "llama"},    {"phi3", "llama"},        {"granite", "llama"},
+        {"gemma", "llama"},    {"gemma2", "llama"},      {"gemma3_text", "llama"},
+        {"olmo2", "llama"},    {"smollm3", "llama"},     {"gpt2", "gpt2"},
+        {"gpt_neox", "gpt2"},  {"opt", "gpt2"},          {"starcoder2", "gpt2"},
+        {"bert", "bert_base"}, {"roberta", "bert_base"}, {"vit", "vit_b"},
     };
     if (has_experts(c)) return "llama";
     if (c->type == NULL) return c->rms ? "llama" : NULL;
@@ -185,19 +196,23 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
             "write use_sliding_window false for none, transformer:window=.. for all",
             path, type);
     }
+    if (is_type(c, "opt") && c->projected > 0 &&
+        c->projected != c->values[key_called(c, "width")]) {
+        return dl_error_set(
+            err, DL_ERR_NAME,
+            "%s: %s: words of another width (word_embed_proj_dim) than that between "
+            "blocks are not simulated",
+            path, type);
+    }
     if (like(c) == NULL) {
-        return dl_error_set(err, DL_ERR_NAME,
-                            "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
-                            "granite, gemma, gemma2, gemma3_text, olmo2, smollm3, gpt2 and bert; "
-                            "write transformer:layers=..,width=..",
-                            path, type);
+        return dl_error_set(
+            err, DL_ERR_NAME,
+            "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
+            "granite, gemma, gemma2, gemma3_text, olmo2, smollm3, gpt2, gpt_neox, "
+            "opt, starcoder2, bert, roberta and vit; write transformer:layers=..,width=..",
+            path, type);
     }
     return DL_OK;
-}
-
-static bool is_type(const config *c, const char *type)
-{
-    return c->type != NULL && strcmp(c->type, type) == 0;
 }
 
 /* Whether all or, of Gemma, some layers of this type of model use sliding_window. Other types
@@ -205,7 +220,7 @@ static bool is_type(const config *c, const char *type)
 static bool has_window(const config *c)
 {
     return c->type == NULL || is_type(c, "mistral") || is_type(c, "phi3") || is_type(c, "gemma2") ||
-           is_type(c, "gemma3_text");
+           is_type(c, "gemma3_text") || is_type(c, "starcoder2");
 }
 
 /* Which matrix products have biases, as a word of the key. Qwen2 has those of queries, keys and
@@ -223,6 +238,27 @@ static const char *bias_of(const config *c)
     return c->attention_bias ? inside ? "yes" : "attention" : inside ? "feed_forward" : "no";
 }
 
+/* Sets what types like GPT-2 and BERT have other than these (transformers' configuration_gpt_neox.py,
+ * configuration_starcoder2.py, modeling_opt.py, modeling_roberta.py, modeling_vit.py): rotary
+ * embeddings, a head of its own, no dropout; two more positions, which no token has; patches. */
+static void take_type(const config *c, int64_t *values)
+{
+    int64_t *positions = &values[key_called(c, "positions")];
+    int64_t *sequence = &values[key_called(c, "sequence")];
+    if (is_type(c, "gpt_neox") || is_type(c, "starcoder2")) {
+        *positions = values[key_called(c, "dropout")] = 0;
+        if (!c->tells_tied) values[key_called(c, "tied")] = is_type(c, "starcoder2");
+    }
+    if (is_type(c, "opt")) *positions += 2;
+    if (is_type(c, "roberta")) *sequence -= 2;
+    if (is_type(c, "vit") && c->image > 0 && c->patch > 0) {
+        const int64_t side = c->image / c->patch;
+        *sequence = *positions = side * side + 1;
+        values[key_called(c, "vocabulary")] =
+            (c->channels > 0 ? c->channels : 3) * c->patch * c->patch + 1;
+    }
+}
+
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
 {
     static const char *const needed[] = {"layers",     "width",   "heads",
@@ -231,6 +267,7 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
     for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
         const bool of_experts = n >= 4; /* the last two */
         if (c->given[key_called(c, needed[n])] || (of_experts && !has_experts(c))) continue;
+        if (is_type(c, "vit") && n == 3) continue; /* no vocabulary */
         return dl_error_set(err, DL_ERR_DATA, "%s: the number of %s is missing", path, needed[n]);
     }
     values[key_called(c, "kv_heads")] = values[key_called(c, "feed_forward")] = 0;
@@ -241,6 +278,7 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
         values[sequence] = c->positions < SAMPLE_TOKENS_MAX ? c->positions : SAMPLE_TOKENS_MAX;
         if (values[positions] > 0) values[positions] = c->positions;
     }
+    take_type(c, values);
     /* These types tie them unless told otherwise. */
     const bool ties =
         (c->type != NULL && strncmp(c->type, "gemma", 5) == 0) || is_type(c, "smollm3");

@@ -602,6 +602,7 @@ static const dl_word key_words[] = {
     {"tensor", "tp", NULL},
     {"context", "cp", NULL},
     {"intermediate_size", "feed_forward", NULL},
+    {"ffn_dim", "feed_forward", NULL},
     {"seq_len", "sequence", NULL},
     {"seq_length", "sequence", NULL},
     {"sliding_window", "window", NULL},

@@ -95,7 +95,8 @@ static void config_json_is_a_network(void **state)
         {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}",
          "deepseek_v3: types with experts that are simulated are mixtral"},
         {"{\"model_type\": \"falcon\", \"multi_query\": true}", "falcon: the known types are"},
-        {"{\"model_type\": \"opt\", \"ffn_dim\": 3072}", "opt: the known types are"},
+        {"{\"model_type\": \"opt\", \"hidden_size\": 1024, \"word_embed_proj_dim\": 512}",
+         "opt: words of another width"},
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
         {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
         {"{\"rms_norm_eps\": [1", "this is no JSON object"},
@@ -158,6 +159,15 @@ static void configs_have_the_published_parameters(void **state)
         {"gemma2", 2304, 9216, 26, 8, 4, 256, 256000, ", \"sliding_window\": 4096", 2614341888},
         {"gemma2", 3584, 14336, 42, 16, 8, 256, 256000, ", \"sliding_window\": 4096", 9241705984},
         {"gemma3_text", 1152, 6912, 26, 4, 1, 256, 262144, ", \"sliding_window\": 512", 999885952},
+        {"gpt_neox", 6144, 24576, 44, 64, 64, 96, 50432, "", 20554567680},
+        {"opt", 4096, 1, 32, 32, 32, 128, 50272,
+         ", \"ffn_dim\": 16384, \"max_position_embeddings\": 2048", 6658473984},
+        {"starcoder2", 4608, 18432, 32, 36, 4, 128, 49152, ", \"sliding_window\": 4096",
+         7173923840},
+        {"roberta", 768, 3072, 12, 12, 12, 64, 50265,
+         ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1", 124645632},
+        {"vit", 768, 3072, 12, 12, 12, 64, 1, ", \"image_size\": 224, \"patch_size\": 16",
+         86389248},
     };
     char path[] = "test_architecture_published.json";
     (void)state;
