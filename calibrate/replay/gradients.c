@@ -300,7 +300,7 @@ static void list_activations(const search *s, dl_gradient_exchange *found)
     }
 }
 
-dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
+static dl_gradient_exchange find_gradients(const dl_gradient_source *source)
 {
     const dl_trace *trace = source->trace;
     search s = {.source = source};
@@ -321,6 +321,39 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     found.object = s.object;
     free(s.groups);
     return found;
+}
+
+dl_gradient_exchange dl_step_costs_take_exchange(dl_step_costs *costs,
+                                                 const dl_gradient_source *source, dl_notes *notes)
+{
+    const dl_gradient_exchange gradients = find_gradients(source);
+    costs->passes = source->phases->passes;
+    costs->mean_passes = source->phases->mean_passes;
+    costs->known_steps = source->phases->known_steps;
+    costs->updated_steps = source->phases->updated_steps;
+    costs->alternates = source->phases->alternates;
+    costs->gradients = gradients.ready;
+    costs->gradient_count = gradients.count;
+    if (gradients.integers > 0)
+        dl_notes_add(notes,
+                     "%zu calls in the trace sum integers, as DDP does with "
+                     "find_unused_parameters: they are no gradients",
+                     gradients.integers);
+    return gradients;
+}
+
+bool dl_step_costs_take_added(dl_step_costs *costs, const dl_added_gradients *added,
+                              const dl_step_phases *phases, dl_notes *notes)
+{
+    costs->parameter_bytes = added->bytes * (phases->mean_passes / costs->mean_passes);
+    if (added->bytes <= 0) return false;
+    dl_notes_add(notes, "parameter_bytes are those of the gradients that %s",
+                 phases->alternates
+                     ? "the passes of a step's several optimizers add, except passes that a "
+                       "longer one repeats, as a generator's does a discriminator's: "
+                       "--parameter-bytes gives another number if others share parameters"
+                     : "a pass adds");
+    return true;
 }
 
 /* Returns whether each pass exchanged the same buckets. */

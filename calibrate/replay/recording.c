@@ -100,6 +100,58 @@ void dl_steps_leave_out_interrupted(uint8_t *kept, const double *ns, const doubl
                  DL_NS_TEXT(usual_ns));
 }
 
+uint8_t *dl_steps_regular(const dl_step_line *line)
+{
+    uint8_t *marks = dl_calloc(line->count, 1, "steps");
+    for (size_t s = 0; s < line->count; s++)
+        marks[s] = line->steps[s].label == DL_STEP_REGULAR;
+    return marks;
+}
+
+/* Minimum factor by which a step with other work is longer than a regular one. */
+#define OTHER_MIN 1.05
+
+/* Notes longer steps between regular ones, such as those with a validation, which are left out. */
+static void note_other_steps(const dl_step_line *line, double regular_ns, dl_notes *notes)
+{
+    size_t count = 0, open = 0, regular = 0;
+    double more_ns = 0, open_ns = 0;
+    for (size_t s = 0; s < line->count; s++) {
+        const dl_activity_step *step = &line->steps[s];
+        const double ns = (double)step->duration_ns - regular_ns;
+        if (step->label == DL_STEP_REGULAR) {
+            count += open;
+            more_ns += open_ns;
+            open = 0;
+            open_ns = 0;
+            regular++;
+        } else if (regular > 0 && step->label == DL_STEP_OTHER &&
+                   ns > (OTHER_MIN - 1) * regular_ns) {
+            open++;
+            open_ns += ns;
+        }
+    }
+    if (count == 0) return;
+    dl_notes_add(notes,
+                 "%zu of %zu steps %s longer, by %s in all, as with a validation: left out. If "
+                 "that recurs, training takes that much longer",
+                 count, line->count, count == 1 ? "is" : "are", DL_NS_TEXT(more_ns));
+}
+
+void dl_step_costs_take_times(dl_step_costs *costs, const dl_step_line *line, const uint8_t *timed,
+                              const double *ns, dl_notes *notes)
+{
+    DL_AUTOFREE double *whole_ns = dl_calloc(line->count, sizeof *whole_ns, "steps");
+    costs->factors = dl_calloc(line->count, sizeof *costs->factors, "steps");
+    costs->device_ns = dl_steps_mean(timed, ns, line->count).value;
+    for (size_t s = 0; s < line->count; s++) {
+        whole_ns[s] = (double)line->steps[s].duration_ns;
+        if (timed[s]) costs->factors[costs->steps++] = (float)(ns[s] / costs->device_ns);
+    }
+    costs->step_ns = dl_steps_mean(timed, whole_ns, line->count).value;
+    note_other_steps(line, costs->step_ns, notes);
+}
+
 double dl_profiled_operator_ns(const dl_trace *trace)
 {
     return dl_trace_meta(trace, "record_shapes") != NULL ? 1300 : 700;

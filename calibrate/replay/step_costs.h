@@ -96,12 +96,6 @@ typedef struct dl_gradient_exchange {
     size_t integers; /* number of calls that sum integers, which are never gradients */
 } dl_gradient_exchange;
 
-/* Finds the exchange of gradients: the all-reduces or reduce-scatters of the communicator that sums
- * most bytes between the forward pass and the update. Ignores sums of integers, and communicators
- * that sum more than a quarter as many bytes in the forward pass as in the backward pass: they sum
- * activations of split layers. O(n log n). */
-dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
-
 /* Returns whether the time lies in one of the steps of `line` that are marked in
  * timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
@@ -342,8 +336,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
 void dl_step_costs_take_times(dl_step_costs *costs, const dl_step_line *line, const uint8_t *timed,
                               const double *ns, dl_notes *notes);
 
-/* Sets the numbers of passes and the gradients from the source's phases and calls. The caller frees
- * the activations. */
+/* Sets the numbers of passes and the gradients from the source's phases and calls: the all-reduces
+ * or reduce-scatters of the communicator that sums most bytes between the forward pass and the
+ * update. Ignores sums of integers, with a note, and communicators that sum more than a quarter as
+ * many bytes in the forward pass as in the backward pass: they sum activations of split layers. The
+ * caller frees the activations. O(n log n). */
 dl_gradient_exchange dl_step_costs_take_exchange(dl_step_costs *costs,
                                                  const dl_gradient_source *source, dl_notes *notes);
 
