@@ -179,9 +179,13 @@ static dl_status check_effect(const dl_network_kind *kind, int index, const int6
     int64_t other[DL_NETWORK_KEYS_MAX];
     int on = 0;
     if (key->only == NULL || values[index] == 0) return DL_OK;
-    const dl_status status = read_key(kind, key->only, other, &on, err);
-    DL_ASSERT(status == DL_OK, "%s: %s", key->name, key->only);
-    if (values[on] == other[on]) return DL_OK;
+    for (const char *at = key->only; at != NULL; at = strchr(at, ' ')) {
+        if (*at == ' ') at += strlen(" or ");
+        DL_AUTOFREE char *one = dl_strndup(at, strcspn(at, " "));
+        const dl_status status = read_key(kind, one, other, &on, err);
+        DL_ASSERT(status == DL_OK, "%s: %s", key->name, key->only);
+        if (values[on] == other[on]) return DL_OK;
+    }
     return dl_error_set(err, DL_ERR_RANGE, "%s = %s has an effect only with %s", key->name,
                         key->choices[values[index]], key->only);
 }

@@ -12,8 +12,8 @@ typedef struct dl_network_key {
     int64_t low, high; /* 0 and 1 with choices; a bit set if several choices may be joined by '+' */
     const char *help;
     const char
-        *only; /* "KEY=CHOICE" that is required for values other than the first to have an effect;
-                * NULL: none */
+        *only; /* "KEY=CHOICE", or several joined by " or ", of which one is required for values
+                * other than the first to have an effect; NULL: none */
 } dl_network_key;
 
 #define DL_NETWORK_KEYS_MAX 48

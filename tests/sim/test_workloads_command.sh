@@ -380,6 +380,10 @@ expect 0 "the other 3.369 billion of a GPU's part" "${lora[@]}" --layout tp=2 --
 expect 0 "gpt2:attention=plain,fused=yes,dropout=no" --workload gpt2:attention=plain,fused=yes,dropout=no --machine 2xh100 \
     --workers 2 --batch 8
 expect 2 "sums = within has an effect only with fused=yes" "${lora[@]}" --workload gpt2:sums=within
+expect 2 "dropout = yes has an effect only with attention=plain or fused=no" "${lora[@]}" --workload gpt2:fused=yes,dropout=yes
+for with in fused=no attention=plain,fused=yes; do
+    expect 0 "1 point" "${lora[@]}" --workers 1 --workload gpt2:layers=1,dropout=yes,$with -o dropout.csv
+done
 expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --workers 1 --lora 8 --recompute products
 expect 2 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
 expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
