@@ -330,6 +330,8 @@ static void gradients_are_ready_one_by_one(void **state)
     dl_activity_steps steps;
     dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(cpu.added.count, 2);
+    assert_float_equal(cpu.added.bytes, 1600, 0);
+    assert_float_equal(cpu.added.step_bytes, (4 * 1600 + 1200) / 5.0, 1e-9);
     assert_float_equal(cpu.added.items[0].bytes, 1200, 0);
     assert_float_equal(cpu.added.items[0].ready_frac, 0.4, 1e-12);
     assert_float_equal(cpu.added.items[1].bytes, 400, 0);
