@@ -317,20 +317,23 @@ bool dl_key_holds(const dl_key *key, const char *value)
 
 /* Describes a number's range: "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" if the upper
  * limit is beyond practical use; with a unit "number of ns, us, ms, s, 0 ns to 1 s"; if `brief`,
- * nothing, as the key's name ends in the unit. */
+ * "1, 2, ... 64" for whole numbers, and nothing without an upper limit, or with a unit, in which
+ * the key's name ends. */
 static void describe_number(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     const double far_beyond_use = 1e5;
     const bool whole = key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
     const char *bounds = key->bounds ? "; bounds" : "";
     char low[40], high[40], units[80];
-    if (key->dimension == DL_DIMENSION_PURE && key->high < far_beyond_use) {
+    if (brief && (key->dimension != DL_DIMENSION_PURE || key->high >= far_beyond_use)) {
+        snprintf(text, bytes, "%s", bounds + (bounds[0] != '\0' ? strlen("; ") : 0));
+    } else if (brief && whole) {
+        snprintf(text, bytes, "%g, %g, ... %g", key->low, key->low + 1, key->high);
+    } else if (key->dimension == DL_DIMENSION_PURE && key->high < far_beyond_use) {
         snprintf(text, bytes, "%s%g to %g%s", whole ? "integer, " : "", key->low, key->high,
                  bounds);
     } else if (key->dimension == DL_DIMENSION_PURE) {
         snprintf(text, bytes, "%sfrom %g%s", whole ? "integer " : "", key->low, bounds);
-    } else if (brief) {
-        snprintf(text, bytes, "%s", bounds + (bounds[0] != '\0' ? strlen("; ") : 0));
     } else {
         dl_dimension_units(units, sizeof units, key->dimension);
         dl_amount_text(low, sizeof low, key->low, key->dimension);
@@ -511,10 +514,15 @@ static bool is_like(const dl_keys *other, const dl_key *rows, size_t length)
     return true;
 }
 
-/* docs/keys.md describes the key `source` of many sections once, in its head. */
-static bool is_shown(const dl_key *key, dl_keys_form form)
+/* docs/keys.md describes the key `source` of many sections once, in its head, and leaves out
+ * sections that only programs write. */
+static bool is_shown(const dl_keys *keys, const dl_key *key, dl_keys_form form)
 {
-    return form != DL_KEYS_MARKDOWN || strcmp(key->name, "source") != 0;
+    if (form != DL_KEYS_MARKDOWN) return true;
+    size_t i = 0;
+    while (keys->made != NULL && keys->made[i] != NULL && strcmp(keys->made[i], key->section) != 0)
+        i++;
+    return strcmp(key->name, "source") != 0 && (keys->made == NULL || keys->made[i] == NULL);
 }
 
 static bool any_takes_lists(const dl_keys *keys)
@@ -544,14 +552,14 @@ bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_
         length = section_length(keys, i);
         alike = section == NULL ? alike_length(keys, i) : 0;
         if (section != NULL && !is_asked(rows->section, section)) continue;
-        if (length == 1 && !is_shown(rows, form)) continue;
+        if (!is_shown(keys, rows, form)) continue;
         char of_all[200];
         const bool shared = all_taken_by(rows, length, takes, of_all, sizeof of_all);
         const bool known = before != NULL && is_like(before, rows, length);
         print_section_head(out, rows, length + alike, form, !any, known, of_all);
         any = true;
         for (size_t k = 0; k < length && !known; k++) {
-            if (!is_shown(&rows[k], form)) continue;
+            if (!is_shown(keys, &rows[k], form)) continue;
             char who[200] = "";
             if (takes != NULL && !shared) takes(&rows[k], who, sizeof who);
             print_key(out, &rows[k], form, lists, who);

@@ -54,7 +54,9 @@ typedef struct dl_key {
 typedef struct dl_keys {
     const dl_key *rows;
     size_t count;
-    const dl_word *words; /* other programs' words for SECTION.KEY; NULL: none */
+    const dl_word *words;    /* other programs' words for SECTION.KEY; NULL: none */
+    const char *const *made; /* sections that only programs write, which docs/keys.md leaves out;
+                              * NULL: none */
 } dl_keys;
 
 /* Returns DL_ERR_NAME, with a hint (another section or program's name, or the nearest one), for the

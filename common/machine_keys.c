@@ -265,7 +265,9 @@ static const dl_key rows[] = {
           "fraction of the links' rates that it reaches"),
     SOURCE("protocol *"),
 };
-const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL};
+static const char *const made[] = {"kernels *", NULL};
+
+const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL, made};
 
 /* Visits the numbers of one part: its quantities that may have bounds, whose rows have this
  * owner. */

@@ -54,13 +54,11 @@ const char *const dl_schedule_names[DL_SCHEDULES + 1] = {"gpipe", "1f1b", "inter
     }
 #define TRACE(key, kind, member, words) \
     KEY("trace *", key, kind, DL_COST_TRACE, offsetof(dl_cost_trace, member), words)
-#define QUANTISE(name, kind)                                                            \
-    SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,     \
-           quantise[kind].encode_bytes_per_s,                                           \
-           "of encoding, in bytes of the uncompressed vector"),                                                      \
-        SINGLE("quantise " name, "decode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind, \
-               quantise[kind].decode_bytes_per_s,                                       \
-               "of decoding")
+#define QUANTISE(name, kind)                                                                       \
+    SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,                \
+           quantise[kind].encode_bytes_per_s, "of encoding, in bytes of the uncompressed vector"), \
+        SINGLE("quantise " name, "decode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,            \
+               quantise[kind].decode_bytes_per_s, "of decoding")
 #define SERIES(in, key, unit, least, most, looks, words)                                     \
     {                                                                                        \
         KEY(in, key, DL_KEY_OWN, DL_COST_SERIES, 0, words), .dimension = unit, .low = least, \
@@ -184,8 +182,8 @@ static const dl_key rows[] = {
             "rate of writing"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
         "vectors that the server's optimizer reads besides the sum. Default: on a GPU the time of "
-        "[op NAME.update]; with an assumed rate sum, parameters and [costs] state_bytes "
-        "(momentum: 3, Adam: 4); with a given rate, which includes the optimizer, 0"),
+        "[op NAME.update]; with an assumed rate 3 (momentum), 4 (Adam); with a given rate, which "
+        "includes it, 0"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
         "vectors that the server's optimizer writes; default: parameters and state (momentum: 2, "
         "Adam: 3)"),
@@ -220,8 +218,8 @@ static const dl_key rows[] = {
     SINGLE("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, dispatch.per_worker_ns,
         "host time to launch the step of one GPU"),
     SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
-        "fraction by which each further GPU of a process increases per_worker_ns (launches wait "
-        "for one lock); unknown: 0. With [machine] dispatch = single"),
+        "fraction by which each further GPU of a process lengthens launches, which wait for one "
+        "lock; unknown: 0. With [machine] dispatch = single"),
     SINGLE("dispatch", "external_ns", ISSUE, 0, dispatch.external_ns,
         "time of a step in which a host thread waits for something outside its trace; unknown: 0"),
     SINGLE("dispatch", "launch_ns", WAITS, 0, dispatch.launch_ns,
@@ -268,8 +266,8 @@ static const dl_key rows[] = {
     SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
         "broadcasts, one per number type; for processes on cores; unknown: 1"),
     SINGLE("gloo", "latency_ns", WAITS, DL_NEED_GLOO, gloo.latency_ns,
-        "of N processes on cores without [collective allreduce N]: an all-reduce adds 2 (N - 1) "
-        "(latency + bytes / bytes_per_s) to a step, a broadcast log2 N of these"),
+        "of N processes on cores without [collective allreduce N]: an all-reduce takes 2 (N - 1) "
+        "(latency + bytes / bytes_per_s), a broadcast log2 N of these"),
     SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, 
             "bandwidth of the same exchange"),
     SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
@@ -402,4 +400,19 @@ static const dl_key rows[] = {
         "expected times"),
 };
 /* clang-format on */
-const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows, NULL};
+static const char *const made[] = {"collective *",
+                                   "roundtrip *",
+                                   "pushpull *",
+                                   "allreduce_pair *",
+                                   "allreduce_beside *",
+                                   "allreduce_late *",
+                                   "machine *",
+                                   "exchange_runs",
+                                   "trace *",
+                                   "notes",
+                                   "noise",
+                                   "noise *",
+                                   "shared",
+                                   NULL};
+
+const dl_keys dl_cost_keys = {rows, sizeof rows / sizeof *rows, NULL, made};

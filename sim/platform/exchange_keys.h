@@ -36,8 +36,7 @@ KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
     .help = "ps: each node sums its GPUs' gradients, then pushes and fetches once")
 KEY(dl_quantity, server_bytes_per_s, "server_bytes_per_s", HOST_SERVER, RATE,
     .help = "rate of a server process, both directions together: about 1 GB/s with gRPC or BytePS "
-            "over TCP. Default: the machine's [host] server_bytes_per_s, if it serves several "
-            "nodes")
+            "over TCP. Default: the machine's, if it serves several nodes")
 KEY(dl_fidelity, fidelity, "fidelity", COLLECTIVES, CHOICE(dl_fidelity_names), .fallback = "phase",
     .help = "a collective is one flow per phase, or per chunk")
 KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",
@@ -58,8 +57,8 @@ KEY(bool, keeps_parameters, "reshard_after_forward", ON_CORES_TOO, EITHER(reshar
             "pass and kept (SHARD_GRAD_OP)")
 KEY(dl_dtype, param_dtype, "param_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
-    .help = "of gathered and whole parameters. auto: bf16 for a [workload] model in fp16, bf16 or "
-            "fp8, else fp32")
+    .help = "of gathered and whole parameters. auto: bf16 for a model in fp16, bf16 or fp8, else "
+            "fp32")
 KEY(dl_dtype, reduce_dtype, "reduce_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
     .help = "of reduced gradients. auto: param_dtype with sharded = parameters, else fp32")
@@ -70,6 +69,6 @@ KEY(bool, slows_throughout, "slows", SLOWS, EITHER(slows), .fallback = "transfer
     .help = "[overlap] slowdown applies while a bucket is exchanged, or from the first one's "
             "start to the last one's end")
 KEY(bool, bucket_views, "buckets", REDUCED, EITHER(bucket_kinds), .fallback = "copies",
-    .help = "gradients of an overlapping all-reduce are copied into buckets and back ([op "
-            "NAME.bucket]), or are views of them (gradient_as_bucket_view), which halves that time")
+    .help = "gradients of an overlapping all-reduce are copied into buckets and back, or are "
+            "views of them (gradient_as_bucket_view), which halves that time")
 /* clang-format on */

@@ -14,7 +14,9 @@
 
 #define SECONDS_PER_HOUR 3600.0
 #define HOURS_PER_DAY 24.0
-#define FITS_EXPLAINED 6 /* maximum number of rows with settings that fit: the search is slow */
+#define FITS_EXPLAINED \
+    6 /* last rows, those of most workers, with settings that fit: the search is
+                          * slow */
 
 /* Groups of columns, in the order of the reference documentation. */
 typedef enum group {
@@ -394,16 +396,15 @@ static const dl_column columns[] = {
         "lower end of one run's 95 % interval; empty with one replicate and no assumptions"),
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end of this interval"),
     ROW("speedup", NULL, speedup,
-        "throughput over that of one worker without exchange "
-        "([definition](simulating.md#staleness-and-speedup))",
+        "[speedup](simulating.md#staleness-and-speedup) over one worker without exchange",
         DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "lower end of its 95 % interval"),
     ROW("speedup_high", NULL, speedup_high, "upper end of this interval"),
     ROW("efficiency", NULL, efficiency,
-        "speedup / workers; a slower GPU counts by its speed over the fastest one's"),
+        "speedup / workers; a slower GPU counts by its speed"),
     ROW("compute_frac", NULL, mean.part_frac[DL_PART_COMPUTE],
-        "share of the workers' time in passes and their own updates; the six shares add up to "
+        "share of the workers' time in computing; the six shares add up to "
         "1", DL_PERCENT("comp. %", 1)),
     ROW("dispatch_frac", NULL, mean.part_frac[DL_PART_DISPATCH], "share in the host's own time", DL_PERCENT("host %", 1)),
     ROW("communication_frac", NULL, mean.part_frac[DL_PART_COMMUNICATION],
@@ -427,14 +428,14 @@ static const dl_column columns[] = {
     ROW("staleness_p99", "updates", staleness_p99, NULL),
     ROW("staleness_max", "updates", staleness_max, "the largest"),
     ROW("drift_steps_mean", "steps", mean.drift_steps_mean,
-        "local updates since the last average, in modes with an interval: mean"),
+        "local updates since the last average: mean"),
     ROW("drift_steps_max", "steps", mean.drift_steps_max, "their largest number"),
     ROW("clock_lag_max", "steps", mean.clock_lag_max,
         "largest lead over the slowest worker"),
     BY(busiest_of, ALL, "busiest", NULL, "the busiest resource"),
     ROW("busiest_frac", NULL, mean.usage.busiest_frac, "this share"),
     BY(origin_of, ALL, "origin", NULL,
-       "the least trustworthy origin of the costs that were used"),
+       "least trustworthy origin of the costs used"),
     BY(extrapolated_of, ALL, "extrapolated", NULL,
        "1 if the point or its baseline is outside the range of measured costs, else 0"),
     BY(runs_of, ALL, "measured_runs", NULL,
@@ -462,18 +463,16 @@ static const dl_column columns[] = {
     OF(of_row, ON_GPUS, dl_row, "link_frac", NULL, mean.usage.link_frac,
        "share of the time for which it is busy"),
     OF(of_row, ON_GPUS, dl_row, "memory_bytes", "B", memory.needs_bytes,
-       "memory needed on the fullest GPU; empty if the cost file does not say", DL_BYTES("memory")),
+       "memory needed on the fullest GPU, if known", DL_BYTES("memory")),
     BY(memory_frac, ON_GPUS, "memory_frac", NULL, "the same over the GPU's capacity", DL_PERCENT("memory %", 1)),
     BY(memory_by_kind, ON_GPUS, "memory_by_kind_bytes", "B",
-       "its [parts](layouts.md#memory), separated by `;`: parameters, gradients, optimizer, "
-       "gathered, activations, working, logits, workspace, others, reserve (beyond "
-       "`memory_bytes`)"),
+       "its [parts](layouts.md#memory) in their order, separated by `;`, and the reserve"),
     BY(usd_per_hour, ON_GPUS, "usd_per_hour", "USD/h",
-       "price of the nodes used, if the machine file has one", DL_PLAIN("USD/h", 2)),
+       "price of the nodes used, if known", DL_PLAIN("USD/h", 2)),
     BY(epoch_s, ON_GPUS, "epoch_s", "s", "time per epoch, with `samples_per_epoch`", DL_TIME("epoch")),
     BY(usd_per_epoch, ON_GPUS, "usd_per_epoch", "USD", "price per epoch", DL_PLAIN("USD/epoch", 2)),
     BY(why_not, ON_GPUS, "error", NULL,
-       "why the point was not run (memory); its other columns are then empty"),
+       "why the point was not run"),
     BY(gpus_of, SPLIT, "gpus_used", NULL, "number of GPUs of all workers"),
     BY(stages_of, SPLIT, "pipeline_stages", NULL,
        "each worker's pipeline; with one stage the last two are empty"),
@@ -490,7 +489,7 @@ static const dl_column columns[] = {
     BY(stage_busy, SPLIT, "stage_busy_frac", NULL, NULL),
     BY(stage_memory, SPLIT, "stage_memory_bytes", "B", "memory needed per stage"),
     BY(stage_staleness, SPLIT, "stage_staleness", NULL,
-       "updates by which each stage's weights are old: 0 if the pipeline is flushed"),
+       "updates by which each stage's weights are old"),
     BY(shards_of, SPLIT, "shards", NULL,
        "GPUs that share a stage's, or the worker's, parameters (fsdp)"),
     BY(tensor_of, SPLIT, "tensor", NULL, "GPUs that divide each layer (tp)"),
@@ -498,8 +497,7 @@ static const dl_column columns[] = {
        "other layouts that the row stands for (within 0.5 %)",
        DL_PLAIN("equal", 0)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
-       "share of the workers' time in local steps; the rest is exchange, also inside a site, and "
-       "waiting", DL_PERCENT("local steps %", 1)),
+       "share of the workers' time in local steps", DL_PERCENT("local steps %", 1)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_mean_s", "s", outer_step_mean_s,
        "time of `interval` local steps with their exchange, mean over workers; with a syncer from "
        "one merge's end to the next", DL_TIME("outer step")),
@@ -508,8 +506,7 @@ static const dl_column columns[] = {
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_p95_s", "s", outer_step_p95_s,
        NULL, DL_TIME("p95")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_blocked_s", "s", blocked_s,
-       "part of a worker's outer step outside local steps: exchange that is not hidden, and "
-       "waiting", DL_TIME("blocked")),
+       "part outside local steps: exchange that is not hidden, and waiting", DL_TIME("blocked")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_sent_bytes", "B", site_sent_bytes,
        "sent by the busiest site (or node) to others in an outer step; empty on "
        "cores", DL_BYTES("site sends")),
@@ -555,15 +552,13 @@ static const dl_column columns[] = {
     BY(target_usd, TARGET, "usd_to_target", "USD", "price of this time, if known", DL_RATE("USD")),
     BY(tokens_per_s, TOKENS, "tokens_per_s", "tokens/s", "throughput of all workers in tokens", DL_RATE("tokens/s")),
     BY(mfu, TOKENS, "mfu_frac", NULL,
-       "model FLOPs utilisation (PaLM, 2022, appendix B): three times the flop of the forward "
-       "pass's products, over the data sheets' rates in `[workload] arithmetic`. Half of causal "
-       "scores count if attention is fused; recomputation does not", DL_PERCENT("MFU %", 1)),
+       "model FLOPs utilisation (PaLM, 2022, appendix B), of the peak in `[workload] arithmetic`. "
+       "Half of causal scores count if attention is fused; recomputation does "
+       "not", DL_PERCENT("MFU %", 1)),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
-       "device time of the traced collectives that the row leaves out, with waits for other ranks "
-       "(`+` in tables)"),
+       "device time of the traced collectives that the row leaves out (`+` in tables)"),
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
-       "predicted / traced throughput - 1 at the trace's own point (of several the worst; `!` in "
-       "tables beyond 10 % and two standard errors)"),
+       "predicted / traced throughput - 1 at the trace's own point (`!` in tables beyond 10 %)"),
     BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed", DL_WORD("row")),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
@@ -701,7 +696,9 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
                      const dl_measured *measured, bool explained)
 {
     bool has[GROUPS] = {false};
-    size_t explained_fits = 0;
+    size_t unfit = 0;
+    for (size_t i = 0; i < sweep->row_count; i++)
+        unfit += sweep->rows[i].error != NULL;
     *results = (dl_results){.count = sweep->row_count};
     results->results = dl_calloc(sweep->row_count, sizeof *results->results, "results");
     for (size_t i = 0; i < sweep->row_count; i++) {
@@ -723,7 +720,7 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
         }
         has[TOKENS] |= result->tokens > 0;
         dl_report_marks(results->results[i].marks, row);
-        results->results[i].says_fit = row->error != NULL && explained_fits++ < FITS_EXPLAINED;
+        results->results[i].says_fit = row->error != NULL && unfit-- <= FITS_EXPLAINED;
     }
     choose_groups(has, study, sweep, measured, explained);
     add_keys(results, study);
@@ -774,18 +771,17 @@ static void put_reference(FILE *out, const dl_column *rows, size_t count, int ch
 void dl_columns_reference(FILE *out)
 {
     fputs("# Columns of results\n\n"
-          "The columns of `dlsim`'s [results](formats.md#results), CSV and JSON. `dlsim "
-          "--columns` writes this\n"
-          "page. Units are in the columns' names (`_s`, `_per_s`, `_bytes`, `usd`; `_frac` is a "
-          "share from 0 to\n"
-          "1); other units stand before a colon. After the columns of the point (`cores` to "
-          "`sync`) there is\n"
-          "one for each option of a mode (`interval`, `n`, `bound`, `k`, `moving_rate`, "
-          "`block_momentum`,\n"
-          "`accumulate`, `lag`) and one for each other key that the scenario varies, named as "
-          "the key\n"
-          "(`machine` for `[machine] file`, `noise` for `[noise] kind`, `input_cores` for "
-          "`[input] cores`).\n",
+          "The columns of `dlsim`'s [results](formats.md#results), made by `dlsim --columns`. "
+          "Units are in\n"
+          "their names (`_s`, `_per_s`, `_bytes`, `usd`; `_frac` is a share from 0 to 1); others "
+          "stand before a\n"
+          "colon. After the columns of the point (`cores` to `sync`) there is one for each option "
+          "of a mode\n"
+          "(`interval`, `n`, `bound`, `k`, `moving_rate`, `block_momentum`, `accumulate`, `lag`) "
+          "and for each\n"
+          "other key that the scenario varies (`machine` for `[machine] file`, `noise` for "
+          "`[noise] kind`,\n"
+          "`input_cores`).\n",
           out);
     for (int g = 0; g < GROUPS; g++) {
         fprintf(out, "\n## %s\n\n| column | meaning |\n|-|-|\n", group_titles[g]);

@@ -102,7 +102,7 @@ const dl_column dl_generator_columns[] = {
     BY(on_policy_s, "on_policy_update_s", "s",
        "the same on policy, the baseline of `speedup`", DL_TIME("on policy")),
     BY(faster, "faster", NULL,
-       "which is faster: `this`, `on policy`, or `cannot tell` if they differ by less than a tenth"),
+       "which is faster: `this`, `on policy`, or `cannot tell` (within a tenth)"),
     BY(samples_per_hour, "samples_per_hour", "answers/h", "number that updates used", DL_RATE("answers/h")),
     BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "those generated that updates "
                                                               "used", DL_RATE("useful tokens/h")),
@@ -112,21 +112,21 @@ const dl_column dl_generator_columns[] = {
                                                "`usd_per_gpu_hour` or the machine's "
                                                "price", DL_PLAIN("USD/update", 3)),
     BY(bound_of, "bound_side", NULL,
-       "what an update waits for: `trainer` or `copies`; `generators`; `rule`: generators wait "
-       "too, at least half as long", DL_WORD("bound side")),
+       "what an update waits for: `trainer`, `copies`, `generators`, or the "
+       "`rule`", DL_WORD("bound side")),
     BY(trainer_busy, "trainer_busy_frac", NULL, "share of the trainer's time without waiting and "
                                                 "draining"),
     AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING], "share of the trainer's "
-                                                                       "time in updates; these "
+                                                                       "time in updates (these "
                                                                        "five add up to "
-                                                                       "1", DL_PERCENT("trains %", 1)),
+                                                                       "1)", DL_PERCENT("trains %", 1)),
     AT("trainer_waiting_frac", NULL, trainer_frac[DL_ROLLOUT_WAITING], "share of waiting for complete groups"),
     AT("trainer_draining_frac", NULL, trainer_frac[DL_ROLLOUT_DRAINING], "share of waiting for answers that must end before a copy"),
     AT("trainer_copying_frac", NULL, trainer_frac[DL_ROLLOUT_COPYING], "share in copies of the weights, or changes of sides", DL_PERCENT("copies %", 1)),
     AT("trainer_validating_frac", NULL, trainer_frac[DL_ROLLOUT_VALIDATING], "share in validation"),
     BY(trainer_waits, NULL, NULL, NULL, DL_PERCENT("waits %", 1)),
     AT("generators_working_frac", NULL, generator_frac[DL_ROLLOUT_WORKING],
-       "share of the replicas' time with requests in flight; these five add up to 1"),
+       "share of the replicas' time with requests in flight (these five add up to 1)"),
     AT("generators_idle_frac", NULL, generator_frac[DL_ROLLOUT_WAITING], "share with no request that may begin"),
     AT("generators_draining_frac", NULL, generator_frac[DL_ROLLOUT_DRAINING], "share of waiting "
                                                                               "for other replicas "

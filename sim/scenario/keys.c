@@ -106,8 +106,7 @@ static const dl_key rows[] = {
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
      .group = DL_TAKE_CORES, .sweep = ',',
      .help = "workers are processes, which exchange in the times of the cost file's [collective "
-             "...], not threads. auto: if the cost file has an allreduce or is not of dlprof "
-             "train"},
+             "...], not threads. auto: if it has an allreduce or is not of dlprof train"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file, whose GPUs are the workers"},
     {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
@@ -133,17 +132,15 @@ static const dl_key rows[] = {
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "workers on each node (431: 4, 3, 1), in place of gpus and workers"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "axes of a worker's GPUs, innermost first: tp=COUNT divides each layer, cp each "
-             "sequence, ep the experts, pp the layers into stages, fsdp parameters, gradients and "
-             "optimizer state; dp, last, is the number of workers. Default: one GPU"},
+     .help = "axes of a worker's GPUs, innermost first: tp, cp, ep, pp, fsdp; dp, last, is the "
+             "number of workers. Default: one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
      .sweep = ',', .help = "one host thread launches the steps of all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
      .help = "steps by which the host may be ahead of the GPUs"},
     {"machine", "reads", CHOICE(dl_reads_names), .fallback = "nothing", GPU(reads), .sweep = ',',
-     .help = "results for which the host waits. forward: one of the forward pass (the loss) "
-             "before the next launch; batch: one before each micro-batch (with stages: each "
-             "pass), as Megatron-LM"},
+     .help = "the host waits for a result of the forward pass (the loss) before the next launch, "
+             "or before each micro-batch (with stages: each pass), as Megatron-LM"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "copies use host memory that is not pinned"},
 
@@ -205,9 +202,9 @@ static const dl_key rows[] = {
      .help = "samples of a micro-batch on a rank, in place of micro_batches (0)"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "1f1b", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1",
-     .help = "order of micro-batches. gpipe keeps the activations of all, 1f1b of at most as many "
-             "as there are stages. Without a flush: pipedream (micro_batches = 1), 2bw (at least "
-             "as many micro-batches as stages)"},
+     .help = "gpipe keeps the activations of all micro-batches, 1f1b of at most as many as there "
+             "are stages; without a flush: pipedream (micro_batches = 1), 2bw (at least as many "
+             "micro-batches as stages)"},
     {"pipeline", "chunks", WHOLE(1, DL_STAGE_CHUNKS_MAX), .fallback = "1", PIPELINE(chunks),
      .sweep = ',', .only = "stages > 1",
      .help = "groups of layers on each stage (virtual stages), with schedule = interleaved"},
@@ -229,24 +226,24 @@ static const dl_key rows[] = {
      .help = "a network of dlsim --workloads, estimated for the GPU"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
-     .help = "arithmetic of matrix products. fp16, bf16: also the type of activations (autocast); "
-             "fp8, nvfp4: linear layers of a transformer's blocks, the rest in bf16; auto: bf16 "
-             "for transformers, tf32 for convolutions, if all GPUs have it, else fp32. Exchange "
-             "is in fp32 unless sharded"},
+     .help = "of matrix products. fp16, bf16: also of activations (autocast); fp8, nvfp4: of "
+             "linear layers of a transformer's blocks, the rest in bf16; auto: bf16 for "
+             "transformers, tf32 for convolutions, if all GPUs have it, else fp32. Exchange is in "
+             "fp32 unless sharded"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .elsewhere = dl_optimizer_words,
      .help = "auto: momentum for images, adam for transformers; adam8bit: states of 8 bits "
              "(AdamW8bit of torchao and bitsandbytes)"},
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
      .sweep = ',', .only = "model",
-     .help = "activations of a transformer to compute again. selective: the core of attention "
-             "(Megatron-LM); full: all but the inputs of blocks; products: all but attention and "
-             "every second product (torchtitan's op); auto: the model's key recompute"},
+     .help = "activations to compute again. selective: the core of attention (Megatron-LM); full: "
+             "all but the inputs of blocks; products: all but attention and every second product "
+             "(torchtitan's op); auto: the model's key recompute"},
     {"workload", "lora", WHOLE(0, 65536), .owner = DL_OF_NOBODY, .sweep = ',', .only = "model",
-     .help = "rank of adapters that are trained in place of a transformer's weights; 0: none"},
+     .help = "rank of adapters in place of trained weights; 0: none"},
     {"workload", "lora_targets", OWN, .form = "NAME, ...", .only = "lora",
-     .help = "matrices of a block that have adapters, by PEFT's names, or linear_qkv, "
-             "linear_fc1, all-linear; default: q_proj, v_proj"},
+     .help = "matrices of a block that have adapters, PEFT's names, or linear_qkv, linear_fc1, "
+             "all-linear; default: q_proj, v_proj"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
      SCENARIO(samples_per_s), .sweep = ',',
      .help = "throughput of one worker, in place of a cost file: a third is the forward pass, two "
@@ -268,10 +265,10 @@ static const dl_key rows[] = {
                                                       "file's"},
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES, FACTOR or FACTOR/TIME",
      .sweep = ',',
-     .help = "a measured step, to which all compute times are scaled: 212ms@8x32 is of 8 workers "
-             "with 32 samples each; default: the fewest workers. Or a rate of all workers, "
-             "600samples/s or 60000tokens/s. A number without unit is the scale factor, TIME a "
-             "limit of assumed launches. Of several variants the first was measured"},
+     .help = "a measured step, to which compute times are scaled: 212ms@8x32 is of 8 workers with "
+             "32 samples each (default: the fewest workers), or a rate of all, 600samples/s or "
+             "60000tokens/s. A number without unit is the factor, TIME a limit of assumed "
+             "launches. Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step, whose launches, gaps and streams replace the costs' "
              "times; batch_per_worker is the recorded one"},
@@ -282,7 +279,7 @@ static const dl_key rows[] = {
      .help = "costs of another GPU are scaled by data sheets, or as scale_compute says (auto), or "
              "not"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "machine file of the GPU on which the costs were measured"},
+     .help = "machine file of the measured GPU"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
      .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, "
@@ -308,9 +305,9 @@ static const dl_key rows[] = {
      .help = "threads of each shard of the server"},
     {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
-     .help = "place of the server: cpu, or gpu:K of all GPUs; averages also allreduce. auto: "
-             "allreduce for average and bmuf unless workers share a GPU, server_threads or "
-             "[exchange] shards are given, or the costs have [average]; else cpu"},
+     .help = "place of the server; averages also allreduce. auto: allreduce for average and bmuf "
+             "unless workers share a GPU, server_threads or [exchange] shards are given, or the "
+             "costs have [average]; else cpu"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
      .help = "the fastest worker does interval local steps, others as many as fit into that time"},
@@ -330,8 +327,8 @@ static const dl_key rows[] = {
      .fallback = "0",
      .help = "an upload s versions stale has weight (1 + s)^-weight_power"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
-     .help = "seconds to read, merge and publish, on a machine of its own. Default: [update] of "
-             "the cost file; on cores the work of a thread that competes with the workers"},
+     .help = "seconds of a merge, on a machine of its own. Default: [update] of the cost file; on "
+             "cores the work of a thread beside the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
      .help = "a learner adopts a new version after an upload (next), or also after a local step, "
              "and loses (replace) or keeps (rebase) the steps since the upload; predict: as "
@@ -356,7 +353,7 @@ static const dl_key rows[] = {
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
      .help = "a worker fails, or all workers of a site (a node, if there are no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "mean seconds between failures of one GPU, or of one worker on cores; each stops all "
+     .help = "mean seconds between failures of one GPU (on cores: one worker); each stops all "
              "workers"},
     {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = 1e12,
@@ -378,9 +375,8 @@ static const dl_key rows[] = {
              "time and price to the target"},
     {"target", "factor", OWN, .form = "WHERE:FACTOR, ...", .low = DL_TARGET_FACTOR_MIN,
      .high = DL_TARGET_FACTOR_MAX, .sweep = '|', .only = "samples",
-     .help = "factors on these samples; WHERE is interval NUMBER, staleness NUMBER (values "
-             "between two are interpolated, beyond the largest there is no time) or, overriding "
-             "both, a mode"},
+     .help = "factors on these samples; WHERE is interval NUMBER, staleness NUMBER (interpolated; "
+             "none beyond the largest) or, overriding both, a mode"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE,
@@ -406,11 +402,11 @@ static const dl_key rows[] = {
     {"generators", "copy_every", GENERATORS(copy_every), WHOLE(1, 1000000), .fallback = "1",
      .help = "updates from one copy of the weights to the next"},
     {"generators", "rule", GENERATORS(rule), CHOICE(dl_rule_names), .fallback = "ahead",
-     .help = "a group may begin if: ahead: fewer than (updates + bound + 1) x prompts have begun, "
-             "without the discarded ones; installed: the same, with the updates up to the last "
-             "copy; window: fewer than (1 + bound) x copy_every x prompts have begun since the "
-             "last copy or were outstanding at it; workers: fewer than in_flight groups are in "
-             "flight"},
+     .help = "condition for a group to begin. ahead: fewer than (updates + bound + 1) x prompts "
+             "have begun, without the discarded ones; installed: the same by the updates up to "
+             "the last copy; window: fewer than (1 + bound) x copy_every x prompts have begun "
+             "since the last copy or were outstanding at it; workers: fewer than in_flight groups "
+             "are in flight"},
     {"generators", "bound", GENERATORS(bound), REAL(0, 1e6), .fallback = "1",
      .column = "staleness_bound",
      .help = "bound on staleness in updates (rule = window: in windows)"},
@@ -429,7 +425,7 @@ static const dl_key rows[] = {
      .help = "the trainer takes groups as they complete; the complete one that began first; or as "
              "they began, waiting for each"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
-     .help = "mean tokens of an answer, cut at the cap; this or lengths is required"},
+     .help = "mean tokens of an answer, cut at the cap; or lengths"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
      .help = "coefficient of variation of lengths before the cap (log-normal)"},
     {"generators", "length_cap", GENERATORS(length_cap), REAL(1, 1e9),
@@ -477,8 +473,8 @@ static const dl_key rows[] = {
     {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9), .fallback = "0",
      .help = "seconds of a copy of the weights, during which the trainer stops"},
     {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
-     .help = "seconds for which a replica stops at the end of its copy. Default: copy_s; with "
-             "copies = in_turn: 0"},
+     .help = "seconds for which a replica stops at its copy's end. Default: copy_s; with copies = "
+             "in_turn: 0"},
     {"generators", "copies", GENERATORS(in_turn), EITHER(copyings), .fallback = "at_once",
      .help = "to all replicas at once, or one after another"},
     {"generators", "partial", GENERATORS(drains), EITHER(partials), .fallback = "yes",
@@ -507,7 +503,7 @@ static const dl_key rows[] = {
     {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
 };
 /* clang-format on */
-const dl_keys dl_scenario_keys = {rows, sizeof rows / sizeof *rows, dl_scenario_words};
+const dl_keys dl_scenario_keys = {rows, sizeof rows / sizeof *rows, dl_scenario_words, NULL};
 _Static_assert(sizeof rows / sizeof *rows <= DL_SCENARIO_KEYS_MAX,
                "more keys than given[] has room for");
 
@@ -565,11 +561,14 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
             "times (ns, us,\n"
             "ms, s) and rates (sizes, bits b, or flop per second); without a unit they are in B, "
             "ns, B/s, flop/s.\n"
-            "*bounds*: `(LOW to HIGH)` may follow, with their reason in the section's key "
-            "`source`. A key of a\n"
-            "scenario may have several values with commas between them, each of which makes "
-            "points; *bars*: with\n"
-            "`|` between them; *no list*: one value only.\n",
+            "Numbers without a range are from 0 or 1 on. *bounds*: `(LOW to HIGH)` may follow, "
+            "with their reason\n"
+            "in the section's key `source`. A key of a scenario may have several values with "
+            "commas between them,\n"
+            "each of which makes points; *bars*: with `|` between them; *no list*: one value only. "
+            "Sections that\n"
+            "only programs write are in `dlsim --keys SECTION`: `kernels`, `collective`, `trace`, "
+            "...\n",
             out);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {

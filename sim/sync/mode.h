@@ -60,24 +60,23 @@ typedef enum dl_sync_option {
 /* The swept options, one row each: option, key, minimum and maximum, default as in a file (NULL:
  * none) and as a number (INFINITY: no limit; NaN: not given), whether it is a whole number,
  * help. */
-#define DL_SYNC_SWEPT_ROWS(ROW)                                                                 \
-    ROW(DL_SYNC_INTERVAL, "interval", 1, DL_STEPS_MAX, "1", 1, true,                            \
-        "local steps between two exchanges")                                                    \
-    ROW(DL_SYNC_N, "n", 1, 10000000, "1", 1, true,                                              \
-        "the server updates after workers / n gradients")                                       \
-    ROW(DL_SYNC_BOUND, "bound", 0, DL_STEPS_MAX, NULL, (double)INFINITY, true,                  \
-        "ssp (required): maximum steps ahead of the slowest worker; softsync, async_average: "  \
-        "maximum staleness")                                                                    \
-    ROW(DL_SYNC_K, "k", 1, 1000000, NULL, 1, true, "gradients in an update; required")          \
-    ROW(DL_SYNC_MOVING_RATE, "moving_rate", 0, 1, NULL, (double)NAN, false,                     \
-        "weight of the move towards each other; does not change times")                                                                                \
-    ROW(DL_SYNC_BLOCK_MOMENTUM, "block_momentum", 0, 1, NULL, (double)NAN, false,               \
-        "momentum of the block update; does not change times")                                  \
-    ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                             \
-        "micro-batches of a worker's batch, exchanged after the last")                          \
-    ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                      \
-        "ps, allreduce: 1: exchange during the next step, whose parameters are one step old; "  \
-        "average: local steps between sending parameters and merging their average, less than " \
+#define DL_SYNC_SWEPT_ROWS(ROW)                                                                  \
+    ROW(DL_SYNC_INTERVAL, "interval", 1, DL_STEPS_MAX, "1", 1, true,                             \
+        "local steps between two exchanges")                                                     \
+    ROW(DL_SYNC_N, "n", 1, 10000000, "1", 1, true,                                               \
+        "the server updates after workers / n gradients")                                        \
+    ROW(DL_SYNC_BOUND, "bound", 0, DL_STEPS_MAX, NULL, (double)INFINITY, true,                   \
+        "ssp (required): steps ahead of the slowest worker; softsync, async_average: staleness") \
+    ROW(DL_SYNC_K, "k", 1, 1000000, NULL, 1, true, "gradients in an update; required")           \
+    ROW(DL_SYNC_MOVING_RATE, "moving_rate", 0, 1, NULL, (double)NAN, false,                      \
+        "weight of the move towards each other; does not change times")                          \
+    ROW(DL_SYNC_BLOCK_MOMENTUM, "block_momentum", 0, 1, NULL, (double)NAN, false,                \
+        "momentum of the block update; does not change times")                                   \
+    ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                              \
+        "micro-batches of a worker's batch, exchanged after the last")                           \
+    ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                       \
+        "ps, allreduce: 1: exchange during the next step, whose parameters are one step old; "   \
+        "average: local steps between sending parameters and merging their average, less than "  \
         "interval")
 
 typedef struct dl_sync_option_spec {

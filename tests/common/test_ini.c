@@ -136,7 +136,7 @@ static const dl_key rows[] = {
     {.section = "op *", .name = "*"},
     {.section = "op special", .name = "gpus"},
 };
-static const dl_keys keys = {rows, sizeof rows / sizeof *rows, NULL};
+static const dl_keys keys = {rows, sizeof rows / sizeof *rows, NULL, NULL};
 
 static void tables_admit_patterns(void **state)
 {

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static const dl_key rows[] = {{.section = "op *", .name = "*"},
                                   {.section = "machine", .name = "workers"},
                                   {.section = "machine", .name = "steps"}};
-    static const dl_keys keys = {rows, sizeof rows / sizeof *rows, NULL};
+    static const dl_keys keys = {rows, sizeof rows / sizeof *rows, NULL, NULL};
     dl_error err = {0};
     dl_ini ini = {0};
     if (dl_ini_read_text(&ini, "fuzz", (const char *)data, bytes, &err) != DL_OK) {
