@@ -1,6 +1,6 @@
 /* Prints the manual page of a kind of file that dlsim reads, from the table of its keys and the
- * example in a file. Usage: key_pages scenario|machine docs/formats.md, or key_pages costs
- * docs/examples/lenet.costs.ini */
+ * example in a file. Usage: key_pages scenario docs/formats.md, or key_pages costs|machine
+ * docs/examples/FILE.ini */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +37,7 @@ static const struct page {
      "A machine file says what a machine of GPUs consists of: nodes, GPUs, links and their rates. "
      "dlprof machine writes that of the machine at hand; dlsim --machines lists those that come "
      "with the programs.",
-     "box.ini", "dlprof(1), dlsim(1), dlscale-costs(5), dlscale-scenario(5)", &dl_machine_keys,
-     NULL},
+     NULL, "dlprof(1), dlsim(1), dlscale-costs(5), dlscale-scenario(5)", &dl_machine_keys, NULL},
 };
 
 enum { PAGE_COUNT = sizeof page_table / sizeof *page_table };

@@ -12,7 +12,7 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 awk '/^```[a-z]+ file=/ { name = substr($2, 6); printf "" >name; next }
      /^```/ { name = ""; next }
      name != "" { print >name }' "$page"
-cp "$(dirname "$page")"/examples/*.ini .
+cp "$(dirname "$page")"/examples/*.{ini,csv} .
 for name in lenet.ini vgg.ini two.ini two.schedule.csv lenet.measured.csv lenet.costs.ini vgg.costs.ini; do
     [ -s "$name" ] || { echo "FAIL: $page has no example $name"; exit 1; }
 done
