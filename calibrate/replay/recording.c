@@ -157,6 +157,12 @@ double dl_profiled_operator_ns(const dl_trace *trace)
     return dl_trace_meta(trace, "record_shapes") != NULL ? 1300 : 700;
 }
 
+static bool is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
+{
+    const dl_activity_step *step = dl_regular_step_at(line, time_ns);
+    return step != NULL && timed[step - line->steps];
+}
+
 /* Returns the operators per timed step in a trace of PyTorch's profiler; 0 for other traces, which
  * have few ranges. */
 static double operators_of(const dl_trace *trace, const dl_step_line *line, const uint8_t *timed,
@@ -167,7 +173,7 @@ static double operators_of(const dl_trace *trace, const dl_step_line *line, cons
     if (framework == NULL || strcmp(framework, "PyTorch") != 0) return 0;
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
-        count += a->kind == DL_ACTIVITY_RANGE && dl_is_in_timed_step(line, timed, a->start_ns);
+        count += a->kind == DL_ACTIVITY_RANGE && is_in_timed_step(line, timed, a->start_ns);
     }
     return count / (double)timed_count;
 }

@@ -21,12 +21,6 @@
 #define SMALL_BYTES 1024
 #define SMALL_NS 1e5
 
-bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
-{
-    const dl_activity_step *step = dl_regular_step_at(line, time_ns);
-    return step != NULL && timed[step - line->steps];
-}
-
 /* Collectives of the timed steps by kind and communicator. */
 DL_ORDER(by_collective, dl_group_summary, DL_BY_TEXT(name), DL_BY(ranks), DL_BY(object));
 

@@ -96,10 +96,6 @@ typedef struct dl_gradient_exchange {
     size_t integers; /* number of calls that sum integers, which are never gradients */
 } dl_gradient_exchange;
 
-/* Returns whether the time lies in one of the steps of `line` that are marked in
- * timed[line->count]. */
-bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
-
 /* Converts ready[*count] of a step of several passes from shares of all backward passes to shares
  * of the last one; gradients ready earlier get share 0. If every pass exchanged the same gradients,
  * keeps only the last pass's exchange, updates *count and returns true. Has no effect with one
