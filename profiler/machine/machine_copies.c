@@ -64,12 +64,12 @@ static bool same_link(const dl_pci_link *a, const dl_pci_link *b)
     return strcmp(name_a, name_b) == 0;
 }
 
-/* Takes the rates measured on the link of `gpu`, for all GPUs with an equal link. */
-static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t device)
+/* Takes the rates measured on the link of `gpu`, device 0, for all GPUs with an equal link. */
+static void take_link(dl_box *box, const dl_trace *trace, int gpu)
 {
-    const double to = rate_of(trace, (kind){"h2d", device, .threads = 1});
-    const double from = rate_of(trace, (kind){"d2h", device, .threads = 1});
-    const double beside = rate_of(trace, (kind){"h2d_with_d2h", device, .threads = 1});
+    const double to = rate_of(trace, (kind){"h2d", 0, .threads = 1});
+    const double from = rate_of(trace, (kind){"d2h", 0, .threads = 1});
+    const double beside = rate_of(trace, (kind){"h2d_with_d2h", 0, .threads = 1});
     if (!(to > 0) || !(from > 0)) return;
     for (int g = 0; g < box->gpu_count; g++) {
         if (!same_link(&box->gpus[g].link, &box->gpus[gpu].link)) continue;
@@ -136,7 +136,7 @@ static void take_nvlinks(dl_box *box, const dl_trace *trace, const int *devices)
 void dl_box_take_copies(dl_box *box, const dl_trace *trace, const int *devices)
 {
     for (int g = 0; g < box->gpu_count; g++) {
-        if (devices[g] == 0) take_link(box, trace, g, 0);
+        if (devices[g] == 0) take_link(box, trace, g);
         if (devices[g] >= 0)
             box->gpus[g].average_bytes_per_s = average_rate(trace, (uint32_t)devices[g]);
     }

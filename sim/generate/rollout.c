@@ -535,13 +535,13 @@ static void end_update(rollout *s)
     set_trainer(s, DL_ROLLOUT_WAITING, INFINITY);
 }
 
-static void stall(rollout *s, int index, double until_s, bool validates)
+static void stop_for_validation(rollout *s, int index, double until_s)
 {
     replica *r = &s->replicas[index];
     advance(s, r);
     if (until_s > r->stalled_until_s) {
         r->stalled_until_s = until_s;
-        r->validates = validates;
+        r->validates = true;
     }
     plan(s, index);
 }
@@ -558,7 +558,7 @@ static void validate(rollout *s)
     }
     if (c->validation_stops_generators) {
         for (int i = 0; i < c->replicas; i++)
-            stall(s, i, s->now_s + c->validation_s, true);
+            stop_for_validation(s, i, s->now_s + c->validation_s);
     }
     if (c->validation_stops_trainer) {
         set_trainer(s, DL_ROLLOUT_VALIDATING, s->now_s + c->validation_s);

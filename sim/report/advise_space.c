@@ -428,18 +428,13 @@ static bool applies(const dl_advice_search *s, const size_t *at, size_t axis)
     return option < 0 || dl_mode_takes(mode, option);
 }
 
-static void set_value(const dl_advice *advice, size_t *at, size_t axis, const char *value)
-{
-    const dl_advice_axis *a = &advice->axes[axis];
-    const int found = dl_names_find(value, (const char *const *)a->values, a->count);
-    at[axis] = found >= 0 ? (size_t)found : 0;
-}
-
 /* Sharded parameters require overlap. */
 static void allow_sharded(const dl_advice *advice, size_t *at)
 {
-    if (strcmp(value_at(advice, at, SHARDED), "parameters") == 0)
-        set_value(advice, at, OVERLAP, "yes");
+    const dl_advice_axis *overlap = &advice->axes[OVERLAP];
+    if (strcmp(value_at(advice, at, SHARDED), "parameters") != 0) return;
+    const int yes = dl_names_find("yes", (const char *const *)overlap->values, overlap->count);
+    at[OVERLAP] = yes >= 0 ? (size_t)yes : 0;
 }
 
 /* Clears inapplicable settings and sets missing applicable ones to the axis' start, so that equal

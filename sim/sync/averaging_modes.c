@@ -12,13 +12,13 @@ static void end_step(dl_team *team, int worker, int64_t local_updates)
 }
 
 /* After a local step: pushes if it was the interval's last one; otherwise ends it. */
-static void push_or_end(dl_team *team, int worker, bool with_state)
+static void push_or_end(dl_team *team, int worker)
 {
     const int64_t done = team->workers[worker].local_updates + 1;
     if (done < team->workers[worker].interval) {
         end_step(team, worker, done);
     } else {
-        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH, .with_state = with_state});
+        dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH});
     }
 }
 
@@ -151,7 +151,7 @@ static void advance_easgd(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
     case 0: dl_team_compute(team, worker, true); break;
-    case 1: push_or_end(team, worker, false); break;
+    case 1: push_or_end(team, worker); break;
     case 2: dl_team_lock(team, worker); break;
     case 3: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL}); break;
     case 4: dl_team_exchange(team, worker, (dl_exchange){.kind = DL_BLEND}); break;
