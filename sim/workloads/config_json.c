@@ -259,6 +259,21 @@ static void take_type(const config *c, int64_t *values)
     }
 }
 
+/* Files of Gemma 3 leave out what is as in transformers' Gemma3TextConfig: the 4B's, its heads and
+ * vocabulary. */
+static void complete(config *c)
+{
+    static const struct {
+        const char *key;
+        int64_t value;
+    } usual[] = {{"heads", 8}, {"kv_heads", 4}, {"head_width", 256}, {"vocabulary", 262208}};
+    for (size_t u = 0; u < DL_LENGTH(usual) && is_type(c, "gemma3_text"); u++) {
+        const int key = key_called(c, usual[u].key);
+        if (!c->given[key]) c->values[key] = usual[u].value;
+        c->given[key] = true;
+    }
+}
+
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
 {
     static const char *const needed[] = {"layers",     "width",   "heads",
@@ -311,6 +326,7 @@ dl_status dl_config_read(const dl_network_kind *transformers, const char *path, 
         status =
             dl_error_set(err, DL_ERR_PARSE, "%s: this is no JSON object, as config.json", path);
     if (status == DL_OK) status = refuse(&c, path, err);
+    complete(&c);
     for (size_t n = 0; n < transformers->network_count && status == DL_OK; n++) {
         const dl_named_network *network = &transformers->networks[n];
         if (strcmp(network->name, like(&c)) != 0) continue;

@@ -185,6 +185,13 @@ static void configs_have_the_published_parameters(void **state)
         dl_architecture_free(&a);
         free(config);
     }
+    /* The text_config of Gemma 3 4B: the words and 34 blocks, of products and norms. */
+    write_config(path, "{\"hidden_size\": 2560, \"intermediate_size\": 10240, "
+                       "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34, "
+                       "\"sliding_window\": 1024}");
+    dl_architecture gemma = network_of(path);
+    assert_true(near_scaled((double)dl_architecture_parameters(&gemma), 3880263168.0, 0, 1e-4));
+    dl_architecture_free(&gemma);
     remove(path);
 }
 
@@ -242,6 +249,7 @@ static void gemma_has_windows_in_some_layers(void **state)
         "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
         "\"final_logit_softcapping\": 30.0}",
         "{\"model_type\": \"gemma3_text\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 4, \"head_dim\": 16, "
         "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
         "\"final_logit_softcapping\": null}"};
     char path[] = "test_architecture_gemma_windows.json";
