@@ -308,7 +308,7 @@ static char *line_text(const text_cells *text, const dl_column_table *table, siz
 #define REMARK_INDENT 8
 
 static void put_row(FILE *out, const text_cells *text, const dl_column_table *table, size_t r,
-                    size_t width)
+                    const char *remark, size_t width)
 {
     const void *row = dl_column_table_row(table, r);
     const char *failure = failure_of(table, r);
@@ -317,7 +317,6 @@ static void put_row(FILE *out, const text_cells *text, const dl_column_table *ta
     const bool bold = chosen && isatty(fileno(out)) && getenv("NO_COLOR") == NULL;
     DL_AUTOFREE char *line =
         line_text(text, table, r + 1, chosen ? ">" : " ", failure != NULL ? failure : mark);
-    DL_AUTOFREE char *remark = table->remark != NULL ? table->remark(row) : NULL;
     fprintf(out, bold ? "%*s\033[1m%s\033[0m" : "%*s%s", table->indent, "", line);
     if (remark != NULL && strlen(line) + 2 + strlen(remark) <= width) {
         fprintf(out, "  %s\n", remark);
@@ -329,6 +328,12 @@ static void put_row(FILE *out, const text_cells *text, const dl_column_table *ta
     }
 }
 
+static char *remark_of(const dl_column_table *table, size_t r)
+{
+    const bool has = table->remark != NULL && r < table->row_count;
+    return has ? table->remark(dl_column_table_row(table, r)) : NULL;
+}
+
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
 {
     text_cells text;
@@ -336,8 +341,14 @@ void dl_columns_print(FILE *out, const dl_column_table *table, size_t width)
     text.has_room = first_has_room(&text, table);
     DL_AUTOFREE char *head = line_text(&text, table, 0, " ", "");
     fprintf(out, "%*s%s\n", table->indent, "", head);
-    for (size_t r = 0; r < text.rows; r++)
-        put_row(out, &text, table, r, width);
+    char *next = remark_of(table, 0);
+    for (size_t r = 0; r < text.rows; r++) {
+        DL_AUTOFREE char *remark = next;
+        next = remark_of(table, r + 1);
+        const bool again = remark != NULL && next != NULL && failure_of(table, r) != NULL &&
+                           strcmp(remark, next) == 0;
+        put_row(out, &text, table, r, again ? NULL : remark, width);
+    }
     free_cells(&text);
 }
 

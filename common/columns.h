@@ -160,7 +160,8 @@ char *dl_column_common_text(const dl_column_table *table, const dl_column *colum
 /* Prints the columns with a heading and a value in some row as lines of text. Columns are as wide
  * as their cells, DL_FORM_TEXT is left-aligned, other forms are right-aligned with "-" for no
  * value. The chosen row is marked with '>', and is bold on a terminal. A remark follows its row, or
- * is printed below it if `width` has no room for it. */
+ * is printed below it if `width` has no room for it; of equal remarks of successive failed rows
+ * only the last is printed. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
 /* dl_column_width returns the width of a column in dl_columns_print; dl_columns_extra returns the

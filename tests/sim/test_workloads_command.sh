@@ -309,6 +309,10 @@ expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --w
     --batch-per-worker 1 --advise -o advice.csv
 expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" --workload llama3_8b --machine 8xrtx3090 \
     --batch-per-worker 2 --advise -o advice.csv
+# Rows that miss the same are explained once, after the last.
+"$tested" --workload llama3_8b --machine 8xdgx_h100 --batch-per-worker 8 >unfit.txt 2>unfit.err
+[ "$(grep -c '^ *[0-9]* does not fit' unfit.txt)" -eq 7 ] && [ "$(grep -c 'what fits' unfit.txt)" -eq 1 ] &&
+    grep -A1 '^ *64 does not fit' unfit.txt | grep -q 'parameters 32.1 GB' || fail "$(cat unfit.txt)"
 # The frozen weights beside adapters are sharded, too.
 expect 0 "Advised: 2 GPUs, batch 2, allreduce, sharded parameters, recompute full" \
     --workload llama3_8b:sequence=4096 --machine 2xrtx4090 --batch-per-worker 1 --lora 16 --advise -o advice.csv
