@@ -317,14 +317,14 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
      DL_NETWORK_NUMBER(BYTES_PER_S, 1e3, 1e15, true),                                            \
      FIELD(network_bytes_per_s),                                                                 \
      .sweep = SWEEP,                                                                             \
-     .help = "rate of the core that joins the nodes; default: no limit"},                \
+     .help = "rate of the core that joins the nodes; default: no limit"},                        \
         {"network",                                                                              \
          "first_use_ns",                                                                         \
          DL_NETWORK_NUMBER(NS, 0, 1e12, true),                                                   \
          FIELD(first_use_ns),                                                                    \
          .sweep = SWEEP,                                                                         \
          .help = "the library's setup: before the first step of allreduce, or at a run's first " \
-                 "average"},                                            \
+                 "average"},                                                                     \
         {"tcp",                                                                                  \
          "sockets",                                                                              \
          DL_FABRIC_WHOLE(1, 64),                                                                 \
