@@ -10,6 +10,8 @@
 /* Upper limit on the default number of tokens per sample, which otherwise is the model's number of
  * positions, often 131,072. */
 #define SAMPLE_TOKENS_MAX 8192
+#define NUMBER_MAX (INT64_MAX / 2) /* sums do not overflow; ranges are checked at the end */
+#define PIXELS_MAX 65536           /* of a side of an image, and of its channels: nor do products */
 
 /* Callback for a member of the outermost object: its name and its value as text, strings without
  * quotes. */
@@ -96,7 +98,7 @@ static void take_member(void *user, const char *name, const char *value)
 {
     config *c = user;
     int64_t number = 0;
-    const bool is_number = dl_parse_int(value, 0, INT64_MAX, &number, NULL) == DL_OK;
+    const bool is_number = dl_parse_int(value, 0, NUMBER_MAX, &number, NULL) == DL_OK;
     const dl_word *word = dl_word_find(c->kind->key_words, name);
     if (word != NULL && word->here != NULL && is_number) {
         const int key = key_called(c, word->here);
@@ -204,6 +206,13 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
             "blocks are not simulated",
             path, type);
     }
+    if (is_type(c, "vit") && c->image > 0 &&
+        (c->patch > c->image || c->image > PIXELS_MAX || c->channels > PIXELS_MAX)) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "%s: %s: expected patches (patch_size) within images (image_size) of "
+                            "at most %d pixels a side and num_channels",
+                            path, type, PIXELS_MAX);
+    }
     if (like(c) == NULL) {
         return dl_error_set(
             err, DL_ERR_NAME,
@@ -259,19 +268,40 @@ static void take_type(const config *c, int64_t *values)
     }
 }
 
-/* Files of Gemma 3 leave out what is as in transformers' Gemma3TextConfig: the 4B's, its heads and
- * vocabulary. */
+/* Files of Gemma 3 leave out what is as in transformers' Gemma3TextConfig: the 4B's, its heads,
+ * vocabulary and positions. */
 static void complete(config *c)
 {
     static const struct {
         const char *key;
         int64_t value;
-    } usual[] = {{"heads", 8}, {"kv_heads", 4}, {"head_width", 256}, {"vocabulary", 262208}};
+    } usual[] = {{"heads", 8},
+                 {"kv_heads", 4},
+                 {"head_width", 256},
+                 {"vocabulary", 262208},
+                 {"window", 4096}};
     for (size_t u = 0; u < DL_LENGTH(usual) && is_type(c, "gemma3_text"); u++) {
         const int key = key_called(c, usual[u].key);
         if (!c->given[key]) c->values[key] = usual[u].value;
         c->given[key] = true;
     }
+    if (is_type(c, "gemma3_text") && c->positions == 0) c->positions = 131072;
+}
+
+/* Rejects sizes beyond the range of their key, other than those of the named network. */
+static dl_status check_sizes(const config *c, const char *path, const int64_t *values,
+                             const int64_t *usual, dl_error *err)
+{
+    for (size_t k = 0; k < c->kind->key_count; k++) {
+        const dl_network_key *key = &c->kind->keys[k];
+        if (key->choices != NULL || values[k] == usual[k] ||
+            (values[k] >= key->low && values[k] <= key->high))
+            continue;
+        return dl_error_set(err, DL_ERR_RANGE, "%s: %s = %lld: expected %lld to %lld", path,
+                            key->name, (long long)values[k], (long long)key->low,
+                            (long long)key->high);
+    }
+    return DL_OK;
 }
 
 static dl_status take_sizes(const config *c, const char *path, int64_t *values, dl_error *err)
@@ -332,6 +362,7 @@ dl_status dl_config_read(const dl_network_kind *transformers, const char *path, 
         if (strcmp(network->name, like(&c)) != 0) continue;
         memcpy(values, network->values, sizeof network->values);
         status = take_sizes(&c, path, values, err);
+        if (status == DL_OK) status = check_sizes(&c, path, values, network->values, err);
         break;
     }
     free(c.type);

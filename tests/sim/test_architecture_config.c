@@ -100,6 +100,23 @@ static void config_json_is_a_network(void **state)
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
         {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
         {"{\"rms_norm_eps\": [1", "this is no JSON object"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 0, \"n_layer\": 12, "
+         "\"vocab_size\": 50257}",
+         "heads = 0: expected 1 to 65536"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 1000000000, "
+         "\"vocab_size\": 50257}",
+         "layers = 1000000000: expected 1 to 1000"},
+        {"{\"model_type\": \"opt\", \"hidden_size\": 768, \"num_attention_heads\": 12, "
+         "\"num_hidden_layers\": 12, \"vocab_size\": 50272, "
+         "\"max_position_embeddings\": 4000000000000000000}",
+         "positions = 4000000000000000002: expected 0 to"},
+        {"{\"model_type\": \"roberta\", \"hidden_size\": 768, \"num_attention_heads\": 12, "
+         "\"num_hidden_layers\": 12, \"vocab_size\": 50265, \"max_position_embeddings\": 2}",
+         "sequence = 0: expected 1 to"},
+        {"{\"model_type\": \"vit\", \"image_size\": 16, \"patch_size\": 32}",
+         "vit: expected patches (patch_size) within images"},
+        {"{\"model_type\": \"vit\", \"image_size\": 4000000000, \"patch_size\": 1}",
+         "at most 65536 pixels a side"},
     };
     char path[] = "test_architecture_config.json";
     (void)state;
@@ -191,6 +208,7 @@ static void configs_have_the_published_parameters(void **state)
                        "\"sliding_window\": 1024}");
     dl_architecture gemma = network_of(path);
     assert_true(near_scaled((double)dl_architecture_parameters(&gemma), 3880263168.0, 0, 1e-4));
+    assert_int_equal(gemma.sequence, 8192);
     dl_architecture_free(&gemma);
     remove(path);
 }
