@@ -672,8 +672,7 @@ static const struct {
     bool (*is_used)(const dl_scenario *scenario, const dl_point *point);
     const char *why_not;
 } uses[DL_USES] = {
-    [DL_USE_BY_TENSOR] =
-        {is_by_tensor, "only ps, async and ssp send tensor by tensor, others sum whole gradients"},
+    [DL_USE_BY_TENSOR] = {is_by_tensor, "only ps, async and ssp send tensor by tensor to a server"},
     [DL_USE_NODE_SUM] = {is_summed_in_nodes,
                          "only ps sums the gradients of a node before they are pushed"},
     [DL_USE_OVERLAP] =
