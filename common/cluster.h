@@ -47,7 +47,7 @@ typedef struct dl_cluster_calls {
     dl_status (*broadcast)(void *data, size_t bytes, dl_error *err);
     /* Gathers each rank's mine[bytes] into all[size x bytes] on all ranks, in rank order. */
     dl_status (*all_gather)(const void *mine, void *all, size_t bytes, dl_error *err);
-    /* Sends a message to another rank; tag 0 .. 32767. May block until its reception. */
+    /* Sends a message to another rank; tag 0 .. 32767. May block until it is received. */
     dl_status (*send)(int to, int tag, const void *data, size_t bytes, dl_error *err);
     /* Sets *found to whether a message has arrived, without blocking, and its sender, tag and
      * size. */

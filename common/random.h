@@ -56,8 +56,8 @@ double dl_random_gamma(dl_random *stream, double shape, double scale);
 /* Fisher-Yates shuffle of values[count]. */
 void dl_random_shuffle(dl_random *stream, uint32_t *values, uint32_t count);
 
-/* Probability that `draws` different ones of `all` equally likely things contain at least one of
- * `some` of them: 1 - C(all - some, draws) / C(all, draws). */
+/* Probability that `draws` items, drawn from `all` without replacement, include at least one of
+ * `some` given items: 1 - C(all - some, draws) / C(all, draws). */
 double dl_chance_of_some(double all, double some, double draws);
 
 #endif

@@ -49,8 +49,8 @@ typedef struct dl_inputs {
 
 extern const char dl_default_output[]; /* default of --output, except for searches */
 
-/* Sets *set to the command line's options and the others' defaults, as dl_options_parse. The
- * cluster is left NULL. */
+/* Sets *set to the command line's options, and to the defaults of options not given, like
+ * dl_options_parse. The cluster is left NULL. */
 dl_status dl_settings_parse(dl_settings *set, int argc, char **argv, dl_text_list *positional,
                             dl_options_action *action, dl_error *err) DL_MUST_CHECK;
 

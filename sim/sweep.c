@@ -456,8 +456,8 @@ static void draw_compute(part *p, double log)
     draw_normal(p->compute_draws, p->drawn, sd, seed);
 }
 
-/* Draws how runs differ from equal ones: alike for all rows, which leaves comparisons between them
- * as they are, and apart for their baselines, which are other runs. */
+/* Draws the differences between repeated runs: the same ones for all rows, so that comparisons
+ * between rows do not change, and separate ones for the baselines, which are other runs. */
 static void draw_runs(part *p, double sd)
 {
     const uint64_t seed = (uint64_t)p->scenario->seed;

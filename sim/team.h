@@ -141,8 +141,8 @@ typedef struct dl_team_companion {
     void (*init)(dl_team *team);                  /* called when the team has its workers */
     void (*start)(dl_team *team);                 /* called when all workers have started their
                                                    * first step */
-    void (*warmed_up)(dl_team *team, int worker); /* called when the worker's warm-up ends, from
-                                                   * when on its time counts */
+    void (*warmed_up)(dl_team *team, int worker); /* called when the worker's warm-up ends, after
+                                                   * which its time counts */
     void (*close)(dl_team *team);                 /* called when the run stops: cancels pending
                                                    * events */
     void (*ended)(dl_team *team); /* called when the engine has handled all events, unless the run
@@ -173,8 +173,8 @@ typedef struct dl_team_observer {
     /* A piece of work of a host thread (sim/platform/dispatch.h): the launch of a step of a worker
      * (in split models, of a rank), or a step's serial part (worker -1). */
     void (*host)(void *user, int thread, int worker, int64_t start_ns, int64_t end_ns);
-    /* A link of the machine (dl_gpu_options.links) has moved bytes, from the start of the first flow
-     * until it became idle. Collectives that share no link with other flows are not flows. */
+    /* A link of the machine (dl_gpu_options.links) has moved bytes, from the start of the first
+     * flow until it became idle. Collectives that share no link with other flows are not flows. */
     void (*link)(void *user, int link, double bytes, int64_t start_ns, int64_t end_ns);
     /* If a callback sets this, the run ends, without results, when any worker ends its step. Not
      * for split models. */

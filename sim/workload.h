@@ -57,7 +57,7 @@ typedef struct dl_workload {
     double slice_ns;                       /* INFINITY if unknown */
     double serial_ns, per_worker_ns;       /* dispatch to GPUs; serial_ns includes external waits */
     double launch_ns;                      /* time per kernel launch; 0 if unknown */
-    double contention_frac;                /* fraction of per_worker_ns added per further GPU */
+    double contention_frac;                /* fraction of per_worker_ns added per additional GPU */
     double pageable_bytes_per_s;           /* INFINITY if unknown */
     double overlap_slowdown;               /* slowdown of compute that overlaps collectives; 1 if
                                             * unknown */

@@ -86,9 +86,9 @@ static int crossings(const dl_fold *fold, const dl_route *route, int in)
     return times;
 }
 
-/* Whether each route of a kind has the latency of the first one and crosses the links of a class as
- * often, and all of them together cross each link of a class equally often. unite_routes must have
- * formed the classes. */
+/* Whether each route of a kind has the latency of the first one and crosses the links of each class
+ * as often as the first one, and whether all routes together cross all links of a class equally
+ * often. unite_routes must have formed the classes. */
 static bool are_exact(const dl_fold *fold, const dl_route *routes, int *times)
 {
     const dl_route *first = &routes[0];

@@ -130,7 +130,7 @@ int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, i
 void dl_plan_order(dl_plan *plan, int earlier, int later);
 
 /* Time in ns of one hop between the places: the protocol's hop time, the part of the route's
- * latency that this does not hold, and the costs of a message of one slice. */
+ * latency that this does not include, and the costs of a message of one slice. */
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 
 /* Largest message of NCCL's rings over the network: ALLREDUCE_SLICESTEPS = 2 of the NCCL_STEPS = 8

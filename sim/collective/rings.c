@@ -300,8 +300,8 @@ static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
     return crossings;
 }
 
-/* An edge of a ring: its latency; the time of a piece on idle links, and while all edges of all
- * rings send; the bytes' part of the latter. */
+/* An edge of a ring: its latency; the time of a piece on idle links; the time of a piece while all
+ * edges of all rings send; the part of that time which its bytes take. */
 typedef struct edge {
     double hop_ns, alone_ns, shared_ns, bytes_ns;
 } edge;

@@ -162,8 +162,8 @@ static bool sharing_factor(const basis *b, guess *g)
     return true;
 }
 
-/* Lowers a time of launches that a measured step contradicts to the middle of what is left of its
- * interval. */
+/* Lowers the assumed time of launches if it exceeds the limit set by a measured step: to the
+ * geometric mean of that limit and the lower bound. */
 static void permit_launches(const basis *b, guess *g)
 {
     const double least_ns = g->value / DL_LAUNCH_FACTOR, most_ns = b->costs->dispatch.most_ns;
@@ -383,8 +383,8 @@ static const struct {
                "; 2 (N - 1) of it make an all-reduce; less with idle cores for its threads"},
     {"gloo", "bytes_per_s", DL_NEED_GLOO, NULL, 3, .measure = EXCHANGE, .value = 3.4e9,
      .source = "gloo between 2 and 4 processes on " GLOO_MACHINE ", 64 kB to 4 MB"},
-    /* Geometric mean, over the benchmark's sizes and numbers of processes, of the time concurrent
-     * with compute over that of gloo's fitted line: 0.53. */
+    /* Ratio of the time concurrent with compute to the time by gloo's fitted line: 0.53, the
+     * geometric mean over the benchmark's sizes and numbers of processes. */
     {"gloo", "beside_frac", DL_NEED_GLOO, NULL, 2, .measure = EXCHANGE, .value = 0.5,
      .source = "0.37 to 0.72 on " GLOO_MACHINE},
     /* Factor on times scaled from another number of processes. In mlp_gloo.csv times of four

@@ -55,13 +55,13 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * its 244 kernels without compilation (karpathy/nanoGPT pull request 392). */
 #define DL_LAUNCH_NS 30000
 /* Host time per counted kernel of a program with fused kernels that is not compiled; its other
- * launches are not counted: profiles of a layer of GPT of width 1024 in Megatron-LM, one sequence at a time
- * (VIA-Research/vTrain's table of steps has sums of these). All of its 15 host-bound profiles take
- * 50 to 100 us, mean 74. For comparison, the geometric mean of the three PyTorch values above is 62
- * us, and nanotron's host-bound steps take 98 us. Except with Megatron-LM's own fusions
- * (sums=within), they take no longer than the kernels in plain PyTorch that they replace. Programs
- * that train adapters, whose kernels are many and small, take DL_LAUNCH_NS (Qwen's fine-tuning by
- * PEFT with fused norms and rotation: 31 to 36 us). */
+ * launches are not counted: profiles of a layer of GPT of width 1024 in Megatron-LM, one sequence
+ * at a time (VIA-Research/vTrain's table of steps has sums of these). All of its 15 host-bound
+ * profiles take 50 to 100 us, mean 74. For comparison, the geometric mean of the three PyTorch
+ * values above is 62 us, and nanotron's host-bound steps take 98 us. Except with Megatron-LM's own
+ * fusions (sums=within), they take no longer than the kernels in plain PyTorch that they replace.
+ * Programs that train adapters, whose kernels are many and small, take DL_LAUNCH_NS (Qwen's
+ * fine-tuning by PEFT with fused norms and rotation: 31 to 36 us). */
 #define DL_LAUNCH_FUSED_NS 77000
 #define DL_LAUNCH_FACTOR 3 /* times of launches vary by this factor either way */
 

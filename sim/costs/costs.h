@@ -53,9 +53,9 @@ typedef struct dl_layer_cost {
      * unknown: none. */
     dl_value context_bytes_per_sample, context_forward_ns_per_sample;
     dl_value context_backward_ns_per_sample, context_forward_again;
-    /* Experts: bytes of the parameters of the GPU's own ones, a subset of parameter_bytes; bytes
+    /* Experts: bytes of the parameters of the GPU's own experts, a subset of parameter_bytes; bytes
      * that it sends to and receives from the expert_ranks GPUs, itself included, in an all-to-all;
-     * number of these per pass; unknown: none. */
+     * number of all-to-alls per pass; unknown: none. */
     dl_value expert_parameter_bytes, expert_bytes_per_sample;
     dl_value expert_exchanges_forward, expert_exchanges_backward;
     /* expert_copies: expert_bytes_per_sample has this many copies of a token, one for each of its
@@ -308,8 +308,8 @@ typedef struct dl_costs {
     /* Standard deviation of the logarithm of the factor on all compute, if estimated instead of
      * measured; the interval of results uses twice that. */
     dl_value compute_spread_frac;
-    /* Standard deviation of the logarithm of the steps of equal runs; the interval of results has
-     * it. */
+    /* Standard deviation of the logarithm of the steps of repeated runs; included in the interval
+     * of results. */
     dl_value run_spread_frac;
     struct {
         dl_value activation_bytes_per_sample, workspace_bytes;

@@ -232,15 +232,15 @@ void dl_islands_free(dl_islands *islands);
 void dl_island_find_alike(dl_islands_config *config, bool folds);
 void dl_alike_free(dl_alike *alike);
 
-/* Whether the machine and the shape make the workers' steps equal: there are several, without a
- * common host thread or traffic of other jobs, and none is slower, waits for batches, has different
- * routes between its GPUs, or shares a link of these with another worker. Their different parts in
- * trees of the exchange are neglected, which makes steps up to 0.3 % shorter (tp=4,fsdp=8,dp=16 of
- * llama3_8b on 64 DGX H100). */
+/* Whether the steps of all workers are equal: there are several workers, without a common host
+ * thread or traffic of other jobs, and none is slower, waits for batches, has different routes
+ * between its GPUs, or shares a link of these routes with another worker. The different places of
+ * the workers in the trees of an exchange are neglected, which makes steps up to 0.3 % shorter
+ * (tp=4,fsdp=8,dp=16 of llama3_8b on 64 DGX H100). */
 bool dl_island_workers_are_alike(const dl_islands_config *config);
 
-/* The number of GPUs of a stage that represent all of them in the exchange between workers that are
- * alike: those on a node, if nodes correspond, and the exchange of two nodes shares no link. */
+/* The number of GPUs of a stage that represent all of its GPUs in the exchange between equivalent
+ * workers: those on one node, if all nodes correspond and their exchanges share no link. */
 int dl_island_lines_apart(const dl_islands_config *config);
 
 /* After the run. bubble_frac: fraction of all GPUs' time spent waiting for other ranks of their

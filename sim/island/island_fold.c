@@ -22,9 +22,9 @@ typedef struct crossing {
     const dl_islands_config *config;
     dl_route *routes; /* [shards x tensor] */
     int *users;       /* [links] number of these routes that use the link */
-    int *owner;       /* [links] 1 + number of the simulated shards or of those that they stand for
-                       * in the same way, over all workers, that use it; 0: none */
-    bool lone;        /* no two of these that were examined so far use the same link */
+    int *owner;       /* [links] 1 + number, over all workers, of the set of shards that uses the
+                       * link: the simulated ones, or others that they represent; 0: none */
+    bool lone;        /* no two of the sets examined so far use the same link */
 } crossing;
 
 static void find_routes(crossing *c, int worker, int stage)
@@ -126,8 +126,8 @@ static int next_owner(const dl_split *split, int shard)
     return dl_split_owner(split, dl_split_expert(split, shard), (number + 1) % owners);
 }
 
-/* Whether the rings of groups of shards with the same experts, or with experts that are alike, take
- * equally long while all are in use. */
+/* Whether the rings of all groups of shards with the same experts, or with equivalent experts, take
+ * equally long while all rings are in use. */
 static bool groups_are_alike(const dl_islands_config *config)
 {
     const dl_split *split = &config->shape.split;
@@ -162,7 +162,7 @@ static bool groups_are_alike(const dl_islands_config *config)
     return alike;
 }
 
-/* Whether the collectives within layers take equally long in all shards that are alike. */
+/* Whether the collectives within layers take equally long in all equivalent shards. */
 static bool layers_are_alike(const dl_island_shape *shape)
 {
     const dl_split *split = &shape->split;
@@ -238,8 +238,8 @@ static bool nodes_correspond(const dl_islands_config *config, int lines)
     return true;
 }
 
-/* Groups the parts of the experts by the simulated shards; false if these have not equally many of
- * each group. */
+/* Groups the parts of the experts by the simulated shards that represent their owners; false if
+ * there are no such groups of equal size. */
 static bool group_experts(dl_islands_config *config)
 {
     const dl_split *split = &config->shape.split;

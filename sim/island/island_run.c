@@ -132,8 +132,8 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage)
     return rank;
 }
 
-/* Sets the bytes that the server, if there is one, keeps for all ranks. The costs have those of one
- * of the GPUs that divide the layers or the experts. */
+/* Sets the bytes that the server, if there is one, keeps for all ranks. The costs give the
+ * bytes for one of the GPUs that divide the layers or the experts. */
 void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                   dl_gpu_point *gpus)
 {
@@ -235,8 +235,8 @@ static int first_model(const dl_run_config *run)
     return dl_machine_model_number(&options.machine, place.node, place.index);
 }
 
-/* Multiplies slow[GPUs] by the ratios of the times of their models to those that the stages
- * have. */
+/* Multiplies slow[GPUs] by the ratio of the step time of each GPU's model to the step time that
+ * the stages' costs give. */
 static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
 {
     const dl_scenario *scenario = run->scenario;
@@ -340,8 +340,8 @@ static double experts_behind(const dl_run_island *island, const dl_split *split,
     return sum;
 }
 
-/* Sets the part of each bucket that is of experts. Buckets are of layers from the last to the
- * first. */
+/* Sets how many bytes of each bucket belong to experts. Buckets contain the layers from the last to
+ * the first. */
 static void divide_buckets(const dl_run_config *run, dl_run_island *island)
 {
     const dl_split split = dl_point_split(run->point);

@@ -54,8 +54,8 @@ static void note_end(void *user, int index)
     *end_ns = engine->now_ns;
 }
 
-/* Time of a collective that all neighbours run concurrently on idle links, until the priced group's
- * ends. */
+/* Time of a collective that all neighbours run concurrently on idle links, until the collective of
+ * the priced group ends. */
 static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_kind kind, price *to,
                          dl_error *err)
 {
@@ -173,10 +173,10 @@ static int per_node(const neighbours *of)
     return count;
 }
 
-/* Time of an exchange of tokens as by DeepEP (its README, "NVLink and RDMA forwarding"): a token
- * goes once to each other node that has some of its experts, to the GPU with the same number
- * there, which passes it on to those of its node that have some; a node's own tokens go the
- * latter way only. Both ways are used at the same time. */
+/* Time of an exchange of tokens as in DeepEP (its README, "NVLink and RDMA forwarding"). A token is
+ * sent once to each other node that has some of its experts, to the GPU with the same number there,
+ * which forwards it to the GPUs of its node that have these experts. Tokens for the sender's own
+ * node are only forwarded within it. Both transfers proceed at the same time. */
 static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *to, dl_error *err)
 {
     const int each = per_node(of), nodes = of->size / each;

@@ -547,7 +547,7 @@ static void route_staged(const path *p, int a, int b)
     memory_to_device(p, socket, gpu_device(p, b));
 }
 
-/* Crosses the link of what a GPU sends and receives through host memory, if there is one. */
+/* Adds the link that limits a GPU's traffic through host memory to the path, if there is one. */
 static void cross_shm(const path *p, int gpu)
 {
     if (p->node->shm != NULL) cross(p, p->node->shm[gpu]);

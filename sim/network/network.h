@@ -152,8 +152,8 @@ typedef struct dl_network {
     dl_flow_bundle *bundles; /* [class_room] the first bundle_used have been used */
     int *chains;             /* [class_room] first bundle by hash, -1 = none */
     int *part_bundles;       /* [class_room] bundles of the current component */
-    int64_t *bundle_stamp;   /* [class_room] number of the search that found the bundle last; apart
-                              * from the bundles, as a search reads little else of most of them */
+    int64_t *bundle_stamp;   /* [class_room] number of the search that found the bundle last; not
+                              * a member of the bundles, as a search reads little else of most */
     bool *is_fixed;          /* [class_room] the bundle's rate is final; used while solving */
     int *emptied;            /* [class_room] classes whose last flow has ended */
     int bundle_used, free_bundle, part_bundle_count, emptied_count;

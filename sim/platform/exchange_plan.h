@@ -23,7 +23,7 @@ typedef struct dl_exchange_plan {
                          * one */
     bool as_ready;      /* each bucket is exchanged as soon as it is ready, during the backward
                          * pass; otherwise all of them after it */
-    bool each;          /* the server applies the gradients of each worker on their own */
+    bool each;          /* the server applies the gradients of each worker separately */
     dl_fetch fetch;
     int late;    /* lag of the parameters: number of steps that an exchange overlaps */
     int passes;  /* passes per step, each of which runs all collectives; with a server, the

@@ -126,8 +126,8 @@ dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
                                                const dl_place *ranks, int count, double bytes)
 {
     const bool on_gpus = ranks[0].kind == DL_PLACE_GPU;
-    /* Rings are used for broadcasts, among hosts and, unless "auto" chooses, for reduce-scatter and
-     * all-gather, which no other algorithm that can be named supports. */
+    /* Rings are used for broadcasts and among hosts; also for reduce-scatter and all-gather unless
+     * "auto" chooses, since no other algorithm that a scenario can name supports these. */
     const bool rings = kind == DL_BROADCAST || !on_gpus ||
                        (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
     return (dl_collective_config){

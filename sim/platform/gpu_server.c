@@ -1,5 +1,5 @@
-/* A parameter server that works tensor by tensor: modes ps, async and ssp if buckets are sent as they
- * become ready, or if [exchange] sets any of the details below.
+/* A parameter server that works tensor by tensor: modes ps, async and ssp if buckets are sent as
+ * they become ready, or if [exchange] sets any of the details below.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
  * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly
@@ -22,10 +22,10 @@
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
  *               to the others of the node. dl_fetch: when it starts, and which work waits for it
  *
- * In modes async and ssp, a message is applied alone when it arrives, and then fetched by its sender
- * only: no sender waits for another one, except in the queues of shards and links and, in ssp, for
- * its bound before the fetches. The team counts staleness of whole gradients, whose updates happen
- * when the sender's push phase ends.
+ * In modes async and ssp, a message is applied alone when it arrives, and then fetched by its
+ * sender only: no sender waits for another one, except in the queues of shards and links and, in
+ * ssp, for its bound before the fetches. The team counts staleness of whole gradients, whose
+ * updates happen when the sender's push phase ends.
  *
  * If layers wait for their parameters, the forward pass has a segment for each tensor, with the
  * same share of the pass as the tensor's segment of the backward pass.

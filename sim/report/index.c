@@ -61,7 +61,7 @@ static dl_status read_row(const dl_csv *csv, size_t i, measured_row *row, bool *
     return DL_OK;
 }
 
-/* Sums the study's errors; if no row is fitted or traced, each row counts as left out. */
+/* Sums the study's errors. If no row is fitted or traced, all rows count as left out of a fit. */
 static dl_status sum_errors(entry *e, dl_error *err)
 {
     const dl_csv *csv = &e->results;

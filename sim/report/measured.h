@@ -100,8 +100,8 @@ typedef struct dl_measured {
 
 /* Reads the study's table into *measured, an array [study->point_count]. A point that has no row
  * but reproduces a trace of the costs (sim/traced.h) gets the trace's step (DL_USE_TRACED); other
- * points without a row have runs = 0. Rows without a point are left out if the study is_changed, else
- * an error. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point), DL_ERR_DATA
+ * points without a row have runs = 0. Rows without a point are omitted if the study is_changed,
+ * else an error. Errors name file:line: DL_ERR_NAME (unknown column, no such point), DL_ERR_DATA
  * (no value, several points, rows of one point with several uses), DL_ERR_PARSE, DL_ERR_RANGE. */
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;

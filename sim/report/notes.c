@@ -463,8 +463,8 @@ static char *estimated_name(const dl_study *study, const dl_variant *variant, do
     return dl_strdup(variant->costs.workload);
 }
 
-/* Number of columns of the first product whose rows are not a multiple of 16 bytes and therefore
- * slow to load into tensor cores, as of a vocabulary of 50257; 0: none. */
+/* Number of columns of the first product whose rows are not a multiple of 16 bytes, which makes
+ * them slow to load into tensor cores, as with a vocabulary of 50257; 0: none. */
 static int unaligned_columns(const dl_architecture *network, dl_arithmetic arithmetic)
 {
     const int bytes = arithmetic >= DL_FP16 ? 2 : 4;

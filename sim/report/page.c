@@ -93,8 +93,8 @@ static void put_answer(const page *p)
     }
 }
 
-/* Writes the comment at the head of the scenario: its first paragraph openly, the others on a
- * click. */
+/* Writes the comment at the head of the scenario: its first paragraph visible, the others folded
+ * until clicked. */
 static void put_description(FILE *out, const char *text)
 {
     int paragraphs = 0;

@@ -312,7 +312,7 @@ static const dl_scaling *scaled(const dl_variant *variant)
     return NULL;
 }
 
-/* Returns the way to measure the assumption; the caller frees it. Its own note has its effect. */
+/* Returns the way to measure the assumption; the caller frees it. Its effect is in its own note. */
 static char *measure_first(const dl_assumption *a)
 {
     if (a->of == DL_ASSUMED_SETTING) return dl_format("find out first %s", a->measure);

@@ -482,8 +482,8 @@ static const trial *close_in(search *s, double target, size_t low)
     return try(s, exp(root));
 }
 
-/* Key at which the hyperbola through three trials, as of a rate or a fraction of the time over
- * interval or batch, has the target: it preserves the cross-ratio of four points. NaN: nowhere. */
+/* Key at which the hyperbola through three trials reaches the target, from the cross-ratio of four
+ * points. Rates and shares of the time are hyperbolas in interval and batch. NaN: nowhere. */
 static double by_hyperbola(const trial *a, const trial *b, const trial *c, double target)
 {
     const double ratio = (target - a->found) * (b->found - c->found) * (b->key - a->key) /
@@ -519,7 +519,7 @@ static const trial *narrow(search *s, double target, size_t low)
     /* Sign of found - target at the upper end. */
     const double sign = s->trials[low].found <= target ? 1 : -1;
     int slow = 0, slow_in_all = 0; /* numbers of trials that left more than half of the bracket:
-                                    * consecutive ones, and all */
+                                    * consecutive, and in total */
     bool from_above = false;
     while (above - below > 1) {
         const double width = above - below;

@@ -300,7 +300,7 @@ static void put_use(timeline *t, int track, const char *name, const link_use *us
     dl_chrome_trace_counter(&t->trace, LINKS_PID, counter, use->end_ns, 0);
 }
 
-/* Draws the links that were used most of the time, each wholly, if the file has room for it. */
+/* Draws the links that were used most of the time, each only if the file has room for all of it. */
 static void put_links(timeline *t, const dl_links *links)
 {
     double *busy_s = dl_calloc((size_t)links->count, sizeof *busy_s, "links");

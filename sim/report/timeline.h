@@ -1,12 +1,12 @@
 /* One simulated run as Chrome-trace JSON: a track per worker with its activities and, above them,
  * its steps; a track for the collectives of the workers' GPUs; a track for a server's updates, with
  * an arrow from each gradient that an update applies; for workers with several GPUs a track per GPU
- * for its passes, with an arrow from each stage's pass to the next stage's; on GPUs a track per host
- * thread, with its launches, and for each of the eight busiest links, with its traffic. Counters of
- * staleness, of updates, of the workers that wait for a server's lock, of the memory of those GPUs
- * (with one GPU a worker: of the first worker's, the most while it computes, and what stays), and of
- * the bytes per second of collectives and of those links. With [generators]: tracks of the trainer
- * and of each replica instead, and counters of updates, groups and ages. */
+ * for its passes, with an arrow from each stage's pass to the next stage's; on GPUs a track per
+ * host thread, with its launches, and for each of the eight busiest links, with its traffic.
+ * Counters of staleness, of updates, of the workers that wait for a server's lock, of the memory of
+ * those GPUs (with one GPU a worker: of the first worker's, the most while it computes, and what
+ * stays), and of the bytes per second of collectives and of those links. With [generators]: tracks
+ * of the trainer and of each replica instead, and counters of updates, groups and ages. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 

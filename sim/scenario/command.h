@@ -77,10 +77,10 @@ const char *dl_scenario_command_machine_alone(const dl_scenario_command *command
  * 64). Then adds the keys of --rules that are not set. *name, freed by the caller, is the
  * scenario's name in error texts and the base of its relative file names: `path`, or
  * DL_SCENARIO_FROM_COMMAND in the current folder. A machine is a file or the name of a machine that
- * comes with the program. *batch_by_costs: the command line has no batch and searches none, and that of
- * the costs is taken. DL_ERR_USAGE for a malformed --set, an unknown machine, options that exclude each other
- * and, of a new scenario, a missing option; DL_ERR_DATA for a file with a NUL byte; errors of
- * reading files. */
+ * comes with the program. *batch_by_costs: the command line has no batch and searches none, and
+ * that of the costs is taken. DL_ERR_USAGE for a malformed --set, an unknown machine, options that
+ * exclude each other and, of a new scenario, a missing option; DL_ERR_DATA for a file with a NUL
+ * byte; errors of reading files. */
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
                            char **name, bool *batch_by_costs, dl_error *err) DL_MUST_CHECK;
 

@@ -43,8 +43,8 @@ static unsigned options_of_modes(const char *list)
     return options;
 }
 
-/* Removes the options that only the text's own modes take, not those of the list: --mode replaces
- * the former, and in a list of both they would apply to the former alone. */
+/* Removes the options that the text's own modes take but no mode of the list does: --mode replaces
+ * the text's modes, and such options would apply to them alone. */
 static void remove_keys_of_other_modes(char **text, const char *list)
 {
     DL_AUTOFREE char *own = dl_ini_text_value(*text, "sync", "mode");

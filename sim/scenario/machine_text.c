@@ -304,9 +304,9 @@ static const char *peer_of(const writer *to)
 
 /* Writes [shm] and [overlap]. Collectives between GPUs in different slots go through host memory
  * even if copies may go directly: NCCL uses direct access only below a PCIe switch or, for two
- * GPUs, on AMD processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). Through host memory
- * also go those between nodes with GeForce cards, to which ports have no access either. AMD's own
- * library does not. */
+ * GPUs, on AMD processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). Collectives
+ * between nodes with GeForce cards, whose memory ports cannot access either, also go through host
+ * memory. With AMD's own library they do not. */
 static void write_shm(const writer *to, const dl_machine_bus *bus)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -319,8 +319,8 @@ static void write_shm(const writer *to, const dl_machine_bus *bus)
 }
 
 /* Values from NCCL, src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET,
- * ring. The rate of a bridge is that of all-reduces already, and ports have nine tenths of theirs,
- * so that protocol simple takes nothing off these. */
+ * ring. The rate of a bridge is already the one that all-reduces reach, and ports have nine tenths
+ * of their rate, so protocol simple does not reduce these further. */
 static void write_protocols(FILE *out, bool fabric, bool mesh)
 {
     static const char *const rows[] = {

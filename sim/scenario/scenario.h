@@ -145,7 +145,7 @@ typedef struct dl_scenario {
     bool average_state;
     int outer; /* outer optimizer of mode average; 0: none */
     int fragments;
-    int inside;    /* exchange inside sites of mode average; 0: none */
+    int inside;    /* exchange inside sites, in mode average; 0: none */
     int processes; /* dl_processes; for workers on cores */
     int server_threads;
     bool interval_by_speed;

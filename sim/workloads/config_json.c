@@ -247,9 +247,9 @@ static const char *bias_of(const config *c)
     return c->attention_bias ? inside ? "yes" : "attention" : inside ? "feed_forward" : "no";
 }
 
-/* Sets what types like GPT-2 and BERT have other than these (transformers' configuration_gpt_neox.py,
- * configuration_starcoder2.py, modeling_opt.py, modeling_roberta.py, modeling_vit.py): rotary
- * embeddings, a head of its own, no dropout; two more positions, which no token has; patches. */
+/* Sets the values in which types like GPT-2 and BERT differ from these two (transformers'
+ * configuration_gpt_neox.py, configuration_starcoder2.py, modeling_opt.py, modeling_roberta.py,
+ * modeling_vit.py): rotary embeddings, tied heads, no dropout; two unused positions; patches. */
 static void take_type(const config *c, int64_t *values)
 {
     int64_t *positions = &values[key_called(c, "positions")];
@@ -268,8 +268,8 @@ static void take_type(const config *c, int64_t *values)
     }
 }
 
-/* Files of Gemma 3 leave out what is as in transformers' Gemma3TextConfig: the 4B's, its heads,
- * vocabulary and positions. */
+/* Sets the values that Gemma 3's files omit because they equal the defaults of transformers'
+ * Gemma3TextConfig: heads, vocabulary and positions, in the file of the 4B model. */
 static void complete(config *c)
 {
     static const struct {

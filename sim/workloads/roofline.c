@@ -170,9 +170,9 @@ static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
            made_bytes(roofline, part) * byte_ns;
 }
 
-/* Time by which the products of experts take longer for one sample, as they read all weights, and
- * the product for the weights' gradients reads and writes 32-bit sums of these, in the time in
- * which they compute and read the sample. With more samples this is an upper limit. */
+/* Additional time of the experts' products for one sample, because they read all weights, and the
+ * product for the weights' gradients reads and writes 32-bit sums, as far as computing and reading
+ * the sample do not hide this traffic. With more samples this is an upper limit. */
 static double experts_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;

@@ -92,8 +92,8 @@ const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class cl
 const char *dl_efficiency_assumed(const dl_gpu_model *gpu, dl_model_class class,
                                   dl_arithmetic arithmetic);
 
-/* Returns the standard deviation of the logarithm of an estimate's rate: `log_sd` of the efficiency,
- * or more if no training rate of the GPU's architecture was fitted. */
+/* Returns the standard deviation of the logarithm of an estimate's rate: `log_sd` of the
+ * efficiency, or more if no training rate of the GPU's architecture was fitted. */
 double dl_efficiency_log_sd(const dl_gpu_model *gpu, dl_model_class class,
                             dl_arithmetic arithmetic);
 

@@ -286,8 +286,8 @@ static bool is_amd(const dl_gpu_model *gpu)
     return strncasecmp(gpu->name, "mi", 2) == 0;
 }
 
-/* Whether the GPU's compute capability is 8.x. Where a machine file does not give it, GPUs count that
- * have tf32 and the name of an architecture with fitted rows, other than Hopper. */
+/* Whether the GPU's compute capability is 8.x. If the machine file does not give it: whether
+ * the GPU has tf32 and its architecture has fitted rows, but is not Hopper. */
 static bool is_ampere(const dl_gpu_model *gpu)
 {
     const dl_quantity *capability = &gpu->compute_capability;

@@ -224,10 +224,10 @@ static void pack(dl_architecture_layer *layer, const dl_transformer *s, double c
  * `inputs` to `rank` to `outputs` numbers per token. The result is scaled and added, its gradient
  * is scaled, and the gradient of the input is added; in programs with fused kernels that are not
  * compiled the products do this (unslothai/unsloth, kernels/fast_lora.py; Transformer Engine's
- * ForwardLinearBiasAdd and BackwardLinearAdd), and as many kernels are counted, since the host needs
- * their time all the same (Unsloth on an H100, docs/studies/transformer_layouts.md). The `tensor` GPUs divide the matrix with
- * `inputs` if the layer is divided by inputs, else the one with `outputs`; the `rank` numbers per
- * token that they exchange for it are not counted. */
+ * ForwardLinearBiasAdd and BackwardLinearAdd), and as many kernels are counted, since the host
+ * needs their time all the same (Unsloth on an H100, docs/studies/transformer_layouts.md). The
+ * `tensor` GPUs divide the matrix with `inputs` if the layer is divided by inputs, else the one
+ * with `outputs`; the `rank` numbers per token that they exchange for it are not counted. */
 static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, double inputs,
                         double outputs, bool divides_inputs)
 {
@@ -803,9 +803,9 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
  * it reads them for the loss, and again to write their gradient
  * (flash_attn/losses/cross_entropy.py; Transformer Engine's cross_entropy.py).
  *
- * Each metric converts the scores to 32 bits and computes their log-softmax, as autocast makes of
- * torch.nn.CrossEntropyLoss (Composer, Trainer._eval_train_metrics, composer/metrics/nlp.py,
- * LanguageCrossEntropy; llm-foundry's MPT has this and LanguagePerplexity).
+ * Each metric converts the scores to 32 bits and computes their log-softmax, as
+ * torch.nn.CrossEntropyLoss does under autocast (Composer, Trainer._eval_train_metrics,
+ * composer/metrics/nlp.py, LanguageCrossEntropy; llm-foundry's MPT also has LanguagePerplexity).
  *
  * torch.compile pads a product's columns for tensor cores (shape_padding in
  * torch/_inductor/config.py); the copies that it may need are not counted. */

@@ -144,8 +144,8 @@ static const dl_network_key keys[KEYS] = {
                   "these and gathered weights have 16 bits (FSDP's MixedPrecision)",
                   .only = "fused=no"},
     /* In fused attention: 1.25 forward and 1.5 backward on a GB200, with heads of 64 and 128
-     * (Dao-AILab/flash-attention pull request 2597), 1.14 in all with heads of 64 and 1.02 with 128 on
-     * a GB10 (2439). */
+     * (Dao-AILab/flash-attention pull request 2597), 1.14 in all with heads of 64 and 1.02 with 128
+     * on a GB10 (2439). */
     [DROPOUT] = {"dropout", no_yes, 0, 0,
                  "dropout on the scores of plain attention, and with fused=no after attention and "
                  "feed-forward; not counted: inside fused attention, which then takes up to 1.5 "
@@ -380,7 +380,7 @@ static double part_of_vocabulary(int64_t vocabulary, int64_t tensor)
     return (double)((vocabulary + multiple - 1) / multiple * multiple / tensor);
 }
 
-/* Sets what the architecture says of the whole network. */
+/* Sets the members of the architecture that describe the whole network. */
 static void describe(dl_architecture *architecture, const dl_transformer *s, const int64_t *values)
 {
     architecture->sequence = values[SEQUENCE];
