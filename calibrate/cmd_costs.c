@@ -732,12 +732,12 @@ int dl_calibrate_costs(int argc, char **argv)
             "backward pass in the buckets of PyTorch's DistributedDataParallel; none, unknown."),
         DL_OPT_CHOICE(
             "stages", 0, &set.alike, stage_kinds, "WHICH",
-            "Of a trace of one pipeline stage: traced, the costs need a trace of each stage; "
-            "alike, all stages take as long as this one."),
+            "Stages that the trace of one pipeline stage describes: traced, only its own, so that "
+            "each stage needs a trace; alike, all, which then take equally long."),
         DL_OPT_LIST("copies", 0, &set.copies, "TRACE",
                     "Trace of dlprof bench --of of the same program: how much concurrent copies "
-                    "slow each other, and the step without a profiler, to which the operations "
-                    "are scaled.",
+                    "slow each other down, and the step without a profiler, to which the "
+                    "operations are scaled.",
                     .group = "Other traces"),
         DL_OPT_TEXT("overlap-trace", 0, &set.overlap_trace, "TRACE",
                     "Trace of any workload on the same type of device, for the slowdown during "
@@ -747,11 +747,12 @@ int dl_calibrate_costs(int argc, char **argv)
                     "or that one of them fills to more than 99 %: inference, or workers whose "
                     "updates a server applies.",
                     .group = "Reading traces"),
-        DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Waits for events outside the trace that are part of the step: threads, "
-                      "those of the host's threads (an error if the step is then more than 5 % "
-                      "too short); keep, also those of the device; remove, none.",
-                      .group = "Reading traces"),
+        DL_OPT_CHOICE(
+            "external", 0, &set.external, dl_external_names, "WHICH",
+            "Waits for events outside the trace that the step includes: threads, only the "
+            "waits of the host's threads (an error if the step is then more than 5 % too "
+            "short); keep, also the device's; remove, none.",
+            .group = "Reading traces"),
     };
     const dl_command command = {
         .program = argv[0],

@@ -99,9 +99,8 @@ static dl_status refuse(const char *path, dl_error *err)
         "a whole step does not tell generation from training. Of the generator: columns requests "
         "and tokens_per_s of a replica (vLLM's log line 'Avg generation throughput: ... tokens/s, "
         "Running: ... reqs'); of the trainer: tokens, gpus and update_s (verl's "
-        "timing_s/update_actor, NeMo-RL's policy_training), at two sizes each. One step on policy "
-        "is "
-        "split by dlsim, with an interval: [generators] on_policy_s");
+        "timing_s/update_actor, NeMo-RL's policy_training), at two sizes each. dlsim divides a "
+        "single on-policy step, with an interval: [generators] on_policy_s");
 }
 
 static void print_part(const char *what, const line *part, const char *per)

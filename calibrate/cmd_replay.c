@@ -259,9 +259,9 @@ int dl_calibrate_replay(int argc, char **argv)
         DL_OPT_LIST("scale", 0, &set.scale, "CLASS=FACTOR",
                     "Also replay with this class taking FACTOR times as long."),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Waits for events outside the trace that are kept: threads, those of the "
-                      "host's threads (those of devices then appear as errors); keep, all; "
-                      "remove, none."),
+                      "Waits for events outside the trace that the replay keeps: threads, only the "
+                      "waits of the host's threads (the devices' then appear as errors); keep, "
+                      "all; remove, none."),
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
                     "Write the replay, with the requested changes, as Chrome-trace JSON.",
                     .group = "Output"),

@@ -362,7 +362,7 @@ static double attention_flop(const char *name, bool backward)
     const char *form =
         backward ? "attention_backward %lldx%lldx%lld%n" : "attention %lldx%lldx%lld%n";
     if (sscanf(name, form, &heads, &tokens, &size, &end) != 3 || name[end] != '\0') return 0;
-    /* Two products of a causal mask's half; backward with the scores again, five. */
+    /* Two products over the unmasked half; backward five, as it computes the scores again. */
     return (backward ? 2.5 : 1) * 2 * (double)heads * (double)tokens * (double)tokens *
            (double)size;
 }

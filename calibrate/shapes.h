@@ -85,8 +85,8 @@ typedef struct dl_shapes {
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err) DL_MUST_CHECK;
 void dl_shapes_free(dl_shapes *shapes);
 
-/* Use of the processors by other programs from which on report and machine file mention it: with
- * 0.06 runs still agreed, with 0.5 no longer (docs/studies/pytorch_on_cores.md). */
+/* Fraction of the processors used by other programs above which the report and the machine file
+ * mention it: runs agreed at 0.06, but not at 0.5 (docs/studies/pytorch_on_cores.md). */
 #define DL_SHAPES_OTHERS_FRAC 0.1
 
 void dl_shapes_print(const dl_shapes *shapes, FILE *out);

@@ -126,8 +126,8 @@ static void print_layer(const dl_shapes *shapes, FILE *out)
     fprintf(out, "spread shapes at the end take %.3f of their time at the start\n", shapes->drift);
     if (shapes->others_frac >= DL_SHAPES_OTHERS_FRAC)
         fprintf(out,
-                "other programs used %.0f %% of the processors meanwhile: these times hold beside "
-                "them only\n",
+                "other programs used %.0f %% of the processors meanwhile: these times hold only "
+                "while they run\n",
                 100 * shapes->others_frac);
 }
 

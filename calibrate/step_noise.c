@@ -89,7 +89,7 @@ static double mean_of(const dl_noise_series *series, size_t count)
     return steps > 0 ? sum / (double)steps : 0;
 }
 
-/* Drops the bench's steps of one copy if they differ from the train runs'. */
+/* Drops the benchmark's single-copy steps if they differ from the steps of the train runs. */
 static void check_bench(gathered *all, dl_notes *notes)
 {
     dl_noise_set *set = &all->set;

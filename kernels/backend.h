@@ -126,7 +126,7 @@ typedef struct dl_transformer_operations {
     /* y = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
     void (*gelu)(void *y, const void *x, size_t count);
     void (*gelu_backward)(void *dx, const void *dy, const void *x, size_t count);
-    /* Computes y and log_sums. NULL: the device has no attention; then so is the next. */
+    /* Computes y and log_sums. NULL, like the next: the device has no attention. */
     void (*attend)(const dl_heads *of);
     /* Gradients of q, k and v, from the y and log_sums of the forward pass. */
     void (*attend_backward)(const dl_heads *of, const void *dy, void *dq, void *dk, void *dv);

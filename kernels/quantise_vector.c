@@ -135,7 +135,7 @@ DL_HOT void DL_TYPED(dl_quantise_unround)(void *values, const dl_quantise_block 
 typedef dl_real lanes __attribute__((vector_size(LANES * sizeof(dl_real))));
 typedef __typeof__((lanes){0} >= (lanes){0}) masks;
 
-/* residual += values; computes the mean of the numbers on either side of 0. */
+/* residual += values; computes the means of the numbers below 0 and of the others. */
 static inline __attribute__((always_inline)) void add_up(dl_real *residual, const dl_real *values,
                                                          size_t count, dl_quantise_bits *bits)
 {

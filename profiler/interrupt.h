@@ -24,7 +24,7 @@ enum { DL_INTERRUPT_LIMIT_S = 10, DL_INTERRUPT_BENCH_LIMIT_S = 60 };
 bool dl_interrupt_caught(void);
 
 /* The caught signal's name, "SIGINT" or "SIGTERM"; and the exit status of a command that it ended
- * early, 128 + its number, as a shell gives when the signal killed it. */
+ * early: 128 + the signal's number, as a shell reports for a command that the signal killed. */
 const char *dl_interrupt_name(void);
 int dl_interrupt_exit_code(void);
 

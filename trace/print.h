@@ -10,8 +10,8 @@
 #define DL_PRINT_COLUMNS 80     /* width of a line */
 #define DL_PRINT_KEY_COLUMNS 17 /* width before a value, including the space */
 
-/* Prints "key   value". The value wraps at spaces and continues aligned to its start. After a key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a line) one space follows,
- * and continuation lines are indented further. */
+/* Prints "key   value"; continuation lines of the value are aligned with its start. After a key of
+ * DL_PRINT_KEY_COLUMNS bytes or more, a single space precedes the value. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
 /* Notes on a result: assumptions, omissions, doubtful values. Modules collect them; the program

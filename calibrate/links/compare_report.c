@@ -114,8 +114,8 @@ static void print_range(const dl_link_compared *sizes, size_t n, const dl_link_p
     print_ratio(of, ratio, part, 4, out);
 }
 
-/* Prints the ranges of the part's sizes with one verdict each, or nothing if all sizes have the
- * same verdict. Returns the number of ranges. */
+/* Prints each range of sizes of the part that have the same verdict; prints nothing if all sizes
+ * have the same one. Returns the number of ranges. */
 static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part, const char *of,
                            FILE *out)
 {
@@ -139,7 +139,7 @@ static void print_part(const dl_link_comparison *c, const dl_link_part *part, co
     if (!dl_link_is_expected(part, part->ratio.median)) {
         print_line(explanation(c, part), 4, out);
     } else if (ranges > 0) {
-        print_line(dl_strdup("most sizes are as expected, so the machine's links are: the others "
+        print_line(dl_strdup("most sizes are as expected, so the machine's links are fine: others "
                              "differ by the library's choice of algorithm and protocol, or by "
                              "other traffic; measure them again"),
                    4, out);

@@ -42,8 +42,8 @@ typedef struct problem {
     double noise_frac;
     double *bytes, *time, *sd; /* [n] */
     double *weight;            /* [n] weights of the line being fitted: robust factor / variance */
-    bool *left_out; /* [n] gross errors; a too fast point would attract all lines by its small
-                     * error */
+    bool *left_out; /* [n] gross errors; a point that is too fast would attract all lines, as
+                     * its error is small */
     line *lines;    /* [n x n] line through points i..j at [i * n + j], j > i */
 } problem;
 

@@ -25,9 +25,9 @@
  * stalls. */
 #define INTERRUPTED_MAX(count) (((count) + 9) / 10)
 
-/* A pause takes over PAUSED times the median of the steps, none of which else takes over
- * INTERRUPTED times the median: a data loader that stalls does so more than once. Of fewer than
- * PAUSED_OF steps the median says nothing. */
+/* A pause is a step of over PAUSED times the median if no other step takes over INTERRUPTED times
+ * the median: a data loader that stalls does so more than once. The median of fewer than PAUSED_OF
+ * steps says nothing. */
 #define PAUSED 10
 #define PAUSED_OF 3
 

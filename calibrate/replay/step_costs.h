@@ -150,7 +150,7 @@ typedef struct dl_step_op {
                        * shorter one */
 } dl_step_op;
 
-/* The next functions look at the steps that are marked in kept[count], whose times are ns[count]. */
+/* The next functions use the steps that are marked in kept[count], whose times are ns[count]. */
 
 /* Returns the mean of their values[count]; NaN without steps, error NaN with fewer than two. */
 dl_step_mean dl_steps_mean(const uint8_t *kept, const double *values, size_t count);
@@ -290,10 +290,10 @@ dl_status dl_step_axes_take(dl_step_costs *costs, const dl_gradient_source *sour
 /* Returns the schedule of a pipeline's stage, "1f1b", "gpipe" or "1f1b or gpipe". */
 const char *dl_step_axes_schedule(const dl_step_axes *axes);
 
-/* Takes all collectives except the gradient exchange from the costs->steps steps of the source's
- * line that are marked in timed[line->count], which become `others`, except those of sharded state: they set
- * `sharded` and `keeps_parameters` and scale the update to all parts. `costs` must already have the
- * gradients. Called by dl_step_costs_take. */
+/* Takes the collectives of the costs->steps steps of the source's line that are marked in
+ * timed[line->count], without the gradient exchange: those of sharded state set `sharded` and
+ * `keeps_parameters` and scale the update to all parts; the rest become `others`. `costs` must
+ * already have the gradients. Called by dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_gradient_source *source,
                               const uint8_t *timed, const dl_gradient_exchange *gradients,
                               dl_notes *notes);

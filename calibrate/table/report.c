@@ -67,7 +67,7 @@ static void note_all(dl_table_fit *fit, char *text)
     free(text);
 }
 
-/* Describes rows that might determine a cost, because it takes more of their step. */
+/* Describes rows that might determine the cost, as it would be a larger share of their steps. */
 static const char *rows_for(const dl_table_cost *cost)
 {
     return strstr(cost->name, "per_sample") != NULL ? "larger batches"

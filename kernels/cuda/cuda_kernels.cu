@@ -126,8 +126,9 @@ static __device__ float4 sum_of(float4 a, float4 b)
                        __fadd_rn(a.w, b.w));
 }
 
-/* Sums in the order of the vectors, without fused operations, which gives the bits of
- * dl_exchange_average. All pointers lie on 16-byte boundaries; `result` may be one of the vectors.
+/* Sums in the order of the vectors, without fused operations, which gives bit for bit the result of
+ * dl_exchange_average. All pointers lie on 16-byte boundaries; `result` may be one of the
+ * vectors.
  *
  * Averages N vectors, or n if N is 0: with a constant N all loads of a number are in flight
  * together, and the pointers stay in registers. A thread handles four numbers per iteration. */

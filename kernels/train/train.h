@@ -388,17 +388,17 @@ void dl_train_options(dl_train_config *config, dl_option *table);
 dl_status dl_train_check_modes(const dl_train_config *config, bool all,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Returns the name of an option that is not the default and that a schedule determines; NULL:
- * none. */
+/* Returns the name of an option that a schedule determines but whose value is not the
+ * default; NULL: none. */
 const char *dl_train_scheduled_option(const dl_train_config *config);
 
 /* Checks the settings that a replay uses, as dl_train_check does, without the data set. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 
 /* Trains by the schedule of a simulated run, which gives the order of the gradients and the
- * versions of the parameters for each, on one or more cores. A schedule of one worker gives the
- * bits of training with one worker; its points and updates are then counted in steps, as without
- * averages.
+ * versions of the parameters for each, on one or more cores. A schedule of one worker gives,
+ * bit for bit, the result of training with one worker; its points and updates are then counted in
+ * steps, as without averages.
  *
  * Uses these settings: model, precision, optimizer, outer (of averages and merges; DL_ERR_DATA
  * without it if the schedule is of mode bmuf), seed, average_state (of averages; DL_ERR_DATA with

@@ -298,8 +298,8 @@ static void **make_slots(const dl_train_shared *shared, int places, int count, s
     return slots;
 }
 
-/* Makes the workers' slots; in async and softsync also spare vectors to replace those of gradients
- * that wait for an update, of which there is one fewer than an update needs. */
+/* Makes the workers' slots; in async and softsync also spare vectors, which replace the slots of
+ * gradients that wait for an update: one fewer than the gradients of an update. */
 static void make_all_slots(dl_train_shared *shared)
 {
     const int workers = shared->config->workers, senders = dl_train_senders(shared->config);

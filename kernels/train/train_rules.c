@@ -1,5 +1,5 @@
 /* Update rules: arithmetic on parameters and gradients, in the same order for runs and replays of
- * schedules, so that a replay has the bits of the run. */
+ * schedules, so that a replay equals the run bit for bit. */
 #include <stdlib.h>
 #include <string.h>
 

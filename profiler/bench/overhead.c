@@ -61,7 +61,7 @@ static char *check_host(const char *path, char *text)
     dl_error err = {0};
     const dl_status status = dl_capture_figures_parse(text, &figures, &err);
     if (status == DL_OK && strcmp(figures.host, host) == 0) return text;
-    if (status == DL_ERR_DATA) return text; /* the text has the reason why the cost is unknown */
+    if (status == DL_ERR_DATA) return text; /* the text gives the reason why the cost is unknown */
     DL_AUTOFREE char *why =
         status == DL_OK ? dl_format("was recorded on host %s", figures.host) : dl_strdup(err.text);
     char *made = unknown(path, why);

@@ -255,9 +255,9 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
-/* Subscribes as CUPTI's only tool; if another tool came first, fails, and the log has the name that
- * that tool gave. From CUPTI 13.3 on several tools can subscribe if each uses the ..._v2 functions
- * and callbacks, with driver 610 or later; this is untested and not used. */
+/* Subscribes as CUPTI's only tool. If another tool came first, fails, and logs that tool's name.
+ * From CUPTI 13.3 on several tools can subscribe if each uses the ..._v2 functions and callbacks,
+ * with driver 610 or later; this is untested and not used. */
 static bool subscribe(const dl_cupti_api *api)
 {
     char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";

@@ -41,8 +41,8 @@ dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err) DL
  * traces, the target's environment. */
 #define DL_INJECTED_LIBRARY "libdlprof_inject.so"
 
-/* Entry points of the injected library, which the CUDA driver and NVTX look up; a build without
- * CUPTI's or NVTX's headers lacks the one, and records nothing of it. */
+/* Entry points of the injected library, which the CUDA driver and NVTX look up. A build without the
+ * headers of CUPTI or NVTX lacks the entry point concerned, and records nothing from it. */
 #define DL_CUDA_ENTRY "InitializeInjection"
 #define DL_NVTX_ENTRY "InitializeInjectionNvtx2"
 

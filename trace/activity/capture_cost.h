@@ -52,7 +52,7 @@ typedef struct dl_capture_figures {
 /* Returns the value of the meta key; the caller frees it. */
 char *dl_capture_figures_text(const dl_capture_figures *figures);
 
-/* Parses the value of the meta key. Returns DL_ERR_DATA for "unknown" (the error's text holds the
+/* Parses the value of the meta key. Returns DL_ERR_DATA for "unknown" (the error's text gives the
  * reason), DL_ERR_PARSE for any other invalid text; both leave *figures unchanged. */
 dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures,
                                    dl_error *err) DL_MUST_CHECK;

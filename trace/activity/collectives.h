@@ -26,7 +26,7 @@ typedef struct dl_collective_kernel {
     uint32_t device;
     uint32_t ranks;   /* 0: unknown */
     uint32_t calls;   /* number of calls that it executes; 0: unknown */
-    bool integers;    /* all these calls are of integers (dl_collective_of_integers) */
+    bool integers;    /* all of these calls have integer data (dl_collective_of_integers) */
     const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
                        * from the trace or constant */
     uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */

@@ -209,8 +209,8 @@ static void take_collectives_of(const dl_cpu_training *training, const dl_activi
         step->count++;
 }
 
-/* Splits the step with the operators of `work` into parts. Sets done[] of each operator to the share
- * of the step's backward passes that is over at the operator's end. */
+/* Splits the step with the operators of `work` into parts. Sets done[] of each operator to the
+ * share of the step's backward passes that is over at the operator's end. */
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
                       const dl_activity_step *work, dl_cpu_step *step, double *done, places *at)
 {

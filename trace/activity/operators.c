@@ -91,9 +91,9 @@ char *dl_cpu_lost_device(const dl_trace *trace)
         "the program used a GPU (%zu of its calls and operators), but the profiler recorded no "
         "kernels. PyTorch records them with activities=[ProfilerActivity.CPU, "
         "ProfilerActivity.CUDA], Nsight Systems with --trace=cuda; if they are still missing, "
-        "CUPTI may not record: that takes the right to profile (root, CAP_SYS_ADMIN, or "
-        "NVreg_RestrictProfilingToAdminUsers=0 of the driver), in WSL a driver that supports it, "
-        "and no other profiler beside it",
+        "CUPTI is not allowed to record: it needs permission to profile (root, CAP_SYS_ADMIN, or "
+        "the driver's NVreg_RestrictProfilingToAdminUsers=0), in WSL a driver that supports it, "
+        "and no other profiler at the same time",
         lost);
 }
 

@@ -415,10 +415,10 @@ typedef struct pass {
 
 DL_ORDER(by_end, pass, DL_BY(end_ns), DL_BY_DESCENDING(start_ns));
 
-/* Lets an optimizer's range that contains backward passes begin at the end of the last one: its
- * step was given a closure that runs the forward and backward pass, as by Lightning. If there are
- * such ranges, one that starts after the trace's last backward pass is a closure that the trace's
- * end cuts off, not an update. */
+/* Makes an optimizer's range that contains backward passes begin at the end of the last one: the
+ * step was called with a closure that runs the forward and backward pass, as in Lightning. If there
+ * are such ranges, one that starts after the trace's last backward pass is not an update, but a
+ * closure cut off by the end of the trace. */
 static void end_closures(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
@@ -559,8 +559,8 @@ static void note_missing_kernels(dl_kineto *kineto)
     }
 }
 
-/* Notes lost dependencies: cudaStreamWaitEvent gives neither event nor stream; only cuda_sync
- * does. */
+/* Notes lost dependencies: a cudaStreamWaitEvent is recorded without its event and stream unless
+ * cuda_sync is enabled. */
 static void note_lost_edges(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;

@@ -522,8 +522,8 @@ static void find_base(dl_nsys *nsys)
     }
 }
 
-/* Sets `key` to the text returned by the query. Of several rows takes the one whose `column`, if the
- * table has it, is `id`. */
+/* Sets `key` to the text returned by the query. Of several rows takes the one whose `column`, if
+ * the table has it, is `id`. */
 static void meta_of(dl_nsys *nsys, dl_nsys_process *process, const char *key, const char *query,
                     const char *table, const char *column, uint64_t id)
 {
@@ -595,8 +595,8 @@ static void note_diagnostics(dl_nsys *nsys, dl_read_trace *item)
     dl_nsys_rows_close(&rows);
 }
 
-/* Notes tables that are missing or empty: Nsight creates those only of which it recorded
- * something. */
+/* Notes tables that are missing or empty: Nsight creates a table only if it recorded something
+ * for it. */
 static void note_missing(dl_nsys *nsys, const dl_nsys_process *process, dl_read_trace *item)
 {
     static const struct {

@@ -12,7 +12,7 @@
 #include "common/names.h"
 #include "trace/readers/readers_internal.h"
 
-/* Number of first bytes from which every reader can recognise its files. */
+/* Number of leading bytes that suffice for every reader to recognise its files. */
 #define BEGIN_BYTES 4096
 /* Offset of a tar archive's magic (POSIX ustar). */
 #define TAR_MAGIC_OFFSET 257
