@@ -18,8 +18,8 @@ KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
             "arrival")
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
     .help = "ps, async, ssp: a tensor is fetched once it is summed (summed, layers), once also "
-            "the last is pushed (pushed), or once all are summed (after, next_step; ssp: only "
-            "these), and awaited by the end of the step (summed, pushed, after) or by its layer "
+            "the last is pushed (pushed), or once all are summed (after, next_step; in ssp "
+            "summed is after), and awaited by the end of the step (summed, pushed, after) or by its layer "
             "in the next forward pass (layers, next_step)")
 KEY(dl_order, order, "order", BY_TENSOR, CHOICE(dl_order_names), .fallback = "ready",
     .help = "ps, async, ssp: a connection's messages go as they become ready, as the forward pass "
