@@ -365,8 +365,8 @@ static const dl_key rows[] = {
     SERIES("exchange_runs", "run_*", DL_DIMENSION_PURE, 0, 0,
         "COPY, AVERAGE, UPDATE or COPY, AVERAGE, UPDATE, SHARED",
         "run_1, ...: times of exchange in one run over the times from latencies and rates"),
-    {TRACE("file", DL_KEY_TEXT, file, "[trace 1], [trace 2], ...: file name of a trace from "
-                                      "which the costs are derived"),
+    {TRACE("file", DL_KEY_TEXT, file,
+       "[trace 1], [trace 2], ...: file name of a trace from which the costs are derived"),
          .form = "text"},
     {TRACE("ranks", DL_KEY_INT64, ranks, "ranks of the traced run"), COUNTS(1e6)},
     {TRACE("rank", DL_KEY_INT64, rank, "rank that was traced, from 0"),
@@ -378,16 +378,16 @@ static const dl_key rows[] = {
     {TRACE("schedule", DL_KEY_CHOICE, schedule, "order of the stages' micro-batches"),
          .choices = dl_schedule_names,
      .fallback = "1f1b"},
-    {TRACE("shards", DL_KEY_INT64, shards, "ranks that share the parameters (fsdp), if others "
-                                           "hold copies or divide layers"),
+    {TRACE("shards", DL_KEY_INT64, shards,
+       "ranks that share the parameters (fsdp), if others hold copies or divide layers"),
         COUNTS(1e6)},
-    {TRACE("allreduces", DL_KEY_FLAG, allreduces, "the traced ranks exchange gradients in each "
-                                                  "step, as in mode allreduce"),
+    {TRACE("allreduces", DL_KEY_FLAG, allreduces,
+       "the traced ranks exchange gradients in each step, as in mode allreduce"),
          .fallback = "no"},
     {TRACE("step_ns", DL_KEY_OWN, step_ns, "mean step, shown beside the prediction"), TIMES},
-    {TRACE("recording_ns", DL_KEY_OWN, recording_ns, "time that recording added to the host's "
-                                                     "part of the step, which the costs exclude; "
-                                                     "unknown: 0"), TIMES},
+    {TRACE("recording_ns", DL_KEY_OWN, recording_ns,
+       "time that recording added to the host's part of the step, which the costs exclude; "
+       "unknown: 0"), TIMES},
     SERIES("trace *", "collective_*", DL_DIMENSION_PURE, 0, 0, "NAME, CALLS, BYTES, NS, RANKS",
         "collective_1, ...: collectives that do not exchange gradients: calls, bytes per rank as "
         "NCCL counts them, time on the device with waits, ranks; 0: unknown"),

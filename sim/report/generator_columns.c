@@ -104,22 +104,19 @@ const dl_column dl_generator_columns[] = {
     BY(faster, "faster", NULL,
        "which is faster: `this`, `on policy`, or `cannot tell` (within a tenth)"),
     BY(samples_per_hour, "samples_per_hour", "answers/h", "number that updates used", DL_RATE("answers/h")),
-    BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "those generated that updates "
-                                                              "used", DL_RATE("useful tokens/h")),
-    AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "generation of all "
-                                                           "replicas", DL_RATE("tokens/s")),
-    BY(usd_of_update, "usd_per_update", "USD", "price of an update on all `gpus`, by "
-                                               "`usd_per_gpu_hour` or the machine's "
-                                               "price", DL_PLAIN("USD/update", 3)),
+    BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h",
+       "those generated that updates used", DL_RATE("useful tokens/h")),
+    AT("generated_tokens_per_s", "tokens/s", tokens_per_s,
+       "generation of all replicas", DL_RATE("tokens/s")),
+    BY(usd_of_update, "usd_per_update", "USD",
+       "price of an update on all `gpus`, by `usd_per_gpu_hour` or the machine's price", DL_PLAIN("USD/update", 3)),
     BY(bound_of, "bound_side", NULL,
        "what an update waits for: `trainer`, `copies`, `generators`, or the "
        "`rule`", DL_WORD("bound side")),
-    BY(trainer_busy, "trainer_busy_frac", NULL, "share of the trainer's time without waiting and "
-                                                "draining"),
-    AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING], "share of the trainer's "
-                                                                       "time in updates (these "
-                                                                       "five add up to "
-                                                                       "1)", DL_PERCENT("trains %", 1)),
+    BY(trainer_busy, "trainer_busy_frac", NULL,
+       "share of the trainer's time without waiting and draining"),
+    AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING],
+       "share of the trainer's time in updates (these five add up to 1)", DL_PERCENT("trains %", 1)),
     AT("trainer_waiting_frac", NULL, trainer_frac[DL_ROLLOUT_WAITING], "share of waiting for complete groups"),
     AT("trainer_draining_frac", NULL, trainer_frac[DL_ROLLOUT_DRAINING], "share of waiting for answers that must end before a copy"),
     AT("trainer_copying_frac", NULL, trainer_frac[DL_ROLLOUT_COPYING], "share in copies of the weights, or changes of sides", DL_PERCENT("copies %", 1)),
@@ -128,23 +125,22 @@ const dl_column dl_generator_columns[] = {
     AT("generators_working_frac", NULL, generator_frac[DL_ROLLOUT_WORKING],
        "share of the replicas' time with requests in flight (these five add up to 1)"),
     AT("generators_idle_frac", NULL, generator_frac[DL_ROLLOUT_WAITING], "share with no request that may begin"),
-    AT("generators_draining_frac", NULL, generator_frac[DL_ROLLOUT_DRAINING], "share of waiting "
-                                                                              "for other replicas "
-                                                                              "before a copy"),
+    AT("generators_draining_frac", NULL, generator_frac[DL_ROLLOUT_DRAINING],
+       "share of waiting for other replicas before a copy"),
     AT("generators_copying_frac", NULL, generator_frac[DL_ROLLOUT_COPYING], "share in which generation stops for a copy", DL_PERCENT("gen. copy %", 1)),
     AT("generators_validating_frac", NULL, generator_frac[DL_ROLLOUT_VALIDATING], "share in validation"),
     BY(generators_idle, NULL, NULL, NULL, DL_PERCENT("gen. idle %", 1)),
     AT("requests_mean", NULL, requests_mean, "mean number of requests in flight on a replica", DL_PLAIN("requests", 1)),
     AT("requests_at_max_frac", NULL, at_max_frac, "share of the replicas' time with `requests_max` in flight", DL_PERCENT("at max %", 1)),
-    AT("in_flight_mean", "groups", in_flight_mean, "mean number of incomplete groups, begun or "
-                                                   "admitted", DL_PLAIN("in flight", 1)),
-    AT("queue_mean", "groups", queue_mean, "mean number of complete groups that "
-                                           "wait", DL_PLAIN("queue", 1)),
+    AT("in_flight_mean", "groups", in_flight_mean,
+       "mean number of incomplete groups, begun or admitted", DL_PLAIN("in flight", 1)),
+    AT("queue_mean", "groups", queue_mean,
+       "mean number of complete groups that wait", DL_PLAIN("queue", 1)),
     AT("group_s", "s", group_s, "mean time of a group from admission to completion"),
     AT("queue_s", "s", queue_s, "mean time until the trainer takes or discards it"),
     AT("length_mean_used", "tokens", length_mean, "mean length of the answers that updates used"),
-    AT("batch_tokens", "tokens", batch_tokens, "those that the trainer processes in an update, "
-                                               "with prompts"),
+    AT("batch_tokens", "tokens", batch_tokens,
+       "those that the trainer processes in an update, with prompts"),
     AT("tokens_begun", "tokens", tokens.begun, "number generated in the whole run, the sum of the next three"),
     AT("tokens_used", "tokens", tokens.used, "those that updates used"),
     AT("tokens_discarded", "tokens", tokens.discarded, "those of groups older than `age_max`"),

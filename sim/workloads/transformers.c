@@ -407,6 +407,19 @@ static void count_plain(dl_architecture *architecture, dl_transformer s)
     dl_architecture_free(&plain);
 }
 
+/* Sets which kernels compute the network. */
+static void take_kernels(const int64_t *values, dl_transformer *s)
+{
+    s->plain = values[ATTENTION] == PLAIN;
+    s->attention = attention_of(values);
+    s->keys = keys_of(values);
+    s->fused = values[FUSE] != NO;
+    s->compiled = values[FUSE] == COMPILED;
+    s->halves = s->fused || values[AUTOCAST] != 0;
+    s->within = values[SUMS] == 1;
+    s->eight_inside = values[FP8_ACTIVATION] == YES;
+}
+
 static dl_status build(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err)
 {
@@ -458,18 +471,11 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .full_every = (int)values[FULL_EVERY],
         .causal = !encoder,
         .tied = values[TIED] == YES,
-        .plain = values[ATTENTION] == PLAIN,
-        .attention = attention_of(values),
-        .keys = keys_of(values),
         .rms = values[NORM] == RMS_NORM,
-        .fused = values[FUSE] != NO,
-        .compiled = values[FUSE] == COMPILED,
-        .halves = values[FUSE] != NO || values[AUTOCAST] != 0,
         .dropout = values[DROPOUT] == YES,
         .by_tokens = by_tokens,
-        .within = values[SUMS] == 1,
-        .eight_inside = values[FP8_ACTIVATION] == YES,
     };
+    take_kernels(values, &s);
     status = take_targets(values, &s, err);
     if (status == DL_OK) status = take_bits(values, architecture, &s, err);
     if (status != DL_OK) return status;
