@@ -9,7 +9,9 @@
 /* Wire rates of a PCIe slot in each direction. */
 #define DL_PCIE3_X8_BYTES_PER_S 7.88e9
 #define DL_PCIE3_X16_BYTES_PER_S 15.75e9
+#define DL_PCIE4_X8_BYTES_PER_S 15.75e9
 #define DL_PCIE4_X16_BYTES_PER_S 31.5e9
+#define DL_PCIE5_X8_BYTES_PER_S 31.5e9
 #define DL_PCIE5_X16_BYTES_PER_S 63e9
 #define DL_PCIE6_X16_BYTES_PER_S 128e9 /* excluding the overhead of its 256-byte units */
 

@@ -34,7 +34,7 @@ typedef struct dl_machine_bus {
 } dl_machine_bus;
 
 /* Sorted from oldest to newest. */
-#define DL_MACHINE_BUSES 5
+#define DL_MACHINE_BUSES 7
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
 /* DL_MACHINE_C2C: prefix of the bus of GPUs that NVLink-C2C joins to a Grace; the bus then serves

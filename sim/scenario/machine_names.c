@@ -67,11 +67,19 @@ const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
      "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
      "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
      "30.6GB/s, assumed", "76.8GB/s, assumed", DL_PCIE3_X16_BYTES_PER_S},
+    {"pcie4x8",
+     "; Half of a measured x16 slot.\n"
+     "[link pcie4x8]\nbytes_per_s = 13.1GB/s, assumed\nlatency_ns = 1us, assumed\n",
+     "76GB/s, assumed", "204.8GB/s, assumed", DL_PCIE4_X8_BYTES_PER_S},
     {"pcie4x16",
      "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
      "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
      "latency_ns = 1us, assumed\n",
      "76GB/s, assumed", "204.8GB/s, assumed", DL_PCIE4_X16_BYTES_PER_S},
+    {"pcie5x8",
+     "; Half of a measured x16 slot.\n"
+     "[link pcie5x8]\nbytes_per_s = 26.4GB/s, assumed\nlatency_ns = 1us, assumed\n",
+     "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE5_X8_BYTES_PER_S},
     {"pcie5x16",
      "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
      "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",

@@ -69,6 +69,11 @@ static void boxes_may_have_unlike_gpus(void **state)
     assert_string_equal(m.classes[m.kinds[0].gpus[5].link].name, "pcie4x16");
     assert_true(near_scaled(m.kinds[0].memory_bytes_per_s.value, 204.8e9, 0, 1e-12));
     dl_machine_free(&m);
+    m = machine_called("1xrtx4060ti+1xrtx5060ti"); /* eight lanes: wire rates of 3.0 and 4.0 x16 */
+    assert_string_equal(m.classes[m.kinds[0].gpus[0].link].name, "pcie4x8");
+    assert_string_equal(m.classes[m.kinds[0].gpus[1].link].name, "pcie5x8");
+    assert_true(near_scaled(m.kinds[0].memory_bytes_per_s.value, 307.2e9, 0, 1e-12));
+    dl_machine_free(&m);
     static const char *const bad[] = {"1xv100+", "1xv100+3090", "9xv100+8xt4",
                                       "1xv100+2xp3.2xlarge"};
     for (size_t i = 0; i < DL_LENGTH(bad); i++) {
