@@ -507,7 +507,7 @@ def predict(step):
     machine = step.plan.out / "machine.ini"
     dlprof, dlcal, dlsim = (step.plan.bin / name for name in ("dlprof", "dlcal", "dlsim"))
     if not machine.exists():
-        step.need(step.run("machine", [dlprof, "machine", "--measure", "-o", machine], limit_s=30))
+        step.need(step.run("machine", [dlprof, "machine", "--measure", "-o", machine], limit_s=60))
     traces = []
     for batch in (known["batch"] // 2, known["batch"], 2 * known["batch"]):
         if train(step, f"one_{batch}", [*model, "--batch", batch], known["steps"]):
@@ -644,9 +644,7 @@ def bench(step):
             ]
         )
     shapes_of(step)
-    step.run(
-        "machine", [dlprof, "machine", "--measure", "-o", step.plan.out / "machine.ini"], limit_s=40
-    )
+    step.run("machine", [dlprof, "machine", "--measure", "-o", step.plan.out / "machine.ini"])
     if samples > 0:
         step.figure(f"{len(step.settings['models'])} models, {samples:g} samples")
     if samples > 0 and step.check(rate > 0, "no copy to the GPU was timed") and torch_there(step):
