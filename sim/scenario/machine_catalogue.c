@@ -127,6 +127,7 @@ static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const 
     const dl_node_kind *n = dl_machine_node(m, 0);
     const int link = n->nvlink_count > 0 ? n->nvlinks[0].link : n->gpus[0].link;
     const char *links = n->nvswitch_link >= 0 ? "NVSwitch" : m->classes[link].name;
+    if (links != NULL && strncmp(links, "bridge_", 7) == 0) links = "bridges";
     const dl_quantity *each = &n->gpu_price_usd_per_hour, *all = &n->price_usd_per_hour;
     DL_AUTOFREE char *gpus = models_text(m);
     DL_AUTOFREE char *cloud = dl_strndup(m->name, titles == NULL ? strcspn(m->name, " ") : 0);

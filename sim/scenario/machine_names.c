@@ -554,6 +554,7 @@ dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl
     kind->gpus = strtol(dl_machine_cell(&t->instances, row, "gpus"), NULL, 10);
     kind->parts[kind->part_count++] = (dl_wanted_gpus){
         kind->gpus, dl_machine_row(&t->gpus, dl_machine_cell(&t->instances, row, "gpu"))};
+    kind->bridges = dl_ends_with(dl_machine_cell(&t->instances, row, "gpus"), "+nvlink");
     if (kind->nodes >= 1 && kind->nodes <= NODES_MAX && kind->gpus <= DL_RACK_GPUS_MAX)
         return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);

@@ -74,6 +74,9 @@ static void boxes_may_have_unlike_gpus(void **state)
     assert_string_equal(m.classes[m.kinds[0].gpus[1].link].name, "pcie5x8");
     assert_true(near_scaled(m.kinds[0].memory_bytes_per_s.value, 307.2e9, 0, 1e-12));
     dl_machine_free(&m);
+    m = machine_called("nc96ads_a100_v4"); /* an instance with bridges between 0 and 1, 2 and 3 */
+    assert_int_equal(m.kinds[0].nvlink_count, 2);
+    dl_machine_free(&m);
     static const char *const bad[] = {"1xv100+", "1xv100+3090", "9xv100+8xt4",
                                       "1xv100+2xp3.2xlarge"};
     for (size_t i = 0; i < DL_LENGTH(bad); i++) {
