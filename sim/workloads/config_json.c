@@ -75,14 +75,43 @@ static bool each_member(const char *text, member_fn visit, void *user)
     return *at == '}';
 }
 
+enum {
+    PAIR,
+    WINDOWS,
+    ATTENTION_BIAS,
+    MLP_BIAS,
+    ALL_BIASES,
+    QKV_BIAS,
+    ONE_KV_HEAD,
+    PARALLEL,
+    PARALLEL_TOO,
+    TWO_NORMS,
+    HEAD_NORMS,
+    HEAD_NORMS_TOO
+};
+static const char *const flags[] = {
+    [PAIR] = "is_encoder_decoder",
+    [WINDOWS] = "use_sliding_window",
+    [ATTENTION_BIAS] = "attention_bias",
+    [MLP_BIAS] = "mlp_bias",
+    [ALL_BIASES] = "bias",
+    [QKV_BIAS] = "use_qkv_bias",
+    [ONE_KV_HEAD] = "multi_query",
+    [PARALLEL] = "parallel_attn",
+    [PARALLEL_TOO] = "use_parallel_residual",
+    [TWO_NORMS] = "new_decoder_architecture",
+    [HEAD_NORMS] = "qk_layernorm",
+    [HEAD_NORMS_TOO] = "use_qk_norm",
+};
+
 typedef struct config {
     const dl_network_kind *kind; /* the kind of transformers */
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions, image, patch, channels, projected;
-    bool rms, gated, tied, tells_tied, experts, mixed, pair, windows, softcap, nested;
-    bool attention_bias, mlp_bias;
-    int64_t pattern; /* layers of a period, the last of which has no window; 0: not given */
+    bool rms, tied, tells_tied, experts, mixed, softcap, nested;
+    unsigned true_flags; /* bit set of `flags` */
+    int64_t pattern;     /* layers of a period, the last of which has no window; 0: not given */
     char *type;
 } config;
 
@@ -109,13 +138,11 @@ static void take_member(void *user, const char *name, const char *value)
     c->mixed |= (strcmp(name, "decoder_sparse_step") == 0 && number != 1) ||
                 (strcmp(name, "mlp_only_layers") == 0 && strpbrk(value, "0123456789") != NULL);
     c->rms |= strcmp(name, "rms_norm_eps") == 0;
-    c->windows |= strcmp(name, "use_sliding_window") == 0 && strcmp(value, "true") == 0;
     c->nested |= strcmp(name, "text_config") == 0;
-    c->attention_bias |= strcmp(name, "attention_bias") == 0 && strcmp(value, "true") == 0;
-    c->mlp_bias |= strcmp(name, "mlp_bias") == 0 && strcmp(value, "true") == 0;
+    for (size_t f = 0; f < DL_LENGTH(flags); f++)
+        if (strcmp(name, flags[f]) == 0 && strcmp(value, "true") == 0) c->true_flags |= 1U << f;
     if (strcmp(name, "final_logit_softcapping") == 0) c->softcap = strcmp(value, "null") != 0;
     if (strcmp(name, "sliding_window_pattern") == 0) c->pattern = number;
-    c->pair |= strcmp(name, "is_encoder_decoder") == 0 && strcmp(value, "true") == 0;
     if (strcmp(name, "max_position_embeddings") == 0 || strcmp(name, "n_positions") == 0)
         c->positions = number;
     if (strcmp(name, "image_size") == 0) c->image = number;
@@ -130,6 +157,11 @@ static void take_member(void *user, const char *name, const char *value)
         free(c->type);
         c->type = dl_strdup(value);
     }
+}
+
+static bool is_true(const config *c, int flag)
+{
+    return c->true_flags >> flag & 1;
 }
 
 static bool is_type(const config *c, const char *type)
@@ -155,6 +187,9 @@ static const char *like(const config *c)
         {"qwen3", "llama"},    {"phi3", "llama"},        {"granite", "llama"},
         {"gemma", "llama"},    {"gemma2", "llama"},      {"gemma3_text", "llama"},
         {"olmo2", "llama"},    {"smollm3", "llama"},     {"gpt2", "gpt2"},
+        {"olmo3", "llama"},    {"glm4", "llama"},        {"stablelm", "llama"},
+        {"cohere", "llama"},   {"falcon", "gpt2"},       {"phi", "gpt2"},
+        {"bloom", "gpt2"},     {"gptj", "gpt2"},         {"gpt_bigcode", "gpt2"},
         {"gpt_neox", "gpt2"},  {"opt", "gpt2"},          {"starcoder2", "gpt2"},
         {"bert", "bert_base"}, {"roberta", "bert_base"}, {"vit", "vit_b"},
     };
@@ -187,11 +222,11 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
                             "mlp_only_layers) are not simulated",
                             path, type);
     }
-    if (c->pair) {
+    if (is_true(c, PAIR)) {
         return dl_error_set(err, DL_ERR_NAME, "%s: %s: encoders with decoders are not simulated",
                             path, type);
     }
-    if (c->windows) {
+    if (is_true(c, WINDOWS)) {
         return dl_error_set(
             err, DL_ERR_NAME,
             "%s: %s: sliding windows in some of the layers are not simulated; "
@@ -216,9 +251,10 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
     if (like(c) == NULL) {
         return dl_error_set(
             err, DL_ERR_NAME,
-            "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
-            "granite, gemma, gemma2, gemma3_text, olmo2, smollm3, gpt2, gpt_neox, "
-            "opt, starcoder2, bert, roberta and vit; write transformer:layers=..,width=..",
+            "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi, phi3, granite, gemma, "
+            "gemma2, gemma3_text, olmo2, olmo3, smollm3, stablelm, cohere, glm4, gpt2, gpt_neox, "
+            "gptj, gpt_bigcode, falcon, bloom, opt, starcoder2, bert, roberta and vit; write "
+            "transformer:layers=..,width=..",
             path, type);
     }
     return DL_OK;
@@ -229,7 +265,7 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
 static bool has_window(const config *c)
 {
     return c->type == NULL || is_type(c, "mistral") || is_type(c, "phi3") || is_type(c, "gemma2") ||
-           is_type(c, "gemma3_text") || is_type(c, "starcoder2");
+           is_type(c, "gemma3_text") || is_type(c, "olmo3") || is_type(c, "starcoder2");
 }
 
 /* Which matrix products have biases, as a word of the key. Qwen2 has those of queries, keys and
@@ -240,24 +276,68 @@ static const char *bias_of(const config *c)
 {
     static const char *const without[] = {"mistral", "mixtral", "phi3"};
     if (is_type(c, "qwen2") || is_type(c, "qwen2_moe")) return "qkv";
+    if (is_type(c, "glm4")) return is_true(c, ATTENTION_BIAS) ? "qkv" : "no";
+    if (is_type(c, "stablelm")) return is_true(c, QKV_BIAS) ? "qkv" : "no";
+    if (is_type(c, "falcon")) return is_true(c, ALL_BIASES) ? "yes" : "no";
+    if (is_type(c, "gptj")) return "feed_forward";
     for (size_t t = 0; t < sizeof without / sizeof *without; t++)
         if (is_type(c, without[t])) return "no";
-    const bool inside = c->mlp_bias && (c->type == NULL || is_type(c, "llama") ||
-                                        is_type(c, "granite") || is_type(c, "smollm3"));
-    return c->attention_bias ? inside ? "yes" : "attention" : inside ? "feed_forward" : "no";
+    const bool inside = is_true(c, MLP_BIAS) && (c->type == NULL || is_type(c, "llama") ||
+                                                 is_type(c, "granite") || is_type(c, "smollm3"));
+    return is_true(c, ATTENTION_BIAS) ? inside ? "yes" : "attention"
+           : inside                   ? "feed_forward"
+                                      : "no";
 }
 
-/* Sets the values in which types like GPT-2 and BERT differ from these two (transformers'
- * configuration_gpt_neox.py, configuration_starcoder2.py, modeling_opt.py, modeling_roberta.py,
- * modeling_vit.py): rotary embeddings, tied heads, no dropout; two unused positions; patches. */
+/* Whether attention and feed-forward of this type of model read the result of one norm. */
+static bool is_parallel(const config *c)
+{
+    if (is_type(c, "falcon")) return is_true(c, PARALLEL) && !is_true(c, TWO_NORMS);
+    if (is_type(c, "stablelm")) return is_true(c, PARALLEL_TOO);
+    return is_type(c, "phi") || is_type(c, "gptj") || is_type(c, "cohere");
+}
+
+/* Norms of queries and keys of this type of model, as a word of the key. Those of each head have
+ * their own weights in Command R. */
+static const char *head_norms_of(const config *c)
+{
+    if (is_type(c, "qwen3") || is_type(c, "qwen3_moe") || is_type(c, "gemma3_text")) return "heads";
+    if (is_type(c, "olmo2") || is_type(c, "olmo3") || is_type(c, "olmoe")) return "all";
+    return is_true(c, HEAD_NORMS) || is_true(c, HEAD_NORMS_TOO) ? "all" : "no";
+}
+
+static void set_word(const config *c, int64_t *values, const char *key, const char *word)
+{
+    const int k = key_called(c, key);
+    values[k] = 0;
+    while (strcmp(c->kind->keys[k].choices[values[k]], word) != 0)
+        values[k]++;
+}
+
+/* Sets the values in which types like GPT-2, BERT and Llama differ from these (transformers'
+ * configuration_TYPE.py and modeling_TYPE.py): rotary embeddings, tied heads, no dropout; one head
+ * of keys and values; two unused positions; patches; layer norms. ALiBi is counted as a rotary
+ * embedding, for Bloom with plain attention. Norms behind Bloom's embedding and biases of the head
+ * (GPT-J, Phi) are not counted. */
 static void take_type(const config *c, int64_t *values)
 {
+    static const char *const rotary[][2] = {{"gpt_neox", "no"}, {"starcoder2", "yes"},
+                                            {"falcon", "yes"},  {"phi", "no"},
+                                            {"bloom", "yes"},   {"gptj", "no"}};
     int64_t *positions = &values[key_called(c, "positions")];
     int64_t *sequence = &values[key_called(c, "sequence")];
-    if (is_type(c, "gpt_neox") || is_type(c, "starcoder2")) {
+    for (size_t r = 0; r < DL_LENGTH(rotary); r++) {
+        if (!is_type(c, rotary[r][0])) continue;
         *positions = values[key_called(c, "dropout")] = 0;
-        if (!c->tells_tied) values[key_called(c, "tied")] = is_type(c, "starcoder2");
+        if (!c->tells_tied) set_word(c, values, "tied", rotary[r][1]);
     }
+    if (is_type(c, "bloom")) set_word(c, values, "attention", "plain");
+    if (is_type(c, "stablelm")) set_word(c, values, "norm", "layer");
+    if (is_type(c, "glm4")) set_word(c, values, "post_norms", "yes");
+    if (is_parallel(c)) set_word(c, values, "parallel", "yes");
+    set_word(c, values, "qk_norm", head_norms_of(c));
+    if (is_true(c, ONE_KV_HEAD) && !is_true(c, TWO_NORMS)) values[key_called(c, "kv_heads")] = 1;
+    if (is_type(c, "falcon") && c->positions == 0) *sequence = 2048;
     if (is_type(c, "opt")) *positions += 2;
     if (is_type(c, "roberta")) *sequence -= 2;
     if (is_type(c, "vit") && c->image > 0 && c->patch > 0) {
@@ -325,15 +405,13 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
     }
     take_type(c, values);
     /* These types tie them unless told otherwise. */
-    const bool ties =
-        (c->type != NULL && strncmp(c->type, "gemma", 5) == 0) || is_type(c, "smollm3");
+    const bool ties = (c->type != NULL && strncmp(c->type, "gemma", 5) == 0) ||
+                      is_type(c, "smollm3") || is_type(c, "cohere");
     if (c->tells_tied || ties) values[key_called(c, "tied")] = !c->tells_tied || c->tied;
-    const int bias = key_called(c, "bias");
-    if (strcmp(like(c), "llama") == 0) {
-        values[bias] = 0;
-        while (strcmp(c->kind->keys[bias].choices[values[bias]], bias_of(c)) != 0)
-            values[bias]++;
-    }
+    if (strcmp(like(c), "llama") == 0 || is_type(c, "falcon") || is_type(c, "gptj"))
+        set_word(c, values, "bias", bias_of(c));
+    if (is_type(c, "olmo3") && values[key_called(c, "window")] > 0)
+        values[key_called(c, "full_every")] = 4; /* Olmo3Config */
     if (is_type(c, "gemma2") || is_type(c, "gemma3_text")) {
         const int64_t usual = is_type(c, "gemma2") ? 2 : 6; /* Gemma2Config, Gemma3TextConfig */
         values[key_called(c, "post_norms")] = 1;

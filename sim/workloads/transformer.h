@@ -25,6 +25,9 @@ enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS }
 /* Matrix products of a block that have biases; the pooler has one if any has. */
 enum { DL_BIAS_QKV = 1, DL_BIAS_OUT = 2, DL_BIAS_FEED_FORWARD = 4 };
 
+/* Norms of queries and keys: none, of each head, or of all heads together. */
+enum { DL_NORMS_NOT, DL_NORMS_HEAD, DL_NORMS_ALL };
+
 /* All numbers are per sample and per GPU. `context` GPUs divide the tokens, and `tensor` GPUs
  * divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the products
  * before attention and activation by their outputs, those after them by their inputs, so that
@@ -60,6 +63,8 @@ typedef struct dl_transformer {
     bool within;            /* products accumulate into the sums of gradients themselves */
     bool eight_inside;      /* the activation saves its inputs in 8 bits in fp8 */
     bool post_norms;        /* norms of the results of attention and feed-forward too */
+    int head_norms;         /* DL_NORMS_HEAD, .. */
+    bool parallel;          /* attention and feed-forward read the result of one norm */
     bool softcap;           /* a tanh on the scores of words */
     int biases;             /* of matrix products: DL_BIAS_QKV, .. */
     bool gated, causal, tied, rms, dropout;

@@ -99,10 +99,10 @@ static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s
 /* Adds a norm as in plain PyTorch with a stream of 16 bits. Layer norm is one kernel. RMS norm
  * converts the stream, and the result before its product with the weight, whose passes are narrow
  * (LlamaRMSNorm, as above); so is the sum of gradients. */
-static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s, int k)
+static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s, double n, int k)
 {
     const bool frozen = s->rank > 0;
-    const double n = s->own_tokens * s->width, sums = 3 * (k - 1) * n;
+    const double sums = 3 * (k - 1) * n;
     if (s->rms) {
         add_moves(&layer->forward, (moves){.narrow = 2 * n,
                                            .wide = 5 * n,
@@ -120,8 +120,6 @@ static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s,
                   (moves){.narrow = (5 - 2 * frozen) * n + sums, .kernels = 2 - frozen + k - 1});
         last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
     }
-    layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
-    layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
     layer->kept_numbers += (s->rms ? 3 : 2) * n;
     layer->kept_wide += s->rms ? n : 0;
 }
@@ -137,11 +135,37 @@ static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int 
         last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
         layer->kept_numbers += 2 * stream;
     } else if (s->halves) {
-        add_half_norm(layer, s, readers);
+        add_half_norm(layer, s, stream, readers);
+        last_part(&layer->forward)->weights = last_part(&layer->backward)->weights =
+            s->norm_parameters;
     } else {
         add_plain_norm(layer, s, readers);
     }
     add_tensors(layer, s, s->norm_parameters > s->width ? 2 : 1, s->width);
+}
+
+/* Adds the norms of queries and keys, two RMS norms that read and write 16 bits even under autocast
+ * (huggingface/transformers at 00d4b3d2, models/qwen3/modeling_qwen3.py, Qwen3Attention;
+ * models/olmo2/modeling_olmo2.py, Olmo2Attention), where their results and rotation in 32 bits are
+ * not counted. Products save queries and keys in any case, norms also their input. */
+static void add_head_norms(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    const double sizes[] = {s->query_width, s->kv_width};
+    for (int t = 0; t < 2; t++) {
+        const double n = s->tokens * sizes[t];
+        const double weights = s->head_norms == DL_NORMS_ALL ? sizes[t] : s->query_width / s->heads;
+        if (s->fused) {
+            dl_pass_add(&layer->forward, 0, 2 * n, weights, 1)->kind = DL_MOVE_NORM;
+            dl_pass_add(&layer->backward, 0, (s->rank > 0 ? 3 : 5) * n, weights, 1)->kind =
+                DL_MOVE_NORM;
+            layer->kept_numbers += n;
+        } else {
+            add_half_norm(layer, s, n, 1);
+            layer->kept_numbers -= n; /* the result, which rotation does not save */
+            last_part(&layer->forward)->weights = last_part(&layer->backward)->weights = weights;
+        }
+        add_tensors(layer, s, 1, weights);
+    }
 }
 
 /* Returns the outputs of matrix `number` of `matrices`: three are those of queries, keys and
@@ -706,20 +730,21 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     dl_architecture_layer *layer = dl_architecture_add(architecture, name);
     const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
     const int gates = s->gated ? 2 : 1;
-    add_norm(layer, s, projections(s));
     const int apart = projections(s);
     add_linear(layer, s, s->width, qkv, apart, apart > 1 ? Q_PROJ : LINEAR_QKV, LINEAR_QKV, stream);
     if (s->positions == 0) add_rotation(layer, s);
     const int core = layer->forward.count;
     const double numbers = layer->kept_numbers, wide = layer->kept_wide, half = layer->kept_in_half;
+    add_norm(layer, s, apart + (s->parallel ? gates : 0));
     add_attention(layer, s);
+    if (s->head_norms != DL_NORMS_NOT) add_head_norms(layer, s);
     const int behind = layer->forward.count;
     if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
     add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);
     if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
     const bool experts = s->experts > 0, shared = experts && s->shared_inside > 0;
-    add_norm(layer, s, experts ? 1 : gates);
+    if (!s->parallel) add_norm(layer, s, experts ? 1 : gates);
     if (experts) {
         add_experts(layer, s);
     } else {

@@ -26,6 +26,8 @@ enum {
     GATED,
     NORM,
     POST_NORMS,
+    QK_NORM,
+    PARALLEL,
     BIAS,
     TIED,
     SOFTCAP,
@@ -66,6 +68,7 @@ static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8",
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const dispatchers[] = {"alltoall", "deepep", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
+static const char *const head_norms[] = {"no", "heads", "all", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
 static const char *const recomputed[] = {"none", "selective", "full", "products", NULL};
 
@@ -127,6 +130,14 @@ static const dl_network_key keys[KEYS] = {
     [POST_NORMS] = {"post_norms", no_yes, 0, 0,
                     "also norms of the results of attention and feed-forward (Gemma 2)", NULL},
     [BIAS] = {"bias", biases, 0, 0,
+    [QK_NORM] = {"qk_norm", head_norms, 0, 0,
+                 "RMS norms of queries and keys: no, heads: of each head (Qwen3, Gemma 3), all: of "
+                 "all heads together (OLMo 2)",
+                 NULL},
+    [PARALLEL] = {"parallel", no_yes, 0, 0,
+                  "attention and feed-forward have one norm and the same input (GPT-J, Falcon, "
+                  "Phi-2, Command R)",
+                  NULL},
               "matrix products with biases: no, yes: all of a block, qkv: those of queries, keys "
               "and values, attention: also that of its result, feed_forward: those of the "
               "feed-forward layer",
@@ -474,6 +485,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .rms = values[NORM] == RMS_NORM,
         .dropout = values[DROPOUT] == YES,
         .by_tokens = by_tokens,
+        .head_norms = (int)values[QK_NORM],
+        .parallel = values[PARALLEL] == YES,
     };
     take_kernels(values, &s);
     status = take_targets(values, &s, err);
@@ -513,8 +526,11 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
 #define QWEN2(title, deep, wide, count, kv, inner, vocabulary_, tie, text)                        \
     GATED_DECODER(title, deep, wide, count, 0, kv, inner, 0, 0, 0, 4096, vocabulary_, QKV_BIASES, \
                   tie, text)
-#define QWEN3(title, deep, wide, count, inner, tie, text) \
-    GATED_DECODER(title, deep, wide, count, 128, 8, inner, 0, 0, 0, 4096, 151936, NO, tie, text)
+#define QWEN3(title, deep, wide, count, kv, inner, all, each, own, tie, text)                   \
+    NETWORK(title, text, SIZE(deep, wide, count, 4096), [HEAD_WIDTH] = 128, [KV_HEADS] = kv,    \
+            [FEED_FORWARD] = inner, [EXPERTS] = all, [ACTIVE] = each, [EXPERT_WIDTH] = own,     \
+            [VOCABULARY] = 151936, [GATED] = YES, [NORM] = RMS_NORM, [QK_NORM] = DL_NORMS_HEAD, \
+            [TIED] = tie)
 
 /* The patches' projection counts as a table with one row per input and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text)                      \
@@ -544,20 +560,18 @@ static const dl_named_network networks[] = {
     QWEN2("qwen2.5_14b", 48, 5120, 40, 8, 13824, 152064, NO, "the same"),
     QWEN2("qwen2.5_32b", 64, 5120, 40, 8, 27648, 152064, NO, "the same"),
     QWEN2("qwen2.5_72b", 80, 8192, 64, 8, 29568, 152064, NO, "the same"),
-    QWEN3("qwen3_0.6b", 28, 1024, 16, 3072, YES, "Qwen3, without norms of heads"),
-    QWEN3("qwen3_1.7b", 28, 2048, 16, 6144, YES, "the same"),
-    QWEN3("qwen3_4b", 36, 2560, 32, 9728, YES, "the same"),
-    QWEN3("qwen3_8b", 36, 4096, 32, 12288, NO, "the same"),
-    QWEN3("qwen3_14b", 40, 5120, 40, 17408, NO, "the same"),
-    QWEN3("qwen3_32b", 64, 5120, 64, 25600, NO, "the same"),
+    QWEN3("qwen3_0.6b", 28, 1024, 16, 8, 3072, 0, 0, 0, YES, "Qwen3, 4096 tokens"),
+    QWEN3("qwen3_1.7b", 28, 2048, 16, 8, 6144, 0, 0, 0, YES, "the same"),
+    QWEN3("qwen3_4b", 36, 2560, 32, 8, 9728, 0, 0, 0, YES, "the same"),
+    QWEN3("qwen3_8b", 36, 4096, 32, 8, 12288, 0, 0, 0, NO, "the same"),
+    QWEN3("qwen3_14b", 40, 5120, 40, 8, 17408, 0, 0, 0, NO, "the same"),
+    QWEN3("qwen3_32b", 64, 5120, 64, 8, 25600, 0, 0, 0, NO, "the same"),
     GATED_DECODER("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 4096, 32000, NO, NO,
                   "12.9 B active, 4096 tokens"),
     GATED_DECODER("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 4096, 32768, NO, NO,
                   "39 B active"),
-    GATED_DECODER("qwen3_30b_a3b", 48, 2048, 32, 128, 4, 6144, 128, 8, 768, 4096, 151936, NO, NO,
-                  "3.3 B active, without norms of heads"),
-    GATED_DECODER("qwen3_235b_a22b", 94, 4096, 64, 128, 4, 12288, 128, 8, 1536, 4096, 151936, NO,
-                  NO, "22 B active, the same"),
+    QWEN3("qwen3_30b_a3b", 48, 2048, 32, 4, 6144, 128, 8, 768, NO, "3.3 B active"),
+    QWEN3("qwen3_235b_a22b", 94, 4096, 64, 4, 12288, 128, 8, 1536, NO, "22 B active"),
     VIT("vit_b", 12, 768, 12, 197, 769, "ViT-B/16, 224 x 224 pixels, without classes"),
     VIT("vit_l", 24, 1024, 16, 197, 769, "ViT-L/16, the same"),
     VIT("vit_h", 32, 1280, 16, 257, 589, "ViT-H/14, the same"),
@@ -609,17 +623,20 @@ static const dl_word key_words[] = {
     {"num_attention_heads", "heads", NULL},
     {"num_key_value_heads", "kv_heads", NULL},
     {"head_dim", "head_width", NULL},
+    {"n_embed", "width", NULL},
     {"tensor", "tp", NULL},
     {"context", "cp", NULL},
     {"intermediate_size", "feed_forward", NULL},
     {"ffn_dim", "feed_forward", NULL},
     {"seq_len", "sequence", NULL},
     {"seq_length", "sequence", NULL},
+    {"num_kv_heads", "kv_heads", NULL},
     {"sliding_window", "window", NULL},
     {"vocab_size", "vocabulary", NULL},
     {"type_vocab_size", "segments", NULL},
     {"num_experts", "experts", NULL},
     {"num_local_experts", "experts", NULL},
+    {"ffn_hidden_size", "feed_forward", NULL},
     {"num_experts_per_tok", "active", NULL},
     {"top_k", "active", NULL},
     {"moe_intermediate_size", "expert_width", NULL},

@@ -92,7 +92,7 @@ static void config_json_is_a_network(void **state)
     assert_int_equal(dl_architecture_parameters(&c), 124439808);
     write_config(path, experts_file);
     dl_architecture d = network_of(path);
-    assert_int_equal(dl_architecture_parameters(&d), 30532110336);
+    assert_int_equal(dl_architecture_parameters(&d), 30532122624);
     assert_int_equal(d.experts, 128);
     assert_int_equal(d.active, 8);
     dl_architecture_free(&d);
@@ -122,7 +122,7 @@ static void other_configs_are_refused(void **state)
         {"{\"model_type\": \"llama4\", \"text_config\": {}}", "text and images are not simulated"},
         {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}",
          "deepseek_v3: types with experts that are simulated are mixtral"},
-        {"{\"model_type\": \"falcon\", \"multi_query\": true}", "falcon: the known types are"},
+        {"{\"model_type\": \"mamba\", \"state_size\": 16}", "mamba: the known types are"},
         {"{\"model_type\": \"opt\", \"hidden_size\": 1024, \"word_embed_proj_dim\": 512}",
          "opt: words of another width"},
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true}", "in some of the layers"},
@@ -159,9 +159,11 @@ static void other_configs_are_refused(void **state)
     remove(path);
 }
 
-/* The numbers are those of the parameters in the models' published weights. Norms of heads are not
- * counted: 0.01 % at most. Llama 3.2, Gemma and SmolLM3 share the embedding's weights, the last two
- * by default; heads of Mistral Nemo, Qwen3 of 0.6 B and Gemma are not width / heads wide. */
+/* The numbers are those of the parameters in the models' published weights. Biases of heads (GPT-J,
+ * Phi-2) and the norm behind Bloom's embedding are not counted: 0.002 % at most. Llama 3.2, Gemma,
+ * SmolLM3, Command R and Falcon share the embedding's weights, all but the first by default; heads
+ * of Mistral Nemo, Qwen3 of 0.6 B and Gemma are not width / heads wide. StarCoder and Falcon 7B
+ * (whose checkpoint has the head's words once more) have one head of keys and values. */
 static void configs_have_the_published_parameters(void **state)
 {
     static const struct {
@@ -184,6 +186,21 @@ static void configs_have_the_published_parameters(void **state)
         {"gemma2", 2304, 9216, 26, 8, 4, 256, 256000, ", \"sliding_window\": 4096", 2614341888},
         {"gemma2", 3584, 14336, 42, 16, 8, 256, 256000, ", \"sliding_window\": 4096", 9241705984},
         {"gemma3_text", 1152, 6912, 26, 4, 1, 256, 262144, ", \"sliding_window\": 512", 999885952},
+        {"glm4", 4096, 13696, 40, 32, 2, 128, 151552, ", \"attention_bias\": true", 9400279040},
+        {"stablelm", 2560, 6912, 32, 32, 32, 80, 50304, "", 2795443200},
+        {"stablelm", 2048, 5632, 24, 32, 32, 64, 100352, ", \"use_qkv_bias\": true", 1644515328},
+        {"cohere", 8192, 22528, 40, 64, 64, 128, 256000, "", 34980831232},
+        {"phi", 2560, 10240, 32, 32, 32, 80, 51200, "", 2779683840},
+        {"gptj", 4096, 16384, 28, 16, 16, 256, 50400, "", 6050882784},
+        {"falcon", 4544, 18176, 32, 71, 71, 64, 65024,
+         ", \"multi_query\": true, \"parallel_attn\": true, \"bias\": false",
+         7217189760 - 65024 * 4544.0},
+        {"falcon", 8192, 32768, 60, 128, 8, 64, 65024,
+         ", \"multi_query\": true, \"new_decoder_architecture\": true, \"bias\": false",
+         41303293952},
+        {"bloom", 4096, 16384, 30, 32, 32, 128, 250880, "", 7069016064},
+        {"gpt_bigcode", 6144, 24576, 40, 48, 48, 128, 49152,
+         ", \"multi_query\": true, \"n_positions\": 8192", 15517456384},
         {"gpt_neox", 6144, 24576, 44, 64, 64, 96, 50432, "", 20554567680},
         {"opt", 4096, 1, 32, 32, 32, 128, 50272,
          ", \"ffn_dim\": 16384, \"max_position_embeddings\": 2048", 6658473984},
@@ -205,8 +222,9 @@ static void configs_have_the_published_parameters(void **state)
             models[m].kv, models[m].head, models[m].words, models[m].more);
         write_config(path, config);
         dl_architecture a = network_of(path);
-        assert_true(
-            near_scaled((double)dl_architecture_parameters(&a), models[m].parameters, 0, 1e-4));
+        const double parameters = (double)dl_architecture_parameters(&a);
+        if (!near_scaled(parameters, models[m].parameters, 0, 1e-4))
+            fail_msg("%s: %.0f, not %.0f", models[m].type, parameters, models[m].parameters);
         dl_architecture_free(&a);
         free(config);
     }
@@ -237,7 +255,8 @@ static void biases_of_a_config_are_counted(void **state)
         {"llama", ", \"mlp_bias\": true", 8030261248 + 32 * 32768, 9 + 3},
         {"granite", ", \"attention_bias\": true, \"mlp_bias\": true",
          8030261248 + 32 * (10240 + 32768), 9 + 7},
-        {"qwen3", ", \"attention_bias\": true, \"mlp_bias\": true", 8030261248 + 32 * 10240, 9 + 4},
+        {"qwen3", ", \"attention_bias\": true, \"mlp_bias\": true", 8030261248 + 32 * (10240 + 256),
+         11 + 4},
         {"mistral", ", \"attention_bias\": true", 8030261248, 9},
     };
     char path[] = "test_architecture_bias.json";
@@ -267,7 +286,7 @@ static void biases_of_a_config_are_counted(void **state)
 
 /* Gemma 2 has a window in every second layer, Gemma 3 in five of six: with a quarter of the tokens
  * 7 / 32 of the scores, not half. Norms of results are two more with 2 numbers read and written
- * each. A tanh on the scores of words reads and writes them, and saves its result. */
+ * each, and Gemma 3 has two of the queries and keys of each head. A tanh on the scores of words reads and writes them, and saves its result. */
 static void gemma_has_windows_in_some_layers(void **state)
 {
     static const char *const texts[] = {
@@ -297,9 +316,10 @@ static void gemma_has_windows_in_some_layers(void **state)
                                     4 * 1024.0 * 1024 * 64 * (full ? 0.5 : 7.0 / 32), 0, 1e-12));
             assert_true(near_scaled(pass->parts[p].keys, full ? 1024 : 256, 0, 0));
         }
-        assert_int_equal(a.layers[1].forward.count, plain.layers[1].forward.count + 2);
+        const int of_heads = g == 0 ? 0 : 2;
+        assert_int_equal(a.layers[1].forward.count, plain.layers[1].forward.count + 2 + of_heads);
         assert_int_equal(dl_layer_parameters(&a.layers[1]),
-                         dl_layer_parameters(&plain.layers[1]) + 2 * 64);
+                         dl_layer_parameters(&plain.layers[1]) + 2 * 64 + of_heads * 16);
         assert_true(near_scaled(a.layers[7].kept_numbers - plain.layers[2].kept_numbers,
                                 g == 0 ? 1024 * 100 : 0, 0, 0));
         dl_architecture_free(&a);
@@ -312,9 +332,67 @@ static void gemma_has_windows_in_some_layers(void **state)
     assert_non_null(strstr(error.text, "full_every = 2: this needs a window"));
 }
 
-/* OLMoE-1B-7B-0924: 6,919,161,856 parameters in its checkpoint, of which we do not count the norms
- * of queries and keys, 2 x 2048 in each block; 1.3 billion are active (Muennighoff et al. 2024,
- * arXiv 2409.02060). Its intermediate_size is that of an expert. */
+/* Numbers moved by a pass, and of the forward pass also wide ones and kernels. */
+static void add_up(const dl_layer_pass *pass, double sign, double *numbers, double *wide,
+                   int *kernels)
+{
+    for (int p = 0; p < pass->count; p++) {
+        *numbers += sign * pass->parts[p].numbers;
+        *wide += sign * pass->parts[p].wide;
+        *kernels += (int)sign * pass->parts[p].kernels;
+    }
+}
+
+/* Norms of queries and keys read and write 2 numbers of each of 3 x (8 + 4) forward, 5 backward,
+ * and keep their input; in plain PyTorch 7 and 23 (add_half_norm), in 2 x 6 kernels. Their weights
+ * are those of a head, 4 each, or of all heads. A parallel block has one norm fewer: of 3 x 8
+ * numbers 2 are not moved forward, 5 backward. In plain PyTorch 7 forward, 23 backward, where 5
+ * instead of 3 and 2 gradients are summed, 3 for each but the first. */
+static void norms_of_heads_and_parallel_blocks_by_hand(void **state)
+{
+    static const struct {
+        const char *fused, *more;
+        double forward, wide, backward, kept; /* kept 0: not compared */
+        int kernels, parameters;
+    } cases[] = {
+        {"yes", "qk_norm=heads", 2 * 36, 0, 5 * 36, 36, 2, 8},
+        {"yes", "qk_norm=all", 2 * 36, 0, 5 * 36, 36, 2, 12},
+        {"no", "qk_norm=heads", 7 * 36, 5 * 36, 23 * 36, 2 * 36, 12, 8},
+        {"yes", "parallel=yes", -2 * 24, 0, -5 * 24, -2 * 24, -1, -8},
+        {"no", "parallel=yes", -7 * 24, -7 * 24, (3 * 4 - 3 * 2 - 3 - 23) * 24, 0, -6, -8},
+    };
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        char *before_text = dl_format("llama:layers=1,width=8,heads=2,kv_heads=1,feed_forward=8,"
+                                      "sequence=3,vocabulary=5,fused=%s",
+                                      cases[i].fused),
+             *text = dl_format("%s,%s", before_text, cases[i].more);
+        dl_architecture with = network_of(text), without = network_of(before_text);
+        const dl_architecture_layer *block = &with.layers[1], *before = &without.layers[1];
+        double forward = 0, wide = 0, backward = 0, ignored = 0;
+        int kernels = 0, others = 0;
+        add_up(&block->forward, 1, &forward, &wide, &kernels);
+        add_up(&before->forward, -1, &forward, &wide, &kernels);
+        add_up(&block->backward, 1, &backward, &ignored, &others);
+        add_up(&before->backward, -1, &backward, &ignored, &others);
+        const double kept = block->kept_numbers - before->kept_numbers;
+        if (!near_scaled(forward, cases[i].forward, 0, 1e-12) ||
+            !near_scaled(wide, cases[i].wide, 0, 1e-12) || kernels != cases[i].kernels ||
+            !near_scaled(backward, cases[i].backward, 0, 1e-12) ||
+            (cases[i].kept != 0 && !near_scaled(kept, cases[i].kept, 0, 1e-12)))
+            fail_msg("%s: %g, %g wide, %d kernels, %g, kept %g", text, forward, wide, kernels,
+                     backward, kept);
+        assert_int_equal(dl_layer_parameters(block) - dl_layer_parameters(before),
+                         cases[i].parameters);
+        dl_architecture_free(&with);
+        dl_architecture_free(&without);
+        free(text);
+        free(before_text);
+    }
+}
+
+/* OLMoE-1B-7B-0924: 6,919,161,856 parameters in its checkpoint; 1.3 billion are active (Muennighoff
+ * et al. 2024, arXiv 2409.02060). Its intermediate_size is that of an expert. */
 static void olmoe_has_its_parameters(void **state)
 {
     char path[] = "test_architecture_olmoe.json";
@@ -325,7 +403,7 @@ static void olmoe_has_its_parameters(void **state)
                        "\"num_experts_per_tok\": 8, \"max_position_embeddings\": 4096, "
                        "\"tie_word_embeddings\": false, \"vocab_size\": 50304}");
     dl_architecture a = network_of(path);
-    assert_int_equal(dl_architecture_parameters(&a), 6919161856 - 16 * 2 * 2048);
+    assert_int_equal(dl_architecture_parameters(&a), 6919161856);
     assert_true(near_scaled((double)dl_architecture_active(&a), 1.3e9, 0, 0.02));
     dl_architecture_free(&a);
     remove(path);
@@ -365,6 +443,7 @@ int main(void)
         cmocka_unit_test(biases_of_a_config_are_counted),
         cmocka_unit_test(configs_have_the_published_parameters),
         cmocka_unit_test(gemma_has_windows_in_some_layers),
+        cmocka_unit_test(norms_of_heads_and_parallel_blocks_by_hand),
         cmocka_unit_test(olmoe_has_its_parameters),
         cmocka_unit_test(gemma_has_its_parameters),
         cmocka_unit_test(windows_limit_attention),
