@@ -310,7 +310,9 @@ def bridge_experts():
     """Qwen3-30B-A3B of Megatron-Bridge: all GPUs are one group of experts, or two stages of one each, whose 24
     chunks are simulated as 12. Gradients are summed in 16 bits, nothing is recomputed, tokens are balanced
     (scripts/performance/configs/qwen/qwen3_llm_pretrain.py: grad_reduce_in_fp32, recompute_granularity,
-    moe_router_force_load_balancing). Rows that drop tokens are left out."""
+    moe_router_force_load_balancing). HybridEP exchanges tokens (qwen3_workload_base_configs.py), but on B200 and
+    H100 only since February 2026 (pull requests 2477, 2499). Transformer Engine launches each expert's products;
+    since 26.06 on Blackwell they are one kernel, and attention is in fp8 (4606). Rows that drop tokens are left out."""
     given = set()  # GPUs whose first row was yielded
     for r in table("bridge_to16.csv"):
         if r["model"] != "Qwen3_30B_a3B" or not r["kind"].startswith("Pre"):
@@ -319,11 +321,13 @@ def bridge_experts():
         batch, micro, ep, pp = int(r["gbs"]), int(r["mbs"]), int(r["ep"]), int(r["pp"])
         nodes = gpus // 8
         more = ("--set", "exchange.reduce_dtype=bf16")
+        how = ",attention=cudnn_fp8" if gpu != "h100" and r["release"] >= "26.06" else ",attention=cudnn,grouped=no"
+        how += ",dispatch=deepep" if gpu not in ("b200", "h100") or r["release"] > "26.02" else ""
         if pp > 1:
             more += ("--set", "pipeline.schedule=interleaved", "--set", f"pipeline.chunks={min(12, int(r['vp']))}")
         yield Row("bridge_experts", f"30B {r['release']} {gpu} {r['precision']} mbs{micro}", kind_of(nodes, pp=pp, ep=ep), gpu, gpus,
                   float(r["tok_per_s_per_gpu"]), gpu not in given, 0,
-                  options(f"qwen3_30b_a3b:sequence={r['sequence']},fused=yes,sums=within,attention=cudnn,loss=fused",
+                  options(f"qwen3_30b_a3b:sequence={r['sequence']},fused=yes,sums=within,loss=fused{how}",
                           f"{gpus}x{gpu}" if nodes == 1 else f"{nodes}x8x{gpu}@8x400ib", "fp8", 1, batch,
                           batch // (micro * ep), 1, pp, "optimizer", more, ep=ep))
         given.add(gpu)

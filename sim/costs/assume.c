@@ -216,9 +216,20 @@ static bool launch_time(const basis *b, guess *g)
     return true;
 }
 
+static void add_singles(const basis *b, guess *g)
+{
+    const double singles = b->costs->dispatch.singles;
+    if (singles == 0) return;
+    const size_t said = strlen(g->source);
+    g->value += singles * DL_LAUNCH_SINGLE_NS;
+    snprintf(g->source + said, DL_ASSUMPTION_SOURCE_BYTES - said,
+             "; %.0f products of single experts, 33 us each", singles);
+}
+
 static bool dispatch_time(const basis *b, guess *g)
 {
     if (!launch_time(b, g)) return false;
+    add_singles(b, g);
     permit_launches(b, g);
     return true;
 }

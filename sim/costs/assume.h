@@ -63,6 +63,10 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * Programs that train adapters, whose kernels are many and small, take DL_LAUNCH_NS (Qwen's
  * fine-tuning by PEFT with fused norms and rotation: 31 to 36 us). */
 #define DL_LAUNCH_FUSED_NS 77000
+/* Host time of each product that one call launches for a single expert: the products of 8 experts
+ * with 1024 tokens in all and matrices of 2048 x 2048, too little for a B200, take 267 us in
+ * Transformer Engine's loop over cuBLAS (NVIDIA/TransformerEngine pull request 3134, "pure"). */
+#define DL_LAUNCH_SINGLE_NS 33000
 #define DL_LAUNCH_FACTOR 3 /* times of launches vary by this factor either way */
 
 typedef struct dl_assumption {

@@ -277,6 +277,8 @@ typedef struct dl_costs {
         dl_value external_ns; /* waits per step with no cause in the trace; unknown: 0 */
         dl_value launch_ns;   /* time to launch one operation; unknown: 0 */
         double kernels;       /* kernels per step, if counted; else 0; not in the file */
+        double singles;       /* further launches per step, of products of single experts within
+                               * calls that are counted as kernels; not in the file */
         bool few;             /* fused kernels in a program that is not compiled */
         double plain;         /* with few: kernels without fusion, if counted; else 0 */
         double least_ns; /* measured host time of a launch alone; 0: unknown; not in the file */

@@ -168,8 +168,9 @@ static int pass_kernels(const dl_layer_pass *pass, bool in_half, bool in_low)
     int sum = 0;
     for (int p = 0; p < pass->count; p++) {
         const dl_layer_part *part = &pass->parts[p];
-        sum += part->kernels + (in_half ? part->kernels_in_half : 0) +
-               (in_low ? part->low.kernels : 0);
+        const int calls = part->kernels + (in_low ? part->low.kernels : 0);
+        sum += calls / (part->product.singly > 0 ? part->product.singly : 1) +
+               (in_half ? part->kernels_in_half : 0);
     }
     return sum;
 }
@@ -182,6 +183,23 @@ int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, b
         sum += pass_kernels(&layer->forward, in_half, in_low) +
                pass_kernels(&layer->backward, in_half, in_low);
     }
+    return sum;
+}
+
+static int pass_singles(const dl_layer_pass *pass)
+{
+    int sum = 0;
+    for (int p = 0; p < pass->count; p++)
+        sum += pass->parts[p].product.singly > 0 ? pass->parts[p].kernels : 0;
+    return sum;
+}
+
+int dl_architecture_singles(const dl_architecture *architecture)
+{
+    int sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += pass_singles(&architecture->layers[l].forward) +
+               pass_singles(&architecture->layers[l].backward);
     return sum;
 }
 

@@ -90,6 +90,8 @@ typedef struct dl_layer_product {
     double rows, inputs, outputs[3]; /* rows 0: products are not listed individually */
     int matrices, gradients;
     int experts; /* products of this size with different weights; 0: one */
+    int singly;  /* experts whose kernels, products and conversions, one call launches one by one;
+                  * 0: the call launches one kernel for all */
 } dl_layer_product;
 
 /* Kernels of one kind in a layer's pass. Counts of flop and numbers are per sample; those of
@@ -236,6 +238,9 @@ int dl_architecture_tensors(const dl_architecture *architecture);
 /* Number of kernels in the forward and backward pass; `in_half`: in fp16, bf16, fp8
  * or nvfp4; `in_low`: in fp8 or nvfp4. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_low);
+/* Number of products of single experts that calls launch one by one; dl_architecture_kernels counts
+ * the calls. */
+int dl_architecture_singles(const dl_architecture *architecture);
 double dl_pass_flop(const dl_layer_pass *pass);
 
 /* A product of a training step, in one pass, and the number of times that the step executes it. */

@@ -206,6 +206,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         const dl_layer_part *part = &pass->parts[p];
         const bool product = is_product(part);
         const bool measured = product && roofline->kernels != NULL;
+        const int calls = part->kernels / (part->product.singly > 0 ? part->product.singly : 1);
         const int others = (in_half(roofline) ? part->kernels_in_half : 0) +
                            (in_low(roofline) ? part->low.kernels : 0);
         const double weights = in_half(roofline) ? part->half_weights
@@ -216,7 +217,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
                          others * roofline->kernel_ns +
                          (product ? 0 : part->kernels * each_ns(roofline, part)) +
                          (measured  ? measured_time(roofline, part).fixed_ns
-                          : product ? part->kernels * roofline->product_ns
+                          : product ? calls * roofline->product_ns
                                     : 0);
         if (part->expert_weights > 0 && in_half(roofline) && !measured)
             time.fixed_ns += experts_ns(roofline, part);
@@ -468,6 +469,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .expert_ranks = architecture->expert_ranks,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_low(&roofline)),
+        .dispatch.singles = (double)dl_architecture_singles(architecture),
         .dispatch.few =
             is_fused && !architecture->compiled && dl_architecture_frozen(architecture) == 0,
         .dispatch.least_ns =

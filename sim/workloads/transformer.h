@@ -60,11 +60,12 @@ typedef struct dl_transformer {
     bool compiled;          /* by torch.compile: products with odd columns are padded */
     bool halves;            /* no autocast: weights and stream have 16 bits */
     bool by_tokens;         /* sequence parallelism */
+    bool singly;            /* fused: each expert's product is a kernel of its own */
     bool within;            /* products accumulate into the sums of gradients themselves */
     bool eight_inside;      /* the activation saves its inputs in 8 bits in fp8 */
-    bool post_norms;        /* norms of the results of attention and feed-forward too */
     int head_norms;         /* DL_NORMS_HEAD, .. */
     bool parallel;          /* attention and feed-forward read the result of one norm */
+    bool post_norms;        /* norms of the results of attention and feed-forward too */
     bool softcap;           /* a tanh on the scores of words */
     int biases;             /* of matrix products: DL_BIAS_QKV, .. */
     bool gated, causal, tied, rms, dropout;

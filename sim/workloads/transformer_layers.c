@@ -189,7 +189,8 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     const double weights = s->copies * outputs * (inputs + bias);
     const int products = s->fused || matrices == 0 ? 1 : matrices;
     const int copies = (int)s->copies, separate = s->fused ? 1 : copies;
-    const int kernels = products * separate;
+    const int singly = s->fused && s->singly && copies > 1 ? copies : 0;
+    const int kernels = products * (singly > 0 ? singly : separate);
     const double numbers = rows * (products * inputs + outputs);
     const bool frozen = s->rank > 0;
     const int ways = frozen ? 1 : 2; /* number of gradients */
@@ -198,8 +199,11 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
         dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * kernels);
     forward->narrow = backward->narrow =
         fmin(inputs, outputs) < DL_NARROW || (copies > 1 && rows < copies * DL_NARROW);
-    forward->product = (dl_layer_product){
-        .rows = rows / copies, .inputs = inputs, .matrices = products, .experts = copies};
+    forward->product = (dl_layer_product){.rows = rows / copies,
+                                          .inputs = inputs,
+                                          .matrices = products,
+                                          .experts = copies,
+                                          .singly = singly};
     for (int m = 0; m < products; m++)
         forward->product.outputs[m] = products > 1 ? part_of(s, outputs, matrices, m) : outputs;
     backward->product = forward->product;
@@ -292,7 +296,7 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
                                             : DL_BIAS_FEED_FORWARD;
     add_product(layer, s, s->tokens, inputs, outputs, matrices, (s->biases & biases) != 0);
     const int products = layer->forward.parts[forward].product.matrices;
-    const int casts = products * (s->fused ? 1 : (int)s->copies);
+    const int casts = products * (s->fused && !s->singly ? 1 : (int)s->copies);
     const double in = s->tokens * products * inputs, out = s->tokens * outputs;
     const bool frozen = s->rank > 0;
     const int layouts = frozen ? 1 : 2;
@@ -731,13 +735,13 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
     const int gates = s->gated ? 2 : 1;
     const int apart = projections(s);
+    add_norm(layer, s, apart + (s->parallel ? gates : 0));
     add_linear(layer, s, s->width, qkv, apart, apart > 1 ? Q_PROJ : LINEAR_QKV, LINEAR_QKV, stream);
+    if (s->head_norms != DL_NORMS_NOT) add_head_norms(layer, s);
     if (s->positions == 0) add_rotation(layer, s);
     const int core = layer->forward.count;
     const double numbers = layer->kept_numbers, wide = layer->kept_wide, half = layer->kept_in_half;
-    add_norm(layer, s, apart + (s->parallel ? gates : 0));
     add_attention(layer, s);
-    if (s->head_norms != DL_NORMS_NOT) add_head_norms(layer, s);
     const int behind = layer->forward.count;
     if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
     add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);

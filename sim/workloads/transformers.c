@@ -38,6 +38,7 @@ enum {
     CONTEXT,
     EXPERT_RANKS,
     DISPATCH,
+    GROUPED,
     SEQUENCE_PARALLEL,
     RECOMPUTE,
     SUMS,
@@ -67,8 +68,8 @@ static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", "triton", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const dispatchers[] = {"alltoall", "deepep", NULL};
-static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const head_norms[] = {"no", "heads", "all", NULL};
+static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
 static const char *const recomputed[] = {"none", "selective", "full", "products", NULL};
 
@@ -129,7 +130,6 @@ static const dl_network_key keys[KEYS] = {
     [NORM] = {"norm", norms, 0, 0, "layer norm, or RMS norm, which has no shift", NULL},
     [POST_NORMS] = {"post_norms", no_yes, 0, 0,
                     "also norms of the results of attention and feed-forward (Gemma 2)", NULL},
-    [BIAS] = {"bias", biases, 0, 0,
     [QK_NORM] = {"qk_norm", head_norms, 0, 0,
                  "RMS norms of queries and keys: no, heads: of each head (Qwen3, Gemma 3), all: of "
                  "all heads together (OLMo 2)",
@@ -138,6 +138,7 @@ static const dl_network_key keys[KEYS] = {
                   "attention and feed-forward have one norm and the same input (GPT-J, Falcon, "
                   "Phi-2, Command R)",
                   NULL},
+    [BIAS] = {"bias", biases, 0, 0,
               "matrix products with biases: no, yes: all of a block, qkv: those of queries, keys "
               "and values, attention: also that of its result, feed_forward: those of the "
               "feed-forward layer",
@@ -173,6 +174,11 @@ static const dl_network_key keys[KEYS] = {
                   "with ep > 1: how tokens get to their experts. alltoall: a copy for each expert; "
                   "deepep: one for each GPU, and between nodes one for each node (also HybridEP)",
                   NULL},
+    [GROUPED] =
+        {"grouped", yes_no, 0, 0,
+         "a product for all experts of a GPU is one kernel (torch._grouped_mm); no: one for each "
+         "expert, which takes the host longer (Transformer Engine's GroupedLinear)",
+         .only = "fused=yes or fused=compiled"},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1: norms and sums are divided by tokens; no: each GPU "
                            "computes all of them",
@@ -428,6 +434,7 @@ static void take_kernels(const int64_t *values, dl_transformer *s)
     s->compiled = values[FUSE] == COMPILED;
     s->halves = s->fused || values[AUTOCAST] != 0;
     s->within = values[SUMS] == 1;
+    s->singly = values[GROUPED] != 0;
     s->eight_inside = values[FP8_ACTIVATION] == YES;
 }
 
@@ -478,6 +485,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .biases = products_with_biases[values[BIAS]],
         .gated = values[GATED] == YES,
         .post_norms = values[POST_NORMS] == YES,
+        .head_norms = (int)values[QK_NORM],
+        .parallel = values[PARALLEL] == YES,
         .softcap = values[SOFTCAP] == YES,
         .full_every = (int)values[FULL_EVERY],
         .causal = !encoder,
@@ -485,8 +494,6 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .rms = values[NORM] == RMS_NORM,
         .dropout = values[DROPOUT] == YES,
         .by_tokens = by_tokens,
-        .head_norms = (int)values[QK_NORM],
-        .parallel = values[PARALLEL] == YES,
     };
     take_kernels(values, &s);
     status = take_targets(values, &s, err);
@@ -616,27 +623,27 @@ static const dl_word key_words[] = {
     {"num_layers", "layers", NULL},
     {"n_layer", "layers", NULL},
     {"n_embd", "width", NULL},
+    {"n_embed", "width", NULL},
     {"n_head", "heads", NULL},
     {"n_inner", "feed_forward", NULL},
     {"num_hidden_layers", "layers", NULL},
     {"hidden_size", "width", NULL},
     {"num_attention_heads", "heads", NULL},
     {"num_key_value_heads", "kv_heads", NULL},
+    {"num_kv_heads", "kv_heads", NULL},
     {"head_dim", "head_width", NULL},
-    {"n_embed", "width", NULL},
     {"tensor", "tp", NULL},
     {"context", "cp", NULL},
     {"intermediate_size", "feed_forward", NULL},
     {"ffn_dim", "feed_forward", NULL},
+    {"ffn_hidden_size", "feed_forward", NULL},
     {"seq_len", "sequence", NULL},
     {"seq_length", "sequence", NULL},
-    {"num_kv_heads", "kv_heads", NULL},
     {"sliding_window", "window", NULL},
     {"vocab_size", "vocabulary", NULL},
     {"type_vocab_size", "segments", NULL},
     {"num_experts", "experts", NULL},
     {"num_local_experts", "experts", NULL},
-    {"ffn_hidden_size", "feed_forward", NULL},
     {"num_experts_per_tok", "active", NULL},
     {"top_k", "active", NULL},
     {"moe_intermediate_size", "expert_width", NULL},

@@ -140,9 +140,11 @@ static void experts_of_two_gpus_by_hand(void **state)
                                "active=2,expert_width=6,ep=1";
     char *two_text = dl_format("%s,ep=2", base), *four_text = dl_format("%s,ep=4", base);
     char *full_text = dl_format("%s,recompute=full", two_text),
-         *once_text = dl_format("%s,dispatch=deepep", two_text);
+         *once_text = dl_format("%s,dispatch=deepep", two_text),
+         *one_by_one_text = dl_format("%s,grouped=no", two_text);
     dl_architecture a = network_of(base), two = network_of(two_text), four = network_of(four_text),
-                    full = network_of(full_text), once = network_of(once_text);
+                    full = network_of(full_text), once = network_of(once_text),
+                    one_by_one = network_of(one_by_one_text);
     const dl_architecture_layer *one = &a.layers[1], *half = &two.layers[1];
     (void)state;
     assert_int_equal(two.expert_ranks, 2);
@@ -173,6 +175,16 @@ static void experts_of_two_gpus_by_hand(void **state)
         assert_true(near_scaled(single.numbers, all.numbers + 2 * 2 * 4, 0, 1e-12));
         assert_int_equal(single.kernels, all.kernels);
     }
+    /* One by one: the three products of two experts are kernels of their own, each with two
+     * gradients, but calls that the host makes are as many. */
+    assert_int_equal(dl_architecture_singles(&two), 0);
+    assert_int_equal(dl_architecture_singles(&one_by_one), 2 * (2 + 4));
+    assert_int_equal(sum_of(&one_by_one.layers[1].forward).kernels,
+                     sum_of(&half->forward).kernels + 2);
+    for (int low = 0; low < 2; low++)
+        assert_int_equal(dl_architecture_kernels(&one_by_one, true, low == 1),
+                         dl_architecture_kernels(&two, true, low == 1));
+    assert_int_equal(dl_layer_tensors(&one_by_one.layers[1]), dl_layer_tensors(half));
     assert_expert_products(&two, 6, 2);
     dl_architecture_free(&a);
     dl_architecture_free(&two);
@@ -183,6 +195,8 @@ static void experts_of_two_gpus_by_hand(void **state)
     free(four_text);
     free(full_text);
     free(once_text);
+    dl_architecture_free(&one_by_one);
+    free(one_by_one_text);
 }
 
 /* The experts of experts_by_hand, one after the other in plain PyTorch, next to a dense block of

@@ -774,6 +774,16 @@ static void launches_are_of_the_kernels_that_were_counted(void **state)
         dl_assumptions_free(&replaced);
     }
     fused.dispatch.least_ns = fused.dispatch.plain = 0;
+    /* 100 products of single experts take 3.3 ms more. */
+    dl_assumptions of_singles = {0};
+    fused.dispatch.per_worker_ns = (dl_value){0};
+    fused.dispatch.singles = 100;
+    dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_singles);
+    assert_near(fused.dispatch.per_worker_ns.value, 157.3e6, 1e-12);
+    assert_non_null(strstr(find(&of_singles, "dispatch", "per_worker_ns")->source,
+                           "100 products of single experts, 33 us each"));
+    dl_assumptions_free(&of_singles);
+    fused.dispatch.singles = 0;
     /* A measured step permits 100 ms, which leaves the interval from 51.3 ms, with the middle
      * sqrt(51.3 100) = 71.6 ms; 50 ms are below the interval, which then stays. */
     const double most_ns[] = {100e6, 50e6}, values_ns[] = {71.6473e6, 154e6};
