@@ -128,7 +128,7 @@ static dl_gpu_memory sharded_memory(const dl_scenario *scenario, const dl_costs 
     return memory;
 }
 
-/* Tries a smaller batch for the same workers. */
+/* Tries a smaller batch for the same workers, whose batch is given per worker. */
 static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                       const dl_point *point)
 {
@@ -139,16 +139,30 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     dl_join_format(fits, ", ", "--batch-per-worker %lld", (long long)(batch / point->workers));
 }
 
-/* Tries more and smaller micro-batches, unless the schedule (gpipe) keeps all their activations. */
+/* Tries more and smaller micro-batches of the same batch, where the schedule permits them and does
+ * not keep all their activations (gpipe). */
 static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
+    const dl_scenario_pipeline *pipeline = scenario->pipeline;
     const dl_split split = dl_point_split(point);
-    const int64_t unit = (int64_t)point->workers * dl_split_batches(&split) * split.micro_batches;
-    if (split.stages > 1 && scenario->pipeline->schedule == DL_SCHEDULE_GPIPE) return;
-    const int64_t samples = dl_largest_fitting(scenario, costs, point, unit) / unit;
-    if (samples == 0) return;
-    dl_join_format(fits, ", ", "--micro-batch %lld", (long long)samples);
+    const int64_t samples = point->batch / point->workers / dl_split_batches(&split);
+    const bool staged = split.stages > 1;
+    dl_point tried = *point;
+    if (pipeline != NULL && !dl_schedule_flushes(pipeline->schedule)) return;
+    if (scenario->shares == DL_SHARES_SPEED) return;
+    if (staged && pipeline->schedule == DL_SCHEDULE_GPIPE) return;
+    for (int count = split.micro_batches + 1; count <= samples && count <= DL_MICRO_BATCHES_MAX;
+         count++) {
+        if (samples % count != 0 || (staged && split.chunks > 1 && count % split.stages != 0))
+            continue;
+        tried.micro_batches = count;
+        if (!staged) tried.option[DL_SYNC_ACCUMULATE] = count;
+        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
+        if (!dl_memory_fits(&memory)) continue;
+        dl_join_format(fits, ", ", "--micro-batch %lld", (long long)(samples / count));
+        return;
+    }
 }
 
 /* Tries the next degrees of sharding among the workers (optimizer state, then gradients, then
@@ -293,7 +307,8 @@ static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, co
         return fits;
     }
     if (!dl_point_is_split(point)) {
-        try_batch(&fits, scenario, costs, point);
+        if (scenario->batch_per_worker) try_batch(&fits, scenario, costs, point);
+        if (!scenario->batch_per_worker) try_micro_batch(&fits, scenario, costs, point);
         try_sharding(&fits, scenario, costs, point);
     } else {
         try_schedule(&fits, scenario, costs, point);
@@ -434,19 +449,70 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
     return dl_format("%s; %s", content, remedy);
 }
 
+static bool numbers_differ(const dl_point *a, const dl_point *b)
+{
+    return a->workers != b->workers || a->batch != b->batch;
+}
+
+static bool modes_differ(const dl_point *a, const dl_point *b)
+{
+    return strcmp(dl_point_mode(a), dl_point_mode(b)) != 0;
+}
+
+/* Whether a point differs from the first one. */
+static bool any_differs(const dl_study *study, bool (*differ)(const dl_point *, const dl_point *))
+{
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_scenario *scenario = &study->variants[v].scenario;
+        for (size_t p = 0; p < scenario->point_count; p++)
+            if (differ(&study->variants[0].scenario.points[0], &scenario->points[p])) return true;
+    }
+    return false;
+}
+
+char *dl_fits_label(const dl_study *study, const dl_variant *variant, const dl_point *point)
+{
+    char *label = NULL;
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        const char *text = dl_study_text(study, variant, point, k);
+        if (key->count < 2 || text[0] == '\0') continue;
+        DL_AUTOFREE char *part = strcmp(key->key, "layout") == 0
+                                     ? dl_strdup(text)
+                                     : dl_format("%s %s", key->column, text);
+        dl_join(&label, ", ", part);
+    }
+    if (label == NULL || any_differs(study, numbers_differ)) {
+        dl_join_format(&label, ", ", "workers %d, batch %lld", point->workers,
+                       (long long)point->batch);
+    }
+    if (any_differs(study, modes_differ)) dl_join(&label, ", ", dl_point_mode(point));
+    return label;
+}
+
+/* Part of the GPU's memory that the row's point needs. */
+static double part_needed(const dl_row *row)
+{
+    return row->memory.needs_bytes / row->memory.has_bytes;
+}
+
 dl_status dl_fits_check(const dl_study *study, const dl_sweep *sweep, dl_error *err)
 {
-    const dl_row *first = &sweep->rows[0];
-    for (size_t i = 0; i < sweep->row_count; i++)
-        if (sweep->rows[i].error == NULL || dl_memory_fits(&sweep->rows[i].memory)) return DL_OK;
-    const dl_variant *variant = &study->variants[first->variant];
+    const dl_row *nearest = &sweep->rows[0];
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (row->error == NULL || dl_memory_fits(&row->memory)) return DL_OK;
+        if (part_needed(row) < part_needed(nearest)) nearest = row;
+    }
+    const dl_variant *variant = &study->variants[nearest->variant];
     DL_AUTOFREE char *remedy =
-        dl_fits_remedy(&variant->scenario, &variant->costs, &first->point, &first->memory);
+        dl_fits_remedy(&variant->scenario, &variant->costs, &nearest->point, &nearest->memory);
+    DL_AUTOFREE char *label = dl_fits_label(study, variant, &nearest->point);
     return sweep->row_count == 1
-               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s; %s", first->error, remedy)
+               ? dl_error_set(err, DL_ERR_UNFIT, "the point %s; %s", nearest->error, remedy)
                : dl_error_set(err, DL_ERR_UNFIT,
-                              "none of %zu points fits into its GPUs; the first %s; %s",
-                              sweep->row_count, first->error, remedy);
+                              "none of %zu points fits into its GPUs; the nearest (%s) %s; %s",
+                              sweep->row_count, label, nearest->error, remedy);
 }
 
 const char *dl_recompute_in_vain(const dl_scenario *scenario)

@@ -54,8 +54,12 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
 
-/* Returns DL_ERR_UNFIT, with the remedy for the first point, if no point of the study's sweep fits
- * into its GPUs. */
+/* Returns the swept settings, "tp=8,pp=2, recompute full", workers and batch if points differ in
+ * them or nothing is swept, and the mode if points differ in it; the caller frees it. */
+char *dl_fits_label(const dl_study *study, const dl_variant *variant, const dl_point *point);
+
+/* Returns DL_ERR_UNFIT, with the remedy for the point that needs the smallest part of its GPUs'
+ * memory, if no point of the study's sweep fits into its GPUs. */
 dl_status dl_fits_check(const dl_study *study, const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
 /* Whether this recomputation (DL_RECOMPUTE_SELECTIVE, ...) stores fewer bytes of activations than

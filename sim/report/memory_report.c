@@ -15,49 +15,6 @@
 /* Largest micro-batch tried, in samples. */
 #define MICRO_BATCH_MAX 65536
 
-static bool numbers_differ(const dl_point *a, const dl_point *b)
-{
-    return a->workers != b->workers || a->batch != b->batch;
-}
-
-static bool modes_differ(const dl_point *a, const dl_point *b)
-{
-    return strcmp(dl_point_mode(a), dl_point_mode(b)) != 0;
-}
-
-/* Whether a point differs from the first one. */
-static bool any_differs(const dl_study *study, bool (*differ)(const dl_point *, const dl_point *))
-{
-    for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_scenario *scenario = &study->variants[v].scenario;
-        for (size_t p = 0; p < scenario->point_count; p++)
-            if (differ(&study->variants[0].scenario.points[0], &scenario->points[p])) return true;
-    }
-    return false;
-}
-
-/* Returns the swept settings, "tp=8,pp=2, recompute full", workers and batch if points differ in
- * them or nothing is swept, and the mode if points differ in it; the caller frees it. */
-static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
-{
-    char *label = NULL;
-    for (size_t k = 0; k < study->key_count; k++) {
-        const dl_swept_key *key = &study->keys[k];
-        const char *text = dl_study_text(study, variant, point, k);
-        if (key->count < 2 || text[0] == '\0') continue;
-        DL_AUTOFREE char *part = strcmp(key->key, "layout") == 0
-                                     ? dl_strdup(text)
-                                     : dl_format("%s %s", key->column, text);
-        dl_join(&label, ", ", part);
-    }
-    if (label == NULL || any_differs(study, numbers_differ)) {
-        dl_join_format(&label, ", ", "workers %d, batch %lld", point->workers,
-                       (long long)point->batch);
-    }
-    if (any_differs(study, modes_differ)) dl_join(&label, ", ", dl_point_mode(point));
-    return label;
-}
-
 /* Largest micro-batch of a rank, in samples, with which the point fits at its number of
  * micro-batches. */
 static double largest_micro_batch(const dl_variant *variant, const dl_point *point)
@@ -126,7 +83,7 @@ dl_status dl_report_memory(FILE *out, const dl_study *study, dl_error *err)
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         for (size_t p = 0; p < variant->scenario.point_count; p++) {
-            DL_AUTOFREE char *label = label_of(study, variant, &variant->scenario.points[p]);
+            DL_AUTOFREE char *label = dl_fits_label(study, variant, &variant->scenario.points[p]);
             fits |= add_point(&rows, below, variant, &variant->scenario.points[p], label);
         }
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);

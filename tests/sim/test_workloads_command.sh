@@ -313,6 +313,23 @@ expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" 
 "$tested" --workload llama3_8b --machine 8xdgx_h100 --batch-per-worker 8 >unfit.txt 2>unfit.err
 [ "$(grep -c '^ *[0-9]* does not fit' unfit.txt)" -eq 7 ] && [ "$(grep -c 'what fits' unfit.txt)" -eq 1 ] &&
     grep -A1 '^ *64 does not fit' unfit.txt | grep -q 'parameters 32.1 GB' || fail "$(cat unfit.txt)"
+# A batch of all workers is kept: the remedy is the largest micro-batch that divides it and fits; the next larger one
+# does not fit. The message names the row that lacks least, by its settings.
+expect 3 "the nearest (workers 8, batch 504) does not fit: a GPU needs 260 GB of 42.9 GB, 217 GB too much; what fits: \
+--micro-batch 3" --workload gpt2_xl --machine 8xa100 --workers 1,8 --batch 504 --steps 1 --quiet
+whole=(--workload gpt2_xl --machine 1xa100 --batch 500 --mode none --steps 1)
+expect 3 "too much; what fits: --micro-batch 4" "${whole[@]}" --quiet
+expect 0 "accumulate 125" "${whole[@]}" --micro-batch 4
+expect 3 "does not fit" "${whole[@]}" --micro-batch 5
+# With several micro-batches gradients are summed: then one sequence without recomputation does not fit.
+divided=(--workload llama3_70b:fused=yes --machine 2xdgx_h100 --batch 64 --mode none --steps 1)
+expect 3 "the nearest (tp=8,fsdp=2) does not fit: a GPU needs 834 GB of 85.5 GB, 749 GB too much; what fits: --recompute \
+full with --micro-batch 4" "${divided[@]}" --layout 'fsdp=16 | tp=8,fsdp=2' --quiet
+expect 3 "does not fit" "${divided[@]}" --layout tp=8,fsdp=2 --micro-batch 1
+expect 0 "accumulate" "${divided[@]}" --layout tp=8,fsdp=2 --micro-batch 4 --recompute full
+# No micro-batch is named with a schedule that permits none.
+expect 3 "1.76 TB too much; no smaller batch" --workload gpt2_xl --machine 2xa100 --layout pp=2 --batch 512 --mode none \
+    --steps 1 --set pipeline.schedule=pipedream --quiet
 # The frozen weights beside adapters are sharded, too.
 expect 0 "Advised: 2 GPUs, batch 2, allreduce, sharded parameters, recompute full" \
     --workload llama3_8b:sequence=4096 --machine 2xrtx4090 --batch-per-worker 1 --lora 16 --advise -o advice.csv
