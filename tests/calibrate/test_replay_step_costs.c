@@ -41,16 +41,21 @@ static void add_steps(rank_trace *t, int steps, double scale)
     add_steps_that_gather(t, steps, scale, 0);
 }
 
-static dl_step_costs take_noting(const rank_trace *t, int64_t batch, dl_notes *notes)
+static dl_step_costs take_by(const rank_trace *t, int64_t batch, const char *marks, dl_notes *notes)
 {
     dl_step_costs costs = {0};
     dl_error err = {0};
-    const dl_step_hints hints = {.marks = "ProfilerStep"};
+    const dl_step_hints hints = {.marks = marks};
     if (dl_step_costs_take(&costs, &t->trace, batch, &hints, NULL, DL_EXTERNAL_THREADS, notes,
                            &err) != DL_OK) {
         fail_msg("%s", err.text);
     }
     return costs;
+}
+
+static dl_step_costs take_noting(const rank_trace *t, int64_t batch, dl_notes *notes)
+{
+    return take_by(t, batch, "ProfilerStep", notes);
 }
 
 static dl_step_costs take(const rank_trace *t, int64_t batch)
@@ -938,6 +943,34 @@ static void shared_parameters_are_noted(void **state)
     dl_step_costs_free(&c);
 }
 
+/* Marks that each hold three updates of the same parameters, as of an epoch, are not steps. */
+static void marks_of_several_updates_are_no_steps(void **state)
+{
+    (void)state;
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 4; s++) {
+        const int64_t mark_ns = t.host_ns;
+        for (int update = 0; update < 3; update++) {
+            for (int i = 0; i < 4; i++)
+                rank_trace_work(&t, RT_COMPUTE, 10000);
+            rank_trace_work_in(&t, RT_BACKWARD, SECOND_NS);
+            t.activities[t.trace.activity_count - 1].bytes = 4000;
+            t.activities[t.trace.activity_count - 2].detail = RT_BACKWARD; /* another kernel */
+            rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
+            t.activities[t.trace.activity_count - 2].detail = RT_OPTIMIZER;
+        }
+        rank_trace_range(&t, RT_STEP, mark_ns);
+    }
+    dl_notes notes = {0};
+    dl_step_costs c = take_by(&t, 8, NULL, &notes);
+    assert_float_equal(c.parameter_bytes, 4000, 0);
+    assert_float_equal(c.update_ns.value, UPDATE_NS, 0.01 * UPDATE_NS);
+    assert_true(has_note(&notes, "holds several updates of the same parameters"));
+    dl_notes_free(&notes);
+    dl_step_costs_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -967,6 +1000,7 @@ int main(void)
         cmocka_unit_test(model_is_as_large_as_gradients_that_are_added),
         cmocka_unit_test(model_is_as_large_as_gradients_of_varying_passes),
         cmocka_unit_test(shared_parameters_are_noted),
+        cmocka_unit_test(marks_of_several_updates_are_no_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,7 +360,7 @@ static void add_models(trace *t, const uint64_t bytes[2][2])
 
 /* Two models, each with an update. The second one's pass may begin with all of the first one's
  * gradients, as a generator's does with a discriminator's, which are then counted once: 400 and
- * 400 + 300 bytes are 700. Passes of equal or different gradients are of different parameters. */
+ * 400 + 300 bytes are 700. Passes of different gradients are of different parameters. */
 static void gradients_of_passes_that_continue_count_once(void **state)
 {
     (void)state;
@@ -368,7 +368,6 @@ static void gradients_of_passes_that_continue_count_once(void **state)
         uint64_t bytes[2][2]; /* of the gradients of either pass */
         double sum;
     } cases[] = {{{{400, 0}, {400, 300}}, 700},
-                 {{{400, 0}, {400, 0}}, 800},
                  {{{300, 0}, {400, 300}}, 1000},
                  {{{400, 300}, {400, 0}}, 700}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -388,12 +387,33 @@ static void models_in_turn_accumulate_nothing(void **state)
 {
     (void)state;
     trace t = {0};
-    add_models(&t, (const uint64_t[2][2]){{0}});
+    add_models(&t, (const uint64_t[2][2]){{400, 0}, {300, 0}});
     dl_activity_steps steps;
     dl_cpu_training cpu = split(&t, &steps);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.phases.passes, 1);
     release(&cpu, &steps);
+}
+
+/* Marks of an epoch, or of a logging interval, hold several updates of the same parameters: with
+ * shapes or without, a step ends with each update. */
+static void marks_may_hold_several_steps(void **state)
+{
+    (void)state;
+    static const uint64_t equal[2][2][2] = {{{400, 300}, {400, 300}}, {{0}}};
+    for (size_t shapes = 0; shapes < 2; shapes++) {
+        trace t = {0};
+        add_models(&t, equal[shapes]);
+        dl_activity_steps steps;
+        dl_cpu_training cpu = split(&t, &steps);
+        assert_true(steps.lines[0].marks_hold_steps);
+        assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
+        assert_int_equal(steps.lines[0].regular_count, 7); /* of 8: the first may be partial */
+        assert_false(cpu.phases.alternates);
+        assert_int_equal(cpu.steps[0].part_ns[DL_CPU_PART_FORWARD], 40000);
+        assert_float_equal(cpu.added.bytes, shapes == 0 ? 700 : 0, 0);
+        release(&cpu, &steps);
+    }
 }
 
 static void find_operators(dl_cpu_operators *operators, trace *t)
@@ -537,6 +557,7 @@ int main(void)
         cmocka_unit_test(gradients_are_ready_one_by_one),
         cmocka_unit_test(gradients_of_passes_that_continue_count_once),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
+        cmocka_unit_test(marks_may_hold_several_steps),
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),
         cmocka_unit_test(copies_alone_are_not_all),

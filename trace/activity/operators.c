@@ -266,6 +266,34 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_seque
     return cuts;
 }
 
+/* Returns for each of times_ns[count] how many operators start before it; freed by the caller. */
+static size_t *places_of(const dl_sequence *sequence, const int64_t *times_ns, size_t count)
+{
+    size_t *places = dl_calloc(count, sizeof *places, "steps");
+    for (size_t i = 0; i < count; i++)
+        DL_BISECT(places[i], sequence->count, sequence->start_ns[places[i]] < times_ns[i]);
+    return places;
+}
+
+bool dl_cpu_operators_hold_steps(const dl_cpu_operators *operators, const dl_trace *trace,
+                                 const dl_sequence *sequence, const int64_t *marks_ns,
+                                 size_t mark_count, const int64_t *ends_ns, size_t count)
+{
+    DL_AUTOFREE size_t *parts = places_of(sequence, marks_ns, mark_count);
+    DL_AUTOFREE size_t *ends = places_of(sequence, ends_ns, count);
+    DL_AUTOFREE double *gradients = dl_calloc(sequence->count + 1, sizeof *gradients, "gradients");
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        size_t place;
+        if (a->kind != DL_ACTIVITY_RANGE || a->thread != operators->thread) continue;
+        DL_BISECT(place, sequence->count, sequence->start_ns[place] <= a->start_ns);
+        gradients[place] += (double)a->bytes;
+    }
+    for (size_t i = 0; i < sequence->count; i++)
+        gradients[i + 1] += gradients[i];
+    return dl_parts_hold_steps(sequence, parts, mark_count, ends, count, gradients);
+}
+
 /* Ratio of a step's forward to backward operators; 0 without backward operators. */
 static double forward_share(const dl_cpu_operators *operators, const dl_activity_step *step)
 {

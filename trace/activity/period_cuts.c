@@ -254,6 +254,64 @@ dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count)
     return updates;
 }
 
+/* Adds `by` to the counts of the kinds with the role BACKWARD in symbols [first, end); returns the
+ * number of such symbols. */
+static size_t count_backward(const dl_sequence *sequence, size_t first, size_t end, int by,
+                             int32_t *counts)
+{
+    size_t count = 0;
+    for (size_t i = first; i < end; i++) {
+        if (!(sequence->roles[sequence->symbols[i]] & DL_ROLE_BACKWARD)) continue;
+        counts[sequence->symbols[i]] += by;
+        count++;
+    }
+    return count;
+}
+
+/* Returns whether symbols [a, middle) and [middle, end) have the same backward work, as often. */
+static bool equal_backward(const dl_sequence *sequence, size_t a, size_t middle, size_t end,
+                           int32_t *counts)
+{
+    bool equal = count_backward(sequence, a, middle, 1, counts) > 0;
+    count_backward(sequence, middle, end, -1, counts);
+    for (size_t i = a; i < end; i++) {
+        equal = equal && counts[sequence->symbols[i]] == 0;
+    }
+    for (size_t i = a; i < end; i++)
+        counts[sequence->symbols[i]] = 0;
+    return equal;
+}
+
+bool dl_parts_hold_steps(const dl_sequence *sequence, const size_t *parts, size_t count,
+                         const size_t *ends, size_t end_count, const double *gradients)
+{
+    DL_AUTOFREE int32_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "updates");
+    size_t several = 0, updated = 0, e = 0;
+    DL_AUTOFREE size_t *own = NULL;
+    if (ends == NULL) {
+        DL_AUTOFREE dl_update *updates = dl_updates_find(sequence, &end_count);
+        ends = own = dl_calloc(end_count, sizeof *own, "updates");
+        for (size_t i = 0; i < end_count; i++)
+            own[i] = updates[i].end;
+    }
+    for (size_t p = 0; p < count; p++) {
+        const size_t part_end = p + 1 < count ? parts[p + 1] : sequence->count;
+        size_t first = 0, middle = parts[p], updates = 0; /* last update's work: [first, middle) */
+        bool equal = true;
+        while (e < end_count && ends[e] <= parts[p])
+            e++;
+        for (; e < end_count && ends[e] <= part_end; first = middle, middle = ends[e++])
+            equal = (updates++ == 0 ||
+                     (equal_backward(sequence, first, middle, ends[e], counts) &&
+                      (gradients == NULL || gradients[middle] - gradients[first] ==
+                                                gradients[ends[e]] - gradients[middle]))) &&
+                    equal;
+        updated += updates > 0;
+        several += updates > 1 && equal;
+    }
+    return 2 * several > updated;
+}
+
 /* A kernel of an update, and the index of the update. */
 typedef struct update_kind {
     uint32_t kind;

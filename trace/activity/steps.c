@@ -371,7 +371,7 @@ static void drop_steps(dl_step_line *line)
 }
 
 /* Takes the steps from marks; with `whole`, only if the usual step contains all phases of training
- * found in the work. */
+ * found in the work, and one update of each model. */
 static bool find_by_marks(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols, bool whole)
 {
@@ -389,7 +389,8 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     DL_AUTO(dl_period_free) dl_period period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
-    const bool taken = !whole || dl_period_is_whole(&period, &sequence);
+    const bool several = whole && dl_parts_hold_steps(&sequence, cuts, line->count, NULL, 0, NULL);
+    const bool taken = !whole || (dl_period_is_whole(&period, &sequence) && !several);
     if (taken && search->hints->marks == NULL) {
         dl_step_parts_compare(parts, line->count, symbols->count, &sequence, period.content,
                               period.length);
@@ -404,6 +405,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     } else {
         drop_steps(line);
     }
+    line->marks_hold_steps = several;
     return taken;
 }
 
@@ -429,9 +431,21 @@ static void take_one_step(dl_step_line *line, const step_search *search,
 static void prefer_marks(dl_step_line *line, const step_search *search,
                          const dl_symbol_line *symbols)
 {
-    if (4 * line->count < 3 * search->marks.count || search->marks.count == 0) return;
+    if (4 * line->count < 3 * search->marks.count || search->marks.count == 0 ||
+        line->marks_hold_steps)
+        return;
     drop_steps(line);
     find_by_marks(line, search, symbols, false);
+}
+
+/* Takes steps that end with an update, of marks that each hold several. */
+static bool find_by_updates(dl_step_line *line, const step_search *search,
+                            const dl_symbol_line *symbols)
+{
+    DL_AUTO(dl_period_free) dl_period period = {0};
+    dl_sequence sequence = dl_symbols_sequence(symbols);
+    return dl_period_find_updates(&period, &sequence) && dl_period_is_whole(&period, &sequence) &&
+           take_period(line, search, symbols, &period, DL_STEPS_OPTIMIZER);
 }
 
 /* Finds the steps of one device; `plain` holds its symbols without shapes, created on first use. */
@@ -444,6 +458,7 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
         return;
     }
     if (find_by_marks(line, search, symbols, search->hints->marks == NULL) ||
+        (line->marks_hold_steps && find_by_updates(line, search, symbols)) ||
         find_by_graph(line, search, symbols)) {
         return;
     }
@@ -541,7 +556,10 @@ static void find_host_line(dl_step_line *line, const step_search *search,
     /* Marks of micro-batches, of which a step has at least two, are not steps. */
     const bool parts = by_update && 4 * count < 3 * marks->count;
     const bool cut = by_update && marks->count > 0 && marks_cut_passes(search, cuts, count);
-    if (marks->count > 0 && !parts && !cut) {
+    const bool several = by_update && marks->count > 0 &&
+                         dl_cpu_operators_hold_steps(&search->operators, search->trace, &sequence,
+                                                     marks->starts_ns, marks->count, cuts, count);
+    if (marks->count > 0 && !parts && !cut && !several) {
         int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* INT64_MAX for an
                                                                            * instant */
         for (size_t i = 0; i < search->trace->activity_count; i++) {
@@ -558,6 +576,7 @@ static void find_host_line(dl_step_line *line, const step_search *search,
         take_host_steps(line, search, by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD, cuts,
                         cuts + 1, count - 1);
         line->marks_cut_passes = cut;
+        line->marks_hold_steps = several;
     } else {
         line->reason =
             "no marks, fewer than three optimizer's updates and no operators that repeat";

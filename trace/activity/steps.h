@@ -92,6 +92,7 @@ typedef struct dl_step_line {
     dl_step_method method;
     char *marks;           /* text of the marks with # for numbers; NULL for other methods */
     bool marks_cut_passes; /* there are marks, but they lie between forward and backward pass */
+    bool marks_hold_steps; /* there are marks, but each is of several updates of the same model */
     double lag_match;      /* periods only: share of the symbols of rare kinds that equal those one
                             * step later (dl_period); lost records make it smaller, not wrong */
     double order_match;    /* share of a step's symbols found in the same order in the previous step

@@ -197,6 +197,15 @@ typedef struct dl_update {
  * The caller frees the array. */
 dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count);
 
+/* Returns whether most of the parts with updates have several, each after the same backward work:
+ * they are not steps but epochs, or several updates by the samples of one rollout. Optimizers of
+ * different models, as a GAN's, follow different backward passes. parts[count]: where each begins,
+ * up to the next one. ends[end_count]: ends of the updates; NULL: those of dl_updates_find. Both ascend. gradients[sequence->count
+ * + 1]: bytes of gradients added before each symbol, which then must be equal too; NULL: unknown.
+ * O(n). */
+bool dl_parts_hold_steps(const dl_sequence *sequence, const size_t *parts, size_t count,
+                         const size_t *ends, size_t end_count, const double *gradients);
+
 /* Cuts the sequence after each update of dl_updates_find; `period` must be zeroed. If some kernel
  * occurs only in every k-th update, k >= 2, a step has k updates (alternating optimizers,
  * accumulated gradients). Symbols before a unit that are not usual content belong to the previous
@@ -244,6 +253,13 @@ dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
  * caller frees the array. Sets *by_update if updates end the steps. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
                                size_t *count, bool *by_update);
+
+/* Returns whether marks, which start at marks_ns[mark_count], each hold several steps
+ * (dl_parts_hold_steps). ends_ns[count]: the updates' ends, as dl_cpu_operators_cuts gives them;
+ * sequence: of the operators. */
+bool dl_cpu_operators_hold_steps(const dl_cpu_operators *operators, const dl_trace *trace,
+                                 const dl_sequence *sequence, const int64_t *marks_ns,
+                                 size_t mark_count, const int64_t *ends_ns, size_t count);
 
 /* Labels a step of steps[count] as OTHER if its ratio of forward to backward operators exceeds
  * DL_CPU_EVALUATION times the median ratio: it contains a validation, which has only forward passes
