@@ -108,7 +108,7 @@ typedef struct config {
     const dl_network_kind *kind; /* the kind of transformers */
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
-    int64_t positions, image, patch, channels, projected;
+    int64_t positions, image, patch, channels, projected, unrotated, shared;
     bool rms, tied, tells_tied, experts, mixed, softcap, nested;
     unsigned true_flags; /* bit set of `flags` */
     int64_t pattern;     /* layers of a period, the last of which has no window; 0: not given */
@@ -136,6 +136,7 @@ static void take_member(void *user, const char *name, const char *value)
     }
     c->experts |= is_number && number > 0 && strstr(name, "experts") != NULL;
     c->mixed |= (strcmp(name, "decoder_sparse_step") == 0 && number != 1) ||
+                (strcmp(name, "moe_layer_freq") == 0 && number != 1) ||
                 (strcmp(name, "mlp_only_layers") == 0 && strpbrk(value, "0123456789") != NULL);
     c->rms |= strcmp(name, "rms_norm_eps") == 0;
     c->nested |= strcmp(name, "text_config") == 0;
@@ -145,6 +146,8 @@ static void take_member(void *user, const char *name, const char *value)
     if (strcmp(name, "sliding_window_pattern") == 0) c->pattern = number;
     if (strcmp(name, "max_position_embeddings") == 0 || strcmp(name, "n_positions") == 0)
         c->positions = number;
+    if (strcmp(name, "qk_nope_head_dim") == 0) c->unrotated = number;
+    if (strcmp(name, "n_shared_experts") == 0) c->shared = number;
     if (strcmp(name, "image_size") == 0) c->image = number;
     if (strcmp(name, "patch_size") == 0) c->patch = number;
     if (strcmp(name, "num_channels") == 0) c->channels = number;
@@ -172,7 +175,8 @@ static bool is_type(const config *c, const char *type)
 /* Whether models of this type have experts, all of them in every block. */
 static bool has_experts(const config *c)
 {
-    static const char *const types[] = {"mixtral", "olmoe", "qwen2_moe", "qwen3_moe"};
+    static const char *const types[] = {"mixtral",     "olmoe",       "qwen2_moe", "qwen3_moe",
+                                        "deepseek_v2", "deepseek_v3", "gpt_oss"};
     for (size_t t = 0; t < sizeof types / sizeof *types && c->type != NULL; t++)
         if (strcmp(c->type, types[t]) == 0) return true;
     return false;
@@ -212,14 +216,14 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
     if (c->experts && !has_experts(c)) {
         return dl_error_set(err, DL_ERR_NAME,
                             "%s: %s: types with experts that are simulated are mixtral, olmoe, "
-                            "qwen2_moe and qwen3_moe; others have other attention, routers or "
-                            "blocks",
+                            "qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3 and gpt_oss; others "
+                            "have other attention, routers or blocks",
                             path, type);
     }
     if (c->experts && c->mixed) {
         return dl_error_set(err, DL_ERR_NAME,
                             "%s: %s: blocks with and without experts in turn (decoder_sparse_step, "
-                            "mlp_only_layers) are not simulated",
+                            "moe_layer_freq, mlp_only_layers) are not simulated",
                             path, type);
     }
     if (is_true(c, PAIR)) {
@@ -265,7 +269,8 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
 static bool has_window(const config *c)
 {
     return c->type == NULL || is_type(c, "mistral") || is_type(c, "phi3") || is_type(c, "gemma2") ||
-           is_type(c, "gemma3_text") || is_type(c, "olmo3") || is_type(c, "starcoder2");
+           is_type(c, "gemma3_text") || is_type(c, "olmo3") || is_type(c, "gpt_oss") ||
+           is_type(c, "starcoder2");
 }
 
 /* Which matrix products have biases, as a word of the key. Qwen2 has those of queries, keys and
@@ -276,6 +281,7 @@ static const char *bias_of(const config *c)
 {
     static const char *const without[] = {"mistral", "mixtral", "phi3"};
     if (is_type(c, "qwen2") || is_type(c, "qwen2_moe")) return "qkv";
+    if (is_type(c, "gpt_oss")) return "yes";
     if (is_type(c, "glm4")) return is_true(c, ATTENTION_BIAS) ? "qkv" : "no";
     if (is_type(c, "stablelm")) return is_true(c, QKV_BIAS) ? "qkv" : "no";
     if (is_type(c, "falcon")) return is_true(c, ALL_BIASES) ? "yes" : "no";
@@ -338,6 +344,12 @@ static void take_type(const config *c, int64_t *values)
     set_word(c, values, "qk_norm", head_norms_of(c));
     if (is_true(c, ONE_KV_HEAD) && !is_true(c, TWO_NORMS)) values[key_called(c, "kv_heads")] = 1;
     if (is_type(c, "falcon") && c->positions == 0) *sequence = 2048;
+    if (c->unrotated > 0) values[key_called(c, "head_width")] = c->unrotated;
+    if (has_experts(c) && c->shared > 0) { /* limited, so that the product does not overflow */
+        const int64_t each = values[key_called(c, "expert_width")];
+        values[key_called(c, "shared_width")] =
+            (c->shared < PIXELS_MAX ? c->shared : PIXELS_MAX) * (each < 1 << 30 ? each : 1 << 30);
+    }
     if (is_type(c, "opt")) *positions += 2;
     if (is_type(c, "roberta")) *sequence -= 2;
     if (is_type(c, "vit") && c->image > 0 && c->patch > 0) {
@@ -412,6 +424,8 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
         set_word(c, values, "bias", bias_of(c));
     if (is_type(c, "olmo3") && values[key_called(c, "window")] > 0)
         values[key_called(c, "full_every")] = 4; /* Olmo3Config */
+    if (is_type(c, "gpt_oss") && values[key_called(c, "window")] > 0)
+        values[key_called(c, "full_every")] = 2; /* GptOssConfig */
     if (is_type(c, "gemma2") || is_type(c, "gemma3_text")) {
         const int64_t usual = is_type(c, "gemma2") ? 2 : 6; /* Gemma2Config, Gemma3TextConfig */
         values[key_called(c, "post_norms")] = 1;

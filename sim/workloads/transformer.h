@@ -35,6 +35,10 @@ enum { DL_NORMS_NOT, DL_NORMS_HEAD, DL_NORMS_ALL };
  * `tokens`, or with sequence parallelism `own_tokens`. */
 typedef struct dl_transformer {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
+    /* Latent attention: widths of the latent queries (0: none) and of the latent keys and values (0:
+     * no latent attention), and of a head's rotated part and values. query_width and kv_width are
+     * then means of keys' and values' widths, head_width is that without the rotated part. */
+    double query_rank, latent_rank, rotated_width, value_width, head_width;
     double positions, segments; /* numbers of learned embeddings; 0 positions: rotary embedding */
     double context;             /* number of GPUs with `tokens` each */
     double seen;                /* fraction of the scores that fused attention computes */

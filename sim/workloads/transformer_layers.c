@@ -144,28 +144,33 @@ static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int 
     add_tensors(layer, s, s->norm_parameters > s->width ? 2 : 1, s->width);
 }
 
-/* Adds the norms of queries and keys, two RMS norms that read and write 16 bits even under autocast
+/* Adds one of the norms of queries and keys, RMS norms that read and write 16 bits even under autocast
  * (huggingface/transformers at 00d4b3d2, models/qwen3/modeling_qwen3.py, Qwen3Attention;
  * models/olmo2/modeling_olmo2.py, Olmo2Attention), where their results and rotation in 32 bits are
  * not counted. Products save queries and keys in any case, norms also their input. */
+static void add_inner_norm(dl_architecture_layer *layer, const dl_transformer *s, double size,
+                           double weights)
+{
+    const double n = s->tokens * size;
+    if (s->fused) {
+        dl_pass_add(&layer->forward, 0, 2 * n, weights, 1)->kind = DL_MOVE_NORM;
+        dl_pass_add(&layer->backward, 0, (s->rank > 0 ? 3 : 5) * n, weights, 1)->kind =
+            DL_MOVE_NORM;
+        layer->kept_numbers += n;
+    } else {
+        add_half_norm(layer, s, n, 1);
+        layer->kept_numbers -= n; /* the result, which rotation does not save */
+        last_part(&layer->forward)->weights = last_part(&layer->backward)->weights = weights;
+    }
+    add_tensors(layer, s, 1, weights);
+}
+
 static void add_head_norms(dl_architecture_layer *layer, const dl_transformer *s)
 {
-    const double sizes[] = {s->query_width, s->kv_width};
-    for (int t = 0; t < 2; t++) {
-        const double n = s->tokens * sizes[t];
-        const double weights = s->head_norms == DL_NORMS_ALL ? sizes[t] : s->query_width / s->heads;
-        if (s->fused) {
-            dl_pass_add(&layer->forward, 0, 2 * n, weights, 1)->kind = DL_MOVE_NORM;
-            dl_pass_add(&layer->backward, 0, (s->rank > 0 ? 3 : 5) * n, weights, 1)->kind =
-                DL_MOVE_NORM;
-            layer->kept_numbers += n;
-        } else {
-            add_half_norm(layer, s, n, 1);
-            layer->kept_numbers -= n; /* the result, which rotation does not save */
-            last_part(&layer->forward)->weights = last_part(&layer->backward)->weights = weights;
-        }
-        add_tensors(layer, s, 1, weights);
-    }
+    const bool all = s->head_norms == DL_NORMS_ALL;
+    const double head = s->query_width / s->heads;
+    add_inner_norm(layer, s, s->query_width, all ? s->query_width : head);
+    add_inner_norm(layer, s, s->kv_width, all ? s->kv_width : head);
 }
 
 /* Returns the outputs of matrix `number` of `matrices`: three are those of queries, keys and
@@ -365,9 +370,9 @@ static void add_activation(dl_architecture_layer *layer, const dl_transformer *s
  * gradient in a tensor of zeros (1 + 1), the sum of the two, the sum of this and the other product
  * (3 + 3), and a copy in the layout of the previous product (2) (modeling_llama.py,
  * apply_rotary_pos_emb). Without autocast cos, sin and all else have 16 bits. */
-static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s)
+static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s, double numbers)
 {
-    const double n = s->tokens * (s->query_width + s->kv_width);
+    const double n = s->tokens * numbers;
     if (s->fused) {
         add_elementwise(layer, 2 * n, 2 * n, 2);
         return;
@@ -729,22 +734,58 @@ static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
     add_stream(&layer->backward, s, 3 * stream, 0, 0);
 }
 
+/* Adds the products before latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv 2405.04434,
+ * section 2.1): queries by way of a latent vector or at once; latent keys and values, with the part
+ * of the keys that is rotated and the same for all heads, and from them all heads' keys and values;
+ * norms of both latent vectors. Rotated parts are joined to the others: queries and keys, and with
+ * fused kernels the values, are read and written once (huggingface/transformers,
+ * models/deepseek_v3/modeling_deepseek_v3.py, DeepseekV3Attention). Returns the number of weight
+ * matrices. */
+static int add_latent_products(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    const double heads = s->heads, stream = s->own_tokens * s->width;
+    const double whole = heads * (s->head_width + s->rotated_width);
+    const double inside = heads * (s->head_width + s->value_width);
+    if (s->query_rank > 0) {
+        add_linear(layer, s, s->width, s->query_rank, 1, Q_PROJ, Q_PROJ, stream);
+        add_inner_norm(layer, s, s->query_rank, s->query_rank);
+        add_linear(layer, s, s->query_rank, whole, 1, Q_PROJ, Q_PROJ, s->tokens * s->query_rank);
+    } else {
+        add_linear(layer, s, s->width, whole, 1, Q_PROJ, Q_PROJ, stream);
+    }
+    add_linear(layer, s, s->width, s->latent_rank + s->rotated_width, 1, K_PROJ, K_PROJ, 0);
+    add_inner_norm(layer, s, s->latent_rank, s->latent_rank);
+    add_linear(layer, s, s->latent_rank, inside, 1, V_PROJ, V_PROJ, s->tokens * s->latent_rank);
+    layer->kept_numbers += s->tokens * (s->query_rank + s->latent_rank);
+    add_rotation(layer, s, (heads + 1) * s->rotated_width);
+    const double joined = s->tokens * (s->fused ? 2 * inside : 4 * whole);
+    add_elementwise(layer, joined, joined, s->fused ? 1 : 2);
+    return s->query_rank > 0 ? 4 : 3;
+}
+
 static void add_block(dl_architecture *architecture, const dl_transformer *s, char *name)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, name);
     const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
     const int gates = s->gated ? 2 : 1;
-    const int apart = projections(s);
-    add_norm(layer, s, apart + (s->parallel ? gates : 0));
-    add_linear(layer, s, s->width, qkv, apart, apart > 1 ? Q_PROJ : LINEAR_QKV, LINEAR_QKV, stream);
+    const bool latent = s->latent_rank > 0;
+    int apart = projections(s);
+    add_norm(layer, s, (latent ? 2 : apart) + (s->parallel ? gates : 0));
+    if (latent)
+        apart = add_latent_products(layer, s);
+    else
+        add_linear(layer, s, s->width, qkv, apart, apart > 1 ? Q_PROJ : LINEAR_QKV, LINEAR_QKV,
+                   stream);
     if (s->head_norms != DL_NORMS_NOT) add_head_norms(layer, s);
-    if (s->positions == 0) add_rotation(layer, s);
+    if (s->positions == 0 && s->latent_rank == 0)
+        add_rotation(layer, s, s->query_width + s->kv_width);
     const int core = layer->forward.count;
     const double numbers = layer->kept_numbers, wide = layer->kept_wide, half = layer->kept_in_half;
     add_attention(layer, s);
     const int behind = layer->forward.count;
     if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
-    add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);
+    add_linear(layer, s, latent ? s->heads * s->value_width : s->query_width, s->width, 1, O_PROJ,
+               O_PROJ, 0);
     if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
     const bool experts = s->experts > 0, shared = experts && s->shared_inside > 0;

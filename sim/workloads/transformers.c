@@ -9,6 +9,10 @@ enum {
     HEADS,
     HEAD_WIDTH,
     KV_HEADS,
+    QUERY_RANK,
+    LATENT_RANK,
+    ROTATED_WIDTH,
+    VALUE_WIDTH,
     FEED_FORWARD,
     EXPERTS,
     ACTIVE,
@@ -86,6 +90,18 @@ static const dl_network_key keys[KEYS] = {
                   "number of heads of keys and values; 0: as many "
                   "as heads",
                   NULL},
+    [QUERY_RANK] = {"query_rank", NULL, 0, 1 << 20,
+                    "size of the latent vector from which queries are made; 0: none", NULL},
+    [LATENT_RANK] = {"kv_rank", NULL, 0, 1 << 20,
+                     "size of the latent vector from which keys and values are made (multi-head "
+                     "latent attention, DeepSeek V2 and V3); 0: none",
+                     NULL},
+    [ROTATED_WIDTH] = {"rope_width", NULL, 0, 1 << 16,
+                       "with kv_rank: further numbers of a head's queries and keys, with rotary "
+                       "embedding",
+                       NULL},
+    [VALUE_WIDTH] = {"value_width", NULL, 0, 1 << 16, "with kv_rank: size of a head's values",
+                     NULL},
     [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22,
                       "inner size of the feed-forward layer; "
                       "0: 4 x width",
@@ -302,6 +318,27 @@ static dl_status check_experts(const int64_t *values, dl_error *err)
     return DL_OK;
 }
 
+/* Checks the keys of latent attention. */
+static dl_status check_latent(const int64_t *values, int64_t context, dl_error *err)
+{
+    static const int own[] = {QUERY_RANK, ROTATED_WIDTH, VALUE_WIDTH};
+    for (size_t k = 0; k < sizeof own / sizeof *own && values[LATENT_RANK] == 0; k++)
+        if (values[own[k]] > 0)
+            return dl_error_set(err, DL_ERR_RANGE, "%s = %lld: this needs kv_rank",
+                                keys[own[k]].name, (long long)values[own[k]]);
+    if (values[LATENT_RANK] == 0) return DL_OK;
+    if (values[VALUE_WIDTH] == 0)
+        return dl_error_set(err, DL_ERR_RANGE, "kv_rank = %lld: this needs value_width",
+                            (long long)values[LATENT_RANK]);
+    if (values[TENSOR] > 1 || context > 1 || values[LORA] > 0 ||
+        values[RECOMPUTE] == RECOMPUTE_PRODUCTS || values[QK_NORM] != 0)
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "kv_rank = %lld: not with tp, cp, lora, qk_norm or recompute = "
+                            "products",
+                            (long long)values[LATENT_RANK]);
+    return DL_OK;
+}
+
 static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, int64_t context,
                        dl_error *err)
 {
@@ -340,7 +377,8 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
         return dl_error_set(err, DL_ERR_RANGE, "sequence = %lld: only %lld positions are learned",
                             (long long)values[SEQUENCE], (long long)values[POSITIONS]);
     }
-    return check_experts(values, err);
+    const dl_status status = check_latent(values, context, err);
+    return status != DL_OK ? status : check_experts(values, err);
 }
 
 /* Sets the size of frozen weights in memory. 4-bit weights come in blocks of 64 with a 32-bit
@@ -410,7 +448,8 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
     architecture->context = values[CONTEXT] > 0 ? (int)values[CONTEXT] : 1;
     architecture->expert_ranks = values[EXPERT_RANKS] > 0 ? (int)values[EXPERT_RANKS] : 1;
     architecture->tensor_calls = s->tensor > 1 ? 1 + s->by_tokens : 0;
-    architecture->cache_numbers = !s->causal ? 0 : 2 * s->kv_width * (double)values[LAYERS];
+    const double cached = s->latent_rank > 0 ? s->latent_rank + s->rotated_width : 2 * s->kv_width;
+    architecture->cache_numbers = !s->causal ? 0 : cached * (double)values[LAYERS];
 }
 
 /* Counts the kernels of the same network in plain PyTorch under autocast. */
@@ -496,6 +535,14 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .by_tokens = by_tokens,
     };
     take_kernels(values, &s);
+    if (values[LATENT_RANK] > 0) {
+        s.query_rank = (double)values[QUERY_RANK];
+        s.latent_rank = (double)values[LATENT_RANK];
+        s.rotated_width = (double)values[ROTATED_WIDTH];
+        s.value_width = (double)values[VALUE_WIDTH];
+        s.head_width = head;
+        s.query_width = s.kv_width = heads * (head + s.rotated_width + s.value_width) / 2;
+    }
     status = take_targets(values, &s, err);
     if (status == DL_OK) status = take_bits(values, architecture, &s, err);
     if (status != DL_OK) return status;
@@ -587,7 +634,7 @@ static const dl_named_network networks[] = {
 
 static const char with_experts[] =
     "models with experts are mixtral_8x7b, mixtral_8x22b, qwen3_30b_a3b, qwen3_235b_a22b, and "
-    "others as transformer:experts=..,active=..; latent attention is not simulated";
+    "others as transformer:experts=..,active=.., those of DeepSeek V2 and V3 by their config.json";
 static const char no_pairs[] = "encoders with decoders are not simulated";
 
 static const dl_word network_words[] = {
@@ -631,6 +678,10 @@ static const dl_word key_words[] = {
     {"num_attention_heads", "heads", NULL},
     {"num_key_value_heads", "kv_heads", NULL},
     {"num_kv_heads", "kv_heads", NULL},
+    {"q_lora_rank", "query_rank", NULL},
+    {"kv_lora_rank", "kv_rank", NULL},
+    {"qk_rope_head_dim", "rope_width", NULL},
+    {"v_head_dim", "value_width", NULL},
     {"head_dim", "head_width", NULL},
     {"tensor", "tp", NULL},
     {"context", "cp", NULL},
@@ -644,6 +695,8 @@ static const dl_word key_words[] = {
     {"type_vocab_size", "segments", NULL},
     {"num_experts", "experts", NULL},
     {"num_local_experts", "experts", NULL},
+    {"n_routed_experts", "experts", NULL},
+    {"first_k_dense_replace", "dense_blocks", NULL},
     {"num_experts_per_tok", "active", NULL},
     {"top_k", "active", NULL},
     {"moe_intermediate_size", "expert_width", NULL},

@@ -16,7 +16,7 @@ typedef struct dl_network_key {
                 * other than the first to have an effect; NULL: none */
 } dl_network_key;
 
-#define DL_NETWORK_KEYS_MAX 48
+#define DL_NETWORK_KEYS_MAX 56
 
 /* A named network, with a value for each key of its kind. */
 typedef struct dl_named_network {

@@ -107,8 +107,10 @@ static void config_json_is_a_network(void **state)
 static void other_configs_are_refused(void **state)
 {
     static const char *const broken[][2] = {
-        {"{\"model_type\": \"gpt_oss\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 32}",
-         "gpt_oss: types with experts that are simulated are mixtral, olmoe, qwen2_moe and"},
+        {"{\"model_type\": \"dbrx\", \"num_local_experts\": 32}",
+         "dbrx: types with experts that are simulated are mixtral, olmoe, qwen2_moe,"},
+        {"{\"model_type\": \"deepseek_v2\", \"n_routed_experts\": 8, \"moe_layer_freq\": 2}",
+         "with and without experts in turn"},
         {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 8, \"mlp_only_layers\": [0]}",
          "with and without experts in turn"},
         {"{\"model_type\": \"qwen2_moe\", \"num_experts\": 8, \"decoder_sparse_step\": 2}",
@@ -120,8 +122,6 @@ static void other_configs_are_refused(void **state)
         {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
         {"{\"model_type\": \"gemma3\", \"text_config\": {\"head_dim\": 256}}", "text and images"},
         {"{\"model_type\": \"llama4\", \"text_config\": {}}", "text and images are not simulated"},
-        {"{\"model_type\": \"deepseek_v3\", \"n_routed_experts\": 256}",
-         "deepseek_v3: types with experts that are simulated are mixtral"},
         {"{\"model_type\": \"mamba\", \"state_size\": 16}", "mamba: the known types are"},
         {"{\"model_type\": \"opt\", \"hidden_size\": 1024, \"word_embed_proj_dim\": 512}",
          "opt: words of another width"},
@@ -409,6 +409,96 @@ static void olmoe_has_its_parameters(void **state)
     remove(path);
 }
 
+/* DeepSeek-V2-Lite, V3 without its module for further tokens, and gpt-oss-20b: parameters in their
+ * checkpoints (of V3 less the 256 corrections of scores in each of 58 blocks), of which we do not
+ * count gpt-oss' sinks, 64 in each of 24 blocks, and biases of routers, 32; active: 37 and 3.6
+ * billion by their model cards, the latter without the embedding. */
+static void latent_attention_and_biased_experts_have_their_parameters(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t parameters;
+        double active;
+    } cases[] = {
+        {"{\"model_type\": \"deepseek_v2\", \"hidden_size\": 2048, \"intermediate_size\": 10944, "
+         "\"num_hidden_layers\": 27, \"num_attention_heads\": 16, \"num_key_value_heads\": 16, "
+         "\"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, "
+         "\"qk_nope_head_dim\": 128, \"v_head_dim\": 128, \"n_routed_experts\": 64, "
+         "\"num_experts_per_tok\": 6, \"moe_intermediate_size\": 1408, \"n_shared_experts\": 2, "
+         "\"first_k_dense_replace\": 1, \"moe_layer_freq\": 1, \"vocab_size\": 102400}",
+         15706484224, 0},
+        {"{\"model_type\": \"deepseek_v3\", \"hidden_size\": 7168, \"intermediate_size\": 18432, "
+         "\"num_hidden_layers\": 61, \"num_attention_heads\": 128, \"num_key_value_heads\": 128, "
+         "\"head_dim\": 64, \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, "
+         "\"qk_rope_head_dim\": 64, \"qk_nope_head_dim\": 128, \"v_head_dim\": 128, "
+         "\"n_routed_experts\": 256, \"num_experts_per_tok\": 8, "
+         "\"moe_intermediate_size\": 2048, \"n_shared_experts\": 1, "
+         "\"first_k_dense_replace\": 3, \"vocab_size\": 129280}",
+         671026419200 - 58 * 256, 37e9},
+        {"{\"model_type\": \"gpt_oss\", \"hidden_size\": 2880, \"intermediate_size\": 2880, "
+         "\"num_hidden_layers\": 24, \"num_attention_heads\": 64, \"num_key_value_heads\": 8, "
+         "\"head_dim\": 64, \"num_local_experts\": 32, \"num_experts_per_tok\": 4, "
+         "\"attention_bias\": true, \"sliding_window\": 128, \"vocab_size\": 201088}",
+         20914757184 - 24 * (64 + 32), 3.6e9},
+    };
+    char path[] = "test_architecture_latent.json";
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        write_config(path, cases[i].text);
+        dl_architecture a = network_of(path);
+        assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
+        const double words = i == 2 ? 201088 * 2880.0 : 0;
+        if (cases[i].active > 0)
+            assert_true(
+                near_scaled((double)dl_architecture_active(&a) - words, cases[i].active, 0, 0.02));
+        dl_architecture_free(&a);
+    }
+    remove(path);
+}
+
+/* Latent attention of 3 tokens of 4 numbers: 2 heads with 2 + 1 numbers of queries and keys and 3 of
+ * values, latent queries of 5 numbers, keys and values of 2. Products: 4 x 5, 5 x 6, 4 x 3, 2 x 10
+ * and 6 x 4; attention sees half of 2 x 9 x (6 + 6) flop. Norms of 4, 5, 2 and 4. Kept, beside the
+ * block of equal heads of 3: the latent vectors before and after their norms; queries, keys, values
+ * and results are as many, 6 each. Of one sequence 3 numbers a token are cached. */
+static void latent_attention_by_hand(void **state)
+{
+    static const char base[] =
+        "llama:layers=1,width=4,heads=2,kv_heads=2,feed_forward=8,sequence=3,"
+        "vocabulary=5,fused=yes";
+    char *latent_text = dl_format("%s,head_width=2,query_rank=5,kv_rank=2,rope_width=1,"
+                                  "value_width=3",
+                                  base),
+         *plain_text = dl_format("%s,head_width=3", base);
+    dl_architecture a = network_of(latent_text), plain = network_of(plain_text);
+    const dl_architecture_layer *block = &a.layers[1], *of_heads = &plain.layers[1];
+    const double products = 20 + 30 + 12 + 20 + 24, inside = 3 * 4 * 8;
+    static const char *const refused[][2] = {
+        {"llama:kv_rank=2", "kv_rank = 2: this needs value_width"},
+        {"llama:rope_width=2", "rope_width = 2: this needs kv_rank"},
+        {"llama:kv_rank=2,value_width=128,tp=2", "kv_rank = 2: not with tp, cp, lora"},
+    };
+    (void)state;
+    assert_true(
+        near_scaled(dl_pass_flop(&block->forward), 2 * 3 * (products + inside) + 108, 0, 1e-12));
+    assert_true(near_scaled(dl_pass_flop(&block->backward), 4 * 3 * (products + inside) + 2.5 * 108,
+                            0, 1e-12));
+    assert_int_equal(dl_layer_parameters(block), products + inside + 4 + 5 + 2 + 4);
+    assert_true(
+        near_scaled(block->kept_numbers - of_heads->kept_numbers, 2 * 3 * (5 + 2), 0, 1e-12));
+    assert_true(near_scaled(a.cache_numbers, 3, 0, 0));
+    dl_architecture_free(&a);
+    dl_architecture_free(&plain);
+    free(latent_text);
+    free(plain_text);
+    for (size_t i = 0; i < DL_LENGTH(refused); i++) {
+        dl_architecture none = {0};
+        dl_error error = {0};
+        assert_int_equal(dl_architecture_make(&none, refused[i][0], &error), DL_ERR_RANGE);
+        if (strstr(error.text, refused[i][1]) == NULL) fail_msg("%s", error.text);
+    }
+}
+
 /* Gemma's heads are wider than width / heads (7B), and its head has the embedding's weights without
  * saying so. The numbers are those of KerasHub's presets gemma_2b_en and gemma_7b_en. */
 static void gemma_has_its_parameters(void **state)
@@ -444,6 +534,8 @@ int main(void)
         cmocka_unit_test(configs_have_the_published_parameters),
         cmocka_unit_test(gemma_has_windows_in_some_layers),
         cmocka_unit_test(norms_of_heads_and_parallel_blocks_by_hand),
+        cmocka_unit_test(latent_attention_and_biased_experts_have_their_parameters),
+        cmocka_unit_test(latent_attention_by_hand),
         cmocka_unit_test(olmoe_has_its_parameters),
         cmocka_unit_test(gemma_has_its_parameters),
         cmocka_unit_test(windows_limit_attention),
