@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Predicts published multi-GPU measurements from --workload and --machine alone, without a fit to them,
-# and prints the prediction, its 95 % interval and the measurement of each row; then, for each set, the
-# number of measurements in the interval, and the median of the intervals' upper over lower bounds.
+# Predicts published multi-GPU measurements from --workload and --machine alone, without a fit to them
+# (sets lambda, dlperf, nvidia: from the rate of one GPU too, --calibrate), and prints the prediction, its
+# 95 % interval and the measurement of each row; then, for each set, the number of measurements in the
+# interval, and the median of the intervals' upper over lower bounds.
 #
 # Usage: scripts/judge_intervals.sh [-q] [SET...]    needs bin/dlsim in build/release (or $DLSIM), and
 # the data in $DL_DATA; skips sets without data with a message. -q: totals only. Sets: hkbu, horovod,
-# ddp, pollux, foundry, internevo, ultrascale (default: all)
+# ddp, pollux, foundry, internevo, ultrascale, lambda, dlperf, nvidia (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 quiet=no wanted=
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -q | --quiet) quiet=yes ;;
-        hkbu | horovod | ddp | pollux | foundry | internevo | ultrascale) wanted+=" $1" ;;
+        hkbu | horovod | ddp | pollux | foundry | internevo | ultrascale | lambda | dlperf | nvidia) wanted+=" $1" ;;
         *) echo "judge_intervals.sh: unknown argument '$1'; see $0 --help" >&2; exit 2 ;;
     esac
     shift
@@ -153,6 +154,15 @@ if has ultrascale llm/ultrascale_1_2nodes.csv; then
     done < <(plain "$data/llm/ultrascale_1_2nodes.csv" | awk -F, '
         $1 == 1 && $7 == 1 && $8 == 1 { printf "%s,%d,%d,%d,%d,%d,%.6g\n", $2, $3, $4, $5, $6, $9, $12 / 4096 }')
 fi
+
+# More GPUs from the rate of one: PCIe and NVLink boxes, nodes on InfiniBand.
+while IFS=, read -r source machine arithmetic batch rates network; do
+    case "$wanted " in " " | *" ${source%%-*} "*) ;; *) continue ;; esac
+    one=${rates%%;*} network=${network//\"/}
+    tr ';:' '\n ' <<<"$rates" | awk -v batch="$batch" '$1 > 1 { print $1, batch * $1, $2 }' |
+        judge "${source%%-*}" "${source#*-} $network $machine $arithmetic" --workload "$network" --machine "$machine" \
+            --arithmetic "$arithmetic" --calibrate "${one#1:}samples/s@1x$batch"
+done < <(sed '/^#/d; /^source,/d' scenarios/scaling/boxes.csv)
 
 [ "$quiet" = yes ] || awk -F'\t' '
     { inside = $8 >= $6 && $8 <= $7

@@ -14,6 +14,10 @@ code=0
 "$script" nothing >/dev/null 2>&1 || code=$?
 [ "$code" = 2 ] || fail "an unknown set gives $code"
 
+# From one GPU's rate: rows of scenarios/scaling/boxes.csv.
+text=$("$script" -q nvidia)
+grep -q '^nvidia  *6 ' <<<"$text" || fail "rows of boxes.csv: $text"
+
 # The predicted rate of four GPUs is inside; ten times this rate is outside.
 mkdir -p "$work/scaling"
 "$DLSIM" -q --workload resnet50:layout=nchw --machine 8x4xrtx2080ti@100ib --arithmetic fp32 --workers 4 \

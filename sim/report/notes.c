@@ -282,6 +282,17 @@ static void add_calibrated(dl_note_list *list, const dl_variant *variant)
     free(step);
 }
 
+/* Adds a note on an assumed [spread] run_frac. */
+static void add_runs(dl_note_list *list, const dl_variant *variant)
+{
+    const dl_value *runs = &variant->costs.run_spread_frac;
+    if (!runs->known || runs->origin != DL_ORIGIN_ASSUMED) return;
+    dl_note_add(list, dl_format("95 %% intervals include %.0f %% either way, within which 95 %% of "
+                                "258 published rows were predicted from others of their table; "
+                                "dlcal table fits your own ([spread] run_frac)",
+                                100 * (exp(1.96 * runs->value) - 1)));
+}
+
 static void add_scaling(dl_note_list *list, const dl_variant *variant)
 {
     const dl_scaling *s = &variant->scaling;
@@ -785,6 +796,7 @@ static void add_computes(dl_note_list *list, const dl_study *study)
         const dl_variant *variant = &study->variants[v];
         add_throughput(list, &variant->scenario);
         add_calibrated(list, variant);
+        add_runs(list, variant);
         if (variant->scenario.gpu == NULL) continue;
         add_scaling(list, variant);
         add_models(list, variant);

@@ -97,6 +97,10 @@ bool dl_variant_waits_by_costs(const dl_variant *variant);
  * if calibrated on this GPU. */
 double dl_variant_compute_log(const dl_variant *variant);
 
+/* [spread] run_frac assumed for GPUs whose compute is one measured step or rate: 95 % of the rows of
+ * published tables that nothing was fitted to (docs/accuracy.md) are within exp(1.96 x 0.07). */
+#define DL_RUN_FRAC 0.07
+
 /* Returns the arithmetic of the scenario's model: the scenario's value or the default. Requires a
  * model. */
 dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);

@@ -233,6 +233,18 @@ static void keep_factor(dl_study *study)
                     calibrated->most_ns > 0 ? limited : number);
 }
 
+/* Assumes [spread] run_frac if compute is that of one measured step or rate on GPUs; else intervals
+ * would only have the exchange's assumed values. */
+static void assume_runs(dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const bool is_timed = (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) ||
+                          scenario->samples_per_s > 0;
+    if (scenario->gpu == NULL || !is_timed || variant->costs.run_spread_frac.known) return;
+    variant->costs.run_spread_frac =
+        (dl_value){.known = true, .value = DL_RUN_FRAC, .origin = DL_ORIGIN_ASSUMED};
+}
+
 /* Assumes settings that the scenario leaves open, defaults of costs that points need and the costs
  * lack, and bounds of the machine's values; with [generators] also those of generation. */
 static void assume(dl_variant *variant)
@@ -248,6 +260,7 @@ static void assume(dl_variant *variant)
     dl_run_assume(scenario, &variant->costs, NULL, &variant->assumed);
     if (scenario->gpu != NULL)
         dl_machine_assume(&variant->costs, &scenario->gpu->machine, &variant->assumed);
+    assume_runs(variant);
 }
 
 dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant, dl_error *err)

@@ -132,8 +132,8 @@ sed -i '/^gpu_price/a price_usd_per_hour = 2' parts.ini
 expect 0 "Advised" "${run[@]}" --machine rented.ini --advise --for cost --max-points 20 -o advice.csv
 expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 
-# Of seven notes, the first six are shown.
-expect 0 "1 more note: --notes shows it" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
+# Of eight notes, the first six are shown.
+expect 0 "2 more notes: --notes shows them" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
     --batch-per-worker 32 --steps 20
 
 # A run that does not fit into memory has no times, and no note on absences.
