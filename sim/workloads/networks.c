@@ -13,7 +13,7 @@
 static const dl_network_kind *const kinds[] = {&dl_convnets, &dl_transformers};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-#define NAMES_MAX 64
+#define NAMES_MAX 96
 
 /* --- names and keys -------------------------------------------------------------------------- */
 
@@ -55,7 +55,8 @@ static dl_status find_alike(const char *name, const dl_network_kind **kind,
 /* Cuts an ending from a name on Hugging Face that does not change the network's sizes. */
 static bool cut_ending(char *name)
 {
-    static const char *const endings[] = {"hf", "base", "chat", "instruct", "uncased", "v0.1"};
+    static const char *const endings[] = {"hf",      "base", "chat", "instruct",
+                                          "uncased", "it",   "v0.1"};
     char *end = strrchr(name, '-');
     for (size_t i = 0; end != NULL && i < DL_LENGTH(endings); i++) {
         if (strcasecmp(end + 1, endings[i]) != 0) continue;

@@ -585,6 +585,30 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [FEED_FORWARD] = inner, [EXPERTS] = all, [ACTIVE] = each, [EXPERT_WIDTH] = own,     \
             [VOCABULARY] = 151936, [GATED] = YES, [NORM] = RMS_NORM, [QK_NORM] = DL_NORMS_HEAD, \
             [TIED] = tie)
+#define GEMMA(title, deep, wide, count, per, kv, inner, seen, words, ...)                   \
+    NETWORK(title, "text, 4096 tokens", SIZE(deep, wide, count, 4096), [HEAD_WIDTH] = per,  \
+            [KV_HEADS] = kv, [FEED_FORWARD] = inner, [WINDOW] = seen, [VOCABULARY] = words, \
+            [GATED] = YES, [NORM] = RMS_NORM, [POST_NORMS] = YES, [TIED] = YES, __VA_ARGS__)
+#define GEMMA2(title, deep, wide, count, per, kv, inner) \
+    GEMMA(title, deep, wide, count, per, kv, inner, 4096, 256000, [SOFTCAP] = YES, [FULL_EVERY] = 2)
+#define GEMMA3(title, deep, wide, count, per, kv, inner)  \
+    GEMMA(title, deep, wide, count, per, kv, inner, 1024, \
+          262208, [QK_NORM] = DL_NORMS_HEAD, [FULL_EVERY] = 6)
+#define OLMO2(title, deep, wide, count, inner)                                           \
+    NETWORK(title, "4096 tokens", SIZE(deep, wide, count, 4096), [FEED_FORWARD] = inner, \
+            [VOCABULARY] = 100352, [GATED] = YES, [NORM] = RMS_NORM, [QK_NORM] = DL_NORMS_ALL)
+#define GPT_OSS(title, deep, all, text)                                                           \
+    NETWORK(title, text,                                                                          \
+            SIZE(deep, 2880, 64, 4096), [HEAD_WIDTH] = 64, [KV_HEADS] = 8, [FEED_FORWARD] = 2880, \
+            [EXPERTS] = all, [ACTIVE] = 4, [WINDOW] = 128, [FULL_EVERY] = 2,                      \
+            [VOCABULARY] = 201088, [GATED] = YES, [NORM] = RMS_NORM, [BIAS] = YES)
+#define DEEPSEEK(title, deep, wide, count, latent, inner, all, each, own, shared, first, words, \
+                 text)                                                                          \
+    NETWORK(                                                                                    \
+        title, text, SIZE(deep, wide, count, 4096), [HEAD_WIDTH] = 128, [QUERY_RANK] = latent,  \
+        [LATENT_RANK] = 512, [ROTATED_WIDTH] = 64, [VALUE_WIDTH] = 128, [FEED_FORWARD] = inner, \
+        [EXPERTS] = all, [ACTIVE] = each, [EXPERT_WIDTH] = own, [SHARED_WIDTH] = shared,        \
+        [DENSE_BLOCKS] = first, [VOCABULARY] = words, [GATED] = YES, [NORM] = RMS_NORM)
 
 /* The patches' projection counts as a table with one row per input and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text)                      \
@@ -620,12 +644,33 @@ static const dl_named_network networks[] = {
     QWEN3("qwen3_8b", 36, 4096, 32, 8, 12288, 0, 0, 0, NO, "the same"),
     QWEN3("qwen3_14b", 40, 5120, 40, 8, 17408, 0, 0, 0, NO, "the same"),
     QWEN3("qwen3_32b", 64, 5120, 64, 8, 25600, 0, 0, 0, NO, "the same"),
+    GEMMA2("gemma2_2b", 26, 2304, 8, 256, 4, 9216),
+    GEMMA2("gemma2_9b", 42, 3584, 16, 256, 8, 14336),
+    GEMMA2("gemma2_27b", 46, 4608, 32, 128, 16, 36864),
+    GEMMA3("gemma3_4b", 34, 2560, 8, 256, 4, 10240),
+    GEMMA3("gemma3_12b", 48, 3840, 16, 256, 8, 15360),
+    GEMMA3("gemma3_27b", 62, 5376, 32, 128, 16, 21504),
+    OLMO2("olmo2_7b", 32, 4096, 32, 11008),
+    OLMO2("olmo2_13b", 40, 5120, 40, 13824),
+    LLAMA("phi4", 40, 5120, 40, 10, 17920, 4096, 100352, NO, "4096 tokens"),
+    GATED_DECODER("mistral_nemo_12b", 40, 5120, 32, 128, 8, 14336, 0, 0, 0, 4096, 131072, NO, NO,
+                  "4096 tokens"),
+    GATED_DECODER("mistral_small_24b", 40, 5120, 32, 128, 8, 32768, 0, 0, 0, 4096, 131072, NO, NO,
+                  "Mistral Small 3, the same"),
     GATED_DECODER("mixtral_8x7b", 32, 4096, 32, 128, 8, 14336, 8, 2, 0, 4096, 32000, NO, NO,
                   "12.9 B active, 4096 tokens"),
     GATED_DECODER("mixtral_8x22b", 56, 6144, 48, 128, 8, 16384, 8, 2, 0, 4096, 32768, NO, NO,
                   "39 B active"),
     QWEN3("qwen3_30b_a3b", 48, 2048, 32, 4, 6144, 128, 8, 768, NO, "3.3 B active"),
     QWEN3("qwen3_235b_a22b", 94, 4096, 64, 4, 12288, 128, 8, 1536, NO, "22 B active"),
+    DEEPSEEK("deepseek_v2_lite", 27, 2048, 16, 0, 10944, 64, 6, 1408, 2816, 1, 102400,
+             "2.7 B active, 4096 tokens"),
+    DEEPSEEK("deepseek_v2", 60, 5120, 128, 1536, 12288, 160, 6, 1536, 3072, 1, 102400,
+             "21 B active"),
+    DEEPSEEK("deepseek_v3", 61, 7168, 128, 1536, 18432, 256, 8, 2048, 2048, 3, 129280,
+             "37 B active, without the module for further tokens"),
+    GPT_OSS("gpt_oss_20b", 24, 32, "3.6 B active, 4096 tokens"),
+    GPT_OSS("gpt_oss_120b", 36, 128, "5.1 B active"),
     VIT("vit_b", 12, 768, 12, 197, 769, "ViT-B/16, 224 x 224 pixels, without classes"),
     VIT("vit_l", 24, 1024, 16, 197, 769, "ViT-L/16, the same"),
     VIT("vit_h", 32, 1280, 16, 257, 589, "ViT-H/14, the same"),
@@ -633,8 +678,9 @@ static const dl_named_network networks[] = {
 };
 
 static const char with_experts[] =
-    "models with experts are mixtral_8x7b, mixtral_8x22b, qwen3_30b_a3b, qwen3_235b_a22b, and "
-    "others as transformer:experts=..,active=.., those of DeepSeek V2 and V3 by their config.json";
+    "models with experts are mixtral_8x7b, mixtral_8x22b, qwen3_30b_a3b, qwen3_235b_a22b, "
+    "deepseek_v2_lite, deepseek_v2, deepseek_v3, gpt_oss_20b, gpt_oss_120b, and others as "
+    "transformer:experts=..,active=..";
 static const char no_pairs[] = "encoders with decoders are not simulated";
 
 static const dl_word network_words[] = {
@@ -646,7 +692,12 @@ static const dl_word network_words[] = {
     {"qwen3_30b", "qwen3_30b_a3b", NULL},
     {"qwen3_235b", "qwen3_235b_a22b", NULL},
     {"deepseek", NULL, with_experts},
-    {"deepseek_v3", NULL, with_experts},
+    {"deepseek_r1", "deepseek_v3", NULL},
+    {"gpt_oss", NULL, with_experts},
+    {"olmo_2_1124_7b", "olmo2_7b", NULL},
+    {"olmo_2_1124_13b", "olmo2_13b", NULL},
+    {"mistral_nemo_base_2407", "mistral_nemo_12b", NULL},
+    {"mistral_small_24b_base_2501", "mistral_small_24b", NULL},
     {"moe", NULL, with_experts},
     {"vit_b_16", "vit_b", NULL},
     {"vit_base", "vit_b", NULL},

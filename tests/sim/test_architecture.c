@@ -24,7 +24,9 @@ static double backward_flop(const dl_architecture *architecture)
 
 /* Sources: torchvision's documentation of its models; transformers' of bert-base-uncased and
  * bert-large-uncased (with pooler) and of GPT-2's four sizes; the checkpoints of Llama 2 7B, Llama
- * 3 8B, Llama 3.2 and Qwen2.5. */
+ * 3 8B, Llama 3.2, Qwen2.5 and 3, Gemma 2 and 3 (of text), OLMo 2, Phi-4, Mistral, DeepSeek (of V3
+ * without corrections of scores and the module for further tokens), and gpt-oss, without its sinks
+ * and biases of routers. */
 static void parameters_are_the_published_ones(void **state)
 {
     static const struct {
@@ -57,6 +59,24 @@ static void parameters_are_the_published_ones(void **state)
         {"qwen2.5_1.5b", 1543714304},
         {"qwen2.5_3b", 3085938688},
         {"qwen2.5_7b", 7615616512},
+        {"qwen3_0.6b", 596049920},
+        {"qwen3_8b", 8190735360},
+        {"gemma2_2b", 2614341888},
+        {"gemma2_9b", 9241705984},
+        {"gemma2_27b", 27227128320},
+        {"gemma3_4b", 3880263168},
+        {"gemma3_12b", 11766034176},
+        {"gemma3_27b", 27009346304},
+        {"olmo2_7b", 7298617344},
+        {"olmo2_13b", 13716198400},
+        {"phi4", 14659507200},
+        {"mistral_nemo_12b", 12247782400},
+        {"mistral_small_24b", 23572403200},
+        {"deepseek_v2_lite", 15706484224},
+        {"deepseek_v2", 235741434880},
+        {"deepseek_v3", 671026404352},
+        {"gpt_oss_20b", 20914757184 - 24 * (64 + 32)},
+        {"gpt_oss_120b", 116829156672 - 36 * (64 + 128)},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -86,6 +106,11 @@ static void networks_have_many_names(void **state)
         {"mistralai/Mistral-7B-v0.1", "mistral_7b"},
         {"google-bert/bert-base-uncased", "bert_base"},
         {"google/vit-base-patch16-224", "vit_b"},
+        {"google/gemma-3-4b-it", "gemma3_4b"},
+        {"allenai/OLMo-2-1124-7B", "olmo2_7b"},
+        {"microsoft/phi-4", "phi4"},
+        {"deepseek-ai/DeepSeek-V3-Base", "deepseek_v3"},
+        {"openai/gpt-oss-20b", "gpt_oss_20b"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -366,7 +366,7 @@ expect 0 "1 point" --workload llama3_8b:sequence=2048 --machine 8xh100@8x400ib -
 expect 0 "llama3_70b            70553706496" --workloads
 expect 0 "uses 2 of them, 12.9 of the 46.7 billion parameters" --workload mixtral:fused=yes \
     --machine 8xh200 --layout fsdp=8 --batch 8 --mode none --steps 2 --notes
-expect 2 "no network is called 'deepseek_v3'; models with experts are mixtral_8x7b" "${run[@]}" --workload deepseek_v3
+expect 2 "no network is called 'deepseek'; models with experts are mixtral_8x7b" "${run[@]}" --workload deepseek
 expect 2 "called 'yolov8' (dlsim --workloads lists them); for another give its config.json, if it is a transformer, its" \
     "${run[@]}" --workload yolov8
 expect 2 "no network is called 't5'; encoders with decoders are not simulated" "${run[@]}" --workload t5
