@@ -340,6 +340,25 @@ static void other_modes_come_before_fewer_gpus(void **state)
     dl_advice_free(&advice);
 }
 
+/* Modes of the scenario are tried beside the usual ones, but none of those that exchange nothing. */
+static void modes_of_the_scenario_are_tried(void **state)
+{
+    (void)state;
+    const made m = {
+        "0", 0, 1, 2,
+        "workers = 2\n[sync]\nmode = none, easgd\nmoving_rate = 0.5\n[workload]\nbatch = "
+        "16"};
+    dl_advice advice = advise(&m, NULL);
+    bool tried = false;
+    for (size_t p = 0; p < advice.point_count; p++) {
+        const dl_point *point = &advice.points[p].row.point;
+        tried |= point->mode == &dl_mode_easgd;
+        if (point->workers > 1) assert_ptr_not_equal(point->mode, &dl_mode_none);
+    }
+    assert_true(tried);
+    dl_advice_free(&advice);
+}
+
 /* Nine samples fit into a GPU: in eight micro-batches on two GPUs 144, in steps of 16. 2 GB of
  * parameters never fit. */
 static void the_largest_batch_that_fits_is_said(void **state)
@@ -357,6 +376,9 @@ static void the_largest_batch_that_fits_is_said(void **state)
                          "workers = 1\n[workload]\nbatch = 16\nparameter_bytes = 2GB"};
     assert_int_equal(try_advice(&advice, &larger, NULL, &err), DL_ERR_UNFIT);
     assert_contains(err.text, "with a batch of 1 (1 per GPU), no smaller batch fits");
+    const made least = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 1\nparameter_bytes = 2GB"};
+    assert_int_equal(try_advice(&advice, &least, NULL, &err), DL_ERR_UNFIT);
+    assert_null(strstr(err.text, "with a batch of"));
 }
 
 /* 450 MB of parameters and 450 MB of gradients leave room for one sample of 100 MB; a quarter of
@@ -669,6 +691,7 @@ int main(void)
         cmocka_unit_test(copies_through_host_memory_go_alike),
         cmocka_unit_test(the_usual_one_is_advised_of_two_alike),
         cmocka_unit_test(other_modes_come_before_fewer_gpus),
+        cmocka_unit_test(modes_of_the_scenario_are_tried),
         cmocka_unit_test(the_largest_batch_that_fits_is_said),
         cmocka_unit_test(a_large_model_is_sharded),
         cmocka_unit_test(staleness_has_a_limit),

@@ -191,6 +191,17 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_int_equal(dl_scenario_read(&s, "no/such/file.ini", NULL), DL_ERR_IO);
 }
 
+/* On cores every push to a server can be a smaller message, as in dlprof train. */
+static void all_server_modes_compress(void **state)
+{
+    (void)state;
+    dl_scenario s = fixture_scenario(
+        HEAD "[sync]\nmode = ps, async, ssp, softsync, ksync, kasync, kbatchsync, kbatchasync\n"
+             "bound = 1\nk = 1\n[exchange]\ncompress = int8\n");
+    assert_int_equal(s.point_count, 8);
+    dl_scenario_free(&s);
+}
+
 static void too_many_points_are_refused(void **state)
 {
     (void)state;
@@ -218,6 +229,7 @@ int main(void)
         cmocka_unit_test(everything_given),
         cmocka_unit_test(paths_are_relative_to_the_file),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(all_server_modes_compress),
         cmocka_unit_test(too_many_points_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
