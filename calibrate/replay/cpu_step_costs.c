@@ -550,8 +550,9 @@ static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes
 }
 
 /* Minimum number of sums of activations in the forward passes of a step (local SGD may reduce as
- * many bytes once outside of the backward pass as the gradients have), and maximum relative
- * difference of that number from the backward passes'. */
+ * many bytes once outside of the backward pass as the gradients have), unless the sums in the
+ * backward passes carry less than COMPRESSED_FRAC of the gradients; and maximum relative difference
+ * of that number from the backward passes'. */
 #define SUMS_MIN 2
 #define SUMS_DIFFER_MAX 0.1
 
@@ -560,6 +561,13 @@ static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes
 static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, dl_error *err)
 {
     const dl_collective_summary *groups = cpu->groups.collectives;
+    double carried = 0; /* by a step's reductions in its backward passes */
+    for (size_t c = 0; c < cpu->collective_count; c++) {
+        const dl_collective_kernel *of = &cpu->collectives[c];
+        if (of->step != SIZE_MAX && !isnan(of->ready_frac))
+            carried += reduced_bytes(of) / (double)cpu->step_ns.count;
+    }
+    const double least = carried < COMPRESSED_FRAC * cpu->added.bytes ? 1 : SUMS_MIN;
     for (size_t i = 0; i < cpu->groups.count; i++) {
         const dl_collective_summary *in = &groups[i];
         const bool sums = strcmp(in->name, DL_REDUCES) == 0 || strcmp(in->name, DL_SCATTERS) == 0;
@@ -575,7 +583,7 @@ static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, 
             const dl_collective_summary *out = &groups[o];
             if (!isnan(out->ready_frac) || strcmp(out->name, in->name) != 0 ||
                 out->bytes != in->bytes || out->ranks != in->ranks || out->integers ||
-                per_step(cpu, out) < SUMS_MIN ||
+                per_step(cpu, out) < least ||
                 fabs(per_step(cpu, out) / per_step(cpu, in) - 1) > SUMS_DIFFER_MAX)
                 continue;
             return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,

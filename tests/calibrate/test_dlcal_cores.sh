@@ -275,6 +275,11 @@ zcat "$traces/transformer_ddp2.json.gz" | awk '
     }' >even.json
 expect 1 "a step has 2 AllReduce calls of 16.4 kB in its forward passes and as many" \
     costs even.json --batch 4 -o even.ini
+# One sum in either pass, which carries far less than the gradients have.
+zcat "$traces/transformer_ddp2.json.gz" | sed 's/\[384000\]/[4096]/; s/\[277736\]/[1]/
+    s/c10d::broadcast_/c10d::allreduce_/; s/gloo:broadcast/gloo:all_reduce/' >once.json
+expect 1 "a step has 1 AllReduce calls of 16.4 kB in its forward passes and as many" \
+    costs once.json --batch 4 -o once.ini
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
