@@ -19,6 +19,7 @@ enum {
     OTHER,
     COPY_BACK,
     CLEAR,
+    ADD,
     TEXTS
 };
 
@@ -35,11 +36,12 @@ static char texts_kept[][64] = {"",
                                 "AllReduce",
                                 "aten::relu",
                                 "reducer::copy_bucket_to_grad",
-                                "Optimizer.zero_grad#SGD.zero_grad"};
+                                "Optimizer.zero_grad#SGD.zero_grad",
+                                "aten::add_"};
 static char *const texts[TEXTS + 1] = {
-    texts_kept[0],  texts_kept[1],  texts_kept[2],  texts_kept[3], texts_kept[4],
-    texts_kept[5],  texts_kept[6],  texts_kept[7],  texts_kept[8], texts_kept[9],
-    texts_kept[10], texts_kept[11], texts_kept[12], texts_kept[13]};
+    texts_kept[0],  texts_kept[1],  texts_kept[2],  texts_kept[3],  texts_kept[4],
+    texts_kept[5],  texts_kept[6],  texts_kept[7],  texts_kept[8],  texts_kept[9],
+    texts_kept[10], texts_kept[11], texts_kept[12], texts_kept[13], texts_kept[14]};
 
 #define ID(text) ((uint32_t)(text) + 1)
 #define TRAINER 7
@@ -339,6 +341,38 @@ static void gradients_are_ready_one_by_one(void **state)
     release(&cpu, &steps);
 }
 
+/* Two losses, each with a backward pass after one forward pass: the second pass adds to the
+ * gradients, 1200 and 400 bytes, that the first one has made. */
+static void gradients_of_two_losses_count_once(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 4; s++) {
+        const int64_t at = 10000 + 1000 * s;
+        add(&t, STEP, at, 1000);
+        add(&t, FORWARD, at, 100);
+        for (int loss = 0; loss < 2; loss++) {
+            add(&t, OTHER, at + 100 + 200 * loss, 40);
+            for (int g = 0; g < 2; g++) {
+                const int64_t from = at + 140 + 200 * loss + 80 * g;
+                add(&t, BACKWARD, from, 80);
+                add(&t, GRADIENT, from + 10, 60)->bytes = g == 0 ? 1200 : 400;
+                if (loss == 1) add(&t, ADD, from + 20, 40);
+            }
+        }
+        add(&t, OPTIMIZER, at + 500, 500);
+    }
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
+    assert_int_equal(cpu.phases.passes, 1);
+    assert_float_equal(cpu.added.bytes, 1600, 0);
+    assert_int_equal(cpu.added.count, 2);
+    assert_float_equal(cpu.added.items[0].bytes, 1200, 0);
+    assert_float_equal(cpu.added.items[1].bytes, 400, 0);
+    assert_true(cpu.added.items[0].ready_frac > 0.5); /* in the second pass */
+    release(&cpu, &steps);
+}
+
 /* Adds four steps of two models in turn, each with an update and the gradients of these bytes; 0:
  * none. */
 static void add_models(trace *t, const uint64_t bytes[2][2])
@@ -558,6 +592,7 @@ int main(void)
         cmocka_unit_test(gradients_of_passes_that_continue_count_once),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
         cmocka_unit_test(marks_may_hold_several_steps),
+        cmocka_unit_test(gradients_of_two_losses_count_once),
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),
         cmocka_unit_test(copies_alone_are_not_all),

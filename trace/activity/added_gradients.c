@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/sort.h"
@@ -13,10 +14,12 @@ typedef struct addition {
     size_t step;
     size_t pass; /* number of backward passes that begin before it in the trace */
     int64_t start_ns;
+    bool again; /* to a gradient that the parameter already has */
     dl_added_gradient gradient;
 } addition;
 
 DL_ORDER(by_addition, addition, DL_BY(step), DL_BY(start_ns));
+DL_ORDER(by_thread_and_start, dl_activity, DL_BY(thread), DL_BY(start_ns));
 
 /* Returns for each work, and for the end, the number of backward passes that begin before it; freed
  * by the caller. */
@@ -32,6 +35,34 @@ static size_t *number_passes(const dl_step_phases *phases, size_t count)
     return passes;
 }
 
+/* Returns the sums of tensors, by thread and start, *count of them; freed by the caller. A gradient's
+ * addition contains one if the parameter already has a gradient, which else takes its place. */
+static dl_activity *find_sums(const dl_trace *trace, size_t *count)
+{
+    dl_activity *sums = NULL;
+    DL_AUTOFREE uint8_t *adds = dl_calloc(trace->string_count + 1, 1, "gradients");
+    for (size_t i = 0; i < trace->string_count; i++)
+        adds[i] = strcmp(trace->strings[i], "aten::add_") == 0 ||
+                  strcmp(trace->strings[i], "aten::add") == 0;
+    *count = 0;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_RANGE && a->name < trace->string_count && adds[a->name])
+            DL_APPEND(sums, *count, "gradients") = *a;
+    }
+    dl_sort(sums, *count, sizeof *sums, by_thread_and_start);
+    return sums;
+}
+
+/* Returns whether a sum starts within the range `of`. */
+static bool holds_sum(const dl_activity *of, const dl_activity *sums, size_t count)
+{
+    size_t i;
+    DL_BISECT(i, count, by_thread_and_start(&sums[i], of) < 0);
+    return i < count && sums[i].thread == of->thread &&
+           sums[i].start_ns < of->start_ns + of->duration_ns;
+}
+
 static addition *find_additions(const dl_trace *trace, const dl_step_line *line,
                                 const dl_step_phases *phases, const int64_t *begins_ns,
                                 const double *done, size_t *count)
@@ -39,6 +70,8 @@ static addition *find_additions(const dl_trace *trace, const dl_step_line *line,
     addition *all = NULL;
     DL_AUTOFREE size_t *passes = number_passes(phases, line->work_count);
     const bool on_cores = line->device == DL_NO_DEVICE;
+    size_t sum_count;
+    DL_AUTOFREE dl_activity *sums = find_sums(trace, &sum_count);
     *count = 0;
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
@@ -50,8 +83,11 @@ static addition *find_additions(const dl_trace *trace, const dl_step_line *line,
         const dl_activity_step *step = s > 0 ? &line->steps[s - 1] : NULL;
         if (step == NULL || step->label != DL_STEP_REGULAR || after > step->first + step->count)
             continue;
-        DL_APPEND(all, *count, "gradients") =
-            (addition){s - 1, passes[after], a->start_ns, {(double)a->bytes, done[after - 1]}};
+        DL_APPEND(all, *count, "gradients") = (addition){s - 1,
+                                                         passes[after],
+                                                         a->start_ns,
+                                                         holds_sum(a, sums, sum_count),
+                                                         {(double)a->bytes, done[after - 1]}};
     }
     dl_sort(all, *count, sizeof *all, by_addition);
     return all;
@@ -83,6 +119,37 @@ static double bytes_once(const addition *all, size_t count)
     return sum;
 }
 
+/* Returns whether addition `of` adds to a gradient that all[count], those of its step, made. */
+static bool repeats(const addition *of, const addition *all, size_t count)
+{
+    for (size_t i = 0; i < count && of->again; i++)
+        if (!all[i].again && all[i].gradient.bytes == of->gradient.bytes) return true;
+    return false;
+}
+
+/* Returns how many of all[count], the additions of a step, make a gradient. */
+static size_t count_made(const addition *all, size_t count)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; i++)
+        made += !all[i].again;
+    return made;
+}
+
+/* Returns the bytes of a pass of all[count], the additions of a step of this many passes. If the
+ * step makes gradients and adds to them, each counts once, also within a pass: one that has two
+ * losses adds to each gradient twice. */
+static double bytes_of_pass(const addition *all, size_t count, size_t passes)
+{
+    double sum = 0, once = 0;
+    const bool made = count_made(all, count) > 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += all[i].gradient.bytes;
+        once += made && repeats(&all[i], all, count) ? 0 : all[i].gradient.bytes;
+    }
+    return once < sum || passes == 0 ? once : sum / (double)passes;
+}
+
 /* Sets the bytes of a pass, which most of the line's regular steps have in common. */
 static void set_bytes(dl_added_gradients *added, const addition *all, size_t count,
                       const dl_step_line *line, const dl_step_phases *phases)
@@ -92,13 +159,13 @@ static void set_bytes(dl_added_gradients *added, const addition *all, size_t cou
     DL_GROUPS (first, end, count, all[end].step == all[first].step) {
         const double once = bytes_once(&all[first], end - first);
         added->step_bytes += once / (double)line->regular_count;
-        for (size_t i = first; i < end; i++)
-            bytes[all[i].step] += (size_t)all[i].gradient.bytes;
-        if (phases->alternates) bytes[all[first].step] = (size_t)once;
+        bytes[all[first].step] =
+            (size_t)(phases->alternates ? once
+                                        : bytes_of_pass(&all[first], end - first,
+                                                        phases->step_passes[all[first].step]));
     }
     for (size_t s = 0; s < line->count; s++)
-        if (line->steps[s].label == DL_STEP_REGULAR)
-            bytes[kept++] = bytes[s] / (phases->step_passes[s] > 0 ? phases->step_passes[s] : 1);
+        if (line->steps[s].label == DL_STEP_REGULAR) bytes[kept++] = bytes[s];
     const size_t usual = dl_most_usual(bytes, kept);
     for (size_t i = 0; i < kept; i++)
         alike += bytes[i] == usual;
@@ -115,8 +182,12 @@ static void set_items(dl_added_gradients *added, const addition *all, size_t cou
     DL_GROUPS (first, end, count, all[end].step == all[first].step)
         lengths[runs++] = end - first;
     const size_t usual = dl_most_usual(lengths, runs);
-    const size_t own = usual / phases->passes;
+    size_t own = usual / phases->passes;
     if (own == 0 || usual % phases->passes != 0) return;
+    DL_GROUPS (first, end, count, all[end].step == all[first].step) {
+        const size_t made = count_made(&all[first], end - first);
+        if (end - first == usual && made > 0 && own % made == 0) own = made; /* of the last loss */
+    }
     added->items = dl_calloc(own, sizeof *added->items, "gradients");
     added->count = own;
     DL_GROUPS (first, end, count, all[end].step == all[first].step) {
