@@ -653,6 +653,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     free(source.communicators.items);
     free(gradients.activations);
     take_added(costs, &cpu.added);
+    costs->passes_apart = cpu.added.apart;
     take_parameters(costs, &cpu, trace, notes);
     take_others(costs, &cpu, line, gathers, after, notes);
     take_processor(costs, trace, notes);

@@ -558,6 +558,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     status = dl_step_axes_take(costs, &source, &gradients, t->notes, err);
     if (status == DL_OK && costs->gradient_count == 0) {
         dl_added_gradients added = find_added(t, done);
+        costs->passes_apart = added.apart;
         if (!dl_step_costs_take_added(costs, &added, &t->phases, t->notes))
             take_parameters(t, costs);
         free(added.items);

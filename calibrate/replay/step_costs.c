@@ -46,6 +46,9 @@ static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
                  costs->passes, DL_NS_TEXT(costs->forward_ns.value),
                  DL_NS_TEXT(costs->backward_ns.value), costs->passes,
                  sharded ? "in each" : "after the last one");
+    if (costs->passes_apart && costs->sharded == DL_SHARDED_NONE)
+        dl_notes_add(notes, "no pass adds to the gradients of another one: if all are of the same "
+                            "samples, as in SAM, give the samples of one as --batch");
     if (sharded && !each) {
         dl_notes_add(
             notes,

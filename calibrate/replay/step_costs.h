@@ -192,6 +192,7 @@ typedef struct dl_step_axes {
 typedef struct dl_step_costs {
     int64_t batch;      /* samples per step, given by the caller */
     double mean_passes; /* of its regular steps, see trace/activity/step_phases.h */
+    bool passes_apart;  /* none of them adds to the gradients of another, as far as is known */
     size_t passes;      /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
     bool alternates;                   /* the same */

@@ -304,7 +304,8 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
     assert_int_equal(cpu.phases.passes, 2);
     assert_float_equal(cpu.added.bytes, 4000, 0); /* number of parameters */
-    assert_float_equal(cpu.added.step_bytes, 8000, 0);
+    assert_float_equal(cpu.added.step_bytes, 4000, 0);
+    assert_true(cpu.added.apart);
     /* Gradient of the second pass, in the first of its two operators; both passes count alike. */
     assert_int_equal(cpu.added.count, 1);
     assert_float_equal(cpu.added.items[0].bytes, 4000, 0);
@@ -370,6 +371,28 @@ static void gradients_of_two_losses_count_once(void **state)
     assert_float_equal(cpu.added.items[0].bytes, 1200, 0);
     assert_float_equal(cpu.added.items[1].bytes, 400, 0);
     assert_true(cpu.added.items[0].ready_frac > 0.5); /* in the second pass */
+    release(&cpu, &steps);
+}
+
+/* Two equal passes, between which the gradients are only cleared: the first one's are of no update. */
+static void cleared_gradients_are_no_parameters(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 4; s++) {
+        const int64_t at = 10000 + 1000 * s;
+        add(&t, STEP, at, 1000);
+        for (int pass = 0; pass < 2; pass++) {
+            add(&t, FORWARD, at + 400 * pass, 100);
+            add(&t, BACKWARD, at + 400 * pass + 100, 200);
+            add(&t, GRADIENT, at + 400 * pass + 110, 60)->bytes = 1200;
+            add(&t, pass == 0 ? CLEAR : OPTIMIZER, at + 400 * pass + 300, 100);
+        }
+    }
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
+    assert_true(cpu.phases.alternates);
+    assert_float_equal(cpu.added.bytes, 1200, 0);
     release(&cpu, &steps);
 }
 
@@ -592,6 +615,7 @@ int main(void)
         cmocka_unit_test(gradients_of_passes_that_continue_count_once),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
         cmocka_unit_test(marks_may_hold_several_steps),
+        cmocka_unit_test(cleared_gradients_are_no_parameters),
         cmocka_unit_test(gradients_of_two_losses_count_once),
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),

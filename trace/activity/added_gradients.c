@@ -12,7 +12,8 @@
 /* A gradient added in a regular step. */
 typedef struct addition {
     size_t step;
-    size_t pass; /* number of backward passes that begin before it in the trace */
+    size_t pass;   /* number of backward passes that begin before it in the trace */
+    size_t update; /* number of operations of updates before it, without clearing of gradients */
     int64_t start_ns;
     bool again; /* to a gradient that the parameter already has */
     dl_added_gradient gradient;
@@ -21,15 +22,16 @@ typedef struct addition {
 DL_ORDER(by_addition, addition, DL_BY(step), DL_BY(start_ns));
 DL_ORDER(by_thread_and_start, dl_activity, DL_BY(thread), DL_BY(start_ns));
 
-/* Returns for each work, and for the end, the number of backward passes that begin before it; freed
- * by the caller. */
-static size_t *number_passes(const dl_step_phases *phases, size_t count)
+/* Returns for each work, and for the end, the number of backward passes that begin before it, and
+ * writes the number of operations of updates to updates[count + 1]; freed by the caller. */
+static size_t *number_passes(const dl_step_phases *phases, size_t count, size_t *updates)
 {
     size_t *passes = dl_calloc(count + 1, sizeof *passes, "passes");
     dl_phase before = DL_PHASE_NONE;
     for (size_t i = 0; i < count; i++) {
         const dl_phase phase = (dl_phase)phases->phases[i];
         passes[i + 1] = passes[i] + (phase == DL_PHASE_BACKWARD && before != DL_PHASE_BACKWARD);
+        updates[i + 1] = updates[i] + ((phases->roles[i] & DL_ROLE_CLEAR) == DL_ROLE_UPDATE);
         if (phase != DL_PHASE_NONE) before = phase;
     }
     return passes;
@@ -68,7 +70,8 @@ static addition *find_additions(const dl_trace *trace, const dl_step_line *line,
                                 const double *done, size_t *count)
 {
     addition *all = NULL;
-    DL_AUTOFREE size_t *passes = number_passes(phases, line->work_count);
+    DL_AUTOFREE size_t *updates = dl_calloc(line->work_count + 1, sizeof *updates, "updates");
+    DL_AUTOFREE size_t *passes = number_passes(phases, line->work_count, updates);
     const bool on_cores = line->device == DL_NO_DEVICE;
     size_t sum_count;
     DL_AUTOFREE dl_activity *sums = find_sums(trace, &sum_count);
@@ -85,6 +88,7 @@ static addition *find_additions(const dl_trace *trace, const dl_step_line *line,
             continue;
         DL_APPEND(all, *count, "gradients") = (addition){s - 1,
                                                          passes[after],
+                                                         updates[after],
                                                          a->start_ns,
                                                          holds_sum(a, sums, sum_count),
                                                          {(double)a->bytes, done[after - 1]}};
@@ -94,18 +98,18 @@ static addition *find_additions(const dl_trace *trace, const dl_step_line *line,
 }
 
 /* Returns whether the passes of additions [a, a_end) and [b, b_end) begin with the same sizes, and
- * b has more of them. */
+ * b has more of them, or replaces a, which no update follows (SAM). */
 static bool continues(const addition *all, size_t a, size_t a_end, size_t b, size_t b_end)
 {
-    if (b_end - b <= a_end - a) return false;
+    const bool replaces = b_end - b == a_end - a && b > a && all[a].update == all[b].update;
+    if (b_end - b <= a_end - a && !replaces) return false;
     for (size_t i = 0; i < a_end - a; i++)
         if (all[a + i].gradient.bytes != all[b + i].gradient.bytes) return false;
     return true;
 }
 
-/* Returns the bytes of the passes of all[count], a step's additions, except passes that equal the
- * beginning of a longer one: backward passes begin at the loss, so both go through the same layers
- * first. */
+/* Returns the bytes of the passes of all[count], a step's additions, except passes that another one
+ * continues: backward passes begin at the loss, so both go through the same layers first. */
 static double bytes_once(const addition *all, size_t count)
 {
     double sum = 0;
@@ -214,6 +218,7 @@ dl_added_gradients dl_added_gradients_find(const dl_trace *trace, const dl_step_
     dl_added_gradients added = {0};
     size_t count;
     DL_AUTOFREE addition *all = find_additions(trace, line, phases, begins_ns, done, &count);
+    added.apart = phases->passes > 1 && count > 0 && count_made(all, count) == count;
     set_bytes(&added, all, count, line, phases);
     set_items(&added, all, count, phases);
     return added;

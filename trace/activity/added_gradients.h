@@ -3,6 +3,7 @@
 #ifndef DL_TRACE_ACTIVITY_ADDED_GRADIENTS_H
 #define DL_TRACE_ACTIVITY_ADDED_GRADIENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +22,9 @@ typedef struct dl_added_gradients {
     double bytes;      /* of a pass in most regular steps; 0: unknown, or most steps differ. If
                         * phases->alternates, the sum over the step's passes, without a pass whose
                         * gradients begin a longer one (a GAN's discriminator within the generator's
-                        * pass) */
+                        * pass), or which an equal one follows without an update between them */
     double step_bytes; /* mean of that sum over the regular steps; 0: unknown */
+    bool apart;        /* steps have several passes, none of which adds to gradients of another */
     /* [count] gradients of the last pass of most regular steps, in the order of the backward pass,
      * with mean times; 0: the trace has no shapes */
     dl_added_gradient *items;
