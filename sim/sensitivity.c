@@ -272,36 +272,8 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     return true;
 }
 
-/* Whether the row's interval is computed from its assumptions. */
-static bool wants_interval(const dl_study *study, const dl_row *row)
-{
-    const dl_variant *variant = &study->variants[row->variant];
-    return row->error == NULL && variant->scenario.replicates == 1 &&
-           count_of(variant, &row->point) > 0;
-}
-
-static void list_rows(trials *all, dl_sweep *sweep)
-{
-    const dl_study *study = all->study;
-    const double least = EVENTS_LEAST / fmax((double)sweep->row_count, 1);
-    for (size_t i = 0; i < sweep->row_count; i++) {
-        const bool leads = is_tried(study, sweep, i);
-        if (!leads && !wants_interval(study, &sweep->rows[i])) continue;
-        if (!list_row(all, sweep, i, leads, least) && leads) sweep->influence_rows_skipped++;
-    }
-}
-
-/* Sends the list to all ranks: only rank 0 has rows and knows their numbers of events. */
-static dl_status share(trials *all, const dl_cluster *cluster, dl_error *err)
-{
-    if (cluster == NULL || cluster->size == 1) return DL_OK;
-    const dl_status status = cluster->calls->broadcast(&all->count, sizeof all->count, err);
-    if (status != DL_OK || all->count == 0) return status;
-    if (cluster->rank > 0) all->items = dl_calloc(all->count, sizeof *all->items, "rows to try");
-    return cluster->calls->broadcast(all->items, all->count * sizeof *all->items, err);
-}
-
-/* The interval around a rate, from its changes at both ends of each variation. */
+/* The interval around a rate, from its changes at both ends of each variation, and the
+ * differences between runs. */
 typedef struct interval {
     double below, above; /* sums of squared logarithms of the changes */
 } interval;
@@ -317,6 +289,63 @@ static void set_interval(const interval *i, double rate, double *low, double *hi
 {
     *low = rate * exp(-sqrt(i->below));
     *high = rate * exp(sqrt(i->above));
+}
+
+/* Adds the differences between runs to the intervals, and sets those of the row; a row whose rate
+ * hardly changes gets none. */
+static void set_intervals(dl_row *row, const dl_variant *variant, interval rate, interval speedup,
+                          bool has_base)
+{
+    const double runs = pow(dl_normal_quantile(0.975) * dl_costs_run_frac(&variant->costs), 2);
+    const bool moves = rate.below + rate.above + runs > MOVES_LOG * MOVES_LOG;
+    if (variant->scenario.replicates > 1 || !moves) return;
+    rate.below += runs;
+    rate.above += runs;
+    speedup.below += 2 * runs; /* the baseline is another run */
+    speedup.above += 2 * runs;
+    set_interval(&rate, row->mean.throughput_per_s, &row->low_per_s, &row->high_per_s);
+    if (has_base) set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
+}
+
+/* Whether the row's interval is computed from its assumptions. */
+static bool wants_interval(const dl_study *study, const dl_row *row)
+{
+    const dl_variant *variant = &study->variants[row->variant];
+    return row->error == NULL && variant->scenario.replicates == 1 &&
+           count_of(variant, &row->point) > 0;
+}
+
+/* Sets the interval of a row without variations, whose runs may differ nevertheless. */
+static void set_own_interval(const dl_study *study, dl_row *row)
+{
+    const dl_variant *variant = &study->variants[row->variant];
+    const interval none = {0};
+    if (row->error == NULL && count_of(variant, &row->point) == 0)
+        set_intervals(row, variant, none, none, !isnan(row->speedup));
+}
+
+static void list_rows(trials *all, dl_sweep *sweep)
+{
+    const dl_study *study = all->study;
+    const double least = EVENTS_LEAST / fmax((double)sweep->row_count, 1);
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const bool leads = is_tried(study, sweep, i);
+        if (!leads && !wants_interval(study, &sweep->rows[i])) {
+            set_own_interval(study, &sweep->rows[i]);
+            continue;
+        }
+        if (!list_row(all, sweep, i, leads, least) && leads) sweep->influence_rows_skipped++;
+    }
+}
+
+/* Sends the list to all ranks: only rank 0 has rows and knows their numbers of events. */
+static dl_status share(trials *all, const dl_cluster *cluster, dl_error *err)
+{
+    if (cluster == NULL || cluster->size == 1) return DL_OK;
+    const dl_status status = cluster->calls->broadcast(&all->count, sizeof all->count, err);
+    if (status != DL_OK || all->count == 0) return status;
+    if (cluster->rank > 0) all->items = dl_calloc(all->count, sizeof *all->items, "rows to try");
+    return cluster->calls->broadcast(all->items, all->count * sizeof *all->items, err);
 }
 
 static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
@@ -342,15 +371,7 @@ static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
             widen(&speedup, low * base[0] / base[1 + 2 * k], high * base[0] / base[2 + 2 * k]);
         }
     }
-    const bool moves = rate.below + rate.above > MOVES_LOG * MOVES_LOG;
-    if (variant->scenario.replicates > 1 || !moves) return;
-    const double runs = pow(dl_normal_quantile(0.975) * dl_costs_run_frac(&variant->costs), 2);
-    rate.below += runs;
-    rate.above += runs;
-    speedup.below += 2 * runs; /* the baseline is another run */
-    speedup.above += 2 * runs;
-    set_interval(&rate, row->mean.throughput_per_s, &row->low_per_s, &row->high_per_s);
-    if (t->bases > 0) set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
+    set_intervals(row, variant, rate, speedup, t->bases > 0);
 }
 
 static void keep(dl_sweep *sweep, const trials *all)

@@ -53,8 +53,11 @@ static const size_t figures[] = {
 typedef struct row_runs {
     const dl_run_result *central; /* [central_count >= 1] replicates with undrawn costs */
     int64_t central_count;
-    const dl_run_result *drawn; /* [drawn_count] replicates with drawn costs; may be empty */
-    int64_t drawn_count;
+    /* Replicates with drawn costs, or with undrawn ones if only `logs` are drawn; may be empty.
+     * drawn_step 0: all are the same run. */
+    const dl_run_result *drawn;
+    int64_t drawn_count, drawn_step;
+    const double *logs; /* [drawn_count] logarithm of a factor on the throughput; NULL: no factor */
 } row_runs;
 
 /* Copies staleness counts to [rows x bins], with bins beyond the result's set to 0; rows = 1 sums
@@ -175,26 +178,32 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
         mean->rollout = add_doubles(mean->rollout, run->rollout, sizeof *run->rollout, share);
 }
 
-/* The throughput of a run; with `base`, its ratio to the throughput of the baseline's run with the
- * same costs and noise. */
-static double rate_of(const dl_run_result *run, const dl_run_result *base)
+/* Number of runs that show how the row varies: those with drawn costs or, if none are drawn, all
+ * others. */
+static size_t varied_count(const row_runs *runs)
 {
-    return base != NULL ? run->throughput_per_s / base->throughput_per_s : run->throughput_per_s;
+    return (size_t)(runs->drawn_count > 0 ? runs->drawn_count : runs->central_count);
 }
 
-/* Sets the interval of the rates around `center` (sim/sweep.h). */
+/* The throughput of one of these runs. */
+static double varied_rate(const row_runs *runs, size_t number)
+{
+    if (runs->drawn_count == 0) return runs->central[number].throughput_per_s;
+    const double per_s = runs->drawn[(int64_t)number * runs->drawn_step].throughput_per_s;
+    return runs->logs != NULL ? per_s * exp(runs->logs[number]) : per_s;
+}
+
+/* Sets the interval around `center` of the rates or, with `base`, of their ratios to the baseline's
+ * runs with the same costs and noise (sim/sweep.h). */
 static void set_interval(const row_runs *runs, const row_runs *base, double center, double *low,
                          double *high)
 {
-    const bool drawn = runs->drawn_count > 0;
-    const dl_run_result *run = drawn ? runs->drawn : runs->central;
-    const dl_run_result *of = base == NULL ? NULL : drawn ? base->drawn : base->central;
-    const size_t count = (size_t)(drawn ? runs->drawn_count : runs->central_count);
+    const size_t count = varied_count(runs);
     /* The center was computed from the central runs, which costs one degree of freedom. */
-    const double freedom = (double)count - (drawn ? 0 : 1);
+    const double freedom = (double)count - (runs->drawn_count > 0 ? 0 : 1);
     double *values = dl_calloc(count, sizeof *values, "rates"), squares = 0;
     for (size_t r = 0; r < count; r++) {
-        values[r] = rate_of(&run[r], of != NULL ? &of[r] : NULL);
+        values[r] = varied_rate(runs, r) / (base != NULL ? varied_rate(base, r) : 1);
         squares += pow(log(values[r] / center), 2);
     }
     *low = *high = center;
@@ -270,13 +279,10 @@ static void set_unfit_figures(dl_row *row, const dl_scenario *scenario)
 
 static void keep_rates(dl_row *row, const row_runs *runs)
 {
-    const bool drawn = runs->drawn_count > 0;
-    const dl_run_result *run = drawn ? runs->drawn : runs->central;
-    const size_t count = (size_t)(drawn ? runs->drawn_count : runs->central_count);
-    row->rate_count = count;
-    row->rates = dl_calloc(count, sizeof *row->rates, "rates");
-    for (size_t r = 0; r < count; r++)
-        row->rates[r] = run[r].throughput_per_s;
+    row->rate_count = varied_count(runs);
+    row->rates = dl_calloc(row->rate_count, sizeof *row->rates, "rates");
+    for (size_t r = 0; r < row->rate_count; r++)
+        row->rates[r] = varied_rate(runs, r);
 }
 
 static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, bool interval)
@@ -338,8 +344,8 @@ typedef struct part {
     bool *fits;             /* [point_count] whether the point fits into its GPUs */
     int64_t central, drawn; /* number of runs per point */
     double *compute_draws;  /* [drawn] logarithm of a factor on compute; NULL: no factor */
-    double *run_draws;      /* [2][drawn] logarithm of a factor on the throughput of rows' and of
-                             * baselines' runs; NULL: no factor */
+    double *run_draws;      /* [2][replicates] logarithm of a factor on the throughput of rows' and
+                             * of baselines' runs; NULL: no factor */
     int64_t first, runs;
     double *weights;        /* [point_count] weight of each of the point's runs; 0: does not fit */
     dl_run_result *results; /* [runs] results in the order of runs */
@@ -461,9 +467,10 @@ static void draw_compute(part *p, double log)
 static void draw_runs(part *p, double sd)
 {
     const uint64_t seed = (uint64_t)p->scenario->seed;
-    p->run_draws = dl_calloc(2 * (size_t)p->drawn, sizeof *p->run_draws, "draws");
+    const int64_t count = p->scenario->replicates;
+    p->run_draws = dl_calloc(2 * (size_t)count, sizeof *p->run_draws, "draws");
     for (uint64_t of = 0; of < 2; of++)
-        draw_normal(p->run_draws + (int64_t)of * p->drawn, p->drawn, sd, seed + RUN_SEED + of);
+        draw_normal(p->run_draws + (int64_t)of * count, count, sd, seed + RUN_SEED + of);
 }
 
 /* Initialises the part after all points are listed. */
@@ -479,11 +486,10 @@ static void init_part(part *p, const dl_variant *variant, int64_t first)
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
     const double compute_log = dl_variant_compute_log(variant);
     const double run_sd = dl_costs_run_frac(p->costs);
-    const bool draws =
-        replicates > 1 && (compute_log > 0 || run_sd > 0 || dl_costs_have_errors(p->costs));
+    const bool draws = replicates > 1 && (compute_log > 0 || dl_costs_have_errors(p->costs));
     p->drawn = draws ? replicates : 0;
     if (draws && compute_log > 0) draw_compute(p, compute_log);
-    if (draws && run_sd > 0) draw_runs(p, run_sd);
+    if (replicates > 1 && run_sd > 0) draw_runs(p, run_sd);
     p->runs = (int64_t)p->point_count * (p->central + p->drawn);
     p->weights = dl_calloc(p->point_count, sizeof *p->weights, "weights of points");
     for (size_t i = 0; i < p->point_count; i++)
@@ -556,11 +562,7 @@ static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_err
         .compute_log = draw >= 0 && p->compute_draws != NULL ? p->compute_draws[draw] : 0,
         .watch = watch,
     };
-    const dl_status status = p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
-    if (draw >= 0 && p->run_draws != NULL)
-        p->results[run].throughput_per_s *=
-            exp(p->run_draws[draw + (point >= p->visible ? p->drawn : 0)]);
-    return status;
+    return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
 
 /* The part that a job of the sweep belongs to; changes *run from the job's number to the run's
@@ -645,12 +647,21 @@ static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal *
 static row_runs runs_of(const part *p, size_t point)
 {
     const dl_run_result *runs = &p->results[(int64_t)point * (p->central + p->drawn)];
-    return (row_runs){
+    const int64_t replicates = p->scenario->replicates;
+    row_runs of = {
         .central = runs,
         .central_count = p->central,
         .drawn = runs + p->central,
         .drawn_count = p->drawn,
+        .drawn_step = 1,
     };
+    if (p->run_draws == NULL) return of;
+    of.logs = p->run_draws + (point >= p->visible ? replicates : 0);
+    if (p->drawn > 0) return of;
+    of.drawn = runs; /* the costs have no errors: the drawn runs equal the others */
+    of.drawn_count = replicates;
+    of.drawn_step = p->central > 1 ? 1 : 0;
+    return of;
 }
 
 /* Whether the first workers of both points have the same GPU model. */

@@ -393,7 +393,8 @@ static const dl_column columns[] = {
         "throughput, median of the replicates ([time "
         "span](method.md#throughput))", DL_RATE("samples/s")),
     ROW("throughput_low_per_s", "samples/s", low_per_s,
-        "lower end of one run's 95 % interval; empty with one replicate and no assumptions"),
+        "lower end of one run's 95 % interval; empty with one replicate, no assumptions and no "
+        "run_frac"),
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end of this interval"),
     ROW("speedup", NULL, speedup,
         "[speedup](simulating.md#staleness-and-speedup) over one worker without exchange",

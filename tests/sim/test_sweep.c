@@ -254,6 +254,15 @@ static void runs_of_one_system_differ(void **state)
     assert_near(log(two->speedup_high / two->speedup), 0.277, 0.15);
     for (size_t d = 0; d < 400; d++)
         assert_near(two->rates[d] / one->rates[d], two->rates[0] / one->rates[0], 1e-9);
+    /* Each point and its baseline run once: a draw only scales the run's rate. */
+    assert_int_equal(sweep.runs, 3);
+    dl_sweep_free(&sweep);
+    s.replicates = 1;
+    sweep = run_sweep(&s, &costs, 2);
+    one = &sweep.rows[0];
+    assert_near(log(one->mean.throughput_per_s / one->low_per_s), 0.195996, 1e-5);
+    assert_near(log(one->high_per_s / one->mean.throughput_per_s), 0.195996, 1e-5);
+    assert_near(log(one->speedup_high / one->speedup), sqrt(2) * 0.195996, 1e-5);
     dl_sweep_free(&sweep);
     dl_scenario_free(&s);
     dl_costs_free(&costs);
