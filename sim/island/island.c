@@ -71,6 +71,7 @@ static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t 
     const dl_island_program *program = dl_islands_program(is, worker);
     switch (program->program.tasks[from].kind) {
     case DL_ISLAND_INPUT: spend(i, DL_SPENT_INPUT, until_ns - since_ns); return;
+    case DL_ISLAND_PARAMETERS:
     case DL_ISLAND_GATHER:
     case DL_ISLAND_SCATTER: spend(i, DL_SPENT_COPIES, until_ns - since_ns); return;
     case DL_ISLAND_CROSSING: {
@@ -513,12 +514,18 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
             dl_collective_arrive(&c->of[part]);
 }
 
+/* Number of the rank's buckets; 1 if all are meant (bucket -1). */
+static int bucket_count(const dl_islands *is, int rank, int bucket)
+{
+    if (bucket < 0) return 1;
+    return is->config.shape.buckets[dl_split_stage(dl_islands_split(is), rank)].count;
+}
+
 /* Reports that the rank's gradients of one bucket, or all of them (-1), are ready. */
 static void is_ready(dl_islands *is, int worker, int rank, int bucket)
 {
     const dl_split *split = dl_islands_split(is);
-    const int at = bucket < 0 ? 0 : bucket;
-    const int count = bucket < 0 ? 1 : is->config.shape.buckets[dl_split_stage(split, rank)].count;
+    const int at = bucket < 0 ? 0 : bucket, count = bucket_count(is, rank, bucket);
     for (int n = 0; n < is->config.shape.shards.each * split->tensor; n++) {
         const int other = alike(is, rank, n / split->tensor);
         const int number = is->plane_of[dl_split_gpu(split, other, n % split->tensor)];
@@ -528,6 +535,46 @@ static void is_ready(dl_islands *is, int worker, int rank, int bucket)
         for (int b = at * exchanged / count; b < (at + 1) * exchanged / count; b++)
             for (int w = worker; w < worker + dl_islands_copies(is); w++)
                 dl_gpus_bucket_ready(plane, w, b);
+    }
+}
+
+/* Whether all GPUs that the rank represents have the parameters of the bucket, or all of them (-1).
+ * Buckets of a plane that differ from those of the rank are awaited with all that they overlap. */
+static bool has_parameters(const dl_islands *is, int worker, int rank, int bucket)
+{
+    const dl_split *split = dl_islands_split(is);
+    const int at = bucket < 0 ? 0 : bucket, count = bucket_count(is, rank, bucket);
+    for (int n = 0; n < is->config.shape.shards.each * split->tensor; n++) {
+        const int other = alike(is, rank, n / split->tensor);
+        const int number = is->plane_of[dl_split_gpu(split, other, n % split->tensor)];
+        const int fetched = number >= 0 ? dl_gpus_buckets(is->planes[number]) : 0;
+        for (int b = at * fetched / count; b < ((at + 1) * fetched + count - 1) / count; b++)
+            if (!dl_server_has(is->planes[number], worker, b)) return false;
+    }
+    return true;
+}
+
+void dl_islands_fetched(void *user, int worker)
+{
+    dl_islands *is = user;
+    dl_island *i = &is->islands[worker];
+    for (int r = 0; r < is->ranks; r++) {
+        const uint32_t task = i->awaits[r];
+        if (task == DL_TASK_NONE ||
+            !has_parameters(is, worker, r, i->run.program->tasks[task].slot))
+            continue;
+        i->awaits[r] = DL_TASK_NONE;
+        dl_program_end(&i->run, task);
+    }
+}
+
+static void await_parameters(dl_islands *is, int worker, int rank, uint32_t task)
+{
+    dl_island *i = &is->islands[worker];
+    if (has_parameters(is, worker, rank, i->run.program->tasks[task].slot)) {
+        dl_program_end(&i->run, task);
+    } else {
+        i->awaits[rank] = task;
     }
 }
 
@@ -592,6 +639,7 @@ static void start_task(void *user, int worker, uint32_t task)
     case DL_ISLAND_CROSSING: start_crossing(is, worker, task, of->slot); return;
     case DL_ISLAND_GATHER:
     case DL_ISLAND_SCATTER: join_collective(is, worker, of->slot, task); return;
+    case DL_ISLAND_PARAMETERS: await_parameters(is, worker, program->rank[task], task); return;
     default: break;
     }
     is_ready(is, worker, program->rank[task], of->slot);

@@ -44,6 +44,10 @@
  * added to each part of the pass. The GPUs with the same part of the layers exchange parameters,
  * gradients and activations.
  *
+ * Parameters that a server sends layer by layer ([exchange] fetch = layers, next_step) are awaited
+ * bucket by bucket in a step's first forward pass; shards gather a bucket once all of them have
+ * theirs.
+ *
  * Gradients that the workers sum are exchanged as soon as a rank has them (through a server only
  * with [exchange] overlap; by hosts once all ranks have theirs): bucket by bucket with overlap and
  * one chunk per stage if they are sharded, or there is one stage, or bucket_bytes is given;
@@ -84,7 +88,8 @@ typedef enum dl_island_task {
     DL_ISLAND_CROSSING, /* owned; slot: number of the route, rank x 2, + 1 if forward */
     DL_ISLAND_GATHER,   /* owned, like the next one; slot: collective */
     DL_ISLAND_SCATTER,
-    DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
+    DL_ISLAND_READY,     /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
+    DL_ISLAND_PARAMETERS /* owned: the rank waits for the parameters of bucket `slot`, -1: for all */
 } dl_island_task;
 
 /* Time and bytes of a pass's collectives: among the GPUs that divide a rank's layers, in the rings
@@ -133,6 +138,8 @@ typedef struct dl_island_shape {
     bool with_input;
     dl_alike shards;          /* shards of a stage that work in lockstep */
     dl_alike experts;         /* parts of the experts whose shards are alike */
+    bool awaits_parameters;   /* in a step's first forward pass, layers wait for their parameters
+                               * from a server */
     bool lone_crossings;      /* only the crossings of simulated shards are simulated */
     bool tells_ready;         /* adds DL_ISLAND_READY tasks */
     const double *message_ns; /* [stages] time to compress all gradients of a GPU; 0: none */

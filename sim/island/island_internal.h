@@ -34,6 +34,7 @@ typedef struct dl_island {
     dl_noise *noise;                  /* [GPUs] noise */
     double *factor;                   /* [ranks] noise factor of the slowest GPU in this step */
     int64_t *free_ns;                 /* [ranks] end of the last computation */
+    uint32_t *awaits; /* [ranks] task that waits for parameters from a server, or DL_TASK_NONE */
     int *stops;    /* [ranks] number of servers' tasks and staged copies that stop the rank's GPUs;
                     * above 0 the rank is stopped */
     double *speed; /* [ranks] speed when not stopped */
@@ -150,10 +151,12 @@ extern const dl_program_owner dl_islands_owner;
 
 /* Callbacks. dl_islands_exchanged: an agent has exchanged on one more plane. dl_islands_stopped: a
  * server's work on a GPU starts (1) or ends (-1). dl_islands_reduced: one of the parts of a
- * dl_island's collectives[index] has ended. dl_islands_came: a loader has a batch. */
+ * dl_island's collectives[index] has ended. dl_islands_came: a loader has a batch.
+ * dl_islands_fetched: parameters of the worker have arrived on a plane. */
 void dl_islands_exchanged(void *islands, int agent);
 void dl_islands_stopped(void *islands, int gpu, int change);
 void dl_islands_reduced(void *island, int index);
 void dl_islands_came(void *islands, int loader);
+void dl_islands_fetched(void *islands, int worker);
 
 #endif

@@ -95,6 +95,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
         config.network = &is->network;
         config.exchanged = dl_islands_exchanged;
         config.stopped = dl_islands_stopped;
+        config.fetched = dl_islands_fetched;
         config.user = is;
         status = dl_gpus_create(&is->planes[g], &config, err);
         if (status == DL_OK && g == 0 && is->config.shape.with_input)
@@ -250,11 +251,14 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     i->stopped_ns = dl_calloc(ranks, sizeof *i->stopped_ns, "ranks");
     i->speed = dl_calloc(ranks, sizeof *i->speed, "ranks");
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
+    i->awaits = dl_calloc(ranks, sizeof *i->awaits, "ranks");
     const int collectives = program->collective_count * dl_islands_groups(is);
     i->collectives = dl_calloc((size_t)collectives, sizeof *i->collectives, "collectives");
     i->weight = is->config.shape.shards.each;
-    for (int r = 0; r < is->ranks; r++)
+    for (int r = 0; r < is->ranks; r++) {
         i->factor[r] = i->speed[r] = 1;
+        i->awaits[r] = DL_TASK_NONE;
+    }
     for (int g = 0; g < is->gpus; g++)
         dl_noise_init(&i->noise[g], &is->noise, (uint32_t)(worker * is->gpus + g));
     dl_program_run_init(&i->run, &program->program, is->config.gpus.engine, &dl_islands_owner, is,
@@ -403,6 +407,7 @@ static void free_island(const dl_islands *is, int worker)
     free(i->stopped_ns);
     free(i->speed);
     free(i->free_ns);
+    free(i->awaits);
 }
 
 void dl_islands_free(dl_islands *is)

@@ -217,6 +217,14 @@ static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t s
     }
 }
 
+/* Makes `segment` wait for the bucket's parameters from a server, or for all of them (-1); shards
+ * gather them afterwards. */
+static void await_parameters(builder *b, int rank, int bucket, uint32_t segment)
+{
+    const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_PARAMETERS, 0, bucket);
+    after(b, first_of(b, segment), task);
+}
+
 /* Compresses a bucket's gradients, or all of them (bucket = -1), after task `behind`: on the stream
  * of the passes or, if shards have reduced them, concurrently with it. Returns the task whose end
  * makes the messages ready. */
@@ -326,7 +334,7 @@ static void wait_for_launch(builder *b, int rank, int pass, bool forward, dl_pas
 
 /* Adds a forward pass: the part before the first layer with parameters, then the buckets from the
  * last to the first. */
-static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_first, double work_ns)
+static void add_divided_forward(builder *b, int rank, dl_pass_of k, bool is_first, double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
@@ -335,13 +343,14 @@ static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_firs
     after(b, first_of(b, before), b->scattered[rank]); /* scatter of the previous pass */
     for (int i = count - 1; i >= 0; i--) {
         const uint32_t segment = add_segment(b, rank, true, k, buckets->share[i], work_ns);
+        if (is_first && b->shape->awaits_parameters) await_parameters(b, rank, i, segment);
         if (gathers) gather(b, rank, i, before, segment);
         before = segment;
     }
     if (gathers && !in_each_pass(&b->shape->split)) end_exchange(b, rank);
 }
 
-static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, bool is_last,
+static void add_divided_backward(builder *b, int rank, int pass, dl_pass_of k, bool is_last,
                                  double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
@@ -363,12 +372,13 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
                      tells);
 }
 
-/* Whether the pass handles buckets one by one: shards gather or reduce in it, or the gradients of
- * each bucket are exchanged. */
+/* Whether the pass handles buckets one by one: shards gather or reduce in it, the parameters of
+ * each bucket are awaited, or its gradients are exchanged. */
 static bool has_buckets(const builder *b, int rank, bool forward, bool is_first, bool is_last)
 {
     const dl_island_shape *shape = b->shape;
     if (buckets_of(b, rank) == NULL) return false;
+    if (shape->awaits_parameters && forward && is_first) return true;
     if (shape->split.shards > 1)
         return in_each_pass(&shape->split) || (forward ? is_first : is_last);
     return !forward && is_last && shape->tells_ready && shape->exchanges_buckets;
@@ -388,10 +398,12 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
     const bool has = has_buckets(b, rank, forward, number == 0, is_last);
     b->passes.first[forward][i] = (uint32_t)before;
     if (has && !forward) {
-        add_sharded_backward(b, rank, pass, of, is_last, work_ns);
+        add_divided_backward(b, rank, pass, of, is_last, work_ns);
     } else {
-        if (has) add_sharded_forward(b, rank, of, number == 0, work_ns);
+        if (has) add_divided_forward(b, rank, of, number == 0, work_ns);
         if (!has) add_segment(b, rank, forward, of, 1, work_ns);
+        if (!has && forward && number == 0 && b->shape->awaits_parameters)
+            await_parameters(b, rank, -1, b->segment[rank]);
         wait_for_launch(b, rank, pass, forward, of);
     }
     dl_task *tasks = b->made->program.tasks;

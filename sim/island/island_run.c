@@ -447,6 +447,9 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .free_crossing = options->without_activations,
                   .with_input = scenario->recorded == NULL && dl_costs_have_input(costs),
                   .tells_ready = tells,
+                  .awaits_parameters =
+                      dl_mode_sends_tensors(point->mode) &&
+                      (plan->fetch == DL_FETCH_LAYERS || plan->fetch == DL_FETCH_NEXT_STEP),
                   .message_ns = island->message_ns,
                   .launch_ns = w->per_worker_ns + (split.stages > 1 ? w->dispatch_ns : 0),
                   .reads_batches =

@@ -19,8 +19,9 @@ KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
     .help = "ps, async, ssp: a tensor is fetched once it is summed (summed, layers), once also "
             "the last is pushed (pushed), or once all are summed (after, next_step; in ssp "
-            "summed is after), and awaited by the end of the step (summed, pushed, after) or by its layer "
-            "in the next forward pass (layers, next_step)")
+            "summed is after, like layers and pushed in a list with ps or async), and awaited by "
+            "the end of the step (summed, pushed, after) or by its layer in the next forward pass "
+            "(layers, next_step)")
 KEY(dl_order, order, "order", BY_TENSOR, CHOICE(dl_order_names), .fallback = "ready",
     .help = "ps, async, ssp: a connection's messages go as they become ready, as the forward pass "
             "needs them, or all together")

@@ -317,6 +317,7 @@ static void start_segment(dl_gpus *gpus, int worker)
 static void parameters_came(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];
+    if (gpus->config.fetched != NULL) gpus->config.fetched(gpus->config.user, worker);
     if (w->phase != DL_GPU_WAITS_FOR_PARAMETERS || !has_parameters(gpus, worker, w->segment))
         return;
     dl_team_change(gpus->team, worker, DL_STATE_COMPUTE);

@@ -346,6 +346,8 @@ typedef struct dl_gpus_config {
     /* Work that stops a GPU (number over all nodes), of a server on it or a staged copy, has
      * started (change 1) or ended (-1). */
     void (*stopped)(void *user, int gpu, int change);
+    void (*fetched)(void *user, int worker); /* parameters of the worker have arrived from a server
+                                              * that works tensor by tensor */
     void *user;
 } dl_gpus_config;
 
@@ -382,6 +384,10 @@ const int *dl_gpus_add_storage(dl_gpus *gpus);
  * worker's gradients of this bucket are ready. dl_gpus_buckets: number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);
+
+/* Whether the worker has the bucket's parameters, from a server that works tensor by tensor, for its
+ * current step. */
+bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
 
 /* dl_gpus_moved_bytes: bytes moved between places. dl_gpus_sent_bytes: bytes sent to other domains,
  * [domains of the machine]. */

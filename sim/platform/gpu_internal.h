@@ -361,10 +361,6 @@ void dl_server_ready(dl_gpus *gpus, int worker, int bucket);
 void dl_server_push(dl_gpus *gpus, int worker);
 void dl_server_pull(dl_gpus *gpus, int worker);
 
-/* Whether the worker has the bucket's parameters for its current step; the listener is called when
- * that may have changed. */
-bool dl_server_has(const dl_gpus *gpus, int worker, int bucket);
-
 /* Whether the host launches the next step once it has the output of the forward pass. */
 static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
 {

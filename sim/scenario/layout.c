@@ -284,8 +284,6 @@ static const struct {
 } refused_keys[] = {
     {ONLY("exchange", "bucket_bytes", "0", "whose chunks send all gradients at once"), 2, 2, 1},
     {ONLY("sync", "accumulate", "1", "whose stages have [pipeline] micro_batches"), 2, 1, 1},
-    {ONLY("exchange", "fetch", "summed, pushed, after", "whose layers wait for no server"), 1, 1,
-     1},
     {ONLY("exchange", "buckets", "copies", "whose layers have no [op NAME.bucket]"), 2, 1, 1},
     {ONLY("exchange", "buckets", "copies", "whose shards copy no gradients back"), 1, 1, 2},
     {ONLY("machine", "reads", "nothing, batch", "whose losses nobody reads"), 1, 1, 1},

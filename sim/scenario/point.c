@@ -149,7 +149,7 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
         plan.as_ready = plan.as_ready && overlaps;
         if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
         plan.fetch = scenario->gpu->fetch;
-        if (plan.fetch == DL_FETCH_SUMMED && dl_mode_reads_late(point->mode))
+        if (plan.fetch != DL_FETCH_NEXT_STEP && dl_mode_reads_late(point->mode))
             plan.fetch = DL_FETCH_AFTER;
         const bool by_layer = dl_mode_sends_tensors(point->mode) &&
                               (plan.fetch == DL_FETCH_LAYERS || plan.fetch == DL_FETCH_NEXT_STEP);

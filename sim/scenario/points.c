@@ -242,6 +242,16 @@ static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
     return is_fallback ? NULL : entry;
 }
 
+/* Whether one of the modes fetches tensors before all are summed. */
+static bool fetches_early(const dl_sweep_list *modes)
+{
+    for (size_t m = 0; m < modes->count; m++) {
+        const dl_mode *mode = dl_modes[(int)modes->values[m]];
+        if (dl_mode_sends_tensors(mode) && !dl_mode_reads_late(mode)) return true;
+    }
+    return false;
+}
+
 /* Rejects settings that a server of gradients does not support. Such a server sums the gradients
  * tensor by tensor. */
 static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
@@ -257,7 +267,7 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                             "parameters (point: %s)",
                             dl_fetch_names[gpu->fetch], text);
     }
-    if (dl_mode_reads_late(point->mode) &&
+    if (dl_mode_reads_late(point->mode) && !fetches_early(&lists->mode) &&
         (gpu->fetch == DL_FETCH_LAYERS || gpu->fetch == DL_FETCH_PUSHED)) {
         return dl_ini_error(ini, dl_ini_find(ini, "exchange", "fetch"), DL_ERR_DATA, err,
                             "%s fetches once its bound permits: only fetch = after or next_step "

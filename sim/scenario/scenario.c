@@ -218,6 +218,10 @@ static const char *why_not_recorded(const dl_scenario *scenario, const dl_point 
         return "the step is of one GPU: stages, shards and tp take the costs' operations";
     if (scenario->gpu->sharded != DL_SHARDED_NONE)
         return "[exchange] sharded: the recorded step's gathers are not in it";
+    const dl_fetch fetch = dl_scenario_exchange(scenario, point).fetch;
+    if (dl_mode_sends_tensors(point->mode) &&
+        (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP))
+        return "[exchange] fetch: the recorded step's layers wait for no parameters";
     if (dl_point_workers_per_gpu(point) > 1) return "several workers share a GPU";
     if (point->option[DL_SYNC_ACCUMULATE] > 1)
         return "accumulate > 1: the step is recorded with its micro-batches";
@@ -225,6 +229,12 @@ static const char *why_not_recorded(const dl_scenario *scenario, const dl_point 
         return "[workload] batch_per_worker must be the recorded batch";
     return NULL;
 }
+
+/* Keys of what a recorded step contains. */
+static const struct {
+    const char *section, *key;
+} recorded_keys[] = {{"machine", "dispatch"}, {"machine", "ahead"},  {"machine", "reads"},
+                     {"input", "made"},       {"input", "prefetch"}, {"input", "cores"}};
 
 /* Reads the recorded step of [workload] trace, and checks that all points can run it. Its times are
  * those of the GPU on which it was recorded. */
@@ -235,6 +245,14 @@ static dl_status read_trace(dl_scenario *scenario, const dl_ini *ini, dl_error *
     if (scenario->gpu == NULL || scenario->scale_path != NULL || scenario->shares != 0)
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "a recorded step is of a GPU, without scale_compute and shares");
+    for (size_t k = 0; k < DL_LENGTH(recorded_keys); k++) {
+        const dl_ini_entry *given =
+            dl_ini_find(ini, recorded_keys[k].section, recorded_keys[k].key);
+        if (given == NULL) continue;
+        return dl_ini_error(ini, given, DL_ERR_DATA, err,
+                            "the recorded step of [workload] trace has its own launches, waits and "
+                            "input");
+    }
     scenario->recorded = dl_calloc(1, sizeof *scenario->recorded, "recorded step");
     const dl_status status = dl_recorded_read(scenario->recorded, scenario->trace_path, err);
     if (status != DL_OK) return status;

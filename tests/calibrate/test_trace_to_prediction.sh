@@ -122,6 +122,10 @@ for mode in allreduce ps average async; do
     awk -v step="$(step as_is.csv 8 $mode)" 'BEGIN { exit !(step > 7.1) }' ||
         fail "$mode: a step of 8 workers takes $(step as_is.csv 8 $mode) ms"
 done
+as_is 2 "the recorded step's layers wait for no parameters" --workers 1,8 --batch-per-worker 32 \
+    --mode none,ps --set exchange.fetch=layers -o as_is.csv
+as_is 2 "machine.reads=forward: the recorded step of [workload] trace has its own launches" --workers 1,8 \
+    --batch-per-worker 32 --set machine.reads=forward -o as_is.csv
 as_is 2 "batch_per_worker must be the recorded batch (32 samples)" --workers 1,8 --batch-per-worker 64 -o as_is.csv
 as_is 2 "the step is of one GPU" --layout pp=2 --workers 1 --batch-per-worker 32 -o as_is.csv
 head -n -1 step.csv >cut.csv

@@ -524,6 +524,23 @@ static void tensors_are_fetched_within_the_bound(void **state)
     }
 }
 
+/* In a list of modes, ps and async fetch as [exchange] says, and ssp as its bound allows. */
+static void modes_of_a_list_fetch_as_they_can(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "fetches_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nworkers = 2\n[workload]\ncosts = c\n"
+                                     "batch_per_worker = 1\n[sync]\nmode = ps, ssp\nbound = 1\n"
+                                     "[exchange]\nfetch = layers\n",
+                                     path);
+    unlink(path);
+    assert_int_equal(dl_scenario_exchange(&s, &s.points[0]).fetch, DL_FETCH_LAYERS);
+    assert_int_equal(dl_scenario_exchange(&s, &s.points[1]).fetch, DL_FETCH_AFTER);
+    dl_scenario_free(&s);
+}
+
 /* The 80 kB of the last layer are hidden behind the backward pass. After it the 20 kB of the first
  * one are pushed, applied and fetched: workers come one after another once they have met. */
 static void asynchronous_pushes_overlap(void **state)
@@ -670,6 +687,7 @@ int main(void)
         cmocka_unit_test(a_sum_on_arrival_is_not_of_async),
         cmocka_unit_test(tensors_are_applied_one_by_one),
         cmocka_unit_test(tensors_are_fetched_within_the_bound),
+        cmocka_unit_test(modes_of_a_list_fetch_as_they_can),
         cmocka_unit_test(asynchronous_pushes_overlap),
         cmocka_unit_test(an_optimizer_is_known_by_its_state),
         cmocka_unit_test(an_optimizer_makes_a_pass_of_its_own),

@@ -87,6 +87,35 @@ static void one_pipeline_is_never_late(void **state)
     }
 }
 
+/* Two workers of two GPUs that share the parameters, each with half of every layer's, take as long
+ * as two workers of one GPU with layers of half the bytes, but for the gathers. Where layers wait
+ * for their own parameters, part of the fetches is beside the forward pass. */
+static void shards_fetch_as_whole_workers(void **state)
+{
+    (void)state;
+    static const char *const fetches[] = {"summed", "after", "pushed", "next_step", "layers"};
+    double of_s[2][5];
+    for (size_t f = 0; f < sizeof fetches / sizeof *fetches; f++) {
+        for (int accumulate = 1; accumulate <= 2; accumulate++) {
+            for (int shards = 1; shards <= 2; shards++) {
+                const DL_AUTOFREE char *costs = costs_of(shards * 200e3, "");
+                const DL_AUTOFREE char *machine = dl_format("layout = fsdp=%d,dp=2\n", shards);
+                const DL_AUTOFREE char *rest =
+                    dl_format("[sync]\nmode = ps\naccumulate = %d\n[exchange]\noverlap = yes\n"
+                              "bucket_bytes = %d\nfetch = %s\n",
+                              accumulate, shards * 200000, fetches[f]);
+                dl_run_result r = run(costs, machine, 8, rest);
+                of_s[shards - 1][f] = r.step_p50_s;
+                dl_run_result_free(&r);
+            }
+            assert_near(of_s[1][f], of_s[0][f], 0.03);
+        }
+    }
+    /* All but the first of the four fetches, of 200 kB at 5 GB/s, and their latencies. */
+    assert_near(of_s[0][1] - of_s[0][3], 3 * (200e3 / 5e9 + 200e-9), 1e-3);
+    assert_near(of_s[1][1] - of_s[1][3], 3 * (200e3 / 5e9 + 200e-9), 0.2);
+}
+
 /* A ring of two GPUs takes bytes / 5 ns of the links that both stages share and 800 ns of latency.
  * Buckets of half a stage's bytes take this latency twice. */
 static void buckets_follow_one_another(void **state)
@@ -182,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_of_stages_may_lag),
         cmocka_unit_test(one_pipeline_is_never_late),
+        cmocka_unit_test(shards_fetch_as_whole_workers),
         cmocka_unit_test(buckets_follow_one_another),
         cmocka_unit_test(servers_need_no_buckets),
         cmocka_unit_test(divided_states_have_whole_gathers),

@@ -172,8 +172,6 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
     refuse_scenario("workers = 2\n", TWO "[exchange]\ncollectives = hosts\n",
                     "only of one worker on each node");
-    refuse_scenario("workers = 2\n", TWO "[exchange]\nfetch = layers\n[sync]\nmode = ps\n",
-                    "only fetch = summed, pushed, after");
     refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = softsync\n",
                     "mode softsync has no use for it");
     refuse_scenario("workers = 2\n", TWO "[exchange]\nalgorithm = ring\n[sync]\nmode = async\n",
