@@ -1,5 +1,5 @@
-/* Internal interface of dlsim's main program: command line (main_options.c), inputs, and searches
- * (main_search.c). */
+/* Internal interface of dlsim's main program: command line (main_options.c), inputs, results
+ * (main_results.c) and searches (main_search.c). */
 #ifndef DL_SIM_MAIN_H
 #define DL_SIM_MAIN_H
 
@@ -65,6 +65,13 @@ bool dl_settings_json_to_stdout(const dl_settings *set);
 
 /* Number of simulating threads, >= 1. */
 int dl_settings_threads(const dl_settings *set);
+
+/* The variant of the row chosen by --point, by default the last one. */
+const dl_variant *dl_inputs_chosen(const dl_inputs *in, const dl_settings *set);
+
+/* DL_ERR_UNFIT if a timeline or schedule was requested for a row that was not simulated. */
+dl_status dl_inputs_check_run(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
+                              dl_error *err);
 
 /* Writes and prints the results of a sweep of `in` as the options ask. */
 dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,

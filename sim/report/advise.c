@@ -7,7 +7,6 @@
 #include "sim/fits.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/command.h"
-#include "sim/statistics.h"
 
 #define FINAL_STEPS 200
 #define FINAL_DRAWS 40
@@ -181,15 +180,6 @@ static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
 
 enum { FIND_ANY = 0, FIND_FINAL = 1, FIND_RELAXED = 2, FIND_ALTERNATIVES = 4, FIND_USUAL = 8 };
 
-bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b)
-{
-    const size_t *x = advice->points[a].at, *y = advice->points[b].at;
-    bool same = true;
-    for (size_t e = FIXED; e < advice->axis_count; e++)
-        same &= x[e] == y[e];
-    return same;
-}
-
 /* Whether two points have the same mode and machine and, unless FIND_ALTERNATIVES is set, the same
  * number of workers. */
 static bool same_choice(const dl_advice *advice, size_t a, size_t b, unsigned how)
@@ -243,28 +233,6 @@ static void list_best(dl_advice *advice, unsigned how)
             listed++;
         if (listed == alternatives) advice->best[advice->best_count++] = others[i];
     }
-}
-
-bool dl_advice_is_served(const dl_advice *advice, const dl_advised *point)
-{
-    const dl_advice_axis *where = &advice->axes[WHERE];
-    return point->at[WHERE] < where->count &&
-           strcmp(where->values[point->at[WHERE]], "allreduce") != 0;
-}
-
-dl_status dl_advice_allreduce(dl_advice_search *s, size_t number, size_t **found, size_t *count,
-                              dl_error *err)
-{
-    dl_advice *advice = s->advice;
-    DL_AUTOFREE size_t *at = copy_of(advice, advice->points[number].at);
-    batch new = {0};
-    at[MODE] = dl_advice_add_value(&advice->axes[MODE], "allreduce");
-    for (at[BUCKET] = 0; at[BUCKET] < advice->axes[BUCKET].count; at[BUCKET]++) {
-        const size_t before = advice->point_count, point = dl_advice_add_point(s, at);
-        DL_APPEND(*found, *count, "points") = point;
-        if (point == before) DL_APPEND(new.points, new.count, "points") = point;
-    }
-    return run_batch(s, &new, err);
 }
 
 /* Climbs from the best points, from the best ones beyond a limit, and from the best usual one. */
@@ -722,37 +690,4 @@ void dl_advice_free(dl_advice *advice)
     free(advice->name);
     free(advice->path);
     *advice = (dl_advice){0};
-}
-
-dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio)
-{
-    dl_advice_pair pair = {ratio, (double)NAN, (double)NAN, 0, 0, count, false};
-    DL_AUTOFREE double *ratios = dl_calloc(count, sizeof *ratios, "ratios");
-    for (size_t r = 0; r < count; r++) {
-        ratios[r] = log(a[r] / b[r]);
-        pair.wins += ratios[r] > 1e-9;
-        pair.ties += fabs(ratios[r]) <= 1e-9;
-    }
-    const size_t losses = count - pair.wins - pair.ties;
-    pair.differ = count > 0 && ((double)pair.wins >= 0.975 * (double)count ||
-                                (double)losses >= 0.975 * (double)count);
-    if (count > 1) { /* with few draws the interval spans almost the smallest to the largest
-                      * ratio */
-        dl_sort_doubles(ratios, count);
-        pair.low = exp(dl_quantile(ratios, count, 0.025));
-        pair.high = exp(dl_quantile(ratios, count, 0.975));
-    }
-    return pair;
-}
-
-dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b)
-{
-    const size_t count =
-        a->row.rate_count < b->row.rate_count ? a->row.rate_count : b->row.rate_count;
-    DL_AUTOFREE double *scores = dl_calloc(2 * count, sizeof *scores, "scores");
-    for (size_t r = 0; r < count; r++) {
-        scores[r] = dl_advice_score(advice, a, a->row.rates[r]);
-        scores[count + r] = dl_advice_score(advice, b, b->row.rates[r]);
-    }
-    return dl_advice_pair_of(scores, scores + count, count, a->score / b->score);
 }

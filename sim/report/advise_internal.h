@@ -89,12 +89,6 @@ bool dl_advice_is_usual(const dl_advised *point);
 /* Whether a server on GPUs or hosts takes part in the point's exchange. */
 bool dl_advice_is_served(const dl_advice *advice, const dl_advised *point);
 
-/* Finds the all-reduce points that otherwise differ from point `number` only in their buckets, and
- * simulates the new ones. The caller frees *found, also after an error. Invalidates pointers to
- * points. */
-dl_status dl_advice_allreduce(dl_advice_search *search, size_t number, size_t **found,
-                              size_t *count, dl_error *err) DL_MUST_CHECK;
-
 /* Moves the best usual point, all-reduce or one GPU alone, to the front of advice->best unless a
  * point ahead of it leads with certainty (advise_usual.c, dl_advice). */
 dl_status dl_advice_prefer_usual(dl_advice_search *search, dl_error *err) DL_MUST_CHECK;

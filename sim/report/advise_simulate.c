@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/sort.h"
 #include "sim/fits.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/without.h"
+#include "sim/statistics.h"
 
 bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_variant *variant)
 {
@@ -197,4 +199,37 @@ dl_status dl_advice_simulate(dl_advice_search *s, const size_t *points, size_t c
         if (i + 1 == count) status = DL_OK;
     }
     return status;
+}
+
+dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio)
+{
+    dl_advice_pair pair = {ratio, (double)NAN, (double)NAN, 0, 0, count, false};
+    DL_AUTOFREE double *ratios = dl_calloc(count, sizeof *ratios, "ratios");
+    for (size_t r = 0; r < count; r++) {
+        ratios[r] = log(a[r] / b[r]);
+        pair.wins += ratios[r] > 1e-9;
+        pair.ties += fabs(ratios[r]) <= 1e-9;
+    }
+    const size_t losses = count - pair.wins - pair.ties;
+    pair.differ = count > 0 && ((double)pair.wins >= 0.975 * (double)count ||
+                                (double)losses >= 0.975 * (double)count);
+    if (count > 1) { /* with few draws the interval spans almost the smallest to the largest
+                      * ratio */
+        dl_sort_doubles(ratios, count);
+        pair.low = exp(dl_quantile(ratios, count, 0.025));
+        pair.high = exp(dl_quantile(ratios, count, 0.975));
+    }
+    return pair;
+}
+
+dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b)
+{
+    const size_t count =
+        a->row.rate_count < b->row.rate_count ? a->row.rate_count : b->row.rate_count;
+    DL_AUTOFREE double *scores = dl_calloc(2 * count, sizeof *scores, "scores");
+    for (size_t r = 0; r < count; r++) {
+        scores[r] = dl_advice_score(advice, a, a->row.rates[r]);
+        scores[count + r] = dl_advice_score(advice, b, b->row.rates[r]);
+    }
+    return dl_advice_pair_of(scores, scores + count, count, a->score / b->score);
 }

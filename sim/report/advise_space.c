@@ -619,3 +619,19 @@ size_t dl_advice_add_point(dl_advice_search *s, const size_t *wanted)
     DL_APPEND(advice->points, advice->point_count, "points") = point;
     return advice->point_count - 1;
 }
+
+bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b)
+{
+    const size_t *x = advice->points[a].at, *y = advice->points[b].at;
+    bool same = true;
+    for (size_t e = FIXED; e < advice->axis_count; e++)
+        same &= x[e] == y[e];
+    return same;
+}
+
+bool dl_advice_is_served(const dl_advice *advice, const dl_advised *point)
+{
+    const dl_advice_axis *where = &advice->axes[WHERE];
+    return point->at[WHERE] < where->count &&
+           strcmp(where->values[point->at[WHERE]], "allreduce") != 0;
+}

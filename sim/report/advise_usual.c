@@ -63,6 +63,26 @@ static double score_of(const dl_advice_search *s, dl_advised *point)
     return score;
 }
 
+/* Finds the all-reduce points that otherwise differ from point `number` only in their buckets, and
+ * simulates the new ones. The caller frees *found, also after an error. Invalidates pointers to
+ * points. */
+static dl_status find_allreduces(dl_advice_search *s, size_t number, size_t **found, size_t *count,
+                                 dl_error *err)
+{
+    dl_advice *advice = s->advice;
+    DL_AUTOFREE size_t *at = dl_calloc(advice->axis_count, sizeof *at, "settings");
+    DL_AUTOFREE size_t *new = NULL;
+    size_t new_count = 0;
+    memcpy(at, advice->points[number].at, advice->axis_count * sizeof *at);
+    at[MODE] = dl_advice_add_value(&advice->axes[MODE], "allreduce");
+    for (at[BUCKET] = 0; at[BUCKET] < advice->axes[BUCKET].count; at[BUCKET]++) {
+        const size_t before = advice->point_count, point = dl_advice_add_point(s, at);
+        DL_APPEND(*found, *count, "points") = point;
+        if (point == before) DL_APPEND(new, new_count, "points") = point;
+    }
+    return dl_advice_simulate(s, new, new_count, false, err);
+}
+
 /* Sets on_terms of a server's point from the best of these all-reduce points: those with the
  * point's settings and any buckets, and those among the best points with the same number of workers
  * and the same machine. */
@@ -70,7 +90,7 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 {
     dl_advice *advice = s->advice;
     size_t *allreduces = NULL, count = 0;
-    const dl_status status = dl_advice_allreduce(s, number, &allreduces, &count, err);
+    const dl_status status = find_allreduces(s, number, &allreduces, &count, err);
     dl_advised *server = &advice->points[number];
     const double own = score_of(s, server);
     server->on_terms = 0;
