@@ -179,14 +179,20 @@ static dl_status read_place(dl_gpu_options *gpu, const dl_sweep_list *modes, con
     return DL_OK;
 }
 
+/* A server's threads or shards place it in host memory unless the scenario names a place. */
 static dl_status read_where(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_list *modes,
                             dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "sync", "where");
-    if (entry == NULL) return DL_OK;
+    dl_gpu_options *gpu = scenario->gpu;
     dl_error inner = {0};
-    dl_status status = read_place(scenario->gpu, modes, entry->value, &inner);
-    if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    dl_status status = DL_OK;
+    if (entry != NULL) status = read_place(gpu, modes, entry->value, &inner);
+    if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    if (gpu != NULL && gpu->where == DL_WHERE_AUTO &&
+        (dl_ini_find(ini, "sync", "server_threads") != NULL ||
+         dl_ini_find(ini, "exchange", "shards") != NULL))
+        gpu->where = DL_WHERE_CPU;
     return status;
 }
 

@@ -70,16 +70,13 @@ bool dl_variant_exchanges_as_costs(const dl_variant *variant)
            gpu->keeps_parameters == costs->keeps_parameters;
 }
 
-/* Places averages in host memory if the costs contain averaging there, like those of dlprof train,
- * or if the scenario sets a server's threads or shards. */
+/* Places averages in host memory if the costs contain averaging there, like those of dlprof
+ * train. */
 static void take_place(dl_variant *variant)
 {
-    dl_scenario *scenario = &variant->scenario;
-    const dl_costs *costs = &variant->costs;
-    if (scenario->gpu == NULL || scenario->gpu->where != DL_WHERE_AUTO) return;
-    if (costs->average.read_bytes_per_s.known || gives(scenario, "sync", "server_threads") ||
-        gives(scenario, "exchange", "shards"))
-        scenario->gpu->where = DL_WHERE_CPU;
+    dl_gpu_options *gpu = variant->scenario.gpu;
+    if (gpu != NULL && gpu->where == DL_WHERE_AUTO && variant->costs.average.read_bytes_per_s.known)
+        gpu->where = DL_WHERE_CPU;
 }
 
 /* Runs the parts of a step in sequence if the program of the costs does, the scenario leaves this

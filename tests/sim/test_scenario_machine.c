@@ -111,6 +111,9 @@ static const refused_text wrong[] = {
     {HEAD "workers = 1\n" WORK "[sync]\nmode = softsync\n[exchange]\norder = forward\n",
      DL_ERR_DATA, 10,
      "mode softsync has no use for it: only ps, async and ssp send tensor by tensor"},
+    {HEAD "workers = 1\n" WORK
+          "[sync]\nmode = average\nserver_threads = 2\n[exchange]\nalgorithm = ring\n",
+     DL_ERR_DATA, 11, "mode average has no use for it: exchange through a server has none"},
     {HEAD "workers = 1\n" WORK "[sync]\nmode = average\n[exchange]\noverlap = yes\n", DL_ERR_DATA,
      10, "mode average has no use for it"},
     {HEAD "workers = 1\n" WORK "[sync]\nmode = allreduce\n[exchange]\nserver_bytes_per_s = 1GB/s\n",
