@@ -58,6 +58,15 @@ static dl_datum interval_of(const void *row, const dl_column *column)
     return dl_datum_owned_text(text);
 }
 
+/* The 99 % quantile of steps that vary. */
+static dl_datum slow_step_of(const void *row, const dl_column *column)
+{
+    const dl_result *r = row;
+    (void)column;
+    return r->variant->scenario.noise == DL_NOISE_NONE ? dl_datum_none()
+                                                       : dl_datum_number(r->row->mean.step_p99_s);
+}
+
 /* A measured step derived as batch / throughput equals a worker's step only if no work is lost. The
  * column is therefore empty if the simulation loses work. */
 static dl_datum measured_step_of(const void *row, const dl_column *column)
@@ -93,6 +102,7 @@ static dl_datum applied_by_staleness(const void *row, const dl_column *column)
 const dl_column dl_table_columns[] = {
     {DL_WORD("options"), .get = settings_of},
     {.heading = "95 % interval", .get = interval_of},
+    {DL_TIME("step p99"), .get = slow_step_of},
     {DL_TIME("measured step"), .get = measured_step_of},
     {DL_PLAIN("GPUs", 0), .get = gpus_of},
     {DL_WORD("bound by"), .get = bound_of},

@@ -299,4 +299,9 @@ DLSCALE_SHARE=$folder/share expect 1 "is not a core of a page" --html empty.html
 DLSCALE_SHARE=$folder/share expect 0 "page in page.html" good.ini --html page.html
 grep -q "This page has no controls" page.html || fail "no reason why a page has no controls"
 
+# The slowest steps are shown where steps vary.
+slow=(--samples-per-s 600 --parameters 1M --machine 8xh100 --batch-per-worker 64 --workers 8 -o slow.csv)
+expect 0 " step p99 " "${slow[@]}" --set noise.kind=lognormal --set noise.sigma=0.05
+"$tested" "${slow[@]}" | grep -q "p99" && fail "slow steps without noise"
+
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
