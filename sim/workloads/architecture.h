@@ -73,13 +73,14 @@ typedef struct dl_low_bits {
 } dl_low_bits;
 
 /* Kind of a part's fused attention: none, FlashAttention-2, cuDNN's kernels for Hopper and later,
- * in 16 or 8 bits, or FlashAttention's first kernel in Triton. */
+ * in 16 or 8 bits, or FlashAttention's first kernel in Triton; FlashAttention-2 on any GPU. */
 typedef enum dl_attention {
     DL_ATTENTION_NOT,
     DL_ATTENTION_FUSED,
     DL_ATTENTION_CUDNN,
     DL_ATTENTION_CUDNN_FP8,
     DL_ATTENTION_TRITON,
+    DL_ATTENTION_FLASH2,
     DL_ATTENTIONS
 } dl_attention;
 

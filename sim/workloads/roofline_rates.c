@@ -205,7 +205,15 @@ typedef struct attention_speed {
  * rates are geometric means over both sizes of a head. In line with Dao 2023, section 4.1:
  * FlashAttention-2 is 1.3 to 1.5 times as fast forward, 2 backward.
  *
- * Blackwell: cuDNN 9.13, which PyTorch prefers there since 2.11 (sdp_utils.cpp,
+ * aiter's kernels in assembly, AMD's for training since 2025 (ROCm/aiter at 0403bcdf,
+ * op_tests/cpp/mha/README.md, bf16, causal, heads of 128, gradients of queries summed in 32 bits),
+ * with 1024, 2048, 4096 and 8192 tokens: on an MI300X 325, 425, 513 and 541 Tflop/s forward, 267,
+ * 331, 402 and 435 backward; on an MI355X 640, 900, 1175 and 1316, and 475, 620, 722 and 772 of
+ * 2517. They are taken on an MI350X and MI355X for all kinds, on MI300X and MI325X as cudnn.
+ *
+ * Blackwell: FlashAttention-2 352 to 362 Tflop/s of 2250 forward, with heads of 128 and 2048 to 8192
+ * tokens, 245 with 512 (meta-pytorch/tritonbench pull request 171), 329 to 334 backward with heads
+ * of 64 (Dao-AILab/flash-attention issue 1589), without a mask; cuDNN 9.13, which PyTorch prefers there since 2.11 (sdp_utils.cpp,
  * check_prefer_cudnn_attention): NVIDIA/cudnn-frontend,
  * benchmark/sdpa_benchmark_training/artifacts, causal, 128 heads of 128, forward and backward
  * together, of 4096, 8192 and 16384 tokens: in bf16 0.40, 0.48 and 0.54 of a B200's peak, 0.45,
@@ -219,14 +227,20 @@ static attention_speed attention_speed_of(const char *gpu, dl_attention kind)
 {
     const board of = board_of(gpu);
     const bool eight = kind == DL_ATTENTION_CUDNN_FP8;
+    if ((of == B200 || of == B300) && kind == DL_ATTENTION_FLASH2)
+        return (attention_speed){0.164, 0.147, 180};
     if (of == B200 || of == B300)
         return !eight       ? (attention_speed){0.60, 0.60, 1650}
                : of == B300 ? (attention_speed){0.87, 0.87, 2700}
                             : (attention_speed){0.73, 0.73, 2270};
-    if (of == MI300X || of == MI325X) return (attention_speed){0.25, 0.25, 0};
+    if (strncasecmp(gpu, "mi35", 4) == 0) return (attention_speed){0.59, 0.356, 1100};
+    if (of == MI300X || of == MI325X)
+        return kind == DL_ATTENTION_CUDNN || eight ? (attention_speed){0.456, 0.366, 840}
+                                                   : (attention_speed){0.25, 0.25, 0};
     if (is_hopper(gpu))
-        return kind == DL_ATTENTION_FUSED ? (attention_speed){0.32, 0.32, 0}
-                                          : (attention_speed){0.52, 0.52, 0};
+        return kind == DL_ATTENTION_FUSED || kind == DL_ATTENTION_FLASH2
+                   ? (attention_speed){0.32, 0.32, 0}
+                   : (attention_speed){0.52, 0.52, 0};
     return kind == DL_ATTENTION_TRITON ? (attention_speed){0.48, 0.296, 1240}
                                        : (attention_speed){0.5, 0.5, 0};
 }

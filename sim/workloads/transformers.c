@@ -58,7 +58,7 @@ enum {
 _Static_assert(KEYS <= DL_NETWORK_KEYS_MAX, "values of a network have room for all keys");
 enum { NO, YES, COMPILED };
 enum { DECODER, ENCODER };
-enum { FUSED, PLAIN, CUDNN, CUDNN_FP8, TRITON };
+enum { FUSED, PLAIN, CUDNN, CUDNN_FP8, TRITON, FLASH2 };
 enum { LAYER_NORM, RMS_NORM };
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const fusions[] = {"no", "yes", "compiled", NULL};
@@ -69,7 +69,8 @@ static const int products_with_biases[] = {0, DL_BIAS_QKV | DL_BIAS_OUT | DL_BIA
                                            DL_BIAS_FEED_FORWARD};
 static const char *const yes_no[] = {"yes", "no", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
-static const char *const attentions[] = {"fused", "plain", "cudnn", "cudnn_fp8", "triton", NULL};
+static const char *const attentions[] = {"fused",  "plain",  "cudnn", "cudnn_fp8",
+                                         "triton", "flash2", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const dispatchers[] = {"alltoall", "deepep", NULL};
 static const char *const head_norms[] = {"no", "heads", "all", NULL};
@@ -138,7 +139,8 @@ static const dl_network_key keys[KEYS] = {
     [ATTENTION] =
         {"attention", attentions, 0, 0,
          "fused: FlashAttention-2, on Blackwell cuDNN's; plain: the scores are written to "
-         "memory; cudnn: kernels for Hopper and later, as FlashAttention-3; cudnn_fp8: with "
+         "memory; flash2: FlashAttention-2 on Blackwell too; cudnn: kernels for Hopper and later, "
+         "as FlashAttention-3, on MI300X and later aiter's; cudnn_fp8: with "
          "products in fp8 (Transformer Engine's fp8_dpa); triton: FlashAttention's first kernel in "
          "Triton, on GPUs of compute capability 8.x (MPT's attn_impl: triton)",
          NULL},
@@ -272,6 +274,7 @@ static dl_attention attention_of(const int64_t *values)
     case CUDNN: return DL_ATTENTION_CUDNN;
     case CUDNN_FP8: return DL_ATTENTION_CUDNN_FP8;
     case TRITON: return DL_ATTENTION_TRITON;
+    case FLASH2: return DL_ATTENTION_FLASH2;
     default: return DL_ATTENTION_FUSED;
     }
 }

@@ -355,17 +355,18 @@ static void strange_architectures_have_wide_intervals(void **state)
 
 /* Rates of products and attention in a step: parts of the data sheet's peak, 1307.4 Tflop/s for an
  * MI300X, 2250 for a B200 (4500 in fp8, here 9000 in nvfp4), over the sustained factors 1.5 and
- * 1.11. In nvfp4 the head's product is in bf16. */
+ * 1.11. In nvfp4 the head's product is in bf16. Attention by aiter is no faster than products. */
 static void published_products_give_the_rates_of_new_gpus(void **state)
 {
     (void)state;
-    static char mi300x[] = "mi300x", b200[] = "b200", b300[] = "b300";
+    static char mi300x[] = "mi300x", mi355x[] = "mi355x", b200[] = "b200", b300[] = "b300";
     static const struct {
         char *gpu;
         dl_arithmetic arithmetic;
         double peak, product, attention, other;
     } cases[] = {
         {mi300x, DL_BF16, 1307.4e12, 0.51 / 1.5, 0.25 / 1.5, 0.51 / 1.5},
+        {mi355x, DL_BF16, 2516.6e12, 0.51 / 1.5, 0.51 / 1.5, 0.51 / 1.5},
         {b300, DL_BF16, 2250e12, 0.61 / 1.11, 0.60 / 1.11, 0.61 / 1.11},
         {b300, DL_FP8, 2250e12, 2 * 0.58 / 1.11, 0.58 / 1.11, 0.58 / 1.11},
         {b200, DL_NVFP4, 2250e12, 4 * 0.50 / 1.11, 0.60 / 1.11, 0.61 / 1.11},
@@ -388,6 +389,36 @@ static void published_products_give_the_rates_of_new_gpus(void **state)
         assert_true(near_scaled(rate, cases[c].peak * cases[c].product, 0, 1e-3));
         assert_true(near_scaled(roofline.attention_flop_per_s[DL_ATTENTION_FUSED][0],
                                 cases[c].peak * cases[c].attention, 0, 1e-3));
+    }
+}
+
+/* Backward 0.356 of the peak by aiter on an MI355X, 0.366 as cudnn on an MI300X, half of it with
+ * 1100 and 840 keys; by FlashAttention-2 0.147 on a B200, with 180. Without a sustained factor: 9e6
+ * flop of 1e12 per second. On an H100 flash2 is fused. */
+static void newer_kernels_have_rates_of_their_own(void **state)
+{
+    (void)state;
+    static char mi300x[] = "mi300x", mi355x[] = "mi355x", b200[] = "b200", h100[] = "h100";
+    static const struct {
+        char *gpu;
+        dl_attention kind;
+        double part, half_keys;
+    } cases[] = {{mi355x, DL_ATTENTION_FUSED, 0.356, 1100},
+                 {mi300x, DL_ATTENTION_CUDNN, 0.366, 840},
+                 {mi300x, DL_ATTENTION_FUSED, 0.25, 0},
+                 {b200, DL_ATTENTION_FLASH2, 0.147, 180},
+                 {h100, DL_ATTENTION_FLASH2, 0.32, 0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dl_gpu_model model = gpu();
+        dl_roofline roofline = {0};
+        model.name = cases[c].gpu;
+        model.bf16_flop_per_s = known(1e12);
+        const dl_efficiency efficiency = {0.9, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
+        assert_int_equal(dl_roofline_of(&model, DL_BF16, &efficiency, &roofline, NULL), DL_OK);
+        const dl_layer_pass pass = {
+            {{.flop = 9e6, .attention = cases[c].kind, .keys = 1024, .reverse = true}}, 1};
+        assert_true(near_scaled(dl_roofline_pass(&roofline, &pass).per_sample_ns,
+                                9e3 / cases[c].part * (1 + cases[c].half_keys / 1024), 0, 1e-6));
     }
 }
 
@@ -912,6 +943,7 @@ int main(void)
         cmocka_unit_test(an_uncertain_factor_widens_the_interval),
         cmocka_unit_test(strange_architectures_have_wide_intervals),
         cmocka_unit_test(published_products_give_the_rates_of_new_gpus),
+        cmocka_unit_test(newer_kernels_have_rates_of_their_own),
         cmocka_unit_test(attention_on_blackwell_is_slower_with_few_keys),
         cmocka_unit_test(triton_attention_is_slower_backward),
         cmocka_unit_test(the_usual_arithmetic_is_what_all_gpus_have),
