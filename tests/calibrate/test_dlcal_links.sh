@@ -64,6 +64,22 @@ expect 0 "sendrecv 4 ranks in place: not written" links allreduce.log sendrecv.l
 expect 1 "also measured in allreduce.log" links allreduce.log "$PWD/allreduce.log" -o links.ini
 expect 1 "fits into a cost file (sendrecv 4 ranks)" links sendrecv.log -o no.ini
 expect 1 "100 GB/s     0.5" links sendrecv.log -o no.ini
+# A collective that was timed in place only is written beside one that was timed in both places.
+expect 0 "costs written to both.ini" links allreduce.log changes.csv --place out -o both.ini
+grep -q '^\[collective allreduce 8\]' both.ini && grep -q '^\[collective allreduce 4\]' both.ini ||
+    fail "places: $(cat both.ini)"
+# Of copies, only pageable ones give a cost.
+cat >pinned.log <<'END'
+ Host to Device Bandwidth, 1 Device(s)
+ PINNED Memory Transfers
+   Transfer Size (Bytes)        Bandwidth(GB/s)
+   16000000                     11.9
+   64000000                     12.0
+END
+{ cat pinned.log; sed 's/PINNED/PAGEABLE/; s/11.9/4.9/; s/12.0/5.0/' pinned.log; } >copies_of_both.log
+expect 1 "nothing in the logs fits into a cost file (h2d)" links pinned.log -o pinned.ini
+expect 0 "costs written to copies.ini" links copies_of_both.log -o copies.ini
+awk '$1 == "pageable_bytes_per_s" { exit !($3 > 4.9e9 && $3 < 5.2e9) }' copies.ini || fail "copies: $(cat copies.ini)"
 expect 1 "there is no table" links empty.log
 expect 1 "nowhere.log" links nowhere.log
 expect 2 "--costs needs --output" links --costs x.ini allreduce.log
@@ -91,6 +107,17 @@ expect 0 "16 nodes is extrapolated: 4 times the measured maximum" \
     links nodes.csv --nodes 2,16 -o nodes.ini
 grep -A2 '^\[collective allreduce 128\]$' nodes.ini | grep -q '^nodes = 16$' || fail "no 16 nodes"
 sed -n '/allreduce 128/,$p' nodes.ini | grep -q '^bytes_1024 = 85102' || fail "not 85.1 us: $(cat nodes.ini)"
+# The share of a ring's bytes that nodes send grows less and less: 10^8 bytes take 19,375 us on 32 nodes.
+{
+    echo "op,ranks,nodes,bytes,time_us"
+    for nodes in 2 4 8; do
+        awk -v n=$nodes 'BEGIN { for (s = 1e6; s < 2e8; s *= 10)
+            printf "allreduce,%d,%d,%d,%.4f\n", 8 * n, n, s, 2 * (1 - 1 / n) * s / 1e4 }'
+    done
+} >shares.csv
+expect 0 "grows with the share sent" links shares.csv --nodes 32 -o shares.ini
+awk '/allreduce 256/ { on = 1 } on && $1 == "bytes_100000000" { found = $3 > 1.93e7 && $3 < 1.95e7 }
+    END { exit !found }' shares.ini || fail "not 19.4 ms: $(cat shares.ini)"
 expect 1 "no collective was measured at 3 counts" links allreduce.log --nodes 4 -o x.ini
 expect 2 "--nodes needs --output" links nodes.csv --nodes 4
 expect 2 "--nodes: " links nodes.csv --nodes 4,x -o x.ini
