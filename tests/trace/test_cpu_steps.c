@@ -452,6 +452,50 @@ static void models_in_turn_accumulate_nothing(void **state)
     release(&cpu, &steps);
 }
 
+/* Without marks, two models in turn are one step; a single model's updates end one each. */
+static void models_in_turn_are_one_step_without_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes[2][2];
+        size_t steps; /* of four with two updates each; the first one may be partial */
+        double sum;
+    } cases[] = {{{{400, 0}, {400, 300}}, 3, 700}, {{{400, 300}, {400, 300}}, 7, 700}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        trace t = {0};
+        size_t kept = 0;
+        add_models(&t, cases[c].bytes);
+        for (size_t i = 0; i < t.count; i++)
+            if (t.activities[i].name != ID(STEP)) t.activities[kept++] = t.activities[i];
+        t.count = kept;
+        dl_activity_steps steps;
+        dl_cpu_training cpu = split(&t, &steps);
+        assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
+        assert_int_equal(steps.lines[0].regular_count, cases[c].steps);
+        assert_float_equal(cpu.added.bytes, cases[c].sum, 0);
+        release(&cpu, &steps);
+    }
+}
+
+/* Updates by batches of two tasks in turn, each with a mark, are steps as marked. */
+static void marked_tasks_in_turn_are_steps(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 8; s++) {
+        const int64_t at = 10000 + 200 * s;
+        add(&t, STEP, at, 200);
+        add(&t, FORWARD, at, 40);
+        add(&t, BACKWARD, at + 50, 40);
+        add(&t, GRADIENT, at + 60, 10)->bytes = s % 2 == 0 ? 400 : 1200;
+        add(&t, OPTIMIZER, at + 100, 90);
+    }
+    dl_activity_steps steps = find(&t);
+    assert_int_equal(steps.lines[0].method, DL_STEPS_MARKS);
+    assert_int_equal(steps.lines[0].regular_count, 8);
+    dl_activity_steps_free(&steps);
+}
+
 /* Marks of an epoch, or of a logging interval, hold several updates of the same parameters: with
  * shapes or without, a step ends with each update. */
 static void marks_may_hold_several_steps(void **state)
@@ -614,6 +658,8 @@ int main(void)
         cmocka_unit_test(gradients_are_ready_one_by_one),
         cmocka_unit_test(gradients_of_passes_that_continue_count_once),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
+        cmocka_unit_test(models_in_turn_are_one_step_without_marks),
+        cmocka_unit_test(marked_tasks_in_turn_are_steps),
         cmocka_unit_test(marks_may_hold_several_steps),
         cmocka_unit_test(cleared_gradients_are_no_parameters),
         cmocka_unit_test(gradients_of_two_losses_count_once),

@@ -247,25 +247,6 @@ static size_t end_before_clearing(const dl_cpu_operators *operators, dl_update *
     return kept > 0 ? kept : count;
 }
 
-int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
-                               size_t *count, bool *by_update)
-{
-    DL_AUTOFREE dl_update *updates = dl_updates_find(sequence, count);
-    *count = end_before_clearing(operators, updates, *count);
-    int64_t *cuts = dl_calloc(operators->count, sizeof *cuts, "steps");
-    *by_update = *count >= STEPS_MIN;
-    for (size_t i = 0; i < *count; i++)
-        cuts[i] = dl_cpu_operators_end_ns(operators, updates[i].end - 1);
-    if (!*by_update) {
-        DL_AUTO(dl_period_free) dl_period period = {0};
-        dl_period_find(&period, sequence, 0);
-        *count = period.cut_count >= STEPS_MIN ? period.cut_count : 0;
-        for (size_t i = 0; i < *count; i++)
-            cuts[i] = operators->items[period.cuts[i]]->start_ns;
-    }
-    return cuts;
-}
-
 /* Returns for each of times_ns[count] how many operators start before it; freed by the caller. */
 static size_t *places_of(const dl_sequence *sequence, const int64_t *times_ns, size_t count)
 {
@@ -275,13 +256,10 @@ static size_t *places_of(const dl_sequence *sequence, const int64_t *times_ns, s
     return places;
 }
 
-bool dl_cpu_operators_hold_steps(const dl_cpu_operators *operators, const dl_trace *trace,
-                                 const dl_sequence *sequence, const int64_t *marks_ns,
-                                 size_t mark_count, const int64_t *ends_ns, size_t count)
+double *dl_cpu_operators_gradients(const dl_cpu_operators *operators, const dl_trace *trace,
+                                   const dl_sequence *sequence)
 {
-    DL_AUTOFREE size_t *parts = places_of(sequence, marks_ns, mark_count);
-    DL_AUTOFREE size_t *ends = places_of(sequence, ends_ns, count);
-    DL_AUTOFREE double *gradients = dl_calloc(sequence->count + 1, sizeof *gradients, "gradients");
+    double *gradients = dl_calloc(sequence->count + 1, sizeof *gradients, "gradients");
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         size_t place;
@@ -291,6 +269,39 @@ bool dl_cpu_operators_hold_steps(const dl_cpu_operators *operators, const dl_tra
     }
     for (size_t i = 0; i < sequence->count; i++)
         gradients[i + 1] += gradients[i];
+    return gradients;
+}
+
+int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
+                               const double *gradients, size_t *count, size_t *updates)
+{
+    DL_AUTOFREE dl_update *found = dl_updates_find(sequence, count);
+    *count = end_before_clearing(operators, found, *count);
+    int64_t *cuts = dl_calloc(operators->count, sizeof *cuts, "steps");
+    for (size_t i = 0; i < *count; i++)
+        cuts[i] = dl_cpu_operators_end_ns(operators, found[i].end - 1);
+    DL_AUTOFREE size_t *ends = places_of(sequence, cuts, *count);
+    const size_t cycle = dl_updates_cycle(sequence, ends, *count, gradients);
+    *count /= cycle;
+    for (size_t i = 0; i < *count; i++)
+        cuts[i] = cuts[(i + 1) * cycle - 1];
+    *updates = *count >= STEPS_MIN ? cycle : 0;
+    if (*updates == 0) {
+        DL_AUTO(dl_period_free) dl_period period = {0};
+        dl_period_find(&period, sequence, 0);
+        *count = period.cut_count >= STEPS_MIN ? period.cut_count : 0;
+        for (size_t i = 0; i < *count; i++)
+            cuts[i] = operators->items[period.cuts[i]]->start_ns;
+    }
+    return cuts;
+}
+
+bool dl_cpu_operators_hold_steps(const dl_sequence *sequence, const double *gradients,
+                                 const int64_t *marks_ns, size_t mark_count, const int64_t *cuts_ns,
+                                 size_t count)
+{
+    DL_AUTOFREE size_t *parts = places_of(sequence, marks_ns, mark_count);
+    DL_AUTOFREE size_t *ends = places_of(sequence, cuts_ns, count);
     return dl_parts_hold_steps(sequence, parts, mark_count, ends, count, gradients);
 }
 

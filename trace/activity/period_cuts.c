@@ -268,18 +268,23 @@ static size_t count_backward(const dl_sequence *sequence, size_t first, size_t e
     return count;
 }
 
-/* Returns whether symbols [a, middle) and [middle, end) have the same backward work, as often. */
-static bool equal_backward(const dl_sequence *sequence, size_t a, size_t middle, size_t end,
-                           int32_t *counts)
+/* Returns whether symbols [a, a_end) and [b, b_end) have the same backward work, as often; with
+ * `gradients`, also gradients of as many bytes. */
+static bool equal_backward(const dl_sequence *sequence, const double *gradients, size_t a,
+                           size_t a_end, size_t b, size_t b_end, int32_t *counts)
 {
-    bool equal = count_backward(sequence, a, middle, 1, counts) > 0;
-    count_backward(sequence, middle, end, -1, counts);
-    for (size_t i = a; i < end; i++) {
+    bool equal = count_backward(sequence, a, a_end, 1, counts) > 0;
+    count_backward(sequence, b, b_end, -1, counts);
+    for (size_t i = a; i < a_end; i++)
         equal = equal && counts[sequence->symbols[i]] == 0;
-    }
-    for (size_t i = a; i < end; i++)
+    for (size_t i = b; i < b_end; i++)
+        equal = equal && counts[sequence->symbols[i]] == 0;
+    for (size_t i = a; i < a_end; i++)
         counts[sequence->symbols[i]] = 0;
-    return equal;
+    for (size_t i = b; i < b_end; i++)
+        counts[sequence->symbols[i]] = 0;
+    return equal && (gradients == NULL ||
+                     gradients[a_end] - gradients[a] == gradients[b_end] - gradients[b]);
 }
 
 bool dl_parts_hold_steps(const dl_sequence *sequence, const size_t *parts, size_t count,
@@ -302,14 +307,31 @@ bool dl_parts_hold_steps(const dl_sequence *sequence, const size_t *parts, size_
             e++;
         for (; e < end_count && ends[e] <= part_end; first = middle, middle = ends[e++])
             equal = (updates++ == 0 ||
-                     (equal_backward(sequence, first, middle, ends[e], counts) &&
-                      (gradients == NULL || gradients[middle] - gradients[first] ==
-                                                gradients[ends[e]] - gradients[middle]))) &&
+                     equal_backward(sequence, gradients, first, middle, middle, ends[e], counts)) &&
                     equal;
         updated += updates > 0;
         several += updates > 1 && equal;
     }
     return 2 * several > updated;
+}
+
+/* Maximum number of updates of a step, and minimum share of updates that equal those of the next
+ * step. */
+#define CYCLE_MAX 8
+#define CYCLE_EQUAL 0.8
+
+size_t dl_updates_cycle(const dl_sequence *sequence, const size_t *ends, size_t count,
+                        const double *gradients)
+{
+    DL_AUTOFREE int32_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "updates");
+    for (size_t cycle = 1; cycle <= CYCLE_MAX && 3 * cycle <= count; cycle++) {
+        size_t equal = 0;
+        for (size_t u = 1; u + cycle < count; u++) /* the first one may be cut off */
+            equal += equal_backward(sequence, gradients, ends[u - 1], ends[u], ends[u + cycle - 1],
+                                    ends[u + cycle], counts);
+        if ((double)equal >= CYCLE_EQUAL * (double)(count - 1 - cycle)) return cycle;
+    }
+    return 1;
 }
 
 /* A kernel of an update, and the index of the update. */

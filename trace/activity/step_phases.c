@@ -149,6 +149,8 @@ static bool find_phases(search *s, const dl_activity_step *step)
     if (backward == end) return false;
     backward = forward_end(s, step->first, backward);
     s->forward = count_forward(s, step->first, backward);
+    for (size_t w = step->first; w < backward && s->crossings == NULL && s->by_ranges; w++)
+        s->forward -= (s->roles[w] & TELLING) != 0; /* clearing, input: later passes lack them */
     s->step++;
     for (size_t w = step->first; w < backward; w++) {
         /* Without ranges, an optimizer's kernels before the backward pass set gradients to zero. */

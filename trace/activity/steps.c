@@ -546,19 +546,21 @@ static void find_host_line(dl_step_line *line, const step_search *search,
 {
     const dl_sequence sequence = dl_symbols_sequence(symbols);
     const dl_step_marks *marks = &search->marks;
-    size_t count = 0;
-    bool by_update = false;
+    size_t count = 0, updates = 0;
     const bool given = search->hints->marks != NULL;
+    DL_AUTOFREE double *gradients =
+        dl_cpu_operators_gradients(&search->operators, search->trace, &sequence);
     DL_AUTOFREE int64_t *cuts =
         given || sequence.count == 0
             ? NULL
-            : dl_cpu_operators_cuts(&search->operators, &sequence, &count, &by_update);
+            : dl_cpu_operators_cuts(&search->operators, &sequence, gradients, &count, &updates);
     /* Marks of micro-batches, of which a step has at least two, are not steps. */
-    const bool parts = by_update && 4 * count < 3 * marks->count;
+    const bool by_update = updates > 0;
+    const bool parts = by_update && 4 * updates * count < 3 * marks->count;
     const bool cut = by_update && marks->count > 0 && marks_cut_passes(search, cuts, count);
     const bool several = by_update && marks->count > 0 &&
-                         dl_cpu_operators_hold_steps(&search->operators, search->trace, &sequence,
-                                                     marks->starts_ns, marks->count, cuts, count);
+                         dl_cpu_operators_hold_steps(&sequence, gradients, marks->starts_ns,
+                                                     marks->count, cuts, count);
     if (marks->count > 0 && !parts && !cut && !several) {
         int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* INT64_MAX for an
                                                                            * instant */

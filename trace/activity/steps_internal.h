@@ -206,6 +206,12 @@ dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count);
 bool dl_parts_hold_steps(const dl_sequence *sequence, const size_t *parts, size_t count,
                          const size_t *ends, size_t end_count, const double *gradients);
 
+/* Returns the number of updates, at most 8, after which the backward work and the gradients of
+ * updates recur: those of a step, of several models in turn. 1 if there is no such number.
+ * Arguments as in dl_parts_hold_steps, without NULL for `ends`. O(n). */
+size_t dl_updates_cycle(const dl_sequence *sequence, const size_t *ends, size_t count,
+                        const double *gradients);
+
 /* Cuts the sequence after each update of dl_updates_find; `period` must be zeroed. If some kernel
  * occurs only in every k-th update, k >= 2, a step has k updates (alternating optimizers,
  * accumulated gradients). Symbols before a unit that are not usual content belong to the previous
@@ -247,19 +253,24 @@ void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 dl_symbols dl_cpu_operators_symbols(const dl_cpu_operators *operators,
                                     const dl_activity *activities);
 
+/* Returns the bytes of gradients added before each operator and, last, in all; the caller frees
+ * the array. `sequence`: of the operators. */
+double *dl_cpu_operators_gradients(const dl_cpu_operators *operators, const dl_trace *trace,
+                                   const dl_sequence *sequence);
+
 /* Returns the times that divide the operators, whose symbols are `sequence`, into steps, *count of
- * them, ascending: the end of each update after a backward pass or, if there are fewer than three,
- * the start of each repeating unit (dl_period_find). The first one may end a partial step. The
- * caller frees the array. Sets *by_update if updates end the steps. */
+ * them, ascending: the end of each update after a backward pass, or of the last one of several
+ * models' (dl_updates_cycle); if there are fewer than three updates, the start of each repeating
+ * unit (dl_period_find). The first one may end a partial step. The caller frees the array. Sets
+ * *updates to the number of updates of a step; 0: by units. gradients: as dl_cpu_operators_gradients returns them. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
-                               size_t *count, bool *by_update);
+                               const double *gradients, size_t *count, size_t *updates);
 
 /* Returns whether marks, which start at marks_ns[mark_count], each hold several steps
- * (dl_parts_hold_steps). ends_ns[count]: the updates' ends, as dl_cpu_operators_cuts gives them;
- * sequence: of the operators. */
-bool dl_cpu_operators_hold_steps(const dl_cpu_operators *operators, const dl_trace *trace,
-                                 const dl_sequence *sequence, const int64_t *marks_ns,
-                                 size_t mark_count, const int64_t *ends_ns, size_t count);
+ * (dl_parts_hold_steps). cuts_ns[count]: those of dl_cpu_operators_cuts, by updates. */
+bool dl_cpu_operators_hold_steps(const dl_sequence *sequence, const double *gradients,
+                                 const int64_t *marks_ns, size_t mark_count, const int64_t *cuts_ns,
+                                 size_t count);
 
 /* Labels a step of steps[count] as OTHER if its ratio of forward to backward operators exceeds
  * DL_CPU_EVALUATION times the median ratio: it contains a validation, which has only forward passes
