@@ -139,6 +139,13 @@ static void free_all(dl_team *team)
     free(team->absentees);
 }
 
+/* Records the worker's compute time at the end of a step; an absence loses only compute time since
+ * then. */
+static void step_ended(dl_team *team, int worker)
+{
+    team->absentees[worker].ended_ns = team->workers[worker].spent_ns[DL_SPENT_COMPUTE];
+}
+
 const dl_team_companion dl_absences_companion = {
     .events_a_worker = 1,
     .init = init,
@@ -146,6 +153,7 @@ const dl_team_companion dl_absences_companion = {
     .warmed_up = warmed_up,
     .close = close_all,
     .free = free_all,
+    .step_ended = step_ended,
 };
 
 bool dl_absence_is_due(const dl_team *team, int worker)
@@ -153,16 +161,11 @@ bool dl_absence_is_due(const dl_team *team, int worker)
     return team->absentees != NULL && team->absentees[worker].due;
 }
 
-void dl_absence_step_ended(dl_team *team, int worker)
-{
-    team->absentees[worker].ended_ns = team->workers[worker].spent_ns[DL_SPENT_COMPUTE];
-}
-
 void dl_absence_begin(dl_team *team, int worker)
 {
     dl_absentee *a = &team->absentees[worker];
     a->cut_ns += team->workers[worker].spent_ns[DL_SPENT_COMPUTE] - a->ended_ns;
-    dl_absence_step_ended(team, worker);
+    step_ended(team, worker);
     a->due = false;
     a->since_ns = team->engine.now_ns;
     if (isinf(a->absence.to_s)) {

@@ -50,10 +50,6 @@ extern const struct dl_team_companion dl_absences_companion;
  * worker's current action has been aborted, or runs to its normal end. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
-/* Records the worker's compute time at the end of a step; an absence loses only compute time since
- * then. */
-void dl_absence_step_ended(struct dl_team *team, int worker);
-
 /* Called by the mode when the worker has no action in progress: pauses the worker until its return,
  * when its advance() is called, or retires it. */
 void dl_absence_begin(struct dl_team *team, int worker);

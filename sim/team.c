@@ -642,7 +642,7 @@ void dl_team_end_step(dl_team *team, int worker)
         dl_tally_add(&team->tallies.steps, now_ns - w->step_start_ns);
     }
     w->last_end_ns = now_ns;
-    if (team->absentees != NULL) dl_absence_step_ended(team, worker);
+    COMPANIONS_DO(team, step_ended, (team, worker));
     const dl_team_observer *observer = team->config.observer;
     if (observer != NULL && observer->step != NULL) {
         observer->step(observer->user, worker, w->steps_done, w->step_start_ns, now_ns,

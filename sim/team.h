@@ -136,14 +136,15 @@ typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 /* A part of a run besides the workers' steps: absences, membership in averages, a syncer. Any
  * function may be NULL. */
 typedef struct dl_team_companion {
-    int events, events_a_worker;                  /* largest numbers of pending events: independent
+    int events, events_a_worker;                   /* largest numbers of pending events: independent
                                                    * of the workers, plus per worker */
-    void (*init)(dl_team *team);                  /* called when the team has its workers */
-    void (*start)(dl_team *team);                 /* called when all workers have started their
+    void (*init)(dl_team *team);                   /* called when the team has its workers */
+    void (*start)(dl_team *team);                  /* called when all workers have started their
                                                    * first step */
-    void (*warmed_up)(dl_team *team, int worker); /* called when the worker's warm-up ends, after
+    void (*warmed_up)(dl_team *team, int worker);  /* called when the worker's warm-up ends, after
                                                    * which its time counts */
-    void (*close)(dl_team *team);                 /* called when the run stops: cancels pending
+    void (*step_ended)(dl_team *team, int worker); /* called when the worker's step ends */
+    void (*close)(dl_team *team);                  /* called when the run stops: cancels pending
                                                    * events */
     void (*ended)(dl_team *team); /* called when the engine has handled all events, unless the run
                                    * ended early (dl_team_run) */
