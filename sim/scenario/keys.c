@@ -302,7 +302,7 @@ static const dl_key rows[] = {
              "DiLoCo)"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
-     .help = "threads of each shard of the server"},
+     .help = "threads of each shard of a server in host memory"},
     {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
      .help = "place of the server; averages also allreduce. auto: allreduce for average and bmuf "
