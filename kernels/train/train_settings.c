@@ -7,6 +7,39 @@
 #include "common/alloc.h"
 #include "kernels/train/train_internal.h"
 
+const char *const dl_sync_names[] = {[DL_SYNC_NONE] = "none",
+                                     [DL_SYNC_ALLREDUCE] = "allreduce",
+                                     [DL_SYNC_PS] = "ps",
+                                     [DL_SYNC_AVERAGE] = "average",
+                                     [DL_SYNC_ASYNC] = "async",
+                                     [DL_SYNC_SOFTSYNC] = "softsync",
+                                     [DL_SYNC_ASYNC_AVERAGE] = "async_average",
+                                     [DL_SYNC_ASYNC_AVERAGE + 1] = NULL};
+
+dl_train_config dl_train_default_config(void)
+{
+    return (dl_train_config){
+        .model = "lenet",
+        .precision = DL_FLOAT,
+        .optimizer = {.name = "sgd", .learning_rate = 0.01, .momentum = 0.9},
+        .sync = DL_SYNC_NONE,
+        .interval = 1,
+        .fragments = 1,
+        .mixing = 0.5,                                                  /* as in Streaming DiLoCo */
+        .outer = {.kind = DL_OUTER_NONE, .rate = 0.7, .momentum = 0.9}, /* as in DiLoCo */
+        .server_threads = 1,
+        .softsync_n = 1,
+        .bound = -1,
+        .merge = {.quorum = 1},
+        .workers = 1,
+        .threads = 1,
+        .batch = 64,
+        .steps = 100,
+        .seed = 1,
+        .wait = DL_WAIT_AUTO,
+    };
+}
+
 /* Sets of modes: 1 << dl_sync of each. */
 enum {
     SERVED = 1 << DL_SYNC_PS,
