@@ -139,6 +139,16 @@ static void the_worst_origin_is_of_what_is_needed(void **state)
     assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_LOCK), DL_ORIGIN_MEASURED);
     assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS | DL_NEED_COPY), DL_ORIGIN_ASSUMED);
     assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_BARRIER), DL_ORIGIN_ASSUMED);
+    /* Times of another GPU are assumed if they are scaled. */
+    double factor = 2;
+    dl_model_costs models[] = {{0}, {.factors = &factor}};
+    costs.models = models;
+    costs.model_count = 1;
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS), DL_ORIGIN_FITTED);
+    costs.model_count = 2;
+    assert_int_equal(dl_costs_worst_origin(&costs, DL_NEED_OPS), DL_ORIGIN_ASSUMED);
+    costs.models = NULL;
+    costs.model_count = 0;
     dl_costs_free(&costs);
 }
 
