@@ -637,6 +637,34 @@ static dl_status take_sizes(settings *set, dl_error *err)
     return DL_OK;
 }
 
+/* Maximum relative difference of the parameters of two traces of one model: shapes may count the
+ * gradients of a batch's own values too. */
+#define MODELS_DIFFER_MAX 0.1
+
+/* Returns the bytes of the parameters of a trace; 0: unknown. */
+static double model_bytes(const dl_step_costs *steps)
+{
+    return steps->gradient_count > 0 ? steps->gradients[steps->gradient_count - 1].bytes
+                                     : fmax(0, steps->parameter_bytes);
+}
+
+/* Refuses traces of models of different sizes, whose costs have no common line over batch sizes. */
+static dl_status check_models(const dl_step_costs *steps, const dl_text_list *paths, dl_error *err)
+{
+    size_t first = 0; /* with known parameters */
+    for (size_t i = 0; i < paths->count; i++) {
+        const double one = model_bytes(&steps[first]), other = model_bytes(&steps[i]);
+        if (one == 0) first = i;
+        if (one == 0 || other == 0 || fabs(other / one - 1) <= MODELS_DIFFER_MAX) continue;
+        return dl_error_set_at(
+            err, DL_ERR_DATA, paths->items[i], 0,
+            "it shows %s of parameters, %s shows %s: several traces must be of "
+            "one model, with the same exchange; --parameter-bytes gives its size",
+            DL_BYTES_TEXT(other), dl_base_name(paths->items[first]), DL_BYTES_TEXT(one));
+    }
+    return DL_OK;
+}
+
 static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
 {
     settings *set = user;
@@ -669,6 +697,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
                                  "--stages alike: the trace is not of a pipeline's stage, as the "
                                  "rank does not send to other ranks of a named process group");
     }
+    if (status == DL_OK && steps[0].axes.stages <= 1 && set->parameter_bytes < 0)
+        status = check_models(steps, paths, err);
     if (status == DL_OK) {
         status = steps[0].axes.stages > 1
                      ? dl_stage_costs_combine(&costs, steps, paths->count, set->alike, &notes, err)

@@ -50,6 +50,12 @@ expect 0 "16 samples, 1 steps of" costs steps1.json --batch 16 --one-step -o one
 "$tested" costs steps1.json --batch 16 --one-step -o one.ini | grep "one-step:" &&
     { echo "FAIL: an update between the passes of one step"; failures=$((failures + 1)); }
 
+# Traces of two models have no common costs, unless their size is given.
+expect 1 "it shows 2.68 MB of parameters, cnn_loader.json.gz shows 4.28 MB: several traces must be of one model" \
+    costs "$traces/cnn_loader.json.gz" "$traces/mlp_b16.json.gz" --batch 16,16 -o models.ini
+expect 0 "" costs "$traces/cnn_loader.json.gz" "$traces/mlp_b16.json.gz" --batch 16,16 \
+    --parameter-bytes 3MB -o models.ini
+
 # A trace that was merged from those of two processes has no costs of one.
 awk '/"pid": / && /31563/ { lines++; if (lines % 2) sub(/31563/, "31564") } { print }' open.json >merged.json
 expect 1 "calls are of several processes, as of merged traces" costs merged.json --batch 16 -o merged.ini
