@@ -440,6 +440,8 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                             "not with [exchange] overlap (point: %s)", text);
     }
     if (scenario->gpu != NULL && scenario->gpu->on_hosts &&
+        point->mode->exchange != DL_EXCHANGES_NOTHING &&
+        dl_scenario_is_collective(scenario, point) &&
         (scenario->gpu->overlap ||
          shares_a_node(scenario->gpu, point->workers, dl_point_ranks(point)))) {
         return dl_ini_error(ini, dl_ini_find(ini, "exchange", "collectives"), DL_ERR_DATA, err,

@@ -170,7 +170,8 @@ static void what_does_not_go_with_stages_is_refused(void **state)
                     "must be a multiple of the 2 stages");
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
-    refuse_scenario("workers = 2\n", TWO "[exchange]\ncollectives = hosts\n",
+    refuse_scenario("workers = 2\n",
+                    TWO "[exchange]\ncollectives = hosts\n[sync]\nmode = allreduce\n",
                     "only of one worker on each node");
     refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = softsync\n",
                     "mode softsync has no use for it");

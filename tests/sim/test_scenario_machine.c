@@ -114,6 +114,8 @@ static const refused_text wrong[] = {
     {HEAD "workers = 1\n" WORK
           "[sync]\nmode = average\nserver_threads = 2\n[exchange]\nalgorithm = ring\n",
      DL_ERR_DATA, 11, "mode average has no use for it: exchange through a server has none"},
+    {HEAD "workers = 2\n" WORK "[sync]\nmode = ps\n[exchange]\ncollectives = hosts\n", DL_ERR_DATA,
+     10, "mode ps has no use for it: its workers exchange through a server"},
     {HEAD "workers = 1\n" WORK "[sync]\nmode = average\n[exchange]\noverlap = yes\n", DL_ERR_DATA,
      10, "mode average has no use for it"},
     {HEAD "workers = 1\n" WORK "[sync]\nmode = allreduce\n[exchange]\nserver_bytes_per_s = 1GB/s\n",
