@@ -604,7 +604,8 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, b
             put_nodes(text, machines, dl_scenario_command_value(command, "workers"), layout, err);
     }
     if (status == DL_OK) {
-        if (layout == NULL || alone)
+        const bool placed = set_value(command, "machine", "placement") != NULL;
+        if (alone || (layout == NULL && !placed))
             dl_ini_text_set(text, "machine", "workers",
                             alone             ? "1"
                             : workers != NULL ? workers

@@ -104,6 +104,9 @@ expect 2 "--set fabric.oversubscription=4: this needs [fabric] topology = fat_tr
 expect 2 "here it is none" "${fabric[@]}" --set fabric.topology=none
 expect 2 "here it is torus" "${fabric[@]}" --set fabric.topology=torus --set fabric.size_x=4
 expect 0 "2 points" "${fabric[@]}" --set fabric.topology=none,fat_tree --set fabric.group_nodes=2
+# A placement gives the workers, in place of the default ones.
+expect 0 "4 GPUs, allreduce, placement 4" --samples-per-s 300 --parameters 25.6M --machine 2x4xv100@100ib \
+    --batch-per-worker 16 --steps 2 --set machine.placement=31,4 -o c.csv
 # Keys of a job that nothing stops, and of batches that take no time.
 expect 2 "--set failures.restart_s=9: this needs mtbf_s, node_mtbf_s or at_s" good.ini --set failures.restart_s=9
 expect 2 "--set failures.job_steps=9: this needs mtbf_s, node_mtbf_s or at_s, or checkpoint_steps" good.ini --set failures.job_steps=9
