@@ -112,9 +112,10 @@ static void a_cut_text_gives_its_whole_events(void **state)
 
 static void an_array_of_events_is_a_trace(void **state)
 {
-    static const char *const texts[] = {"[]", " [ ] ", "[{\"name\":\"a\"}]", "[{\"name\":\"a\"},]"};
+    static const char *const texts[] = {"[]", " [ ] ", "[{\"name\":\"a\"}]", "[{\"name\":\"a\"},]",
+                                        "\xEF\xBB\xBF [{\"name\":\"a\"}]"};
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         heard h = {0};
         text_parts parts = parts_of(texts[i], 100);
         dl_json_events_result result;

@@ -498,6 +498,12 @@ static void files_are_read_by_content(void **state)
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);
     assert_contains(err.text, "it is not a trace");
     out = fopen(path, "w");
+    fprintf(out, "\xEF\xBB\xBF%s", generation_3); /* as PowerShell writes UTF-8 */
+    fclose(out);
+    assert_int_equal(dl_read(&traces, path, &plain, &err), DL_OK);
+    assert_true(traces.items[0].trace.complete);
+    dl_read_free(&traces);
+    out = fopen(path, "w");
     fprintf(out, "{\"traceEvents\": [{\"ph\" 1}]}");
     fclose(out);
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);

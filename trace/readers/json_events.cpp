@@ -304,6 +304,10 @@ class events_reader
     dl_status read_all(dl_error *err)
     {
         fill();
+        const size_t mark_bytes = strlen(DL_JSON_BYTE_ORDER_MARK);
+        if (text.used - at >= mark_bytes &&
+            memcmp(text.begin() + at, DL_JSON_BYTE_ORDER_MARK, mark_bytes) == 0)
+            at += mark_bytes;
         skip_blanks();
         if (at < text.used && peek() == '{') {
             is_object = true;

@@ -66,6 +66,9 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 extern "C" {
 #endif
 
+/* Begins UTF-8 texts of some editors and shells on Windows; a text may begin with it. */
+#define DL_JSON_BYTE_ORDER_MARK "\xEF\xBB\xBF"
+
 /* Maximum size of an event, and of the text before the events: 8 MiB. At most as much of the text
  * after them is read. */
 #define DL_JSON_EVENT_BYTES_MAX (8U << 20)

@@ -457,10 +457,13 @@ static void kineto_event(void *context, const dl_json_text *values)
 /* Earliest plausible absolute time: 10^18 ns are 2001-09-09. */
 #define YEAR_2001_NS INT64_C(1000000000000000000)
 
-/* Recognises JSON: an array or an object, possibly after blanks. */
+/* Recognises JSON: an array or an object, possibly after a byte order mark and blanks. */
 static bool recognises(const char *begin, size_t bytes)
 {
-    size_t i = 0;
+    const size_t mark_bytes = strlen(DL_JSON_BYTE_ORDER_MARK);
+    size_t i = bytes > mark_bytes && memcmp(begin, DL_JSON_BYTE_ORDER_MARK, mark_bytes) == 0
+                   ? mark_bytes
+                   : 0;
     while (i < bytes && isspace((unsigned char)begin[i]))
         i++;
     return i < bytes && (begin[i] == '{' || begin[i] == '[');
