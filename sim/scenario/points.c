@@ -728,7 +728,8 @@ bool dl_scenario_takes(const dl_scenario *scenario, const dl_key *key, int mode)
     return false;
 }
 
-dl_status dl_scenario_check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+/* Rejects a key that no point uses, as it would not affect the results. */
+static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {
         const dl_key *key = &dl_scenario_keys.rows[k];
@@ -776,7 +777,7 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
         }
         status = add_options(scenario, ini, all, &point, err);
     }
-    return status == DL_OK ? dl_scenario_check_used(scenario, ini, err) : status;
+    return status == DL_OK ? check_used(scenario, ini, err) : status;
 }
 
 dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, dl_error *err)

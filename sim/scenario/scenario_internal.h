@@ -113,10 +113,6 @@ bool dl_scenario_takes(const dl_scenario *scenario, const dl_key *key, int mode)
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
 
-/* Rejects a key of [exchange] that no point uses, as it would not affect the results. */
-dl_status dl_scenario_check_used(const dl_scenario *scenario, const dl_ini *ini,
-                                 dl_error *err) DL_MUST_CHECK;
-
 /* Returns the key that sets absences, either their list or a random rate; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 

@@ -263,19 +263,6 @@ static void assume(dl_variant *variant)
     assume_runs(variant);
 }
 
-/* Takes settings from the costs. If these place averages on a server, keys of collectives may have
- * lost their use. */
-static dl_status take_settings(const dl_study *study, dl_variant *variant, dl_error *err)
-{
-    const dl_gpu_options *gpu = variant->scenario.gpu;
-    const dl_where where = gpu != NULL ? gpu->where : DL_WHERE_AUTO;
-    dl_status status = dl_variant_take_settings(variant, err);
-    if (status != DL_OK || gpu == NULL || gpu->where == where) return status;
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
-    status = dl_ini_read_text(&ini, study->path, study->text, strlen(study->text), err);
-    return status == DL_OK ? dl_scenario_check_used(&variant->scenario, &ini, err) : status;
-}
-
 dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -293,7 +280,8 @@ dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant, dl_e
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
     if (scenario->samples_per_s > 0 && scenario->gpu != NULL && costs->parameter_bytes > 0)
         dl_costs_assume_buckets(costs);
-    if ((status = take_settings(study, variant, err)) || (status = check_processes(scenario, err)))
+    if ((status = dl_variant_take_settings(variant, err)) ||
+        (status = check_processes(scenario, err)))
         return status;
     if (!dl_scenario_trains_by_keys(scenario)) dl_variant_take_dtypes(variant);
     return calibrate(study, variant, err);

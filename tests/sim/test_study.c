@@ -229,24 +229,6 @@ static void what_is_wrong_is_told_with_its_line(void **state)
     assert_all_refused(cases, "s.ini", read_wrong);
 }
 
-/* Costs with [average] place averages on a server, which has no use for keys of collectives. */
-static void costs_that_average_on_a_server_leave_no_use(void **state)
-{
-    (void)state;
-    dl_study s = {0};
-    dl_error err = {0};
-    static const char text[] = "[machine]\nfile = " NODE "\nworkers = 2\n[workload]\ncosts = " COSTS
-                               "\nbatch = 8\n[sync]\nmode = %s\n[exchange]\nalgorithm = ring\n";
-    DL_AUTOFREE char *both = dl_format(text, "average, allreduce");
-    DL_AUTOFREE char *alone = dl_format(text, "average");
-    assert_int_equal(read_text(&s, both, &err), DL_OK);
-    dl_study_free(&s);
-    assert_int_equal(read_text(&s, alone, &err), DL_ERR_DATA);
-    assert_int_equal(err.line, 10);
-    assert_contains(err.text, "mode average has no use for it");
-    dl_study_free(&s);
-}
-
 static dl_status read_table(const dl_study *study, const char *text, dl_measured **measured)
 {
     fixture_write(TABLE, text);
@@ -348,7 +330,6 @@ int main(void)
         cmocka_unit_test(keys_are_swept_where_they_mean_something),
         cmocka_unit_test(lists_of_lists_have_bars),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
-        cmocka_unit_test(costs_that_average_on_a_server_leave_no_use),
         cmocka_unit_test(measured_rows_are_matched_on_swept_keys),
         cmocka_unit_test(amounts_are_numbers_in_csv),
         cmocka_unit_test(a_sweep_runs_all_variants),
