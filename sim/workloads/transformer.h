@@ -21,6 +21,7 @@ enum {
     ALL_LINEAR
 };
 enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
+enum { NORM_COPIES_NO, NORM_COPIES_YES, NORM_COPIES_AGAIN };
 
 /* Matrix products of a block that have biases; the pooler has one if any has. */
 enum { DL_BIAS_QKV = 1, DL_BIAS_OUT = 2, DL_BIAS_FEED_FORWARD = 4 };
@@ -47,7 +48,7 @@ typedef struct dl_transformer {
     double rank;        /* rank of adapters; 0: all weights are trained */
     int64_t targets;    /* bit set of the matrices with an adapter */
     double packed_bits; /* bits of a frozen weight of a block's linear layers; 0: not packed */
-    int recompute, loss, metrics, blocks;
+    int recompute, loss, metrics, blocks, norm_copies;
     int full_every; /* blocks n, 2 n, .. have no window; 0: all have it */
     /* Experts of a block, those that each token uses, and the width inside one; experts 0: none, as
      * in the first `dense_blocks` blocks. shared_inside: of all those that every token uses. */

@@ -124,12 +124,39 @@ static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s,
     layer->kept_wide += s->rms ? n : 0;
 }
 
+/* Adds a norm of a copy of the stream in 32 bits, whose result has 16: the copy (1 number of 16 bits
+ * read, 1 of 32 written) and the norm; backward the norm's kernel and its result's copy in 16 bits.
+ * The copy is kept, or made again with the norm. */
+static void add_copied_norm(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    const double n = s->own_tokens * s->width;
+    const bool again = s->norm_copies == NORM_COPIES_AGAIN && s->recompute != RECOMPUTE_FULL;
+    const moves one = {.narrow = n, .wide = n, .kernels = 1};
+    dl_layer_pass *passes[] = {&layer->forward, &layer->backward};
+    for (int i = 0; i < 1 + again; i++) {
+        add_moves(passes[i], one);
+        add_moves(passes[i], one);
+        last_part(passes[i])->weights = s->norm_parameters;
+        last_part(passes[i])->kind = DL_MOVE_NORM;
+    }
+    add_moves(&layer->backward, (moves){.narrow = (s->rank > 0 ? 1 : 2) * n,
+                                        .wide = (s->rank > 0 ? 2 : 3) * n,
+                                        .kernels = 1});
+    last_part(&layer->backward)->weights = s->norm_parameters;
+    last_part(&layer->backward)->kind = DL_MOVE_NORM;
+    add_moves(&layer->backward, one);
+    layer->kept_numbers += 2 * n;
+    layer->kept_wide += again ? 0 : n;
+}
+
 /* Adds a norm; with fused kernels, one kernel in each pass. The backward kernel reads both inputs
  * for the input's gradient and, unless frozen, again for the parameters'. */
 static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int readers)
 {
     const double stream = s->own_tokens * s->width;
-    if (s->fused) {
+    if (s->fused && s->norm_copies != NORM_COPIES_NO) {
+        add_copied_norm(layer, s);
+    } else if (s->fused) {
         add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
         add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream, s->norm_parameters);
         last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
@@ -803,6 +830,8 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     layer->working_numbers += working_of(s, gates);
     add_to_sums(layer, s, apart + 1 + (1 + shared) * (gates + 1));
     const bool full = s->recompute == RECOMPUTE_FULL;
+    if (s->norm_copies == NORM_COPIES_AGAIN && !full && !s->parallel)
+        add_stream(&layer->backward, s, 3 * stream, 0, 0); /* the sum before the second norm */
     if (full) {
         add_again(layer, 0, layer->forward.count);
         keep_only(layer, stream, s->halves ? 0 : stream, 0);

@@ -29,6 +29,7 @@ enum {
     ATTENTION,
     GATED,
     NORM,
+    NORM_COPIES,
     POST_NORMS,
     QK_NORM,
     PARALLEL,
@@ -74,6 +75,7 @@ static const char *const attentions[] = {"fused",  "plain",  "cudnn", "cudnn_fp8
 static const char *const sums[] = {"apart", "within", NULL};
 static const char *const dispatchers[] = {"alltoall", "deepep", NULL};
 static const char *const head_norms[] = {"no", "heads", "all", NULL};
+static const char *const norm_copies[] = {"no", "yes", "again", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
 static const char *const recomputed[] = {"none", "selective", "full", "products", NULL};
@@ -201,6 +203,11 @@ static const dl_network_key keys[KEYS] = {
                            "with tp > 1: norms and sums are divided by tokens; no: each GPU "
                            "computes all of them",
                            NULL},
+    [NORM_COPIES] = {"norm_copies", norm_copies, 0, 0,
+                     "norms read a copy of the stream in 32 bits. again: the backward pass makes "
+                     "it and the norm again, and the sum before it, unless it repeats whole blocks "
+                     "(InternEvo: norm1(residual.float()), dropout_selective_checkpoint)",
+                     .only = "fused=yes"},
     [SUMS] = {"sums", sums, 0, 0,
               "32-bit sums of gradients are updated apart, or within the products (Megatron-LM's "
               "gradient accumulation fusion)",
@@ -522,6 +529,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .recompute = (int)values[RECOMPUTE],
         .loss = (int)values[LOSS],
         .metrics = (int)values[METRICS],
+        .norm_copies = (int)values[NORM_COPIES],
         .blocks = (int)values[LAYERS],
         .joined = !encoder && values[BIAS] == YES && values[GATED] != YES,
         .biases = products_with_biases[values[BIAS]],

@@ -240,6 +240,55 @@ static void a_block_by_hand(void **state)
     dl_architecture_free(&fused);
 }
 
+/* Adds what a block's passes move, and what it keeps, over those of a network without copies, in
+ * streams: numbers[3] and wide[3], forward, backward, kept. */
+static void compare_blocks(const char *changed, const double *numbers, const double *wide)
+{
+    dl_architecture one = network_of("llama:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
+                                     "vocabulary=5,fused=yes");
+    dl_architecture two = network_of(changed);
+    const dl_architecture_layer *blocks[] = {&one.layers[1], &two.layers[1]};
+    double moved[2][3] = {{0}}, wider[2][3] = {{0}};
+    for (int b = 0; b < 2; b++) {
+        const dl_layer_pass *passes[] = {&blocks[b]->forward, &blocks[b]->backward};
+        for (int p = 0; p < 2; p++) {
+            for (int i = 0; i < passes[p]->count; i++) {
+                moved[b][p] += passes[p]->parts[i].numbers;
+                wider[b][p] += passes[p]->parts[i].wide;
+            }
+        }
+        moved[b][2] = blocks[b]->kept_numbers;
+        wider[b][2] = blocks[b]->kept_wide;
+    }
+    for (int p = 0; p < 3; p++) {
+        if (!near_scaled(moved[1][p] - moved[0][p], 12 * numbers[p], 0, 0) ||
+            !near_scaled(wider[1][p] - wider[0][p], 12 * wide[p], 0, 0))
+            fail_msg("%s: %g, %g more in %d", changed, moved[1][p] - moved[0][p],
+                     wider[1][p] - wider[0][p], p);
+    }
+    dl_architecture_free(&one);
+    dl_architecture_free(&two);
+}
+
+/* Each of a block's two norms reads a copy in 32 bits: written and read forward, read twice and its
+ * gradient written and read backward, and kept. Made again, it is not kept, but written and read
+ * once more, as are the stream and the norm's result, and the sum before the second norm. Of a
+ * block that is repeated the norms are not repeated twice. */
+static void copies_for_norms_move_and_are_kept(void **state)
+{
+    (void)state;
+#define SMALL "llama:layers=1,width=4,heads=1,feed_forward=8,sequence=3,vocabulary=5,fused=yes"
+    compare_blocks(SMALL ",norm_copies=yes", (const double[]){2 * 2, 2 * 2, 0},
+                   (const double[]){2 * 2, 2 * 4, 2});
+    compare_blocks(SMALL ",norm_copies=again", (const double[]){2 * 2, 2 * 6 + 3, 0},
+                   (const double[]){2 * 2, 2 * 6, 0});
+    dl_architecture yes = network_of(SMALL ",norm_copies=yes,recompute=full");
+    dl_architecture again = network_of(SMALL ",norm_copies=again,recompute=full");
+    assert_int_equal(yes.layers[1].backward.count, again.layers[1].backward.count);
+    dl_architecture_free(&yes);
+    dl_architecture_free(&again);
+}
+
 /* Fewer heads of keys and values, a gate, and a head with its own weights. Width 8, 4 heads, 2 of
  * keys: q 64, k and v 8 x 4 each, o 64, three matrices of 8 x 16; norms of 8. */
 static void llama_like_blocks(void **state)
@@ -883,6 +932,7 @@ int main(void)
         cmocka_unit_test(attention_is_recomputed),
         cmocka_unit_test(every_second_product_is_recomputed),
         cmocka_unit_test(heads_have_a_width_of_their_own),
+        cmocka_unit_test(copies_for_norms_move_and_are_kept),
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(a_llama_block_as_pytorch_runs_it),
         cmocka_unit_test(a_bert_block_as_pytorch_runs_it),
