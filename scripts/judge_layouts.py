@@ -122,18 +122,20 @@ def simumax():
 
 def internevo():
     """InternLM of 7 billion parameters; four ports of 100 Gb/s per node; gradients are reduced in the
-    model's type (hybrid_zero_optim.py)."""
+    model's type (hybrid_zero_optim.py); norms are of copies in 32 bits (modeling_internlm.py, norm1(_residual.float())),
+    and made again in the backward pass (dropout_selective_checkpoint, on unless blocks are recomputed)."""
     for r in table("internevo_8_32.csv"):
         tp, gpus, tokens = int(r["tp"]), int(r["gpus"]), int(r["sequence"])
         accumulate = int(r["micro_batches"])
         batch = gpus // tp * int(r["micro_batch"]) * accumulate
-        network = (f"llama:sequence={tokens},vocabulary=103168,fused=yes,sequence_parallel=no"
+        network = (f"llama:sequence={tokens},vocabulary=103168,fused=yes,sequence_parallel=no,norm_copies=again"
                    + (",recompute=full" if r["checkpoint"] == "1" else ""))
         yield Row("internevo", f"7B tp{tp} zero1 {r['zero1']} packed {r['packed']} recompute {r['checkpoint']}",
                   kind_of(gpus // 8, tp, 1, "recomputed" if r["checkpoint"] == "1" else ""), "a100", gpus,
                   float(r["tok_per_s_per_gpu"]), gpus == 8, 0,
                   options(network, f"{gpus // 8}x8xa100_80gb@4x100ib", "bf16", gpus // tp, batch, accumulate,
-                          tp, 1, "optimizer", ("--set", "exchange.reduce_dtype=bf16")))
+                          tp, 1, "optimizer", ("--set", "exchange.reduce_dtype=bf16",
+                                               "--set", f"exchange.sharded_among={'all' if r['zero1'] == '-1' else 'node'}")))
 
 
 def megatron():

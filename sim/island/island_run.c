@@ -78,10 +78,13 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
 static dl_exchange_plan plan_of_state(const dl_gpu_options *options, const dl_split *split,
                                       int workers)
 {
-    if (!dl_split_is_sharded(split))
-        return dl_exchange_plan_among(options, false, workers * split->shards);
+    const bool sharded = dl_split_is_sharded(split);
+    const int ranks = sharded ? 1 : split->shards;
+    dl_exchange_plan all = dl_exchange_plan_among(options, false, workers * ranks);
+    dl_exchange_plan_by_node(&all, options, dl_split_gpus(split) / ranks);
+    if (!sharded) return all;
     dl_exchange_plan plan = dl_exchange_plan_among(options, true, split->shards);
-    plan.sharers *= dl_exchange_plan_among(options, false, workers).sharers;
+    plan.sharers *= all.sharers;
     return plan;
 }
 

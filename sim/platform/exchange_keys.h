@@ -51,6 +51,11 @@ KEY(dl_sharded, sharded, "sharded", ON_CORES_TOO, CHOICE(dl_sharded_names), .fal
     .help = "allreduce: workers divide the optimizer's state (ZeRO 1), also gradients (2), also "
             "parameters (3, FSDP; then overlap is the default, and each accumulated micro-batch "
             "exchanges); on cores of processes only")
+KEY(bool, shards_by_node, "sharded_among", ANY, EITHER(sharers), .fallback = "all",
+    .only = "sharded = optimizer",
+    .help = "the state is divided among all workers, or among those of each node, which sum "
+            "gradients over all and gather in the node (InternEvo's zero1 = 8; Megatron-LM's "
+            "num_distributed_optimizer_instances)")
 KEY(bool, keeps_parameters, "reshard_after_forward", ON_CORES_TOO, EITHER(reshards),
     .fallback = "yes",
     .only = "sharded = parameters",

@@ -49,4 +49,9 @@ typedef struct dl_exchange_plan {
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 
+/* With [exchange] sharded_among = node, lets only the first of the plan's sharers that are on one
+ * node divide the optimizer state, as those of every node do; a sharer has `gpus` GPUs. */
+void dl_exchange_plan_by_node(dl_exchange_plan *plan, const struct dl_gpu_options *options,
+                              int gpus);
+
 #endif

@@ -467,3 +467,15 @@ dl_exchange_plan dl_exchange_plan_among(const dl_gpu_options *options, bool divi
             options->overlap ? 2 - (options->bucket_views || of != DL_SHARDED_NONE) : 0,
     };
 }
+
+void dl_exchange_plan_by_node(dl_exchange_plan *plan, const dl_gpu_options *options, int gpus)
+{
+    if (!options->shards_by_node || plan->sharers == 1 || plan->divides_gradients) return;
+    const int node = dl_gpu_options_place(options, 0).node, sharers = plan->sharers;
+    int beside = 1;
+    while (beside < sharers && dl_gpu_options_place(options, beside * gpus).node == node)
+        beside++;
+    plan->sharers = beside;
+    plan->gathers_after = beside > 1;
+    plan->sum = DL_ALLREDUCE;
+}

@@ -210,8 +210,10 @@ static void start_next(void *user, int unused)
     (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
-    for (int w = 0; w < r->present; w++)
-        dl_collective_arrive(&r->collectives[r->collective[r->next]]);
+    dl_collective *next = &r->collectives[r->collective[r->next]];
+    const int ranks = next->rank_count; /* of one node, for all nodes, if these divide the state */
+    for (int i = 0; i < ranks; i++)
+        dl_collective_arrive(next);
 }
 
 /* Starts the next collective if all workers have reached it and the stream is free. */
@@ -313,7 +315,15 @@ static int equal_workers(const dl_gpus *gpus)
     return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
 }
 
-/* Plans the collective that sums a bucket of `bytes`, or the one that gathers it. */
+/* Number of ranks that gather: those that divide the state. */
+static int gatherers(const dl_gpus *gpus)
+{
+    const int sharers = gpus->config.plan.sharers;
+    return sharers > 1 ? sharers : gpus->reduction.present;
+}
+
+/* Plans the collective that sums a bucket of `bytes`, or the one that gathers it. Of several nodes
+ * whose workers gather among themselves, at the same time, the first represents all. */
 static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, double bytes,
                           double pause_ns, dl_error *err)
 {
@@ -323,7 +333,8 @@ static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, d
     if (sums && plan->packs) sent_bytes = messages * dl_compress_bytes(&plan->message, bytes);
     dl_status status =
         init_collective(gpus, collective, sums ? plan->sum : DL_ALLGATHER, gpus->reduction.places,
-                        gpus->reduction.present, equal_workers(gpus), sent_bytes, pause_ns, err);
+                        sums ? gpus->reduction.present : gatherers(gpus), equal_workers(gpus),
+                        sent_bytes, pause_ns, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_collective_done, gpus, 0);
     return status;
 }
@@ -491,7 +502,7 @@ static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kin
     if (!r->collectives[i].measured) r->transfers += r->collectives[i].plan.transfer_count;
     const double moved_bytes = dl_collective_sent_bytes(&r->collectives[i]);
     if (place == r->buckets && gpus->config.plan.gathers_after) {
-        r->gathered_bytes += moved_bytes;
+        r->gathered_bytes += moved_bytes * r->present / gatherers(gpus);
     } else {
         r->moved_bytes += moved_bytes;
     }

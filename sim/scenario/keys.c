@@ -42,6 +42,7 @@
 #define EITHER(names) .type = DL_KEY_FLAG, .choices = names
 
 static const char *const slows[] = {"transfers", "exchange", NULL};
+static const char *const sharers[] = {"all", "node", NULL};
 static const char *const reshards[] = {"yes", "no", NULL};
 static const char *const bucket_kinds[] = {"copies", "views", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};

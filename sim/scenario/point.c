@@ -141,6 +141,7 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
     dl_exchange_plan plan = {.passes = 1, .sharers = 1};
     if (scenario->gpu != NULL) {
         plan = dl_exchange_plan_among(scenario->gpu, false, point->workers);
+        dl_exchange_plan_by_node(&plan, scenario->gpu, dl_point_ranks(point));
         plan.is_collective =
             of != DL_EXCHANGES_NOTHING && dl_scenario_is_collective(scenario, point);
         plan.each = point->mode->each; /* the costs' overlap is that of a synchronous program */

@@ -392,6 +392,9 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (gpu->on_hosts) return "not with collectives = hosts";
     if (scenario->compression.kind == DL_COMPRESS_TOPK)
         return "not with compress = topk, whose messages each worker needs whole";
+    if (gpu->shards_by_node && point->workers % dl_scenario_exchange(scenario, point).sharers != 0)
+        return "optimizer, sharded_among = node: not if the nodes have different numbers of "
+               "workers";
     if (is_parameters && point->option[DL_SYNC_LAG] > 0)
         return "parameters: not with [sync] lag, as each pass gathers those of the last update";
     if (is_parameters && !gpu->overlap && scenario->given[overlap - dl_scenario_keys.rows])

@@ -60,18 +60,22 @@ static void optimizers_gather_after_the_update(void **state)
     for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
             const double all = parameters[p], bucket = floor(all / parts[k]);
-            double beside_ns = 0, after_ns = FORWARD_NS + BACKWARD_NS;
+            double beside_ns = 0, after_ns = FORWARD_NS + BACKWARD_NS, summed_ns = after_ns;
             for (double done = 0; done < all; done += bucket) {
                 const double bytes = fmin(bucket, all - done);
                 const double ready_ns = FORWARD_NS + BACKWARD_NS * (done + bytes) / all;
                 beside_ns = fmax(ready_ns, beside_ns) + half_ns(bytes);
                 after_ns += half_ns(bytes);
+                summed_ns += 2 * half_ns(bytes);
             }
             const double rest_ns = UPDATE_NS / 2 + half_ns(all);
             assert_near(step_ns(all, bucket, "optimizer", "overlap = yes\n"), beside_ns + rest_ns,
                         1e-4);
             assert_near(step_ns(all, bucket, "optimizer", "overlap = no\n"), after_ns + rest_ns,
                         1e-4);
+            /* Among the workers of each node, sums are all-reduces. */
+            assert_near(step_ns(all, bucket, "optimizer", "overlap = no\nsharded_among = node\n"),
+                        summed_ns + rest_ns, 1e-4);
             assert_near(step_ns(all, bucket, "gradients", "overlap = yes\n"), beside_ns + rest_ns,
                         1e-4);
         }
@@ -325,6 +329,8 @@ static void what_cannot_be_sharded_is_refused(void **state)
          "give only one"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\nreshard_after_forward = no\n",
          "sharded = parameters"},
+        {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\nsharded_among = node\n",
+         "sharded = optimizer"},
         {"[sync]\nmode = allreduce\n[exchange]\nparam_dtype = bf16\n",
          "sharded = optimizer, gradients, parameters"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = parameters\noverlap = no\n",
