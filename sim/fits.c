@@ -165,17 +165,17 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
     }
 }
 
-/* Tries the next degrees of sharding among the workers (optimizer state, then gradients, then
- * parameters) and lists the first that fits. */
+/* Tries the next degrees of sharding among the workers, and GPUs that divide sequences or experts:
+ * optimizer state, then gradients, then parameters. Lists the first that fits. */
 static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point)
 {
-    if (!dl_mode_reduces_gradients(point->mode) || point->workers < 2) return;
     dl_gpu_options gpu = *scenario->gpu;
     dl_scenario sharded = *scenario;
     sharded.gpu = &gpu;
     for (int s = (int)gpu.sharded + 1; s <= DL_SHARDED_PARAMETERS; s++) {
         gpu.sharded = (dl_sharded)s;
+        if (dl_scenario_not_sharded(&sharded, gpu.sharded, point) != NULL) return;
         const dl_gpu_memory memory = sharded_memory(&sharded, costs, point);
         if (!dl_memory_fits(&memory)) continue;
         dl_join_format(fits, ", ", "exchange.sharded=%s (%s)", dl_sharded_names[s],
@@ -313,6 +313,7 @@ static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, co
     } else {
         try_schedule(&fits, scenario, costs, point);
         try_micro_batch(&fits, scenario, costs, point);
+        try_sharding(&fits, scenario, costs, point);
     }
     if (fits == NULL) try_layout(&fits, scenario, costs, point, false);
     return fits;

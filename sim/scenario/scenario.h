@@ -247,6 +247,11 @@ double dl_scenario_usd_per_hour(const dl_scenario *scenario, const dl_point *poi
 
 dl_split dl_point_split(const dl_point *point);
 
+/* Returns the reason why the point's vectors cannot be sharded this way; NULL: they can. Only
+ * vectors whose gradients are all-reduced in every step can be sharded. */
+const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
+                                    const dl_point *point);
+
 /* Whether the mode takes the option and its value is shown: lag, and options of all modes, only if
  * they differ from their default; others if they are given or have a finite default. */
 bool dl_point_shows(const dl_point *point, int option);

@@ -116,11 +116,6 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
 /* Returns the key that sets absences, either their list or a random rate; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 
-/* Returns the reason why the point's vectors cannot be sharded this way; NULL: they can. Only
- * vectors whose gradients are all-reduced in every step can be sharded. */
-const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
-                                    const dl_point *point);
-
 /* Reads a scenario from the entries of a file. */
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
                                dl_error *err) DL_MUST_CHECK;
