@@ -61,8 +61,10 @@ awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
     fail "interval of eight V100: $(tail -1 row.csv)"
 expect 0 "95 % intervals include 15 % either way" --samples-per-s 367 --parameters 25.6e6 --batch-per-worker 128 \
     --machine 8xv100 --workers 8
-"$tested" --notes --workload resnet50 --machine 8xv100 --batch-per-worker 128 --workers 8 | grep -q "intervals include" &&
-    fail "an estimate's interval has more than the estimate's"
+"$tested" --notes --workload resnet50 --machine 8xv100 --batch-per-worker 128 --workers 8 >notes.txt ||
+    fail "notes of an estimate: exit $?"
+grep -q "are estimated" notes.txt || fail "no notes of an estimate: $(cat notes.txt)"
+grep -q "intervals include" notes.txt && fail "an estimate's interval has more than the estimate's"
 
 # Notes name each assumed value, its bounds, its source, and the tool that measures it.
 expect 0 "[shm] bytes_per_s = 12 GB/s (6 GB/s to 28 GB/s)" --samples-per-s 20.448 --parameters 124.4e6 \
