@@ -21,8 +21,8 @@
  *
  * With one replicate nothing is drawn. A row with assumptions or run_frac then has a first-order
  * interval: both ends of each cause's range are simulated (dl_sweep_find_influences), and on each
- * side the squared logarithms of their effects on the throughput add up, and 1.96 run_frac. Alternatives of settings
- * are excluded.
+ * side the squared logarithms of their effects on the throughput add up, and 1.96 run_frac.
+ * Alternatives of settings are excluded.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one

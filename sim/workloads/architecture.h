@@ -47,8 +47,8 @@
 #include "common/machine.h"
 #include "common/status.h"
 
-#define DL_PARTS_MAX 64
-#define DL_TENSORS_MAX 24
+#define DL_PARTS_MAX 128
+#define DL_TENSORS_MAX 40
 
 /* Weight traffic in 16 bits under autocast, in 2-byte numbers per weight number counted in
  * dl_layer_part.weights, which has one number per weight in the forward pass and two in the

@@ -206,6 +206,7 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
         const dl_layer_part *part = &pass->parts[p];
         const bool product = is_product(part);
         const bool measured = product && roofline->kernels != NULL;
+        /* Data sheets: product_ns was fitted without products of single experts, so a call has one. */
         const int calls = part->kernels / (part->product.singly > 0 ? part->product.singly : 1);
         const int others = (in_half(roofline) ? part->kernels_in_half : 0) +
                            (in_low(roofline) ? part->low.kernels : 0);

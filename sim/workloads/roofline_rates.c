@@ -213,8 +213,8 @@ typedef struct attention_speed {
  *
  * Blackwell: FlashAttention-2 352 to 362 Tflop/s of 2250 forward, with heads of 128 and 2048 to 8192
  * tokens, 245 with 512 (meta-pytorch/tritonbench pull request 171), 329 to 334 backward with heads
- * of 64 (Dao-AILab/flash-attention issue 1589), without a mask; cuDNN 9.13, which PyTorch prefers there since 2.11 (sdp_utils.cpp,
- * check_prefer_cudnn_attention): NVIDIA/cudnn-frontend,
+ * of 64 (Dao-AILab/flash-attention issue 1589), without a mask; cuDNN 9.13, which PyTorch prefers
+ * there since 2.11 (sdp_utils.cpp, check_prefer_cudnn_attention): NVIDIA/cudnn-frontend,
  * benchmark/sdpa_benchmark_training/artifacts, causal, 128 heads of 128, forward and backward
  * together, of 4096, 8192 and 16384 tokens: in bf16 0.40, 0.48 and 0.54 of a B200's peak, 0.45,
  * 0.52 and 0.56 of a GB200's, 0.42, 0.51 and 0.57 of a GB300's; in fp8 0.47, 0.57 and 0.64 of

@@ -142,7 +142,7 @@ static const dl_network_key keys[KEYS] = {
         {"attention", attentions, 0, 0,
          "fused: FlashAttention-2, on Blackwell cuDNN's; plain: the scores are written to "
          "memory; flash2: FlashAttention-2 on Blackwell too; cudnn: kernels for Hopper and later, "
-         "as FlashAttention-3, on MI300X and later aiter's; cudnn_fp8: with "
+         "as FlashAttention-3, on MI300X aiter's, which MI350X always has; cudnn_fp8: with "
          "products in fp8 (Transformer Engine's fp8_dpa); triton: FlashAttention's first kernel in "
          "Triton, on GPUs of compute capability 8.x (MPT's attn_impl: triton)",
          NULL},
@@ -340,10 +340,10 @@ static dl_status check_latent(const int64_t *values, int64_t context, dl_error *
     if (values[VALUE_WIDTH] == 0)
         return dl_error_set(err, DL_ERR_RANGE, "kv_rank = %lld: this needs value_width",
                             (long long)values[LATENT_RANK]);
-    if (values[TENSOR] > 1 || context > 1 || values[LORA] > 0 ||
+    if (values[TENSOR] > 1 || context > 1 || values[LORA] > 0 || values[BIAS] != 0 ||
         values[RECOMPUTE] == RECOMPUTE_PRODUCTS || values[QK_NORM] != 0)
         return dl_error_set(err, DL_ERR_RANGE,
-                            "kv_rank = %lld: not with tp, cp, lora, qk_norm or recompute = "
+                            "kv_rank = %lld: not with tp, cp, lora, bias, qk_norm or recompute = "
                             "products",
                             (long long)values[LATENT_RANK]);
     return DL_OK;

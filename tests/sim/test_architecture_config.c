@@ -286,7 +286,8 @@ static void biases_of_a_config_are_counted(void **state)
 
 /* Gemma 2 has a window in every second layer, Gemma 3 in five of six: with a quarter of the tokens
  * 7 / 32 of the scores, not half. Norms of results are two more with 2 numbers read and written
- * each, and Gemma 3 has two of the queries and keys of each head. A tanh on the scores of words reads and writes them, and saves its result. */
+ * each, and Gemma 3 has two of the queries and keys of each head. A tanh on the scores of words
+ * reads and writes them, and saves its result. */
 static void gemma_has_windows_in_some_layers(void **state)
 {
     static const char *const texts[] = {
@@ -456,6 +457,25 @@ static void latent_attention_and_biased_experts_have_their_parameters(void **sta
     remove(path);
 }
 
+/* Blocks of the most tensors and parts. */
+static void widest_blocks_have_room(void **state)
+{
+    static const char *const widest[] = {
+        "deepseek_v3:post_norms=yes,norm=layer,recompute=full,fused=yes,norm_copies=again",
+        "deepseek_v3:post_norms=yes,norm=layer,recompute=full,fused=no,dropout=yes,attention=plain",
+        "gpt_oss_20b:shared_width=2880,post_norms=yes,norm=layer,bias=yes,qk_norm=all,fused=yes,"
+        "recompute=full,norm_copies=again,grouped=no",
+        "gpt_oss_20b:shared_width=2880,post_norms=yes,norm=layer,bias=yes,qk_norm=all,fused=no,"
+        "recompute=selective,dropout=yes,attention=plain",
+    };
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(widest); i++) {
+        dl_architecture a = network_of(widest[i]);
+        assert_true(a.layers[1].tensor_kinds > 12);
+        dl_architecture_free(&a);
+    }
+}
+
 /* Latent attention of 3 tokens of 4 numbers: 2 heads with 2 + 1 numbers of queries and keys and 3 of
  * values, latent queries of 5 numbers, keys and values of 2. Products: 4 x 5, 5 x 6, 4 x 3, 2 x 10
  * and 6 x 4; attention sees half of 2 x 9 x (6 + 6) flop. Norms of 4, 5, 2 and 4. Kept, beside the
@@ -477,6 +497,7 @@ static void latent_attention_by_hand(void **state)
         {"llama:kv_rank=2", "kv_rank = 2: this needs value_width"},
         {"llama:rope_width=2", "rope_width = 2: this needs kv_rank"},
         {"llama:kv_rank=2,value_width=128,tp=2", "kv_rank = 2: not with tp, cp, lora"},
+        {"deepseek_v3:bias=qkv", "not with tp, cp, lora, bias"},
     };
     (void)state;
     assert_true(
@@ -536,6 +557,7 @@ int main(void)
         cmocka_unit_test(norms_of_heads_and_parallel_blocks_by_hand),
         cmocka_unit_test(latent_attention_and_biased_experts_have_their_parameters),
         cmocka_unit_test(latent_attention_by_hand),
+        cmocka_unit_test(widest_blocks_have_room),
         cmocka_unit_test(olmoe_has_its_parameters),
         cmocka_unit_test(gemma_has_its_parameters),
         cmocka_unit_test(windows_limit_attention),

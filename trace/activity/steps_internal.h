@@ -200,9 +200,9 @@ dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count);
 /* Returns whether most of the parts with updates have several, each after the same backward work:
  * they are not steps but epochs, or several updates by the samples of one rollout. Optimizers of
  * different models, as a GAN's, follow different backward passes. parts[count]: where each begins,
- * up to the next one. ends[end_count]: ends of the updates; NULL: those of dl_updates_find. Both ascend. gradients[sequence->count
- * + 1]: bytes of gradients added before each symbol, which then must be equal too; NULL: unknown.
- * O(n). */
+ * up to the next one. ends[end_count]: ends of the updates; NULL: those of dl_updates_find. Both
+ * ascend. gradients[sequence->count + 1]: bytes of gradients added before each symbol, which then
+ * must be equal too; NULL: unknown. O(n). */
 bool dl_parts_hold_steps(const dl_sequence *sequence, const size_t *parts, size_t count,
                          const size_t *ends, size_t end_count, const double *gradients);
 
@@ -262,7 +262,8 @@ double *dl_cpu_operators_gradients(const dl_cpu_operators *operators, const dl_t
  * them, ascending: the end of each update after a backward pass, or of the last one of several
  * models' (dl_updates_cycle); if there are fewer than three updates, the start of each repeating
  * unit (dl_period_find). The first one may end a partial step. The caller frees the array. Sets
- * *updates to the number of updates of a step; 0: by units. gradients: as dl_cpu_operators_gradients returns them. */
+ * *updates to the number of updates of a step; 0: by units. gradients: as
+ * dl_cpu_operators_gradients returns them. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_sequence *sequence,
                                const double *gradients, size_t *count, size_t *updates);
 
