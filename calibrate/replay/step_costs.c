@@ -88,7 +88,8 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                 ? dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err)
                 : dl_step_costs_take_device(costs, trace, line, slowdown, external, notes, err);
     if (status != DL_OK) return status;
-    if ((line != NULL ? line : &steps.lines[0])->marks_hold_steps)
+    const dl_step_line *taken = line != NULL ? line : &steps.lines[0];
+    if (taken->marks_hold_steps && taken->method == DL_STEPS_OPTIMIZER)
         dl_notes_add(notes, "each of the program's marks holds several updates of the same "
                             "parameters: steps are taken from update to update (--step-marks "
                             "takes the marks)");

@@ -971,6 +971,39 @@ static void marks_of_several_updates_are_no_steps(void **state)
     dl_step_costs_free(&c);
 }
 
+/* Where marks hold several updates of unequal work, steps may be launches of a graph instead. */
+static void steps_of_graphs_are_not_called_updates(void **state)
+{
+    (void)state;
+    static const int launches[3][2] = {{1, 30}, {1, 1}, {30, 1}};
+    rank_trace t;
+    rank_trace_init(&t, 0);
+    for (int s = 0; s < 3; s++) {
+        const int64_t mark_ns = t.host_ns;
+        for (int update = 0; update < 2; update++) {
+            rank_trace_work_in(&t, RT_BACKWARD, SECOND_NS);
+            t.activities[t.trace.activity_count - 1].bytes = 4000;
+            t.activities[t.trace.activity_count - 2].name = RT_REDUCE; /* another kernel */
+            for (int i = 0; i < launches[s][update]; i++)
+                t.activities[rank_trace_work(&t, RT_COMPUTE, 10000)].object = UINT64_C(9) << 32 | 1;
+            rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
+            t.activities[t.trace.activity_count - 2].name = RT_GATHER;
+        }
+        rank_trace_range(&t, RT_STEP, mark_ns);
+    }
+    dl_activity_steps steps = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_activity_steps_init(&steps, &t.trace, &(dl_step_hints){0}, &err), DL_OK);
+    assert_true(steps.lines[0].marks_hold_steps);
+    assert_int_equal(steps.lines[0].method, DL_STEPS_GRAPH);
+    dl_activity_steps_free(&steps);
+    dl_notes notes = {0};
+    dl_step_costs c = take_by(&t, 8, NULL, &notes);
+    assert_false(has_note(&notes, "holds several updates of the same parameters"));
+    dl_notes_free(&notes);
+    dl_step_costs_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1001,6 +1034,7 @@ int main(void)
         cmocka_unit_test(model_is_as_large_as_gradients_of_varying_passes),
         cmocka_unit_test(shared_parameters_are_noted),
         cmocka_unit_test(marks_of_several_updates_are_no_steps),
+        cmocka_unit_test(steps_of_graphs_are_not_called_updates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
