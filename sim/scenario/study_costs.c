@@ -233,14 +233,15 @@ static void keep_factor(dl_study *study)
                     calibrated->most_ns > 0 ? limited : number);
 }
 
-/* Assumes [spread] run_frac if compute is that of one measured step or rate on GPUs; else intervals
- * would only have the exchange's assumed values. */
+/* Assumes [spread] run_frac if compute is that of one measured step or rate on the GPUs and has no
+ * interval of its own; else intervals would only have the exchange's assumed values. */
 static void assume_runs(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    const bool is_timed = (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) ||
-                          scenario->samples_per_s > 0;
-    if (scenario->gpu == NULL || !is_timed || variant->costs.run_spread_frac.known) return;
+    const bool is_timed = variant->calibrated.factor > 0 || scenario->samples_per_s > 0;
+    if (scenario->gpu == NULL || !is_timed || variant->costs.run_spread_frac.known ||
+        dl_variant_compute_log(variant) > 0)
+        return;
     variant->costs.run_spread_frac =
         (dl_value){.known = true, .value = DL_RUN_FRAC, .origin = DL_ORIGIN_ASSUMED};
 }

@@ -66,6 +66,12 @@ expect 0 "95 % intervals include 15 % either way" --samples-per-s 367 --paramete
 grep -q "are estimated" notes.txt || fail "no notes of an estimate: $(cat notes.txt)"
 grep -q "intervals include" notes.txt && fail "an estimate's interval has more than the estimate's"
 
+# So it is with a rate of another GPU, whose scaling has its own interval.
+"$tested" --notes --samples-per-s 367 --parameters 25.6e6 --set workload.device=V100 --batch-per-worker 128 \
+    --machine 8xa100 --workers 8 >notes.txt || fail "notes of a scaled rate: exit $?"
+grep -q "scaled from v100 to a100" notes.txt || fail "no notes of a scaled rate: $(cat notes.txt)"
+grep -q "intervals include" notes.txt && fail "a scaled rate's interval has more than the scaling's"
+
 # Notes name each assumed value, its bounds, its source, and the tool that measures it.
 expect 0 "[shm] bytes_per_s = 12 GB/s (6 GB/s to 28 GB/s)" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090 --workers 2
