@@ -5,14 +5,16 @@
 
 #include "common/alloc.h"
 #include "common/sort.h"
+#include "common/units.h"
 #include "sim/statistics.h"
 #include "sim/sweep_internal.h"
 
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
-#define MOVES_LOG 1e-4 /* a row whose rate changes less, as a logarithm, gets no interval */
-#define OVERRUN 16     /* factor by which the fewest steps may exceed the allowed events */
+#define MOVES_LOG 1e-4  /* a row whose rate changes less, as a logarithm, gets no interval */
+#define EQUAL_FRAC 1e-3 /* rates that differ by less are equal */
+#define OVERRUN 16      /* factor by which the fewest steps may exceed the allowed events */
 
 /* A row whose runs are repeated with other costs; rank 0 lists them for all ranks. */
 typedef struct trial {
@@ -242,12 +244,22 @@ static int64_t steps_for(const dl_variant *variant, const dl_row *row, double ru
     return takes <= OVERRUN * may ? shorter.steps : 0;
 }
 
+/* The baseline of the row, without its GPU list, if it is of the row's variant and so has its
+ * assumptions; else without workers. */
+static dl_point own_base(const dl_study *study, const dl_row *row)
+{
+    const dl_baseline base = dl_sweep_baseline(study, row->variant, &row->point);
+    free(base.gpus);
+    return base.variant == row->variant && !isnan(row->speedup) ? base.point : (dl_point){0};
+}
+
 /* Lists the row for trial; false if it would take too long. */
 static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool leads, double events)
 {
     const dl_row *row = &sweep->rows[number];
     const dl_variant *variant = &all->study->variants[row->variant];
-    const dl_scenario *scenario = &variant->scenario;
+    const bool has_base =
+        variant->scenario.replicates == 1 && own_base(all->study, row).workers > 0;
     const int64_t runs = 2 * count_of(variant, &row->point) + 1;
     const int64_t steps = steps_for(variant, row, (double)runs, events);
     if (steps == 0) return false;
@@ -255,9 +267,6 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
-    const dl_baseline base = dl_sweep_baseline(all->study, row->variant, &row->point);
-    const bool own_base = base.variant == row->variant; /* the baseline has the row's assumptions */
-    free(base.gpus);
     /* Read before the list grows, which may move it. */
     const int64_t first = last != NULL ? last->first + last->count + last->bases : 0;
     DL_APPEND(all->items, all->count, "rows to try") =
@@ -267,7 +276,7 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
                 .steps = steps,
                 .first = first,
                 .count = runs,
-                .bases = scenario->replicates == 1 && !isnan(row->speedup) && own_base ? runs : 0,
+                .bases = has_base ? runs : 0,
                 .leads = leads};
     return true;
 }
@@ -291,20 +300,57 @@ static void set_interval(const interval *i, double rate, double *low, double *hi
     *high = rate * exp(sqrt(i->above));
 }
 
+/* Whether [spread] run_frac is assumed because one step or rate was given. */
+static bool assumes_runs(const dl_variant *variant)
+{
+    return variant->costs.run_spread_frac.origin == DL_ORIGIN_ASSUMED &&
+           (variant->calibrated.factor > 0 || variant->scenario.samples_per_s > 0);
+}
+
+/* Squared half width, as a logarithm, of what runs of a point with this rate differ by; 0 if it is
+ * assumed and the point is the measured one, whose rate was given. */
+static double runs_of(const dl_variant *variant, const dl_point *point, double per_s)
+{
+    const dl_calibrate *c = &variant->calibrated;
+    const int64_t batch = c->workers * c->samples;
+    const bool steps = c->step_ns > 0;
+    const double given_per_s =
+        steps ? (double)batch / dl_ns_to_s(c->step_ns) : variant->scenario.samples_per_s;
+    const bool may_be_given =
+        steps ? point->workers == c->workers && point->batch == batch : dl_point_gpus(point) == 1;
+    if (assumes_runs(variant) && may_be_given && fabs(per_s - given_per_s) < EQUAL_FRAC * per_s)
+        return 0;
+    return pow(dl_normal_quantile(0.975) * dl_costs_run_frac(&variant->costs), 2);
+}
+
+/* As runs_of, of the row's speedup: the baseline is another run, unless both are of as many GPUs
+ * and the differences are assumed. */
+static double runs_of_speedup(const dl_row *row, const dl_variant *variant, const dl_point *base)
+{
+    const double per_s = row->mean.throughput_per_s;
+    if (assumes_runs(variant) && variant->scenario.generators == NULL &&
+        dl_point_gpus(base) == dl_point_gpus(&row->point))
+        return 0;
+    return runs_of(variant, &row->point, per_s) + runs_of(variant, base, per_s / row->speedup);
+}
+
 /* Adds the differences between runs to the intervals, and sets those of the row; a row whose rate
  * hardly changes gets none. */
-static void set_intervals(dl_row *row, const dl_variant *variant, interval rate, interval speedup,
-                          bool has_base)
+static void set_intervals(const dl_study *study, dl_row *row, interval rate, interval speedup)
 {
-    const double runs = pow(dl_normal_quantile(0.975) * dl_costs_run_frac(&variant->costs), 2);
+    const dl_variant *variant = &study->variants[row->variant];
+    const double runs = runs_of(variant, &row->point, row->mean.throughput_per_s);
     const bool moves = rate.below + rate.above + runs > MOVES_LOG * MOVES_LOG;
     if (variant->scenario.replicates > 1 || !moves) return;
     rate.below += runs;
     rate.above += runs;
-    speedup.below += 2 * runs; /* the baseline is another run */
-    speedup.above += 2 * runs;
     set_interval(&rate, row->mean.throughput_per_s, &row->low_per_s, &row->high_per_s);
-    if (has_base) set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
+    const dl_point base = own_base(study, row);
+    if (base.workers == 0) return;
+    const double both = runs_of_speedup(row, variant, &base);
+    speedup.below += both;
+    speedup.above += both;
+    set_interval(&speedup, row->speedup, &row->speedup_low, &row->speedup_high);
 }
 
 /* Whether the row's interval is computed from its assumptions. */
@@ -321,7 +367,7 @@ static void set_own_interval(const dl_study *study, dl_row *row)
     const dl_variant *variant = &study->variants[row->variant];
     const interval none = {0};
     if (row->error == NULL && count_of(variant, &row->point) == 0)
-        set_intervals(row, variant, none, none, !isnan(row->speedup));
+        set_intervals(study, row, none, none);
 }
 
 static void list_rows(trials *all, dl_sweep *sweep)
@@ -371,7 +417,7 @@ static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
             widen(&speedup, low * base[0] / base[1 + 2 * k], high * base[0] / base[2 + 2 * k]);
         }
     }
-    set_intervals(row, variant, rate, speedup, t->bases > 0);
+    set_intervals(all->study, row, rate, speedup);
 }
 
 static void keep(dl_sweep *sweep, const trials *all)

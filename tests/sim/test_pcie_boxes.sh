@@ -72,6 +72,24 @@ grep -q "intervals include" notes.txt && fail "an estimate's interval has more t
 grep -q "scaled from v100 to a100" notes.txt || fail "no notes of a scaled rate: $(cat notes.txt)"
 grep -q "intervals include" notes.txt && fail "a scaled rate's interval has more than the scaling's"
 
+# Nor has what was measured, a rate or a step, an interval of itself: only what is predicted from it.
+# Columns: the workers whose rate, and whose speedup, have an interval
+given() {
+    expected=$1
+    shift
+    "$tested" -q --batch-per-worker 32 --workers 1,8 --steps 10 "$@" -o row.csv || fail "$*: exit $?"
+    awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
+        function wide(of) { return $at[of "_high" end] > 1.01 * $at[of "_low" end] }
+        { end = "_per_s"; if (wide("throughput")) rates = rates " " $at["workers"]
+          end = ""; if (wide("speedup")) speedups = speedups " " $at["workers"] }
+        END { print "rates" rates ", speedups" speedups }' row.csv >wide.txt
+    [ "$(cat wide.txt)" = "$expected" ] || fail "$*: intervals of $(cat wide.txt), not of $expected"
+}
+given "rates 8, speedups 8" --samples-per-s 334 --parameters 25.6M --machine 8xh100
+given "rates 8, speedups 8" --workload resnet50 --machine 8xv100 --calibrate 330samples/s@1x32
+given "rates 1, speedups 8" --workload resnet50 --machine 8xv100 --calibrate 2400samples/s@8x32
+given "rates 1 8, speedups 8" --workload resnet50 --machine 8xv100 --calibrate 330samples/s@1x128
+
 # Notes name each assumed value, its bounds, its source, and the tool that measures it.
 expect 0 "[shm] bytes_per_s = 12 GB/s (6 GB/s to 28 GB/s)" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090 --workers 2
