@@ -379,6 +379,17 @@ static bool shares_a_node(const dl_gpu_options *gpu, int workers, int ranks)
     return false;
 }
 
+/* Whether each node of the workers, which have `ranks` GPUs each, has `sharers` of them. */
+static bool nodes_share_equally(const dl_gpu_options *gpu, int workers, int ranks, int sharers)
+{
+    for (int w = 1; w < workers; w++) {
+        const int last = dl_gpu_options_place(gpu, (w - 1) * ranks).node;
+        const bool stays = dl_gpu_options_place(gpu, w * ranks).node == last;
+        if (stays != (w % sharers != 0)) return false;
+    }
+    return workers % sharers == 0;
+}
+
 const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
                                     const dl_point *point)
 {
@@ -392,7 +403,8 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (gpu->on_hosts) return "not with collectives = hosts";
     if (scenario->compression.kind == DL_COMPRESS_TOPK)
         return "not with compress = topk, whose messages each worker needs whole";
-    if (gpu->shards_by_node && point->workers % dl_scenario_exchange(scenario, point).sharers != 0)
+    if (gpu->shards_by_node && !nodes_share_equally(gpu, point->workers, dl_point_ranks(point),
+                                                    dl_scenario_exchange(scenario, point).sharers))
         return "optimizer, sharded_among = node: not if the nodes have different numbers of "
                "workers";
     if (is_parameters && point->option[DL_SYNC_LAG] > 0)

@@ -314,7 +314,10 @@ for workers in --workers=16 --layout=tp=2; do
     awk -v a="$(column whole.csv step_mean_s)" -v b="$(column node.csv step_mean_s)" 'BEGIN { exit !(b / a > 0.99 && b / a < 1.01) }' ||
         fail "$workers: $(column node.csv step_mean_s) s, not $(column whole.csv step_mean_s)"
 done
-expect 2 "sharded_among = node: not if the nodes have different numbers of workers" "${two[@]}" --workers 12 "${node[@]}"
+for unequal in --workers=12 --set=machine.placement=48 --set=machine.placement=84 --set=machine.placement=18 --layout=tp=2,dp=6; do
+    expect 2 "sharded_among = node: not if the nodes have different numbers of workers" "${two[@]}" "$unequal" "${node[@]}"
+done
+expect 0 "optimizer 1.06 GB" "${two[@]}" --set machine.placement=44 "${node[@]}" --fits
 # The memory counter of a time line has the largest need of the table.
 "$tested" --workload gpt2 --machine 4xrtx3090 --batch-per-worker 4 --workers 4 --steps 3 --timeline memory.json --quiet \
     -o memory.csv || fail "a time line with memory"
