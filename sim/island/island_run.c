@@ -81,8 +81,10 @@ static dl_exchange_plan plan_of_state(const dl_gpu_options *options, const dl_sp
     const bool sharded = dl_split_is_sharded(split);
     const int ranks = sharded ? 1 : split->shards;
     dl_exchange_plan all = dl_exchange_plan_among(options, false, workers * ranks);
-    dl_exchange_plan_by_node(&all, options, dl_split_gpus(split) / ranks);
-    if (!sharded) return all;
+    if (!sharded) {
+        dl_exchange_plan_by_node(&all, options, dl_split_gpus(split) / ranks);
+        return all;
+    }
     dl_exchange_plan plan = dl_exchange_plan_among(options, true, split->shards);
     plan.sharers *= all.sharers;
     return plan;

@@ -173,7 +173,11 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
         if (!dl_key_depends(key, on, sizeof on) || dl_key_holds(key, depends_on(ini, key, on))) {
             continue;
         }
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs %s", key->only);
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            dl_scenario_layout_says(ini, on) != NULL
+                                ? "not with fsdp layouts, which shard parameters: this needs %s"
+                                : "this needs %s",
+                            key->only);
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const dl_key *key = dl_keys_find(&dl_scenario_keys, needed[i][0], needed[i][1]);

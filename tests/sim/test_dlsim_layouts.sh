@@ -317,6 +317,8 @@ done
 for unequal in --workers=12 --set=machine.placement=48 --set=machine.placement=84 --set=machine.placement=18 --layout=tp=2,dp=6; do
     expect 2 "sharded_among = node: not if the nodes have different numbers of workers" "${two[@]}" "$unequal" "${node[@]}"
 done
+expect 2 "sharded_among=node: not with fsdp layouts, which shard parameters: this needs sharded = optimizer" "${two[@]}" \
+    --layout fsdp=4 --workers 4 "${node[@]}"
 expect 0 "optimizer 1.06 GB" "${two[@]}" --set machine.placement=44 "${node[@]}" --fits
 # The memory counter of a time line has the largest need of the table.
 "$tested" --workload gpt2 --machine 4xrtx3090 --batch-per-worker 4 --workers 4 --steps 3 --timeline memory.json --quiet \
