@@ -139,6 +139,20 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     dl_join_format(fits, ", ", "--batch-per-worker %lld", (long long)(batch / point->workers));
 }
 
+/* The options that set `count` micro-batches of `samples`, of the keys that the scenario gives:
+ * others are refused beside them. */
+static char *micro_batch_option(const dl_scenario *scenario, bool staged, int count,
+                                int64_t samples)
+{
+    const bool accumulates = dl_scenario_gives(scenario, "sync", "accumulate") &&
+                             !dl_scenario_gives(scenario, "pipeline", "micro_batch");
+    if (dl_scenario_gives(scenario, "pipeline", "micro_batches"))
+        return dl_format("--micro-batches %d", count);
+    if (accumulates && !staged) return dl_format("--set sync.accumulate=%d", count);
+    return dl_format("%s--micro-batch %lld", accumulates ? "--set sync.accumulate=1 " : "",
+                     (long long)samples);
+}
+
 /* Tries more and smaller micro-batches of the same batch, where the schedule permits them and does
  * not keep all their activations (gpipe). */
 static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
@@ -160,26 +174,37 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
         if (!staged) tried.option[DL_SYNC_ACCUMULATE] = count;
         const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
         if (!dl_memory_fits(&memory)) continue;
-        dl_join_format(fits, ", ", "--micro-batch %lld", (long long)(samples / count));
+        DL_AUTOFREE char *option = micro_batch_option(scenario, staged, count, samples / count);
+        dl_join(fits, ", ", option);
         return;
     }
 }
 
 /* Tries the next degrees of sharding among the workers, and GPUs that divide sequences or experts:
- * optimizer state, then gradients, then parameters. Lists the first that fits. */
+ * optimizer state, also that divided by nodes, then gradients, then parameters. Lists the first
+ * that fits. */
 static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point)
 {
     dl_gpu_options gpu = *scenario->gpu;
     dl_scenario sharded = *scenario;
+    const bool by_node = gpu.shards_by_node;
+    const bool gives_among = dl_scenario_gives(scenario, "exchange", "sharded_among");
     sharded.gpu = &gpu;
-    for (int s = (int)gpu.sharded + 1; s <= DL_SHARDED_PARAMETERS; s++) {
+    gpu.shards_by_node = false;
+    for (int s = (int)gpu.sharded + !by_node; s <= DL_SHARDED_PARAMETERS; s++) {
         gpu.sharded = (dl_sharded)s;
         if (dl_scenario_not_sharded(&sharded, gpu.sharded, point) != NULL) return;
         const dl_gpu_memory memory = sharded_memory(&sharded, costs, point);
         if (!dl_memory_fits(&memory)) continue;
-        dl_join_format(fits, ", ", "exchange.sharded=%s (%s)", dl_sharded_names[s],
-                       DL_BYTES_TEXT(memory.needs_bytes));
+        if (s == (int)scenario->gpu->sharded) {
+            dl_join_format(fits, ", ", "exchange.sharded_among=all (%s)",
+                           DL_BYTES_TEXT(memory.needs_bytes));
+        } else {
+            dl_join_format(fits, ", ", "exchange.sharded=%s%s (%s)", dl_sharded_names[s],
+                           gives_among ? " without sharded_among" : "",
+                           DL_BYTES_TEXT(memory.needs_bytes));
+        }
         return;
     }
 }
@@ -219,6 +244,7 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     *d = (divided){.scenario = *scenario, .point = *point};
     if (scenario->pipeline != NULL) d->pipeline = *scenario->pipeline;
     if (count < 1 || of_rank < count || count > DL_MICRO_BATCHES_MAX) return false;
+    if (shards > 1 && dl_scenario_gives(scenario, "exchange", "sharded_among")) return false;
     if (stages > at_least_one(point->stages)) {
         d->pipeline.schedule = DL_SCHEDULE_1F1B;
         d->pipeline.chunks = 1;
@@ -243,13 +269,15 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
 {
     const dl_point *point = &d->point;
     DL_AUTOFREE char *layout = dl_axes_text(point->size, NULL);
-    DL_AUTOFREE char *samples =
-        says_samples ? dl_format(" --micro-batch %.0f", dl_point_split(point).samples) : NULL;
+    DL_AUTOFREE char *samples = says_samples
+                                    ? micro_batch_option(scenario, true, point->micro_batches,
+                                                         (int64_t)dl_point_split(point).samples)
+                                    : NULL;
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
                                scenario->pipeline->schedule != d->pipeline.schedule;
     const bool says_chunks = says_schedule && scenario->pipeline->chunks > 1;
-    dl_join_format(fits, ", ", "--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
-                   says_schedule ? " --set pipeline.schedule=" : "",
+    dl_join_format(fits, ", ", "--layout %s%s%s%s%s%s (%s)", layout, samples != NULL ? " " : "",
+                   samples != NULL ? samples : "", says_schedule ? " --set pipeline.schedule=" : "",
                    says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
                    says_chunks ? " --set pipeline.chunks=1" : "", DL_BYTES_TEXT(needs_bytes));
 }

@@ -394,7 +394,6 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
                                     const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
-    const dl_key *overlap = dl_keys_find(&dl_scenario_keys, "exchange", "overlap");
     const bool is_parameters = sharded == DL_SHARDED_PARAMETERS;
     if (!dl_mode_reduces_gradients(point->mode)) return "only with mode allreduce";
     if (gpu == NULL) return NULL;
@@ -409,7 +408,7 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
                "workers";
     if (is_parameters && point->option[DL_SYNC_LAG] > 0)
         return "parameters: not with [sync] lag, as each pass gathers those of the last update";
-    if (is_parameters && !gpu->overlap && scenario->given[overlap - dl_scenario_keys.rows])
+    if (is_parameters && !gpu->overlap && dl_scenario_gives(scenario, "exchange", "overlap"))
         return "parameters: not with overlap = no, as they are gathered beside the passes";
     return NULL;
 }

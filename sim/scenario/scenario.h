@@ -225,6 +225,9 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario);
 /* Writes the factors of [noise] slow on the workers' compute times to slow[workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
+/* Whether the file sets the key `name` of the section, which must be one of dl_scenario_keys. */
+bool dl_scenario_gives(const dl_scenario *scenario, const char *section, const char *name);
+
 /* Returns the name of the point's mode in output: the word that the scenario uses. */
 const char *dl_point_mode(const dl_point *point);
 

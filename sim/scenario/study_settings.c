@@ -12,15 +12,9 @@
 
 /* --- settings of the costs' program ---------------------------------------------------------- */
 
-static bool gives(const dl_scenario *scenario, const char *section, const char *name)
-{
-    const dl_key *key = dl_keys_find(&dl_scenario_keys, section, name);
-    return scenario->given[key - dl_scenario_keys.rows];
-}
-
 static bool gives_overlap(const dl_scenario *scenario)
 {
-    return gives(scenario, "exchange", "overlap");
+    return dl_scenario_gives(scenario, "exchange", "overlap");
 }
 
 const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key)
@@ -40,9 +34,9 @@ bool dl_variant_accumulates_by_costs(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     return variant->costs.accumulate > 1 && scenario->generators == NULL &&
-           !gives(scenario, "sync", "accumulate") &&
-           !gives(scenario, "pipeline", "micro_batches") &&
-           !gives(scenario, "pipeline", "micro_batch");
+           !dl_scenario_gives(scenario, "sync", "accumulate") &&
+           !dl_scenario_gives(scenario, "pipeline", "micro_batches") &&
+           !dl_scenario_gives(scenario, "pipeline", "micro_batch");
 }
 
 bool dl_variant_overlaps_by_costs(const dl_variant *variant)
@@ -85,8 +79,10 @@ static void take_turns(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
     bool goes = variant->costs.waits && scenario->gpu != NULL && scenario->pipeline == NULL &&
-                !gives(scenario, "machine", "ahead") && !gives(scenario, "input", "prefetch") &&
-                !gives(scenario, "input", "cores") && !gives(scenario, "input", "made");
+                !dl_scenario_gives(scenario, "machine", "ahead") &&
+                !dl_scenario_gives(scenario, "input", "prefetch") &&
+                !dl_scenario_gives(scenario, "input", "cores") &&
+                !dl_scenario_gives(scenario, "input", "made");
     for (size_t p = 0; p < scenario->point_count; p++)
         goes = goes && scenario->points[p].option[DL_SYNC_LAG] == 0;
     if (!goes) return;
@@ -101,7 +97,8 @@ static void take_sharded(dl_variant *variant)
     dl_scenario *scenario = &variant->scenario;
     const dl_sharded sharded = variant->costs.sharded;
     const bool divide = scenario->gpu != NULL || scenario->processes == DL_PROCESSES_YES;
-    if (!divide || sharded == DL_SHARDED_NONE || gives(scenario, "exchange", "sharded")) return;
+    if (!divide || sharded == DL_SHARDED_NONE || dl_scenario_gives(scenario, "exchange", "sharded"))
+        return;
     for (size_t p = 0; p < scenario->point_count; p++)
         if (dl_scenario_not_sharded(scenario, sharded, &scenario->points[p]) != NULL) return;
     if (scenario->gpu != NULL) {
@@ -240,7 +237,7 @@ static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
 
 static bool leaves_dtype(const dl_scenario *scenario, const char *name, dl_dtype dtype)
 {
-    return dtype == DL_DTYPE_AUTO || !gives(scenario, "exchange", name);
+    return dtype == DL_DTYPE_AUTO || !dl_scenario_gives(scenario, "exchange", name);
 }
 
 /* Sets the message types that the scenario leaves open to those of passes in 16 bits (in_half) or
@@ -434,7 +431,8 @@ static void assume_uncompressed(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
     if (scenario->gpu == NULL || variant->costs.half_weights ||
-        dl_scenario_sharded(scenario) != DL_SHARDED_NONE || gives(scenario, "exchange", "compress"))
+        dl_scenario_sharded(scenario) != DL_SHARDED_NONE ||
+        dl_scenario_gives(scenario, "exchange", "compress"))
         return;
     dl_assumption *a = dl_setting_assume(
         dl_keys_find(&dl_scenario_keys, "exchange", "compress"), "none",

@@ -317,6 +317,21 @@ expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" 
 # does not fit. The message names the row that lacks least, by its settings.
 expect 3 "the nearest (workers 8, batch 504) does not fit: a GPU needs 260 GB of 42.9 GB, 217 GB too much; what fits: \
 --micro-batch 3" --workload gpt2_xl --machine 8xa100 --workers 1,8 --batch 504 --steps 1 --quiet
+# Remedies are of the keys that are given: others would be refused beside them.
+given=(--workload gpt2_xl --machine 8xa100 --workers 8 --batch 504 --fits)
+expect 3 "what fits: --set sync.accumulate=21," "${given[@]}" --set sync.accumulate=7
+expect 3 "what fits: --micro-batches 21," "${given[@]}" --micro-batches 7
+expect 0 "largest" "${given[@]}" --set sync.accumulate=7 --set sync.accumulate=21
+node=(--set exchange.sharded=optimizer --set exchange.sharded_among=node)
+given=(--workload llama3_8b:fused=yes --machine 2xdgx_h100 --workers 16 --batch 16 --fits)
+expect 3 "what fits: exchange.sharded=gradients (79.0 GB)" "${given[@]}" --set exchange.sharded=optimizer
+expect 3 "what fits: exchange.sharded=gradients without" "${given[@]}" "${node[@]}"
+given=(--workload llama3_8b:fused=yes,layers=7 --machine 2x8xa100@100gbe --workers 16 --batch 16 --fits)
+expect 3 "what fits: exchange.sharded_among=all (41.7 GB)" "${given[@]}" "${node[@]}"
+expect 0 "41.7 GB" "${given[@]}" "${node[@]}" --set exchange.sharded_among=all
+given=(--workload llama3_70b --machine 16x8xh100@400gbe --workers 1 --batch-per-worker 16 --fits --set sync.accumulate=2)
+expect 3 "what fits: --layout pp=32,fsdp=4 --set sync.accumulate=1" "${given[@]}"
+expect 0 "fits" "${given[@]}" --layout pp=32,fsdp=4 --set sync.accumulate=1 --micro-batch 1
 whole=(--workload gpt2_xl --machine 1xa100 --batch 500 --mode none --steps 1)
 expect 3 "too much; what fits: --micro-batch 4" "${whole[@]}" --quiet
 expect 0 "accumulate 125" "${whole[@]}" --micro-batch 4
