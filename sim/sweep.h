@@ -21,8 +21,9 @@
  *
  * With one replicate nothing is drawn. A row with assumptions or run_frac then has a first-order
  * interval: both ends of each cause's range are simulated (dl_sweep_find_influences), and on each
- * side the squared logarithms of their effects on the throughput add up, and 1.96 run_frac.
- * Alternatives of settings are excluded.
+ * side the squared logarithms of their effects on the throughput add up, and 1.96 run_frac, unless
+ * this is assumed and the row is the measured one. Alternatives of settings are excluded. A row
+ * with assumptions whose simulations would take too long has no interval.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
@@ -54,8 +55,7 @@ typedef struct dl_row {
     dl_point point;
     dl_run_result mean; /* mean or median (see above); staleness: pooled counts; usage: of replicate
                          * 0 */
-    double low_per_s, high_per_s;     /* 95 % interval; NaN with one replicate, unless an assumption
-                                       * affects the row */
+    double low_per_s, high_per_s;     /* 95 % interval; NaN if the row has none (see above) */
     double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
     const char *above;                /* reason why efficiency is above 1; NULL: it is not, or by
                                        * at most 0.2 %, or the baseline divides the model
