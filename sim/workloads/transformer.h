@@ -80,4 +80,48 @@ typedef struct dl_transformer {
  * network. */
 void dl_transformer_add(dl_architecture *architecture, const dl_transformer *s);
 
+/* --- parts of a block, shared by its layers and its experts -------------------------------- */
+
+/* Kernels that only move data. In fp16 `narrow` numbers have 2 bytes and `wide` ones 4, and `casts`
+ * numbers are converted between them by kernels_in_half. A dropout mask has one byte per number: a
+ * quarter of a wide number. */
+typedef struct dl_moves {
+    double narrow, wide, casts;
+    int kernels, kernels_in_half;
+} dl_moves;
+
+/* Adds kernels that move data to a pass. */
+void dl_layer_add_moves(dl_layer_pass *pass, dl_moves m);
+
+/* Adds sums and norms of the stream between blocks, which is wide under autocast. Without it, as in
+ * programs with fused kernels, parameters and stream have 16 bits. */
+void dl_layer_add_stream(dl_layer_pass *pass, const dl_transformer *s, double numbers, double casts,
+                         double weights);
+
+/* Adds a product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are
+ * `matrices` tensors; 0: tensors of another layer. Without fusion each tensor has its own product,
+ * and in fp16 its weights and their gradients are converted. For frozen weights the backward pass
+ * has only the input's gradient; they have 16 bits when products read them. Each of `copies`
+ * experts has such weights and a part of the rows: with fusion in one tensor and one kernel for all
+ * (torch._grouped_mm, CUTLASS' grouped GEMM), without it each expert in its own. */
+void dl_layer_add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
+                          double inputs, double outputs, int matrices, bool bias);
+
+/* Adds `kernels` that move `forward` numbers in the forward pass, and as many kernels that move
+ * `backward` in the backward pass. */
+void dl_layer_add_elementwise(dl_architecture_layer *layer, double forward, double backward,
+                              int kernels);
+
+/* Adds a feed-forward layer of `inside` numbers per token, without its norm. With
+ * fp8 the converted input is saved instead of the `kept` numbers or, if 0, in addition. */
+void dl_layer_add_feed_forward(dl_architecture_layer *layer, const dl_transformer *s, double kept);
+
+/* Adds a layer of experts: router, the experts' feed-forward for the `active` copies of each token,
+ * and a feed-forward for all tokens (shared_inside), whose gate, if any, is not counted. All
+ * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert.
+ * With expert parallelism it has 1 / expert_ranks of them, and gets as many copies of tokens as it
+ * sends: one all-to-all distributes these, one returns the results (Lepikhin et al. 2020,
+ * "GShard"). */
+void dl_layer_add_experts(dl_architecture_layer *layer, const dl_transformer *s);
+
 #endif

@@ -3,23 +3,14 @@
 #include <math.h>
 
 #include "common/alloc.h"
-#include "common/random.h"
 #include "sim/workloads/transformer.h"
-
-/* Kernels that only move data. In fp16 `narrow` numbers have 2 bytes and `wide` ones 4, and `casts`
- * numbers are converted between them by kernels_in_half. A dropout mask has one byte per number: a
- * quarter of a wide number. */
-typedef struct moves {
-    double narrow, wide, casts;
-    int kernels, kernels_in_half;
-} moves;
 
 static dl_layer_part *last_part(dl_layer_pass *pass)
 {
     return &pass->parts[pass->count - 1];
 }
 
-static void add_moves(dl_layer_pass *pass, moves m)
+void dl_layer_add_moves(dl_layer_pass *pass, dl_moves m)
 {
     dl_layer_part *part = dl_pass_add(pass, 0, m.narrow + m.wide, 0, m.kernels);
     part->wide = m.wide;
@@ -34,10 +25,8 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts)
     part->casts = casts;
 }
 
-/* Adds sums and norms of the stream between blocks, which is wide under autocast. Without it, as in
- * programs with fused kernels, parameters and stream have 16 bits. */
-static void add_stream(dl_layer_pass *pass, const dl_transformer *s, double numbers, double casts,
-                       double weights)
+void dl_layer_add_stream(dl_layer_pass *pass, const dl_transformer *s, double numbers, double casts,
+                         double weights)
 {
     dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
     if (s->halves) return;
@@ -80,14 +69,15 @@ static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s
     const bool frozen = s->rank > 0;
     const double n = s->own_tokens * s->width, forward = s->rms ? 7 : 2;
     const double backward = s->rms ? 23 - 4 * frozen : 5 - 2 * frozen;
-    add_moves(&layer->forward, (moves){.wide = forward * n,
-                                       .casts = k * n,
-                                       .kernels = s->rms ? 6 : 1,
-                                       .kernels_in_half = k});
-    add_moves(&layer->backward, (moves){.wide = (backward + 3 * (k - 1)) * n,
-                                        .casts = k * n,
-                                        .kernels = (s->rms ? 14 - 2 * frozen : 2 - frozen) + k - 1,
-                                        .kernels_in_half = k});
+    dl_layer_add_moves(&layer->forward, (dl_moves){.wide = forward * n,
+                                                   .casts = k * n,
+                                                   .kernels = s->rms ? 6 : 1,
+                                                   .kernels_in_half = k});
+    dl_layer_add_moves(&layer->backward,
+                       (dl_moves){.wide = (backward + 3 * (k - 1)) * n,
+                                  .casts = k * n,
+                                  .kernels = (s->rms ? 14 - 2 * frozen : 2 - frozen) + k - 1,
+                                  .kernels_in_half = k});
     dl_layer_part *norm = last_part(&layer->forward), *gradients = last_part(&layer->backward);
     norm->weights = gradients->weights = s->norm_parameters;
     norm->kind = gradients->kind = s->rms ? DL_MOVE_PLAIN : DL_MOVE_NORM;
@@ -104,20 +94,20 @@ static void add_half_norm(dl_architecture_layer *layer, const dl_transformer *s,
     const bool frozen = s->rank > 0;
     const double sums = 3 * (k - 1) * n;
     if (s->rms) {
-        add_moves(&layer->forward, (moves){.narrow = 2 * n,
-                                           .wide = 5 * n,
-                                           .casts = 2 * n,
-                                           .kernels = 6,
-                                           .kernels_in_half = 2});
-        add_moves(&layer->backward, (moves){.narrow = (frozen ? 2 : 6) * n + sums,
-                                            .wide = 17 * n,
-                                            .casts = 2 * n,
-                                            .kernels = 14 - 2 * frozen + k - 1,
-                                            .kernels_in_half = 2});
+        dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 2 * n,
+                                                       .wide = 5 * n,
+                                                       .casts = 2 * n,
+                                                       .kernels = 6,
+                                                       .kernels_in_half = 2});
+        dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = (frozen ? 2 : 6) * n + sums,
+                                                        .wide = 17 * n,
+                                                        .casts = 2 * n,
+                                                        .kernels = 14 - 2 * frozen + k - 1,
+                                                        .kernels_in_half = 2});
     } else {
-        add_moves(&layer->forward, (moves){.narrow = 2 * n, .kernels = 1});
-        add_moves(&layer->backward,
-                  (moves){.narrow = (5 - 2 * frozen) * n + sums, .kernels = 2 - frozen + k - 1});
+        dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 2 * n, .kernels = 1});
+        dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = (5 - 2 * frozen) * n + sums,
+                                                        .kernels = 2 - frozen + k - 1});
         last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
     }
     layer->kept_numbers += (s->rms ? 3 : 2) * n;
@@ -131,20 +121,20 @@ static void add_copied_norm(dl_architecture_layer *layer, const dl_transformer *
 {
     const double n = s->own_tokens * s->width;
     const bool again = s->norm_copies == NORM_COPIES_AGAIN && s->recompute != RECOMPUTE_FULL;
-    const moves one = {.narrow = n, .wide = n, .kernels = 1};
+    const dl_moves one = {.narrow = n, .wide = n, .kernels = 1};
     dl_layer_pass *passes[] = {&layer->forward, &layer->backward};
     for (int i = 0; i < 1 + again; i++) {
-        add_moves(passes[i], one);
-        add_moves(passes[i], one);
+        dl_layer_add_moves(passes[i], one);
+        dl_layer_add_moves(passes[i], one);
         last_part(passes[i])->weights = s->norm_parameters;
         last_part(passes[i])->kind = DL_MOVE_NORM;
     }
-    add_moves(&layer->backward, (moves){.narrow = (s->rank > 0 ? 1 : 2) * n,
-                                        .wide = (s->rank > 0 ? 2 : 3) * n,
-                                        .kernels = 1});
+    dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = (s->rank > 0 ? 1 : 2) * n,
+                                                    .wide = (s->rank > 0 ? 2 : 3) * n,
+                                                    .kernels = 1});
     last_part(&layer->backward)->weights = s->norm_parameters;
     last_part(&layer->backward)->kind = DL_MOVE_NORM;
-    add_moves(&layer->backward, one);
+    dl_layer_add_moves(&layer->backward, one);
     layer->kept_numbers += 2 * n;
     layer->kept_wide += again ? 0 : n;
 }
@@ -157,8 +147,9 @@ static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int 
     if (s->fused && s->norm_copies != NORM_COPIES_NO) {
         add_copied_norm(layer, s);
     } else if (s->fused) {
-        add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
-        add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream, s->norm_parameters);
+        dl_layer_add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
+        dl_layer_add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream,
+                            s->norm_parameters);
         last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_NORM;
         layer->kept_numbers += 2 * stream;
     } else if (s->halves) {
@@ -208,14 +199,8 @@ static double part_of(const dl_transformer *s, double outputs, int matrices, int
     return number == 0 ? s->query_width : s->kv_width;
 }
 
-/* Adds a product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are
- * `matrices` tensors; 0: tensors of another layer. Without fusion each tensor has its own product,
- * and in fp16 its weights and their gradients are converted. For frozen weights the backward pass
- * has only the input's gradient; they have 16 bits when products read them. Each of `copies`
- * experts has such weights and a part of the rows: with fusion in one tensor and one kernel for all
- * (torch._grouped_mm, CUTLASS' grouped GEMM), without it each expert in its own. */
-static void add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
-                        double inputs, double outputs, int matrices, bool bias)
+void dl_layer_add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
+                          double inputs, double outputs, int matrices, bool bias)
 {
     const double flop = 2 * rows * inputs * outputs;
     const double weights = s->copies * outputs * (inputs + bias);
@@ -261,8 +246,8 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     }
 }
 
-static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
-                            int kernels)
+void dl_layer_add_elementwise(dl_architecture_layer *layer, double forward, double backward,
+                              int kernels)
 {
     dl_pass_add(&layer->forward, 0, forward, 0, kernels);
     dl_pass_add(&layer->backward, 0, backward, 0, kernels);
@@ -301,7 +286,8 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
         dl_pass_add(&layer->backward, 2 * flop, 2 * numbers + adds * in, 2 * (down + up), 4);
     backward->narrow = true;
     backward->product.gradients = 2;
-    add_elementwise(layer, adds ? 0 : (s->fused ? 3 : 5) * out, adds ? 0 : 2 * out + 3 * in, 2);
+    dl_layer_add_elementwise(layer, adds ? 0 : (s->fused ? 3 : 5) * out,
+                             adds ? 0 : 2 * out + 3 * in, 2);
     layer->kept_numbers += between;
     dl_layer_add_tensors(layer, 1, down);
     dl_layer_add_tensors(layer, 1, up);
@@ -326,7 +312,7 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
     const int biases = first == O_PROJ      ? DL_BIAS_OUT
                        : last == LINEAR_QKV ? DL_BIAS_QKV
                                             : DL_BIAS_FEED_FORWARD;
-    add_product(layer, s, s->tokens, inputs, outputs, matrices, (s->biases & biases) != 0);
+    dl_layer_add_product(layer, s, s->tokens, inputs, outputs, matrices, (s->biases & biases) != 0);
     const int products = layer->forward.parts[forward].product.matrices;
     const int casts = products * (s->fused && !s->singly ? 1 : (int)s->copies);
     const double in = s->tokens * products * inputs, out = s->tokens * outputs;
@@ -360,14 +346,14 @@ static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double stream = s->own_tokens * s->width;
     if (s->dropout && !s->fused) {
-        const moves one = {.narrow = 2 * stream, .wide = stream / 4, .kernels = 1};
-        add_moves(&layer->forward, one);
-        add_moves(&layer->backward, one);
+        const dl_moves one = {.narrow = 2 * stream, .wide = stream / 4, .kernels = 1};
+        dl_layer_add_moves(&layer->forward, one);
+        dl_layer_add_moves(&layer->backward, one);
         layer->kept_numbers += stream / 4;
         layer->kept_wide += stream / 4;
     }
     dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = s->halves ? 0 : 2 * stream;
-    add_stream(&layer->backward, s, 3 * stream, stream, 0);
+    dl_layer_add_stream(&layer->backward, s, 3 * stream, stream, 0);
     if (!s->halves) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
 }
 
@@ -380,13 +366,14 @@ static void add_activation(dl_architecture_layer *layer, const dl_transformer *s
     const int separate = s->fused ? 1 : (int)s->copies;
     if (s->eight_inside) layer->kept_eight_bytes -= (s->gated ? 2 : 1) * inside;
     if (s->fused || !s->gated) {
-        add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, separate);
+        dl_layer_add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside,
+                                 separate);
         last_part(&layer->forward)->kind = last_part(&layer->backward)->kind = DL_MOVE_ACTIVATION;
         layer->kept_numbers += (s->gated ? 3 : 2) * inside;
         return;
     }
-    add_moves(&layer->forward, (moves){.narrow = 5 * inside, .kernels = 2 * separate});
-    add_moves(&layer->backward, (moves){.narrow = 9 * inside, .kernels = 3 * separate});
+    dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 5 * inside, .kernels = 2 * separate});
+    dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = 9 * inside, .kernels = 3 * separate});
     layer->kept_numbers += 4 * inside;
 }
 
@@ -401,24 +388,24 @@ static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s, 
 {
     const double n = s->tokens * numbers;
     if (s->fused) {
-        add_elementwise(layer, 2 * n, 2 * n, 2);
+        dl_layer_add_elementwise(layer, 2 * n, 2 * n, 2);
         return;
     }
     if (s->halves) {
-        add_moves(&layer->forward, (moves){.narrow = 10 * n, .kernels = 2 * 5});
-        add_moves(&layer->backward, (moves){.narrow = 17 * n, .kernels = 2 * 10});
+        dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 10 * n, .kernels = 2 * 5});
+        dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = 17 * n, .kernels = 2 * 10});
         return;
     }
-    add_moves(&layer->forward, (moves){.narrow = 5 * n,
-                                       .wide = 5 * n,
-                                       .casts = n,
-                                       .kernels = 2 * 5,
-                                       .kernels_in_half = 2 * 1});
-    add_moves(&layer->backward, (moves){.narrow = 13 * n,
-                                        .wide = 4 * n,
-                                        .casts = 3 * n,
-                                        .kernels = 2 * 10,
-                                        .kernels_in_half = 2 * 3});
+    dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 5 * n,
+                                                   .wide = 5 * n,
+                                                   .casts = n,
+                                                   .kernels = 2 * 5,
+                                                   .kernels_in_half = 2 * 1});
+    dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = 13 * n,
+                                                    .wide = 4 * n,
+                                                    .casts = 3 * n,
+                                                    .kernels = 2 * 10,
+                                                    .kernels_in_half = 2 * 3});
 }
 
 /* Adds plain PyTorch's operations on the scores between the two products, under autocast:
@@ -434,26 +421,26 @@ static void add_plain_scores(dl_architecture_layer *layer, const dl_transformer 
     const double orders = 2 * s->tokens * (2 * s->query_width + 2 * s->kv_width);
     if (s->halves) {
         const double mask = s->dropout ? n / 4 : 0, more = s->dropout ? 2 * n : 0;
-        add_moves(
-            &layer->forward,
-            (moves){.narrow = 7 * n + more + orders, .wide = mask, .kernels = 3 + s->dropout + 4});
-        add_moves(
-            &layer->backward,
-            (moves){.narrow = 5 * n + more + orders, .wide = mask, .kernels = 2 + s->dropout + 4});
+        dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 7 * n + more + orders,
+                                                       .wide = mask,
+                                                       .kernels = 3 + s->dropout + 4});
+        dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = 5 * n + more + orders,
+                                                        .wide = mask,
+                                                        .kernels = 2 + s->dropout + 4});
         layer->kept_numbers += n + more / 2 + mask;
         layer->kept_wide += mask;
         return;
     }
-    add_moves(&layer->forward, (moves){.narrow = 3 * n + orders,
-                                       .wide = (3 + dropout) * n,
-                                       .casts = n,
-                                       .kernels = 3 + s->dropout + 4,
-                                       .kernels_in_half = 1});
-    add_moves(&layer->backward, (moves){.narrow = 2 * n + orders,
-                                        .wide = (3 + dropout) * n,
-                                        .casts = 2 * n,
-                                        .kernels = 2 + s->dropout + 4,
-                                        .kernels_in_half = 2});
+    dl_layer_add_moves(&layer->forward, (dl_moves){.narrow = 3 * n + orders,
+                                                   .wide = (3 + dropout) * n,
+                                                   .casts = n,
+                                                   .kernels = 3 + s->dropout + 4,
+                                                   .kernels_in_half = 1});
+    dl_layer_add_moves(&layer->backward, (dl_moves){.narrow = 2 * n + orders,
+                                                    .wide = (3 + dropout) * n,
+                                                    .casts = 2 * n,
+                                                    .kernels = 2 + s->dropout + 4,
+                                                    .kernels_in_half = 2});
     layer->kept_numbers += s->dropout ? 2.25 * n : n;
     layer->kept_wide += s->dropout ? 1.25 * n : n;
     layer->kept_in_half += s->dropout ? 0 : n;
@@ -489,9 +476,9 @@ static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
 static void add_fused_scores(dl_architecture_layer *layer, double scores, bool dropout)
 {
     if (dropout)
-        add_elementwise(layer, 6 * scores, 7 * scores, 3);
+        dl_layer_add_elementwise(layer, 6 * scores, 7 * scores, 3);
     else
-        add_elementwise(layer, 2 * scores, 3 * scores, 1);
+        dl_layer_add_elementwise(layer, 2 * scores, 3 * scores, 1);
     layer->kept_numbers += dropout ? 2 * scores : scores;
 }
 
@@ -508,7 +495,7 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
     if (!s->plain) {
         const double seen = flop * s->seen;
         const bool eight = s->attention == DL_ATTENTION_CUDNN_FP8;
-        if (eight) add_elementwise(layer, 1.5 * (query + 2 * key), 1.5 * query, 1);
+        if (eight) dl_layer_add_elementwise(layer, 1.5 * (query + 2 * key), 1.5 * query, 1);
         dl_layer_part *forward = dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1);
         dl_layer_part *backward =
             dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2);
@@ -627,138 +614,13 @@ static void add_beside(dl_architecture_layer *layer, const dl_transformer *s, in
     layer->beside_flop = (s->by_tokens ? 2 : 1) * 2 * s->tokens * s->width * outputs;
 }
 
-/* Adds a feed-forward layer of `inside` numbers per token, without its norm. `kept` as for
- * add_linear. */
-static void add_feed_forward(dl_architecture_layer *layer, const dl_transformer *s, double kept)
+void dl_layer_add_feed_forward(dl_architecture_layer *layer, const dl_transformer *s, double kept)
 {
     const int gates = s->gated ? 2 : 1;
     add_linear(layer, s, s->width, s->inside * gates, gates, s->gated ? GATE_PROJ : UP_PROJ,
                LINEAR_FC1, kept);
     add_activation(layer, s);
     add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
-}
-
-/* Adds the router: a product for the scores of all experts, whose weights are not divided, their
- * softmax and the choice of the best. With fused kernels the choice is one kernel, which writes
- * probabilities and a mask of bytes, and three make a table of the tokens' new places, two 4-byte
- * numbers per score (TransformerEngine, fused_topk_with_score_function; common/triton/
- * permutation.py, row_id_map). Plain PyTorch's softmax is in 32 bits; the choice is encoded as
- * `active` vectors of 8-byte numbers per token, written twice, and read once in a sum and twice by
- * each expert's torch.where (huggingface/transformers at 00d4b3d2, models/mixtral/
- * modeling_mixtral.py, MixtralSparseMoeBlock). The loss that balances the experts' loads is not
- * counted. */
-static void add_router(dl_architecture_layer *layer, const dl_transformer *s)
-{
-    const double scores = s->own_tokens * s->experts, hot = 2 * s->active * scores;
-    add_product(layer, s, s->own_tokens, s->width, s->experts, 1, false);
-    if (s->fused) {
-        add_moves(&layer->forward, (moves){.narrow = scores, .wide = 3.75 * scores, .kernels = 4});
-        add_moves(&layer->backward, (moves){.narrow = scores, .wide = 2 * scores, .kernels = 1});
-        layer->kept_numbers += 3.25 * scores;
-        layer->kept_wide += 3.25 * scores;
-        return;
-    }
-    add_moves(&layer->forward, (moves){.narrow = scores,
-                                       .wide = 2 * scores + 5 * hot,
-                                       .kernels = 11 + 4 * (int)s->experts});
-    add_moves(&layer->backward, (moves){.narrow = scores, .wide = 5 * scores, .kernels = 8});
-    layer->kept_numbers += scores + hot;
-    layer->kept_wide += scores + hot;
-}
-
-/* Adds the moves before and after the experts with fused kernels: one kernel copies the tokens to
- * `rows` rows in the order of their experts, the other sums the results, which the activation has
- * already multiplied by the probabilities (Megatron-LM, moe_utils.permute and unpermute,
- * weighted_bias_swiglu_impl). Each backward pass moves as much. Tokens that are sent once are
- * copied by the GPUs that receive them (_DeepepManager.get_permuted_hidden_states_by_experts). */
-static void add_permutation(dl_architecture_layer *layer, const dl_transformer *s, double rows)
-{
-    const double ranks = s->sends_once ? s->expert_ranks : 1;
-    const double tokens =
-        s->tokens * ranks * dl_chance_of_some(s->experts, s->experts / ranks, s->active);
-    const double n = (tokens + rows) * s->width;
-    add_elementwise(layer, n, n, 1);
-}
-
-/* Adds the operations of plain PyTorch around each expert: it gathers its tokens, which each
- * product converts, multiplies the results by their weights, and adds them to the tokens' sums
- * (2 + 1 + 3 wide numbers, 1 narrow). Backward: gathers the gradient (2), multiplies it by the
- * weight (2) and converts it, and by the result (3 and 1 narrow), sums the gradients of the
- * products' inputs, which are converted, and adds them to zeros as large as all tokens' vectors
- * (3); all experts' are summed: 1 + 3 numbers of every token for every expert (add_router's
- * source; PyTorch, tools/autograd/derivatives.yaml, index and index_add). */
-static void add_gathers(dl_architecture_layer *layer, const dl_transformer *s, double rows)
-{
-    const int gates = s->gated ? 2 : 1, experts = (int)s->experts;
-    const double n = rows * s->width, all = s->tokens * s->width;
-    add_moves(&layer->forward, (moves){.narrow = n,
-                                       .wide = 6 * n + all,
-                                       .casts = gates * n,
-                                       .kernels = 1 + 4 * experts,
-                                       .kernels_in_half = gates * experts});
-    add_moves(&layer->backward, (moves){.narrow = n,
-                                        .wide = (10 + 3 * (gates - 1)) * n + 4 * experts * all,
-                                        .casts = (1 + gates) * n,
-                                        .kernels = (11 + gates) * experts,
-                                        .kernels_in_half = (1 + gates) * experts});
-    layer->kept_numbers += 2 * n;
-    layer->kept_in_half += (gates - 1) * n;
-}
-
-/* Adds the moves that sort tokens from other GPUs. The all-to-all delivers them grouped by sender:
- * one kernel sorts them by expert before the products, and another restores their order after the
- * products (Megatron-LM, token_dispatcher.py, MoEAlltoAllTokenDispatcher, sort_chunks_by_idxs;
- * torchtitan, models/moe/utils.py, _permute and _unpermute). Each kernel, and that of its gradient,
- * reads and writes all tokens once. With one expert per GPU, nothing has to be sorted. */
-static void add_sorting(dl_architecture_layer *layer, const dl_transformer *s, double rows)
-{
-    const double n = 2 * rows * s->width;
-    if (s->expert_ranks > 1 && s->experts > s->expert_ranks && !s->sends_once)
-        add_elementwise(layer, n, n, 1);
-}
-
-/* Adds a layer of experts: router, the experts' feed-forward for the `active` copies of each token,
- * and a feed-forward for all tokens (shared_inside), whose gate, if any, is not counted. All
- * experts get equally many tokens. With tensor parallelism each GPU has a part of every expert.
- * With expert parallelism it has 1 / expert_ranks of them, and gets as many copies of tokens as it
- * sends: one all-to-all distributes these, one returns the results (Lepikhin et al. 2020,
- * "GShard"). */
-static void add_experts(dl_architecture_layer *layer, const dl_transformer *s)
-{
-    const double rows = s->active * s->tokens, stream = s->own_tokens * s->width;
-    const int gates = s->gated ? 2 : 1;
-    dl_transformer each = *s;
-    each.tokens = rows;
-    each.inside = s->expert_inside;
-    each.copies = s->experts / s->expert_ranks;
-    add_router(layer, s);
-    if (s->fused) {
-        add_permutation(layer, s, rows);
-        layer->kept_numbers += rows * s->width;
-    } else {
-        add_gathers(layer, s, rows);
-    }
-    add_sorting(layer, s, rows);
-    const int64_t before = dl_layer_parameters(layer);
-    add_feed_forward(layer, &each, rows * s->width);
-    if (s->expert_ranks > 1) {
-        layer->expert_parameters = dl_layer_parameters(layer) - before;
-        layer->expert_numbers = rows * s->width;
-        layer->expert_forward = layer->expert_backward = 2;
-        layer->expert_copies = s->sends_once ? s->active : 0;
-    }
-    add_sorting(layer, s, rows);
-    if (s->fused) add_permutation(layer, s, rows);
-    /* The norm's result has a second reader, and a third with a shared expert. */
-    if (s->fused) add_stream(&layer->backward, s, 3 * stream, 0, 0);
-    layer->idle_parameters =
-        (int64_t)((each.copies - s->active) * (gates + 1) * s->expert_inside * s->width);
-    if (s->shared_inside == 0) return;
-    each = *s;
-    each.inside = s->shared_inside;
-    add_feed_forward(layer, &each, stream);
-    add_stream(&layer->forward, s, 3 * stream, 0, 0);
-    add_stream(&layer->backward, s, 3 * stream, 0, 0);
 }
 
 /* Adds the products before latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv 2405.04434,
@@ -786,7 +648,7 @@ static int add_latent_products(dl_architecture_layer *layer, const dl_transforme
     layer->kept_numbers += s->tokens * (s->query_rank + s->latent_rank);
     add_rotation(layer, s, (heads + 1) * s->rotated_width);
     const double joined = s->tokens * (s->fused ? 2 * inside : 4 * whole);
-    add_elementwise(layer, joined, joined, s->fused ? 1 : 2);
+    dl_layer_add_elementwise(layer, joined, joined, s->fused ? 1 : 2);
     return s->query_rank > 0 ? 4 : 3;
 }
 
@@ -818,9 +680,9 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     const bool experts = s->experts > 0, shared = experts && s->shared_inside > 0;
     if (!s->parallel) add_norm(layer, s, experts ? 1 : gates);
     if (experts) {
-        add_experts(layer, s);
+        dl_layer_add_experts(layer, s);
     } else {
-        add_feed_forward(layer, s, stream);
+        dl_layer_add_feed_forward(layer, s, stream);
     }
     if (s->post_norms) add_norm(layer, s, 1);
     add_sum(layer, s);
@@ -831,7 +693,8 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     add_to_sums(layer, s, apart + 1 + (1 + shared) * (gates + 1));
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (s->norm_copies == NORM_COPIES_AGAIN && !full && !s->parallel)
-        add_stream(&layer->backward, s, 3 * stream, 0, 0); /* the sum before the second norm */
+        dl_layer_add_stream(&layer->backward, s, 3 * stream, 0,
+                            0); /* the sum before the second norm */
     if (full) {
         add_again(layer, 0, layer->forward.count);
         keep_only(layer, stream, s->halves ? 0 : stream, 0);
@@ -865,11 +728,11 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
     const double rows = tables[0] + tables[1] + tables[2];
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
     const double stream = s->own_tokens * s->width;
-    add_stream(&layer->forward, s, 2 * stream, 0, 0);
-    add_stream(&layer->backward, s, 2 * stream, 0, rows * s->width);
+    dl_layer_add_stream(&layer->forward, s, 2 * stream, 0, 0);
+    dl_layer_add_stream(&layer->backward, s, 2 * stream, 0, rows * s->width);
     if (s->positions > 0) {
-        add_stream(&layer->forward, s, 3 * stream, 0, 0);
-        add_stream(&layer->backward, s, stream, 0, 0);
+        dl_layer_add_stream(&layer->forward, s, 3 * stream, 0, 0);
+        dl_layer_add_stream(&layer->backward, s, stream, 0, 0);
     }
     if (s->dropout && !s->fused) {
         add_wide(&layer->forward, 2.25 * stream, 0);
@@ -913,18 +776,18 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
     const double scores = s->tokens * s->vocabulary;
     add_norm(layer, s, 1);
-    add_product(layer, s, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1, false);
+    dl_layer_add_product(layer, s, s->tokens, s->width, s->vocabulary, s->tied ? 0 : 1, false);
     if (!s->compiled) {
         layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
         layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
     }
     if (s->softcap) { /* a factor, tanh, a factor (modeling_gemma2.py); tanh saves its result */
-        add_elementwise(layer, (s->fused ? 2 : 6) * scores, (s->fused ? 3 : 7) * scores,
-                        s->fused ? 1 : 3);
+        dl_layer_add_elementwise(layer, (s->fused ? 2 : 6) * scores, (s->fused ? 3 : 7) * scores,
+                                 s->fused ? 1 : 3);
         layer->kept_numbers += scores;
     }
     if (s->loss == LOSS_FUSED) {
-        add_elementwise(layer, scores, 2 * scores, 1);
+        dl_layer_add_elementwise(layer, scores, 2 * scores, 1);
     } else {
         add_wide(&layer->forward, 3 * scores, scores);
         add_wide(&layer->backward, 4 * scores, scores);
@@ -947,8 +810,8 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
 static void add_pooler(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
-    add_product(layer, s, 1, s->width, s->width, 1, s->biases != 0);
-    add_elementwise(layer, 2 * s->width, 3 * s->width, 1);
+    dl_layer_add_product(layer, s, 1, s->width, s->width, 1, s->biases != 0);
+    dl_layer_add_elementwise(layer, 2 * s->width, 3 * s->width, 1);
     layer->output_numbers = s->width;
     layer->kept_numbers = 2 * s->width;
 }

@@ -487,6 +487,17 @@ static void take_kernels(const int64_t *values, dl_transformer *s)
     s->eight_inside = values[FP8_ACTIVATION] == YES;
 }
 
+/* Takes the widths of latent attention with heads of `head` numbers. */
+static void take_latent(const int64_t *values, double head, dl_transformer *s)
+{
+    s->query_rank = (double)values[QUERY_RANK];
+    s->latent_rank = (double)values[LATENT_RANK];
+    s->rotated_width = (double)values[ROTATED_WIDTH];
+    s->value_width = (double)values[VALUE_WIDTH];
+    s->head_width = head;
+    s->query_width = s->kv_width = s->heads * (head + s->rotated_width + s->value_width) / 2;
+}
+
 static dl_status build(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err)
 {
@@ -546,14 +557,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .by_tokens = by_tokens,
     };
     take_kernels(values, &s);
-    if (values[LATENT_RANK] > 0) {
-        s.query_rank = (double)values[QUERY_RANK];
-        s.latent_rank = (double)values[LATENT_RANK];
-        s.rotated_width = (double)values[ROTATED_WIDTH];
-        s.value_width = (double)values[VALUE_WIDTH];
-        s.head_width = head;
-        s.query_width = s.kv_width = heads * (head + s.rotated_width + s.value_width) / 2;
-    }
+    if (values[LATENT_RANK] > 0) take_latent(values, head, &s);
     status = take_targets(values, &s, err);
     if (status == DL_OK) status = take_bits(values, architecture, &s, err);
     if (status != DL_OK) return status;
