@@ -216,6 +216,41 @@ static void gradients_have_bytes(void **state)
     }
 }
 
+#define ADDED(dims)                                                                        \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"torch::autograd::AccumulateGrad\", " \
+    "\"pid\": 9, "                                                                         \
+    "\"tid\": 9, \"ts\": 1, \"dur\": 2, \"args\": {\"Input Dims\": [" dims                 \
+    "], \"Input type\": [\"float\"]}}"
+
+/* Images with requires_grad are no parameters. A weight is one, even if an input of another layer
+ * has its shape, and so is a learned position with one row for all samples. */
+static void gradients_of_inputs_have_no_bytes(void **state)
+{
+    (void)state;
+    dl_read_trace item =
+        read_text("{\"traceEvents\": [" CONV_32 "," CALL("linear", "Input Dims\": [[20, 4], [8, "
+                                                                   "4]]") "," CALL("linear", "Input"
+                                                                                             " Dims"
+                                                                                             "\": "
+                                                                                             "[[8, "
+                                                                                             "4], "
+                                                                                             "[5, "
+                                                                                             "4]]") "," CALL(
+            "linear",
+            "Input Dims\": [[1, 6, 4], [4, 4]]") "," ADDED("[8, 4]") "," ADDED("[1, 6, 4]") "," ADDED("[20, 4]") "," ADDED("[20, 5]") "]}");
+    static const uint64_t bytes[] = {128, 96, 0, 400};
+    size_t found = 0;
+    for (size_t i = 0; i < item.trace.activity_count; i++) {
+        const dl_activity *a = &item.trace.activities[i];
+        if (strcmp(name_of(&item, a), "torch::autograd::AccumulateGrad") != 0) continue;
+        assert_int_equal(a->bytes, bytes[found++]);
+        assert_int_equal(a->correlation, 0);
+    }
+    assert_int_equal(found, 4);
+    assert_true(has_note(&item, "1 gradients have the shape of a layer's input"));
+    free_item(&item);
+}
+
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
  * is in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 per peer; only distributedInfo
  * gives the group. */
@@ -685,6 +720,7 @@ int main(void)
         cmocka_unit_test(ranges_of_several_groups_have_no_ranks),
         cmocka_unit_test(generation_0_is_read),
         cmocka_unit_test(gradients_have_bytes),
+        cmocka_unit_test(gradients_of_inputs_have_no_bytes),
         cmocka_unit_test(generations_0b_and_1_are_read),
         cmocka_unit_test(shapes_show_the_batch),
         cmocka_unit_test(generation_2_is_read),

@@ -202,8 +202,11 @@ static const char *collective_of(dl_kineto *kineto, uint32_t name)
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity)
 {
     const char *name = kineto->builder.trace.strings[activity->name];
-    if (strcmp(name, "torch::autograd::AccumulateGrad") == 0)
+    if (strcmp(name, "torch::autograd::AccumulateGrad") == 0) {
         activity->bytes = input_bytes(kineto, values, GRADIENT_NUMBER_BYTES, NULL);
+        activity->correlation = dl_kineto_shape_of_rows(kineto, values);
+        name = kineto->builder.trace.strings[activity->name];
+    }
     dl_kineto_count_samples(kineto, name, values);
     const char *collective = collective_of(kineto, activity->name);
     if (collective == NULL) return;
@@ -647,6 +650,7 @@ void dl_kineto_finish(dl_kineto *kineto)
     tell_rank(kineto);
     tell_process(kineto);
     shift(kineto);
+    dl_kineto_leave_out_inputs(kineto);
     end_closures(kineto);
     size_copies(kineto);
     add_events(kineto);

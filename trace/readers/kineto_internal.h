@@ -130,6 +130,8 @@ typedef struct dl_kineto {
      * (stored in `samples`) */
     dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS], elements[DL_KINETO_SAMPLE_OPERATORS];
     bool trains[DL_KINETO_SAMPLE_OPERATORS]; /* only calls for which gradients are kept count */
+    uint8_t *shape_roles;                    /* [shape_room] by string id, in kineto_samples.c */
+    size_t shape_room;
     int64_t base_ns;
     int64_t rank, ranks; /* -1: unknown */
     bool has_fraction;   /* a time has a fraction of a microsecond */
@@ -164,6 +166,14 @@ static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);
 void dl_kineto_free_samples(dl_kineto *kineto);
+
+/* Returns the string id of the first input's shape, "[64, 256]", if it has two dimensions or more,
+ * of which the first is above 1; else 0. A RANGE that accumulates such a gradient has this id as
+ * its correlation until dl_kineto_leave_out_inputs, which sets all these to 0, and the bytes to 0
+ * of those whose shape is that of an input with samples and of no other input of these operators:
+ * an input of the network that requires a gradient. */
+uint32_t dl_kineto_shape_of_rows(dl_kineto *kineto, const dl_json_text *values);
+void dl_kineto_leave_out_inputs(dl_kineto *kineto);
 
 /* Completes the work that requires the whole trace, and adds the notes. */
 void dl_kineto_finish(dl_kineto *kineto);

@@ -49,6 +49,74 @@ static void take_input(void *context, dl_json_text key, dl_json_text value)
     if (s->input++ == s->wanted && !dl_json_visit(value, take_dim, s)) s->first = 0;
 }
 
+/* --- gradients of inputs ---------------------------------------------------------------------- */
+
+/* Roles of a shape, which is the text of a tensor's dimensions, in operators with samples. */
+enum { SHAPE_OF_INPUT = 1, SHAPE_OF_WEIGHT = 2 };
+
+/* The inputs of an operator. */
+typedef struct layer {
+    dl_kineto *kineto;
+    int samples, input; /* index of the input with the samples, and of the next one */
+    uint32_t shape;     /* string id of the last input's shape */
+} layer;
+
+static void name_shape(void *context, dl_json_text key, dl_json_text value)
+{
+    layer *l = context;
+    (void)key;
+    l->shape = dl_trace_builder_intern(&l->kineto->builder, value.at, value.bytes);
+}
+
+static void take_shape(void *context, dl_json_text key, dl_json_text value)
+{
+    layer *l = context;
+    dl_kineto *kineto = l->kineto;
+    name_shape(l, key, value);
+    if (l->shape >= kineto->shape_room) {
+        const size_t room = kineto->builder.string_room;
+        kineto->shape_roles = dl_realloc(kineto->shape_roles, room, 1, "shapes");
+        memset(kineto->shape_roles + kineto->shape_room, 0, room - kineto->shape_room);
+        kineto->shape_room = room;
+    }
+    kineto->shape_roles[l->shape] |= l->input++ == l->samples ? SHAPE_OF_INPUT : SHAPE_OF_WEIGHT;
+}
+
+uint32_t dl_kineto_shape_of_rows(dl_kineto *kineto, const dl_json_text *values)
+{
+    const dl_json_text dims = dl_kineto_input_dims(values);
+    layer l = {.kineto = kineto};
+    shape s = {.elements = 1};
+    if (dims.at == NULL || !dl_json_visit(dims, take_input, &s) || s.dims < 2 || s.first < 2 ||
+        !dl_json_visit(dims, name_shape, &l))
+        return 0;
+    return l.shape;
+}
+
+void dl_kineto_leave_out_inputs(dl_kineto *kineto)
+{
+    dl_trace *trace = &kineto->builder.trace;
+    size_t count = 0;
+    uint32_t shape_id = 0;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        dl_activity *a = &trace->activities[i];
+        const uint32_t id = a->correlation;
+        if (a->kind != DL_ACTIVITY_RANGE || id == 0) continue;
+        a->correlation = 0;
+        if (id >= kineto->shape_room || kineto->shape_roles[id] != SHAPE_OF_INPUT) continue;
+        a->bytes = 0;
+        shape_id = id;
+        count++;
+    }
+    if (count > 0)
+        dl_read_note(kineto->item,
+                     "%zu gradients have the shape of a layer's input and of no weight, such as "
+                     "%s: they are those of inputs with requires_grad, not of parameters",
+                     count, trace->strings[shape_id]);
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
+
 /* Maximum number of different sizes counted per operator; calls with further sizes are not
  * counted. */
 #define SIZES_MAX 4096
@@ -73,7 +141,9 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
         if (strcmp(name, operators[o].name) != 0) continue;
         shape s = {.wanted = operators[o].input, .elements = 1};
+        layer l = {.kineto = kineto, .samples = operators[o].input};
         if (!dl_json_visit(dims, take_input, &s)) return;
+        if (o != LOSS && !dl_json_visit(dims, take_shape, &l)) return;
         if (s.first <= 0 || s.dims < operators[o].dims) return;
         if (operators[o].sequence == 0 || s.dims < operators[o].sequence) s.second = 0;
         int64_t number;
@@ -156,4 +226,5 @@ void dl_kineto_free_samples(dl_kineto *kineto)
         free(kineto->samples[o].items);
         free(kineto->elements[o].items);
     }
+    free(kineto->shape_roles);
 }
