@@ -21,7 +21,7 @@
 typedef struct core {
     char *text, *script;
     const char *made;          /* "VERSION COMMIT" */
-    const char *glue, *binary; /* compressed, in base 85 (page/live.js) */
+    const char *glue, *binary; /* .lzma in base 85 (page/live.js) */
 } core;
 
 /* Whether the text has only the digits of page/live.js, none of which is special in HTML. */
@@ -42,7 +42,7 @@ static void core_free(core *c)
 /* Reads the two files; DL_ERR_UNSUPPORTED if one is missing or has the wrong format. */
 static dl_status core_read(core *c, dl_error *err)
 {
-    static const char magic[] = "dlscale-core 2 ";
+    static const char magic[] = "dlscale-core 3 ";
     DL_AUTOFREE char *path = dl_share_path("page/dlsim.core"),
                      *script = dl_share_path("page/live.js");
     size_t bytes = 0;

@@ -1,7 +1,6 @@
 // The core of a live page (sim/report/page/dlsim.core) in Node.js. Each run has its own instance,
 // with a file system in memory.
 const fs = require("fs");
-const zlib = require("zlib");
 
 // Returns {version, commit, run(args, files, where)}. files: {path: bytes} for the run. where:
 // {folder, share}, the current folder and the replacement of share/dlscale. A run returns {status,
@@ -10,10 +9,9 @@ exports.load = async function load(path) {
     const [head, glue, binary] = fs.readFileSync(path, "latin1").split("\n");
     const [, , version, commit] = head.split(" ");
     const live = fs.readFileSync(`${__dirname}/../../sim/report/page/live.js`, "utf8");
-    const decode85 = new Function(live.match(/^function decode85[^]*?^}/m)[0] + "\nreturn decode85;")();
-    const unpack = text => zlib.gunzipSync(decode85(text));
+    const unpack = new Function(live.match(/^function decode85[^]*?^const unpack.*$/m)[0] + "\nreturn unpack;")();
     const module = { exports: {} };
-    new Function("module", "exports", "require", "__dirname", "__filename", unpack(glue).toString())(
+    new Function("module", "exports", "require", "__dirname", "__filename", Buffer.from(unpack(glue)).toString())(
         module, module.exports, require, __dirname, __filename);
     const compiled = await WebAssembly.compile(unpack(binary));
     async function run(args, files = {}, { folder = "/", share = "/share" } = {}) {

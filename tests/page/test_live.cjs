@@ -7,7 +7,7 @@ const vm = require("vm");
 const { execFileSync, spawnSync } = require("child_process");
 const { scriptsOf, runPage } = require("./dom.cjs");
 
-if (typeof DecompressionStream === "undefined" || !String.prototype.at) process.exit(77);
+if (!String.prototype.at) process.exit(77);
 const dlsim = process.argv[2];
 const nasty = "</script><script>alert(1)</script><!-- <b>\"'&";
 
@@ -20,7 +20,7 @@ class Worker {
         this.number = ++Worker.made;
         const post = data => this.ended || this.onmessage({ data });
         this.context = blob.text().then(text => {
-            const globals = { Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
+            const globals = { TextDecoder, performance, console, setTimeout,
                 crypto, importScripts() {}, postMessage: post, location: { href: "" } };
             globals.self = globals;
             vm.runInContext(text, vm.createContext(globals));

@@ -295,7 +295,7 @@ expect 1 "unknown key 'stepps'" huge.ini
 # Pages without the simulator.
 DLSCALE_SHARE=$folder/share expect 1 "share/page/dlsim.core: is not there" --html empty.html
 mkdir -p share/page
-echo "dlscale-core 2 0.1.0 none" >share/page/dlsim.core
+echo "dlscale-core 3 0.1.0 none" >share/page/dlsim.core
 echo "</script>" >share/page/live.js
 DLSCALE_SHARE=$folder/share expect 1 "is not a core of a page" --html empty.html
 [ -e empty.html ] && fail "a page without what it needs"

@@ -44,10 +44,99 @@ function decode85(text) {
     }
     return new Uint8Array(words.buffer, 0, Math.floor(text.length * 4 / 5));
 }
-async function unpack(text) {
-    const packed = decode85(text);
-    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+// The contents of a file of the format .lzma that states its size (lzma-specification.txt of the LZMA SDK):
+// parameters (1 byte), size of the dictionary (4), size of the contents (8), data of a range coder.
+function unlzma(packed) {
+    const lc = packed[0] % 9, lp = (packed[0] / 9 | 0) % 5, pb = packed[0] / 45 | 0;
+    const out = new Uint8Array(new DataView(packed.buffer).getUint32(5, true));
+    const odds = count => new Uint16Array(count).fill(1024); // of a zero, in 1/2048
+    const lengths = () => ({ choice: odds(2), low: odds(128), middle: odds(128), high: odds(256) });
+    const literal = odds(0x300 << lc + lp), isMatch = odds(192), isRepeat = odds(12), isOther = odds(12);
+    const isThird = odds(12), isFourth = odds(12), isLong = odds(192), matched = lengths(), repeated = lengths();
+    const slots = odds(256), middles = odds(115), lowest = odds(16);
+    const history = [0, 0, 0, 0]; // the last four distances, less one
+    let range = 0xffffffff, code = new DataView(packed.buffer).getUint32(14), at = 18, n = 0, state = 0;
+    function refill() {
+        if (range >= 0x1000000) return;
+        range *= 256;
+        code = code * 256 + packed[at++];
+    }
+    function bit(odds, i) {
+        const bound = (range >>> 11) * odds[i], isOne = code >= bound;
+        if (isOne) { range -= bound; code -= bound; odds[i] -= odds[i] >> 5; }
+        else { range = bound; odds[i] += 2048 - odds[i] >> 5; }
+        refill();
+        return isOne ? 1 : 0;
+    }
+    function bits(count) { // of even odds
+        let value = 0;
+        for (; count > 0; count--) {
+            range >>>= 1;
+            value = value * 2 + (code >= range);
+            if (code >= range) code -= range;
+            refill();
+        }
+        return value;
+    }
+    function tree(odds, first, count) { // highest bit first
+        let node = 1;
+        for (let i = 0; i < count; i++) node = node << 1 | bit(odds, first + node);
+        return node - (1 << count);
+    }
+    function reverseTree(odds, first, count) {
+        let node = 1, value = 0;
+        for (let i = 0; i < count; i++) { const b = bit(odds, first + node); node = node << 1 | b; value |= b << i; }
+        return value;
+    }
+    function length(of, position) {
+        if (!bit(of.choice, 0)) return 2 + tree(of.low, position << 3, 3);
+        return bit(of.choice, 1) ? 18 + tree(of.high, 0, 8) : 10 + tree(of.middle, position << 3, 3);
+    }
+    function distance(length) {
+        const slot = tree(slots, Math.min(length - 2, 3) << 6, 6), count = (slot >> 1) - 1;
+        if (slot < 4) return slot;
+        const high = (2 | slot & 1) * 2 ** count;
+        return slot < 14 ? high + reverseTree(middles, high - slot, count)
+            : high + bits(count - 4) * 16 + reverseTree(lowest, 0, 4);
+    }
+    function literalByte() {
+        const first = 0x300 * (((n & (1 << lp) - 1) << lc) + (n > 0 ? out[n - 1] >> 8 - lc : 0));
+        let symbol = 1;
+        if (state >= 7) // after a match: beside the byte that the match would have continued with
+            for (let other = out[n - history[0] - 1], same = true; same && symbol < 256; other <<= 1) {
+                const expected = other >> 7 & 1, b = bit(literal, first + (1 + expected << 8) + symbol);
+                symbol = symbol << 1 | b;
+                same = b === expected;
+            }
+        while (symbol < 256) symbol = symbol << 1 | bit(literal, first + symbol);
+        return symbol;
+    }
+    while (n < out.length) {
+        const position = n & (1 << pb) - 1;
+        let count = 1;
+        if (!bit(isMatch, (state << 4) + position)) {
+            const byte = literalByte();
+            out[n++] = byte;
+            state = state < 4 ? 0 : state < 10 ? state - 3 : state - 6;
+            continue;
+        }
+        if (!bit(isRepeat, state)) {
+            count = length(matched, position);
+            history.unshift(distance(count));
+            history.pop();
+            state = state < 7 ? 7 : 10;
+        } else {
+            const which = !bit(isOther, state) ? 0 : !bit(isThird, state) ? 1 : 2 + bit(isFourth, state);
+            history.unshift(...history.splice(which, 1));
+            const isByte = which === 0 && !bit(isLong, (state << 4) + position);
+            if (!isByte) count = length(repeated, position);
+            state = (state < 7 ? 8 : 11) + (isByte && state < 7);
+        }
+        for (const end = n + count; n < end; n++) out[n] = out[n - history[0] - 1];
+    }
+    return out;
 }
+const unpack = text => unlzma(decode85(text));
 async function run(args, files, folder, read) {
     const out = [], error = [];
     const core = await factory({
@@ -78,9 +167,9 @@ async function run(args, files, folder, read) {
 onmessage = async ({ data }) => {
     try {
         if (data.glue) {
-            const glue = new TextDecoder().decode(await unpack(data.glue));
+            const glue = new TextDecoder().decode(unpack(data.glue));
             factory = new Function(glue + "; return dlsim_core;")();
-            compiled = await WebAssembly.compile(await unpack(data.core));
+            compiled = await WebAssembly.compile(unpack(data.core));
             postMessage({ number: data.number });
         } else {
             postMessage({ number: data.number, ...await run(data.args, data.files, data.folder, data.read) });
