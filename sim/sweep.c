@@ -333,7 +333,7 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
-    const dl_scaling *scaling;
+    const dl_variant *variant;
     dl_point *points;
     size_t point_count, visible;
     size_t *baseline;       /* [visible] index of the point's baseline in `points` of part
@@ -371,7 +371,7 @@ static void list_points(part *p, const dl_variant *variant)
     const size_t visible = variant->scenario.point_count;
     *p = (part){.scenario = &variant->scenario,
                 .costs = &variant->costs,
-                .scaling = &variant->scaling,
+                .variant = variant,
                 .visible = visible,
                 .point_count = visible};
     p->points = dl_calloc(visible, sizeof *p->points, "points");
@@ -656,7 +656,9 @@ static row_runs runs_of(const part *p, size_t point)
         .drawn_step = 1,
     };
     if (p->run_draws == NULL) return of;
-    of.logs = p->run_draws + (point >= p->visible ? replicates : 0);
+    const double per_s = median_of(runs, p->central, offsetof(dl_run_result, throughput_per_s));
+    if (dl_sweep_run_sd(p->variant, &p->points[point], per_s) > 0)
+        of.logs = p->run_draws + (point >= p->visible ? replicates : 0);
     if (p->drawn > 0) return of;
     of.drawn = runs; /* the costs have no errors: the drawn runs equal the others */
     of.drawn_count = replicates;
@@ -685,15 +687,17 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
                     .equal_layouts = (double)NAN,
                     .point = p->points[index],
                     .memory = dl_run_memory(p->scenario, p->costs, &p->points[index])};
-    row->origin =
-        p->scaling->differs ? DL_ORIGIN_ASSUMED : dl_run_origin(p->scenario, p->costs, &row->point);
+    row->origin = p->variant->scaling.differs ? DL_ORIGIN_ASSUMED
+                                              : dl_run_origin(p->scenario, p->costs, &row->point);
     row->extrapolated = dl_run_extrapolates(p->scenario, p->costs, &row->point) ||
                         dl_run_extrapolates(of->scenario, of->costs, baseline);
     if (!p->fits[index]) {
         set_unfit_figures(row, p->scenario);
         return;
     }
-    const row_runs runs = runs_of(p, index), base_runs = runs_of(of, base);
+    const row_runs runs = runs_of(p, index);
+    row_runs base_runs = runs_of(of, base);
+    if (!dl_sweep_runs_differ(p->variant, &row->point, baseline)) base_runs.logs = runs.logs;
     row->baseline_gpus =
         p->scenario->generators != NULL ? dl_point_ranks(baseline) : dl_point_gpus(baseline);
     row->baseline_parts = (int64_t)fmax(1, baseline->option[DL_SYNC_ACCUMULATE]);

@@ -17,13 +17,13 @@
  * Compute that was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
  * compute_frac of the costs, doubled) is drawn too: log-normal, with the same draws for all costs
  * of one GPU. So is, log-normal, what runs of one system differ by ([spread] run_frac): alike for
- * all rows, and apart for the runs of baselines.
+ * all rows, and apart for the runs of baselines; if it is assumed, not for the measured row.
  *
  * With one replicate nothing is drawn. A row with assumptions or run_frac then has a first-order
  * interval: both ends of each cause's range are simulated (dl_sweep_find_influences), and on each
- * side the squared logarithms of their effects on the throughput add up, and 1.96 run_frac, unless
- * this is assumed and the row is the measured one. Alternatives of settings are excluded. A row
- * with assumptions whose simulations would take too long has no interval.
+ * side the squared logarithms of their effects on the throughput add up, and 1.96 run_frac.
+ * Alternatives of settings are excluded. A row with assumptions whose simulations would take too
+ * long has no interval.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one

@@ -23,4 +23,13 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *s
 const char *dl_sweep_above(const dl_scenario *scenario, const dl_costs *costs, const dl_row *row,
                            const dl_run_result *base, double base_batch);
 
+/* Standard deviation of the logarithm of the throughput, by which runs of a point with this rate
+ * differ ([spread] run_frac). 0 if that is assumed because a step or a rate was given, and the point
+ * is the given one: it has its workers and batch, and about its rate. */
+double dl_sweep_run_sd(const dl_variant *variant, const dl_point *point, double per_s);
+
+/* Whether runs of two points differ like repeated runs: always, but for points of as many GPUs
+ * where that is assumed from a given step or rate. */
+bool dl_sweep_runs_differ(const dl_variant *variant, const dl_point *a, const dl_point *b);
+
 #endif

@@ -80,31 +80,38 @@ static dl_status parse_calibrated_point(const char *text, dl_calibrate *calibrat
     return status;
 }
 
-static bool is_time(const char *text)
+/* Parses "1.31" or "1.31/5 ms"; false if the text is neither. */
+static bool parse_factor(const char *text, dl_calibrate *calibrate)
 {
-    double ns;
+    char *end = NULL;
     dl_error ignored = {0};
-    return dl_amount_parse(text, DL_DIMENSION_NS, &ns, &ignored) == DL_OK && ns > 0;
+    calibrate->factor = strtod(text, &end);
+    if (end == text || *end == '\0') return end != text;
+    return *end == '/' &&
+           dl_amount_parse(end + 1, DL_DIMENSION_NS, &calibrate->most_ns, &ignored) == DL_OK &&
+           calibrate->most_ns > 0;
 }
 
 static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_error *err)
 {
+    const char *factor = strchr(text, '=');
     *calibrate = (dl_calibrate){0};
-    char *end = NULL;
-    const double factor = strtod(text, &end);
-    if (end != text && (*end == '\0' || (*end == '/' && is_time(end + 1)))) {
-        calibrate->factor = factor;
-        const dl_status status = check_factor(factor, err);
-        if (status != DL_OK || *end == '\0') return status;
-        return dl_amount_parse(end + 1, DL_DIMENSION_NS, &calibrate->most_ns, err);
+    if (parse_factor(factor != NULL ? factor + 1 : text, calibrate)) {
+        const dl_status status = check_factor(calibrate->factor, err);
+        if (status != DL_OK || factor == NULL) return status;
+    } else {
+        *calibrate = (dl_calibrate){0};
+        factor = NULL;
     }
-    const size_t bytes = strcspn(text, "@");
-    DL_AUTOFREE char *step = dl_strndup_trimmed(text, bytes);
+    DL_AUTOFREE char *measured =
+        dl_strndup_trimmed(text, factor != NULL ? (size_t)(factor - text) : strlen(text));
+    const size_t bytes = strcspn(measured, "@");
+    DL_AUTOFREE char *step = dl_strndup_trimmed(measured, bytes);
     dl_status status = is_rate(step, &calibrate->in_tokens)
                            ? parse_rate(step, &calibrate->per_s, err)
                            : parse_step(step, &calibrate->step_ns, err);
-    if (status == DL_OK && text[bytes] == '@')
-        status = parse_calibrated_point(text + bytes + 1, calibrate, err);
+    if (status == DL_OK && measured[bytes] == '@')
+        status = parse_calibrated_point(measured + bytes + 1, calibrate, err);
     return status;
 }
 

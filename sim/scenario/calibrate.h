@@ -8,6 +8,7 @@
  *   calibrate = 600 samples/s@8x32 ; such a step by its rate, of all workers together
  *   calibrate = 60000 tokens/s@8   ; the same, of a model whose samples are sequences
  *   calibrate = 1.31          ; the factor itself
+ *   calibrate = 212 ms@8x32=1.31   ; such a step with its factor, which is not determined again
  *
  * The factor applies to forward, backward, update and copies to buckets. Exchange, input and the
  * host's launches stay unchanged, except a launch time that is assumed from the step. The factor is

@@ -264,7 +264,8 @@ static const dl_key rows[] = {
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
      SCENARIO(parameter_bytes), .sweep = ',', .help = "size of the model, in place of the cost "
                                                       "file's"},
-    {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES, FACTOR or FACTOR/TIME",
+    {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES, FACTOR, "
+                                           "FACTOR/TIME or STEP=FACTOR",
      .sweep = ',',
      .help = "a measured step, to which compute times are scaled: 212ms@8x32 is of 8 workers with "
              "32 samples each (default: the fewest workers), or a rate of all, 600samples/s or "

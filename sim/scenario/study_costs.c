@@ -219,18 +219,19 @@ static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error 
     return status;
 }
 
-/* Stores the factor, and the limit of launches, in the study's text, so that scenarios derived from
- * it need not determine them again. */
+/* Stores the measured step with its factor, and the limit of launches, in the study's text, so that
+ * scenarios derived from it need not determine them again. */
 static void keep_factor(dl_study *study)
 {
-    char number[DL_DOUBLE_TEXT_BYTES], most[DL_DOUBLE_TEXT_BYTES];
-    const dl_calibrate *calibrated = &study->variants[0].calibrated;
-    if (calibrated->step_ns == 0 || dl_study_swept(study, "workload", "calibrate") != NULL) return;
-    dl_format_double(number, calibrated->factor);
-    DL_AUTOFREE char *limited =
-        dl_format("%s/%s ns", number, dl_format_double(most, calibrated->most_ns));
-    dl_ini_text_set(&study->text, "workload", "calibrate",
-                    calibrated->most_ns > 0 ? limited : number);
+    char step[DL_DOUBLE_TEXT_BYTES], number[DL_DOUBLE_TEXT_BYTES], most[DL_DOUBLE_TEXT_BYTES];
+    const dl_calibrate *c = &study->variants[0].calibrated;
+    if (c->step_ns == 0 || dl_study_swept(study, "workload", "calibrate") != NULL) return;
+    const bool limited = c->most_ns > 0;
+    DL_AUTOFREE char *text =
+        dl_format("%s ns@%dx%lld=%s%s%s%s", dl_format_double(step, c->step_ns), c->workers,
+                  (long long)c->samples, dl_format_double(number, c->factor), limited ? "/" : "",
+                  limited ? dl_format_double(most, c->most_ns) : "", limited ? " ns" : "");
+    dl_ini_text_set(&study->text, "workload", "calibrate", text);
 }
 
 /* Assumes [spread] run_frac if compute is that of one measured step or rate on the GPUs and has no

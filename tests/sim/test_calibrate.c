@@ -102,7 +102,10 @@ static void the_text_gets_the_factor(void **state)
     assert_int_equal(dl_study_read_costs(&again, NULL), DL_OK);
     unlink(MACHINE);
     unlink(COSTS);
-    assert_true(again.variants[0].scenario.calibrate.step_ns == 0);
+    assert_near(again.variants[0].scenario.calibrate.factor, 2, 1e-5);
+    assert_true(again.variants[0].calibrated.step_ns == 2.2e6);
+    assert_true(again.variants[0].calibrated.workers == 1 &&
+                again.variants[0].calibrated.samples == 1);
     assert_near(again.variants[0].calibrated.factor, 2, 1e-5);
     assert_near(step_ms(&again, 0, 0), 2.2, 1e-5);
     dl_study_free(&again);
