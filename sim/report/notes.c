@@ -662,6 +662,32 @@ static void add_buffers(dl_note_list *list, const dl_variant *variant)
     }
 }
 
+/* Adds notes on averages that the costs place in host memory, and on a key of sharded parameters
+ * that stages leave without effect. */
+static void add_places(dl_note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const bool open = scenario->gpu->where == DL_WHERE_CPU &&
+                      variant->costs.average.read_bytes_per_s.known &&
+                      !dl_scenario_gives(scenario, "sync", "where") &&
+                      !dl_scenario_gives(scenario, "sync", "server_threads") &&
+                      !dl_scenario_gives(scenario, "exchange", "shards");
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        const dl_split split = dl_point_split(point);
+        if (open && point->workers > 1 && point->mode->through & DL_THROUGH_COLLECTIVE &&
+            dl_mode_takes(point->mode, DL_SYNC_WHERE))
+            dl_note_add(list, dl_format("averages are made in host memory, as [average] of %s says "
+                                        "([sync] where = allreduce makes them on the GPUs)",
+                                        dl_note_file(&variant->costs)));
+        if (split.stages > 1 && dl_split_is_sharded(&split) &&
+            dl_scenario_gives(scenario, "exchange", "reshard_after_forward"))
+            dl_note_add(list, dl_strdup("[exchange] reshard_after_forward has no effect with "
+                                        "stages: a stage keeps the parameters that it gathers in a "
+                                        "step's first forward pass"));
+    }
+}
+
 /* Adds a note on costs of another program whose workers are processes, if the scenario runs them as
  * threads. */
 static void add_shared_memory(dl_note_list *list, const dl_variant *variant)
@@ -787,6 +813,7 @@ static void add_leading(dl_note_list *list, const dl_study *study)
         add_host(list, variant);
         add_external(list, variant);
         add_slots(list, variant);
+        add_places(list, variant);
     }
 }
 

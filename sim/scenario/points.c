@@ -184,16 +184,22 @@ static dl_status read_where(dl_scenario *scenario, const dl_ini *ini, const dl_s
                             dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "sync", "where");
+    const dl_ini_entry *threads = dl_ini_find(ini, "sync", "server_threads");
     dl_gpu_options *gpu = scenario->gpu;
     dl_error inner = {0};
     dl_status status = DL_OK;
     if (entry != NULL) status = read_place(gpu, modes, entry->value, &inner);
     if (status != DL_OK) return dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    if (gpu != NULL && gpu->where == DL_WHERE_AUTO &&
-        (dl_ini_find(ini, "sync", "server_threads") != NULL ||
-         dl_ini_find(ini, "exchange", "shards") != NULL))
-        gpu->where = DL_WHERE_CPU;
-    return status;
+    if (gpu == NULL || gpu->where == DL_WHERE_CPU) return DL_OK;
+    if (gpu->where == DL_WHERE_AUTO) {
+        if (threads != NULL || dl_ini_find(ini, "exchange", "shards") != NULL)
+            gpu->where = DL_WHERE_CPU;
+    } else if (threads != NULL && strcmp(threads->value, "1") != 0) {
+        return dl_ini_error(ini, threads, DL_ERR_DATA, err,
+                            "threads are of a server in host memory, not with where = %s",
+                            entry->value);
+    }
+    return DL_OK;
 }
 
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,

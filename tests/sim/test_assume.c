@@ -641,6 +641,23 @@ static void a_broadcast_without_effect_is_noted(void **state)
     dl_study_free(&study);
 }
 
+static void averages_that_costs_place_on_a_server_are_noted(void **state)
+{
+    (void)state;
+    static const char averages[] = "[costs]\nschema = 1\nparameter_bytes = 80000\n" OPS
+                                   "[average]\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n";
+    static const struct {
+        const char *mode;
+        bool noted;
+    } cases[] = {{"average", true}, {"average\nwhere = cpu", false}, {"allreduce", false}};
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        dl_study study = study_of(averages, "", cases[i].mode);
+        assert_int_equal(has_note(&study, "averages are made in host memory, as [average] of"),
+                         cases[i].noted);
+        dl_study_free(&study);
+    }
+}
+
 static void external_waits_are_noted(void **state)
 {
     (void)state;
@@ -824,6 +841,7 @@ int main(void)
         cmocka_unit_test(buckets_are_not_too_many),
         cmocka_unit_test(buckets_are_filled_with_gradients),
         cmocka_unit_test(one_number_makes_costs),
+        cmocka_unit_test(averages_that_costs_place_on_a_server_are_noted),
         cmocka_unit_test(external_waits_are_noted),
         cmocka_unit_test(a_broadcast_without_effect_is_noted),
         cmocka_unit_test(overlap_is_that_of_the_program),

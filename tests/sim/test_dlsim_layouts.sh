@@ -94,6 +94,11 @@ chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8x
 expect 1 "chunks = 2: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' "${chunks[@]}"
 expect 0 "samples/s" "${layout[@]}" 'pp=2,fsdp=4 | fsdp=8' "${chunks[@]}"
 expect 0 "Advised" "${layout[@]}" tp=4 "${chunks[@]}" --advise layout --max-points 1
+# Stages gather parameters once a step anyway.
+kept=(--set exchange.reshard_after_forward=no --machine 8xh100 --notes)
+expect 0 "reshard_after_forward has no effect with stages" "${layout[@]}" pp=2,fsdp=4 --mode allreduce "${kept[@]}"
+"$tested" "${layout[@]}" fsdp=8 --mode allreduce "${kept[@]}" 2>&1 | grep 'reshard_after_forward has no effect' &&
+    fail "reshard_after_forward has an effect without stages"
 # Layouts with more stages use 1F1B, which has no chunks.
 "$tested" --workload llama3_405b:fused=yes --machine 128x8xh100@400ib --batch-per-worker 64 --micro-batch 1 \
     --mode allreduce --layout tp=8,pp=4 "${chunks[@]:0:4}" >deep.txt 2>&1
