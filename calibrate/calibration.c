@@ -1,7 +1,5 @@
 #include "calibrate/calibration.h"
 
-#include "calibrate/dataset.h"
-#include "calibrate/notes.h"
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/options.h"

@@ -8,7 +8,6 @@
 #include "common/json.h"
 #include "common/options.h"
 #include "common/rows.h"
-#include "common/units.h"
 #include "trace/activity/rank_clock.h"
 #include "trace/activity/summary.h"
 #include "trace/print.h"

@@ -7,8 +7,6 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/sort.h"
-#include "common/units.h"
-#include "trace/dlt/dlt.h"
 #include "trace/training/summary.h"
 
 /* dl_dataset_leave_out_disturbed omits traces during which other programs and the host of a virtual

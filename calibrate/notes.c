@@ -1,6 +1,5 @@
 #include "calibrate/notes.h"
 
-#include <string.h>
 #include <time.h>
 
 #include "common/alloc.h"

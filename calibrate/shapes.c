@@ -8,7 +8,6 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
-#include "common/rows.h"
 #include "common/units.h"
 #include "sim/workloads/roofline.h"
 

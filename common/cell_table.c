@@ -1,6 +1,5 @@
 #include "common/cell_table.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

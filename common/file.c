@@ -3,8 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
 #ifndef DL_COMMON_KEYS_H
 #define DL_COMMON_KEYS_H
 
-#include <stdint.h>
 #include <stdio.h>
 
 #include "common/ini.h"

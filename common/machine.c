@@ -7,7 +7,6 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/ini.h"
-#include "common/keys.h"
 #include "common/machine_internal.h"
 #include "common/names.h"
 #include "common/sort.h"

@@ -3,7 +3,6 @@
 #ifndef DL_COMMON_MACHINE_INTERNAL_H
 #define DL_COMMON_MACHINE_INTERNAL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/ini.h"

@@ -12,7 +12,6 @@
 #define DL_COMMON_MERGE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"

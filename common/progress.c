@@ -1,7 +1,6 @@
 #include "common/progress.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/units.h"

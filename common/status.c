@@ -2,7 +2,6 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void fill(dl_error *err, dl_status code, const char *file, int line, const char *format,
                  va_list args)

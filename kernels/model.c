@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/status.h"
 #include "kernels/layers/layer.h"
 #include "kernels/model_table.h"
 #include "kernels/pinned_threads.h"

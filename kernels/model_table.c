@@ -1,7 +1,6 @@
 #include "kernels/model_table.h"
 
 #include "common/names.h"
-#include "kernels/model.h"
 
 static const dl_layer_spec mlp_layers[] = {
     {.name = "fc1", .kind = "dense", .units = 128}, {.name = "relu1", .kind = "relu"},

@@ -1,6 +1,5 @@
 #include "kernels/quantise.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"

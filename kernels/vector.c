@@ -1,5 +1,3 @@
-#include <stdbool.h>
-#include <string.h>
 
 #include "kernels/real.h"
 #include "kernels/vector_internal.h"

@@ -1,6 +1,5 @@
 /* dlprof run: profiles an unmodified program through a library that CUDA and NVTX load into it, and
  * training with PyTorch on processors through PyTorch's profiler. */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* dlprof bench shapes: times of matrix products by shape on this machine. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/alloc.h"

@@ -3,15 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
-#include "common/options.h"
-#include "common/units.h"
-#include "kernels/ranks/rank_group.h"
-#include "profiler/run/run_meta.h"
 
 #define LIMIT_S 60.0 /* longer than any step here, shorter than users are willing to wait */
 

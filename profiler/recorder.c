@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +14,9 @@
 #endif
 
 #include "common/alloc.h"
-#include "common/cpu.h"
 #include "common/csv.h"
 #include "common/options.h"
-#include "common/status.h"
 #include "common/units.h"
-#include "kernels/train/train.h"
-#include "profiler/progress.h"
-#include "profiler/run/run_meta.h"
 #include "profiler/workload_options.h"
 
 /* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and

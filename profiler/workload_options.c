@@ -1,21 +1,14 @@
 #include "profiler/workload_options.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"
 #include "common/names.h"
-#include "common/options.h"
-#include "common/status.h"
 #include "common/units.h"
-#include "kernels/data_set.h"
 #include "kernels/device.h"
 #include "kernels/model_table.h"
-#include "kernels/train/train.h"
-#include "trace/dlt/dlt.h"
 
 #define DL_BATCH_MAX (1 << 20)
 

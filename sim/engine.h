@@ -3,6 +3,7 @@
 #define DL_SIM_ENGINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sim/event_queue.h"

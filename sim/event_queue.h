@@ -23,7 +23,6 @@
 #define DL_SIM_EVENT_QUEUE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Event handler; `index` is the number of the object concerned. */

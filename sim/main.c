@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/cluster.h"
 #include "common/ini.h"
 #include "common/options.h"
 #include "common/output.h"
@@ -21,7 +20,6 @@
 #include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
-#include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/without.h"

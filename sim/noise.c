@@ -2,7 +2,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "sim/statistics.h"
 

@@ -1,7 +1,6 @@
 /* Lists the pointers of a run's result, to free them and to encode the result as bytes for other
  * ranks and journals. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 #include "sim/run.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/units.h"
 
 #define BITS 10
 #define PER_OCTAVE (1 << BITS)

@@ -1,6 +1,5 @@
 #include "sim/value.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #ifndef DL_TRACE_RECORD_H
 #define DL_TRACE_RECORD_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 typedef enum dl_record_kind {

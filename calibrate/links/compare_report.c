@@ -1,7 +1,6 @@
 /* Text and CSV reports of measured times and a machine's times. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "calibrate/links/compare.h"
 #include "calibrate/links/links_internal.h"

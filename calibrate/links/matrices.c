@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "calibrate/links/links_internal.h"
-#include "common/alloc.h"
 
 typedef struct matrix {
     char test[96];

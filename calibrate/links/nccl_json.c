@@ -15,7 +15,6 @@
 
 #include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
-#include "common/file.h"
 #include "trace/readers/json_events.h"
 
 #define GPUS_MAX 4096 /* maximum number of threads per process, and of GPUs per thread */

@@ -25,7 +25,6 @@
 
 #include "calibrate/links/links_internal.h"
 #include "common/alloc.h"
-#include "common/file.h"
 #include "common/names.h"
 #include "common/units.h"
 

@@ -7,7 +7,6 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
-#include "common/units.h"
 #include "sim/collective/collective.h"
 
 #define RANKS_MAX 65536

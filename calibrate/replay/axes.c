@@ -7,9 +7,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
-#include "common/sort.h"
 #include "common/units.h"
-#include "trace/activity/collectives.h"
 #include "trace/activity/groups.h"
 
 /* Kinds of calls; CALL_KINDS: another. */

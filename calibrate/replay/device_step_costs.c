@@ -4,7 +4,6 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "calibrate/replay/build.h"
 #include "calibrate/replay/graph.h"

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "common/alloc.h"
@@ -11,7 +10,6 @@
 #include "trace/activity/activity.h"
 #include "trace/activity/collectives.h"
 #include "trace/activity/kernel_class.h"
-#include "trace/distribution.h"
 
 /* Reductions of one communicator, by pass. If they sum activations, forward and backward passes
  * have equal bytes. */

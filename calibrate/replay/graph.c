@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-#include "common/status.h"
 #include "sim/step/program.h"
 
 uint32_t dl_replay_graph_add_lane(dl_replay_graph *graph, const dl_replay_lane *lane)

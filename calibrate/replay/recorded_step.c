@@ -1,7 +1,6 @@
 #include "calibrate/replay/recorded_step.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "calibrate/replay/collectives.h"

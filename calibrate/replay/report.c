@@ -1,11 +1,8 @@
 #include "calibrate/replay/report.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "calibrate/replay/graph.h"
 #include "common/alloc.h"
 #include "common/chrome_trace.h"
 #include "common/json.h"

@@ -7,7 +7,6 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "sim/scenario/command.h"
-#include "sim/scenario/study.h"
 #include "sim/sweep.h"
 
 #define MACHINE "machine "

@@ -13,7 +13,6 @@
 #include "calibrate/table/collinearity.h"
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
-#include "sim/scenario/study.h"
 
 /* Minimum effect (root mean square of dr/dx) of a cost on the other rows for them to determine
  * it. */

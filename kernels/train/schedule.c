@@ -1,7 +1,6 @@
 #include "kernels/train/schedule.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

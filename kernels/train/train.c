@@ -11,7 +11,6 @@
 
 #include "common/alloc.h"
 #include "common/cpu.h"
-#include "common/random.h"
 #include "common/units.h"
 #include "kernels/pinned_threads.h"
 #include "kernels/train/train.h"

@@ -14,7 +14,6 @@
  * stay in the same step. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 #include "common/cpu.h"

@@ -6,7 +6,6 @@
 #include "common/units.h"
 #include "profiler/bench/bench_internal.h"
 #include "profiler/recorder.h"
-#include "profiler/run/run_meta.h"
 
 #define WARM_UP_STEPS 2
 #define STEPS_MIN 8 /* minimum steps of a run, after the warm-up */

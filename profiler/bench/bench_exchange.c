@@ -8,7 +8,6 @@
 #include "kernels/pinned_threads.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_internal.h"
-#include "profiler/run/run_meta.h"
 
 /* One round of exchange of n vectors on t threads, with memory in the state in which training
  * leaves it: threads make their vectors, wait for each other, push, do the server's work, and pull.

@@ -1,6 +1,5 @@
 #include "profiler/bench/bench_gpu.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"

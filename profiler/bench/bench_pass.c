@@ -1,7 +1,6 @@
 /* Time of a forward and backward pass by the GPU's clock. The pass is enqueued while the GPU is
  * held, so that the GPU never waits for the host. Training times an operation from the end of the
  * previous one, which for short operations is their launch time. */
-#include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/model.h"
 #include "profiler/bench/bench_internal.h"

@@ -14,7 +14,6 @@
 #include "common/units.h"
 #include "profiler/bench/bench_internal.h"
 #include "profiler/inject/settings.h"
-#include "trace/training/summary.h"
 
 #define LINE_BYTES 4096
 #define POLL_MS 200

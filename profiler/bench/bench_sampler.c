@@ -6,7 +6,6 @@
 #include "common/random.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_internal.h"
-#include "profiler/run/run_meta.h"
 
 void dl_bench_order_init(dl_bench_order *order, uint32_t count, uint64_t seed, uint32_t stream)
 {

@@ -8,7 +8,6 @@
 #include "kernels/pinned_threads.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/bench_internal.h"
-#include "profiler/run/run_meta.h"
 
 /* Target and minimum length of a burst. The minimum lets all threads of a burst meet several times;
  * that of a slice burst, per thread, allows several turns of the scheduler. */

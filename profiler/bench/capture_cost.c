@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,13 +17,10 @@
 #include "common/file.h"
 #include "common/install.h"
 #include "common/names.h"
-#include "common/status.h"
 #include "common/units.h"
 #include "kernels/device.h"
 #include "profiler/inject/settings.h"
-#include "profiler/progress.h"
 #include "trace/activity/activity.h"
-#include "trace/activity/capture_cost.h"
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
 

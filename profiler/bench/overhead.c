@@ -2,21 +2,17 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/random.h"
-#include "common/status.h"
 #include "common/units.h"
-#include "profiler/bench/capture_cost.h"
 #include "profiler/inject/settings.h"
 #include "profiler/recorder.h"
 #include "trace/activity/capture_cost.h"
 #include "trace/distribution.h"
-#include "trace/dlt/dlt.h"
 
 #define FILE_PART "dlprof/overhead.dlt"
 

@@ -3,7 +3,6 @@
 #ifndef DL_PROFILER_OVERHEAD_H
 #define DL_PROFILER_OVERHEAD_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

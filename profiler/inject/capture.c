@@ -5,23 +5,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/units.h"
 #include "profiler/inject/settings.h"
-#include "trace/activity/activity.h"
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/step_marks.h"
 #include "trace/dlt/dlt.h"

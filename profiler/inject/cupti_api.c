@@ -1,9 +1,7 @@
 #include "profiler/inject/cupti_api.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/install.h"
 

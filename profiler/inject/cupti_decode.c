@@ -1,6 +1,5 @@
 #include "profiler/inject/cupti_decode.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +7,6 @@
 #include <time.h>
 
 #include "common/alloc.h"
-#include "profiler/inject/cupti_api.h"
-#include "profiler/inject/settings.h"
 
 /* Grid in blocks, block in threads, shared memory in bytes per block, registers per thread. */
 typedef struct dl_launch_shape {

@@ -4,11 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +15,6 @@
 #include "common/status.h"
 #include "common/units.h"
 #include "profiler/inject/capture.h"
-#include "profiler/inject/cupti_api.h"
 #include "profiler/inject/cupti_decode.h"
 #include "profiler/inject/cupti_raw.h"
 #include "profiler/inject/settings.h"

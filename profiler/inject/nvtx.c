@@ -9,9 +9,7 @@
 #include <wchar.h>
 
 #include "profiler/inject/capture.h"
-#include "profiler/inject/nccl.h"
 #include "profiler/inject/nvtx_open.h"
-#include "profiler/inject/nvtx_payload.h"
 
 #define DL_NVTX_SCHEMAS_MAX 4096 /* per domain; later ones stay unknown */
 

@@ -1,7 +1,6 @@
 #include "profiler/machine/machine_box.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

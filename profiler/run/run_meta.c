@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/cpu.h"
 #include "common/options.h"
 #include "common/units.h"
 #include "profiler/inject/settings.h"

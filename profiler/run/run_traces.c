@@ -9,7 +9,6 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
-#include "common/json.h"
 #include "common/names.h"
 #include "common/sort.h"
 #include "common/units.h"

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,9 +16,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
-#include "common/status.h"
 #include "common/units.h"
-#include "profiler/inject/settings.h"
 #include "profiler/run/run_traces.h"
 
 #define DL_RUN_CLAIM ".dlprof-run" /* folder inside the traces' folder while a run uses it */

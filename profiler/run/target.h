@@ -3,7 +3,6 @@
 #define DL_PROFILER_TARGET_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/cpu.h"

@@ -31,7 +31,6 @@
  * edge. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 #include "sim/collective/trees.h"

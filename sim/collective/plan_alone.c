@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/status.h"
 #include "common/units.h"
 #include "sim/collective/plan_internal.h"
 

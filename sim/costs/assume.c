@@ -8,7 +8,6 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
-#include "sim/costs/costs_internal.h"
 
 /* Inputs of the rules. */
 typedef struct basis {

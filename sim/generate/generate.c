@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/sort.h"
 #include "common/units.h"
 #include "sim/run_internal.h"
 #include "sim/scenario/study.h"

@@ -17,7 +17,6 @@
 
 #include "common/alloc.h"
 #include "common/random.h"
-#include "common/units.h"
 
 /* Groups of GPUs on the same nodes, starting with the priced group, whose collectives run
  * concurrently. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/units.h"
 #include "sim/statistics.h"
 
 /* Ratio of the standard error of the median of many normal samples to that of their mean: sqrt(pi /

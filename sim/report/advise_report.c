@@ -6,15 +6,11 @@
 #include "common/alloc.h"
 #include "common/columns.h"
 #include "common/csv.h"
-#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/advise.h"
-#include "sim/report/report.h"
 #include "sim/report/row_text.h"
-#include "sim/scenario/without.h"
 
 #define GAINS_SHOWN 2
 

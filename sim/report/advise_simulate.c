@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/sort.h"
 #include "sim/fits.h"
 #include "sim/report/advise_internal.h"
 #include "sim/scenario/without.h"

@@ -1,5 +1,4 @@
 #include "sim/report/columns.h"
-#include "sim/report/row_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +7,6 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "sim/fits.h"
-#include "sim/report/explain.h"
-#include "sim/report/report.h"
 #include "sim/workloads/architecture.h"
 
 #define SECONDS_PER_HOUR 3600.0

@@ -1,7 +1,6 @@
 #include "sim/report/explain.h"
 #include "sim/report/row_text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,6 @@
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/report/html.h"
-#include "sim/report/report.h"
 #include "sim/report/views.h"
 #include "sim/scenario/without.h"
 #include "sim/statistics.h"

@@ -1,13 +1,10 @@
 /* Text below the table of advised layouts. */
 #include "sim/report/layout_advice.h"
 
-#include <string.h>
-
 #include "common/alloc.h"
 #include "common/units.h"
 #include "common/wrap.h"
 #include "sim/fits.h"
-#include "sim/report/columns.h"
 
 static dl_advice_pair pair_of(const dl_layout_advice *advice, size_t other)
 {

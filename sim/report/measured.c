@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "common/alloc.h"
-#include "common/csv.h"
 #include "common/names.h"
 #include "common/quantity.h"
 #include "common/units.h"

@@ -7,7 +7,6 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/rows.h"
-#include "common/units.h"
 #include "common/wrap.h"
 #include "sim/fits.h"
 #include "sim/report/report.h"

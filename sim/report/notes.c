@@ -14,8 +14,6 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/shares.h"
-#include "sim/step_collectives.h"
-#include "sim/traced.h"
 #include "sim/workloads/roofline.h"
 
 void dl_note_add(dl_note_list *list, char *note)

@@ -12,7 +12,6 @@
 #include "common/output.h"
 #include "sim/report/html.h"
 #include "sim/report/live.h"
-#include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/timeline.h"
 #include "sim/report/views.h"

@@ -9,7 +9,6 @@
 #include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
-#include "common/units.h"
 #include "sim/report/accuracy.h"
 #include "sim/report/columns.h"
 #include "sim/report/deciding.h"

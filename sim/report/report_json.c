@@ -7,7 +7,6 @@
 #include "common/output.h"
 #include "common/units.h"
 #include "sim/report/deciding.h"
-#include "sim/report/notes.h"
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
 

@@ -9,7 +9,6 @@
 #include "common/units.h"
 #include "sim/fits.h"
 #include "sim/generate/generate.h"
-#include "sim/run.h"
 
 #define WORKERS_PID 1
 #define NETWORK_PID 2

@@ -4,10 +4,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
 #include "common/units.h"
 #include "sim/step_collectives.h"
 #include "sim/traced.h"

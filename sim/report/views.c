@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
 #include "sim/fits.h"
 #include "sim/report/html.h"
 

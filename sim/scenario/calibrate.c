@@ -9,7 +9,6 @@
 #include "common/units.h"
 #include "sim/root.h"
 #include "sim/run.h"
-#include "sim/scenario/study.h"
 #include "sim/workloads/architecture.h"
 
 #define ROUNDS_MAX 60

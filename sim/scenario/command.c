@@ -9,7 +9,6 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/ini.h"
-#include "common/install.h"
 #include "common/names.h"
 #include "common/output.h"
 #include "common/units.h"
@@ -18,7 +17,6 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/scenario_internal.h"
-#include "sim/scenario/study.h"
 
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
                   group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/file.h"
 #include "common/names.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/machine_catalogue.h"

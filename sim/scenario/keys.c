@@ -5,7 +5,6 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
-#include "sim/workloads/roofline.h"
 
 #define BATCH_MAX 100000000
 #define REPLICATES_MAX 10000

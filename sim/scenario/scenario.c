@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
-#include "common/units.h"
 #include "sim/scenario/calibrate.h"
 #include "sim/scenario/scenario_internal.h"
 

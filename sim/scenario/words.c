@@ -6,7 +6,6 @@
 
 #include "common/alloc.h"
 #include "common/manual.h"
-#include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/scenario_internal.h"
 

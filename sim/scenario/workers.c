@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/file.h"
 #include "common/units.h"
 #include "sim/platform/placement.h"
 #include "sim/scenario/machine_catalogue.h"

@@ -6,7 +6,6 @@
 
 #include "common/alloc.h"
 #include "common/csv.h"
-#include "common/names.h"
 #include "common/sort.h"
 
 #define TIMES_MAX 9007199254740992.0 /* largest range of whole numbers that a double holds */

@@ -1,7 +1,5 @@
 #include "sim/sync/mode.h"
 
-#include <math.h>
-
 #define TABLE(name) &dl_mode_##name,
 const dl_mode *const dl_modes[DL_MODES] = {DL_MODE_LIST(TABLE)};
 

@@ -1,6 +1,5 @@
 #include "trace/activity/added_gradients.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #ifndef DL_TRACE_ACTIVITY_CAPTURE_COST_H
 #define DL_TRACE_ACTIVITY_CAPTURE_COST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,7 +2,6 @@
 #include "trace/activity/collectives.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

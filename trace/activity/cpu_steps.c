@@ -8,7 +8,6 @@
 
 #include "common/alloc.h"
 #include "common/sort.h"
-#include "trace/activity/collectives.h"
 #include "trace/activity/operators.h"
 #include "trace/activity/phases.h"
 

@@ -7,11 +7,9 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/chrome_trace.h"
 #include "common/sort.h"
 #include "common/status.h"
 #include "trace/activity/demangle.h"
-#include "trace/dlt/dlt.h"
 
 static dl_chrome_arg *add(dl_activity_label *label, const char *key)
 {

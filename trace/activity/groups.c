@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/names.h"
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 

@@ -6,7 +6,6 @@
 #ifndef DL_TRACE_ACTIVITY_OPERATORS_H
 #define DL_TRACE_ACTIVITY_OPERATORS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

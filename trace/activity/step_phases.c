@@ -1,12 +1,10 @@
 #include "trace/activity/step_phases.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/phases.h"
 #include "trace/distribution.h"

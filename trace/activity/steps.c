@@ -1,12 +1,10 @@
 #include "trace/activity/steps.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/sort.h"
-#include "trace/activity/activity.h"
 #include "trace/activity/step_marks.h"
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"

@@ -10,7 +10,6 @@
 #include "common/units.h"
 #include "trace/activity/demangle.h"
 #include "trace/activity/operators.h"
-#include "trace/dlt/dlt.h"
 
 /* Minimum share of a device's work without its launch call that causes a warning. */
 #define UNLAUNCHED_FRAC 0.01

@@ -1,8 +1,6 @@
 #include "trace/dlt/codec.h"
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <zlib.h>
 
 /* Encoding of numbers in .dlt files: LEB128 varints (7 bits per byte, low bits first); differences

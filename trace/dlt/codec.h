@@ -19,7 +19,6 @@
 #ifndef DL_TRACE_DLT_CODEC_H
 #define DL_TRACE_DLT_CODEC_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "trace/activity/activity.h"

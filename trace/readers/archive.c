@@ -7,7 +7,6 @@
 
 #include "common/alloc.h"
 #include "common/sort.h"
-#include "trace/readers/json_events.h"
 
 /* Offset of a tar archive's magic (POSIX ustar and GNU). */
 #define MAGIC_OFFSET 257

@@ -3,14 +3,12 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/groups.h"
-#include "trace/activity/kernel_class.h"
 #include "trace/activity/phases.h"
 #include "trace/readers/json_events.h"
 

@@ -1,7 +1,6 @@
 #include "trace/readers/reader.h"
 
 #include <dirent.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -11,8 +11,6 @@
 #include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/summary.h"
-#include "trace/dlt/dlt.h"
-#include "trace/print.h"
 
 /* Share of the workers' time between steps above which a warning is added. */
 #define BETWEEN_STEPS_FRAC 0.01
