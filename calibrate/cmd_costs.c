@@ -204,7 +204,7 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
     static const char *const phases[] = {".forward", ".backward", ".update"};
     double ns[3], all_ns = 0;
     size_t longest = 0;
-    char *lacks = NULL;
+    DL_AUTOFREE char *lacks = NULL;
     for (size_t i = 0; i < 3; i++) {
         ns[i] = computing_ns(costs, phases[i]);
         all_ns += ns[i];
@@ -228,7 +228,6 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
                     "them, nor do CUDA graphs that are recorded as a whole"
                   : "it may be part of a step, such as a layer or a micro-batch, or the update may "
                     "run elsewhere (on a server)");
-    free(lacks);
     return status;
 }
 
@@ -789,7 +788,7 @@ int dl_calibrate_costs(int argc, char **argv)
         .positional = "TRACE...",
         .summary = summary,
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = 1000,
     };

@@ -168,7 +168,7 @@ int dl_calibrate_generators(int argc, char **argv)
             "tokens per second; tokens, gpus and update_s: tokens of an update, GPUs of the "
             "trainer, and seconds. A row may have either group or both.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = 1};
     return dl_command_main(&command, argc, argv, run, &set);

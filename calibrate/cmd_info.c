@@ -149,7 +149,7 @@ int dl_calibrate_info(int argc, char **argv)
                    "where the devices' time went, steps, kernels, copies, collectives by size, "
                    "gaps of the trace, several ranks side by side.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };

@@ -134,7 +134,7 @@ int dl_calibrate_links(int argc, char **argv)
             "that the sizes do not determine, and how well every second size is predicted from the "
             "others.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = 1000};
     return dl_command_main(&command, argc, argv, fit, &set);

@@ -236,7 +236,7 @@ int dl_calibrate_predict(int argc, char **argv)
             "the mean step: replayed unchanged, without collectives, with all transfers added to "
             "that, and with modelled transfers and the peers' lateness of other steps.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = 100000,
         .word = refuse_word,

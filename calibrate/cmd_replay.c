@@ -288,7 +288,7 @@ int dl_calibrate_replay(int argc, char **argv)
                    "recorded and as replayed, its critical path, and the time that the "
                    "dependencies leave unexplained. Answer what-if questions.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = SIZE_MAX,
     };

@@ -74,7 +74,7 @@ int dl_calibrate_shapes(int argc, char **argv)
                    "does not use. Write a machine file with the [kernels] from which dlsim "
                    "estimates transformers.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = 1};
     return dl_command_main(&command, argc, argv, fit, &set);

@@ -278,7 +278,7 @@ int dl_calibrate_table(int argc, char **argv)
                    "row is predicted from the others. Without TABLE, the table is that of the "
                    "scenario's [measured] file.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_max = DL_TABLE_PARTS_MAX,
         .complete = dl_scenario_complete,
         .word = dl_scenario_option_word};
@@ -286,7 +286,7 @@ int dl_calibrate_table(int argc, char **argv)
     if (status == DL_OK) status = dl_command_run(&command, argc, argv, fit_table, &set, &error);
     dl_text_list *const lists[] = {&set.command.set, &set.scenarios, &set.outputs,
                                    &set.rows,        &set.costs,     &set.predict};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    for (size_t i = 0; i < DL_LENGTH(lists); i++)
         dl_text_list_free(lists[i]);
     return dl_cluster_end(&cluster, status, &error, argv[0]);
 }

@@ -46,7 +46,7 @@ static int cmd_fit(int argc, char **argv)
                    "training with one worker (at two or more batch sizes) and bench. Print how "
                    "well the fits describe them.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_min = 1,
         .positional_max = 1000};
     return dl_command_main(&command, argc, argv, fit, &set);

@@ -24,18 +24,15 @@ static void print_fits(const dl_shapes *shapes, FILE *out)
     dl_rows_begin(&rows, "passes", "times of products by three numbers each");
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
         const dl_shape_fit *fit = &shapes->passes[pass];
-        char *flop = number_text(&fit->flop_per_s, DL_DIMENSION_FLOP_PER_S),
-             *bytes = number_text(&fit->bytes_per_s, DL_DIMENSION_BYTES_PER_S),
-             *fixed = number_text(&fit->fixed_ns, DL_DIMENSION_NS);
+        DL_AUTOFREE char *flop = number_text(&fit->flop_per_s, DL_DIMENSION_FLOP_PER_S),
+                         *bytes = number_text(&fit->bytes_per_s, DL_DIMENSION_BYTES_PER_S),
+                         *fixed = number_text(&fit->fixed_ns, DL_DIMENSION_NS);
         dl_rows_add(&rows,
                     "pass=%-s flop_per_s|flop a second=%s bytes_per_s|bytes a second=%s "
                     "fixed_ns|each=%s shapes=%zu inside_mean|mean %% left out=%.1f "
                     "inside_max|max=%.1f",
                     dl_product_pass_names[pass], flop, bytes, fixed, fit->shapes,
                     100 * fit->inside.mean, 100 * fit->inside.max);
-        free(flop);
-        free(bytes);
-        free(fixed);
     }
     dl_rows_end(&rows, 0);
 }
@@ -58,32 +55,29 @@ static void print_left_out(const dl_shapes *shapes, FILE *out)
         fputs("\nno product of a network was left out to judge the fit\n", out);
         return;
     }
-    char *title = dl_format("errors on the products of %s, batch %s, which the fit does not use",
-                            shapes->workload, shapes->batch);
+    DL_AUTOFREE char *title =
+        dl_format("errors on the products of %s, batch %s, which the fit does not use",
+                  shapes->workload, shapes->batch);
     dl_rows_begin(&rows, "left_out", title);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
         if (shapes->passes[pass].left_out.count > 0)
             add_errors(&rows, shapes, dl_product_pass_names[pass], &shapes->passes[pass].left_out);
     add_errors(&rows, shapes, "all", &shapes->all);
     dl_rows_end(&rows, 0);
-    free(title);
 }
 
 static void add_line(dl_rows *rows, const char *name, const dl_shape_line *line,
                      dl_dimension dimension)
 {
     if (!(line->per_s.value > 0)) return;
-    char *rate = number_text(&line->per_s, dimension),
-         *each = number_text(&line->fixed_ns, DL_DIMENSION_NS);
-    char *left_out =
+    DL_AUTOFREE char *rate = number_text(&line->per_s, dimension),
+                     *each = number_text(&line->fixed_ns, DL_DIMENSION_NS);
+    DL_AUTOFREE char *left_out =
         line->left_out > 0 ? dl_format("%.1f", 100 * line->left_out_mean) : dl_strdup("-");
     dl_rows_add(rows,
                 "kind=%-s per_s|a second=%s fixed_ns|each=%s inside_mean|mean %% off=%.1f "
                 "left_out_mean|at the network's sizes=%s",
                 name, rate, each, 100 * line->inside_mean, left_out);
-    free(left_out);
-    free(rate);
-    free(each);
 }
 
 static void print_kinds(const dl_shapes *shapes, FILE *out)
@@ -189,14 +183,14 @@ static char *kernels_text(const dl_shapes *shapes, const char *model)
     if (shapes->sustained.count > 0) {
         double low, high;
         sustained_bounds(shapes, &low, &high);
-        char *bounds = high > low ? dl_format(" (%.4g to %.4g)", low, high) : dl_strdup("");
+        DL_AUTOFREE char *bounds =
+            high > low ? dl_format(" (%.4g to %.4g)", low, high) : dl_strdup("");
         dl_extend(
             &text,
             "; a layer of %d kernels in a loop, %lld rounds\n%ssustained = %.4g%s, measured\n",
             shapes->layer_kernels, (long long)shapes->sustained.count,
             shapes->on_cores ? "; of programs that allocate memory for each result:\n; " : "",
             shapes->sustained.value, bounds);
-        free(bounds);
     }
     if (shapes->launch_ns.count > 0)
         dl_extend(&text, "launch_ns = %.6gns, measured\n", shapes->launch_ns.value);
@@ -221,7 +215,7 @@ static char *cores_text(const dl_shapes *shapes)
 dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const char *base_name,
                             char **text, dl_error *err)
 {
-    char *before = NULL;
+    DL_AUTOFREE char *before = NULL;
     dl_machine machine = {0};
     dl_status status = DL_OK;
     if (base == NULL && !shapes->on_cores) {
@@ -242,12 +236,10 @@ dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const cha
                                  machine.models[0].name, dl_arithmetic_names[shapes->arithmetic]);
     }
     if (status == DL_OK) {
-        char *kernels = kernels_text(shapes, machine.models[0].name);
+        DL_AUTOFREE char *kernels = kernels_text(shapes, machine.models[0].name);
         *text = dl_format("%s\n%s", before, kernels);
-        free(kernels);
     }
     dl_machine_free(&machine);
-    free(before);
     if (status != DL_OK) return status;
     /* Check that dlsim can read the machine file. */
     dl_machine written = {0};

@@ -114,7 +114,7 @@ static dl_status introduce(dl_cluster *cluster, dl_error *err)
 dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *function,
                            dl_error *err)
 {
-    char *path = NULL;
+    DL_AUTOFREE char *path = NULL;
     dl_error why = {0};
     if (!launcher->has_mpi) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
@@ -130,7 +130,6 @@ dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *
     }
     /* Make its symbols global: MPI loads plugins that look for its functions. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    free(path);
     if (handle == NULL) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "cannot load MPI: %.400s", dlerror());
     }

@@ -34,14 +34,13 @@ char *dl_share_path(const char *name)
 {
     const char *given = getenv("DLSCALE_SHARE");
     if (given != NULL && given[0] != '\0') return dl_format("%s/%s", given, name);
-    char *folder = library_folder();
+    DL_AUTOFREE char *folder = library_folder();
     const char *share = folder != NULL ? DL_SHARE_FROM_LIBRARY : DL_SHARE_FROM_PROGRAM;
     if (folder == NULL) folder = program_folder();
     char *path = dl_format("%s/%s/%s", folder != NULL ? folder : ".", share, name);
     /* Resolve the path: it is shorter in messages, and the folder may vanish while the program
      * runs. */
     char *real = realpath(path, NULL);
-    free(folder);
     if (real == NULL) return path;
     free(path);
     return real;

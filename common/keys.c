@@ -125,10 +125,9 @@ dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **fo
         *found = key;
     }
     if (*found != NULL) return DL_OK;
-    char *section = dl_strndup(text, dot != NULL ? (size_t)(dot - text) : 0);
+    DL_AUTOFREE char *section = dl_strndup(text, dot != NULL ? (size_t)(dot - text) : 0);
     const bool is_word = !has_section(keys, section) && dl_word_find(keys->words, section) != NULL;
     put_hint(keys, is_word ? NULL : "", is_word ? section : name, hint, sizeof hint);
-    free(section);
     return dl_error_set(err, DL_ERR_NAME, "no key is called '%s'%s", text, hint);
 }
 
@@ -367,7 +366,7 @@ static void print_markdown(FILE *out, const dl_key *key, const char *value, cons
     const char *const parts[] = {value, key->required ? "required" : "", sweep};
     const char *before = " (";
     fprintf(out, "| `%s%s%s`", key->name, has_default ? " = " : "", has_default ? fallback : "");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (size_t i = 0; i < DL_LENGTH(parts); i++) {
         if (parts[i][0] == '\0') continue;
         fprintf(out, "%s%s", before, parts[i]);
         before = "; ";

@@ -267,14 +267,14 @@ static const dl_key rows[] = {
 };
 static const char *const made[] = {"kernels *", NULL};
 
-const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL, made};
+const dl_keys dl_machine_keys = {rows, DL_LENGTH(rows), NULL, made};
 
 /* Visits the numbers of one part: its quantities that may have bounds, whose rows have this
  * owner. */
 static void visit_part(void *part, int owner, const char *name, dl_machine_visit_fn visit,
                        void *user)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < DL_LENGTH(rows); i++) {
         const dl_key *key = &rows[i];
         if (key->owner != owner || !key->bounds) continue;
         const size_t kind = strcspn(key->section, " ");
@@ -290,7 +290,7 @@ static void visit_part(void *part, int owner, const char *name, dl_machine_visit
 static void visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user)
 {
     uint64_t bit = 1;
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    for (size_t k = 0; k < DL_LENGTH(rows); k++) {
         const dl_key *key = &rows[k];
         if (key->owner != OF_KIND) continue;
         if (key->bounds) {

@@ -32,7 +32,7 @@ dl_status dl_merge_check(const dl_merge_config *config, int workers, dl_error *e
                             "at most %d uploads per merge; must be %d, the quorum, to %d",
                             config->quorum_max, config->quorum, workers);
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < DL_LENGTH(numbers); i++) {
         if (numbers[i].value >= 0 && numbers[i].value <= numbers[i].most) continue;
         return dl_error_set(err, DL_ERR_RANGE, "%s %g; must be 0 to %g", numbers[i].name,
                             numbers[i].value, numbers[i].most);

@@ -28,7 +28,7 @@ static const struct {
 };
 
 static const char *const origin_names[] = {"assumed", "catalogue", "fitted", "measured"};
-#define ORIGIN_COUNT (sizeof origin_names / sizeof *origin_names)
+#define ORIGIN_COUNT DL_LENGTH(origin_names)
 
 const char *dl_origin_name(dl_origin origin)
 {

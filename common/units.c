@@ -136,7 +136,7 @@ dl_status dl_parse_count(const char *text, double *count, dl_error *err)
     } suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}};
     const size_t length = strlen(text);
     double factor = 1;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && length > 1; i++)
+    for (size_t i = 0; i < DL_LENGTH(suffixes) && length > 1; i++)
         if (text[length - 1] == suffixes[i].letter) factor = suffixes[i].factor;
     DL_AUTOFREE char *number = dl_strndup(text, length - (factor > 1));
     dl_status status = dl_parse_double(number, 0, 1e14, count, err);

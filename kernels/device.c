@@ -1,9 +1,9 @@
 #include "kernels/device.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/install.h"
 #include "common/units.h"
 
@@ -57,7 +57,7 @@ dl_status dl_device_load(const char *path, const dl_device_type **type, dl_error
 
 dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err)
 {
-    char *path = NULL;
+    DL_AUTOFREE char *path = NULL;
     dl_error why = {0};
     dl_status status = dl_library_path(DL_DEVICE_CUDA_LIBRARY, &path, &why);
     if (status == DL_ERR_UNSUPPORTED) {
@@ -66,6 +66,5 @@ dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err)
     }
     if (status != DL_OK) return dl_error_set(err, status, "%s", why.text);
     status = dl_device_load(path, type, err);
-    free(path);
     return status;
 }

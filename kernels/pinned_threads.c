@@ -76,7 +76,7 @@ dl_status dl_pinned_threads_run(int count, const int *cores, dl_pinned_thread_fn
     team_state team = {.fn = fn, .user = user};
     pthread_mutex_init(&team.mutex, NULL);
     pthread_cond_init(&team.changed, NULL);
-    member *members = dl_calloc((size_t)count, sizeof *members, "threads");
+    DL_AUTOFREE member *members = dl_calloc((size_t)count, sizeof *members, "threads");
     const int started = start_members(&team, members, count, cores);
     pthread_mutex_lock(&team.mutex);
     team.gate = team.status == DL_OK ? GATE_OPEN : GATE_CANCELLED;
@@ -84,7 +84,6 @@ dl_status dl_pinned_threads_run(int count, const int *cores, dl_pinned_thread_fn
     pthread_mutex_unlock(&team.mutex);
     for (int i = 0; i < started; i++)
         pthread_join(members[i].thread, NULL);
-    free(members);
     pthread_cond_destroy(&team.changed);
     pthread_mutex_destroy(&team.mutex);
     if (team.status != DL_OK && err != NULL) *err = team.error;

@@ -187,7 +187,7 @@ static const dl_option bench_table[] = {
 };
 
 enum {
-    OWN_OPTION_COUNT = sizeof bench_table / sizeof *bench_table,
+    OWN_OPTION_COUNT = DL_LENGTH(bench_table),
     OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
 };
 
@@ -403,7 +403,7 @@ static const dl_option program_table[] = {
                          "Longest time without a line that matches --step-line."),
     DL_OPTION_ROW_TEXT("output", 'o', program_options, output, "FILE", "Trace to write."),
 };
-enum { PROGRAM_OPTION_COUNT = sizeof program_table / sizeof *program_table };
+enum { PROGRAM_OPTION_COUNT = DL_LENGTH(program_table) };
 
 static void program_meta(dl_trace_writer *writer, char **program, const program_options *options,
                          int cores)

@@ -64,7 +64,7 @@ static const dl_option own_options[] = {
 };
 
 enum {
-    OWN_OPTION_COUNT = sizeof own_options / sizeof *own_options,
+    OWN_OPTION_COUNT = DL_LENGTH(own_options),
     OPTION_COUNT = OWN_OPTION_COUNT + DL_CAPTURE_OPTION_COUNT
 };
 

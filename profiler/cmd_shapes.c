@@ -43,7 +43,7 @@ static const dl_option shapes_table[] = {
                        "works."),
     DL_OPTION_ROW_TEXT("output", 'o', shapes_options, output, "FILE", "Trace to write."),
 };
-enum { OPTION_COUNT = sizeof shapes_table / sizeof *shapes_table };
+enum { OPTION_COUNT = DL_LENGTH(shapes_table) };
 
 /* Writes the meta keys: the program, the device and its arithmetic. */
 static void write_meta(dl_trace_writer *writer, const shapes_options *options,

@@ -122,7 +122,7 @@ static dl_status check_files(const train_command *run, dl_error *err)
     const dl_file_role outputs[] = {{"--output", options->no_trace || replays ? NULL : run->output},
                                     {"--curve", reports ? options->curve : NULL},
                                     {"--csv", reports ? options->csv : NULL}};
-    dl_status status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, &input, 1, err);
+    dl_status status = dl_outputs_check(outputs, DL_LENGTH(outputs), &input, 1, err);
     if (status == DL_OK && run->first && options->csv != NULL) {
         status = dl_measured_row_check(options->csv, err);
     }
@@ -408,7 +408,7 @@ static const dl_option train_table[] = {
 /* Layout of the option table: the options of training, the command's own, then those of each
  * topic. */
 enum {
-    OWN_OPTION_COUNT = sizeof train_table / sizeof *train_table,
+    OWN_OPTION_COUNT = DL_LENGTH(train_table),
     WORKLOAD_OPTIONS = DL_TRAIN_OPTION_COUNT + OWN_OPTION_COUNT,
     DEVICE_OPTIONS = WORKLOAD_OPTIONS + DL_WORKLOAD_OPTION_COUNT,
     RANK_OPTIONS = DEVICE_OPTIONS + DL_DEVICE_OPTION_COUNT,
@@ -594,7 +594,7 @@ static dl_status check_schedule_options(const train_options *options, dl_error *
     } decided[] = {{setting, setting != NULL},       {"inside", options->inside != INSIDE_NONE},
                    {"epochs", options->epochs != 0}, {"slow", options->slow.count > 0},
                    {"work", options->work != NULL},  {"csv", options->csv != NULL}};
-    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
+    for (size_t i = 0; i < DL_LENGTH(decided); i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--%s and --schedule: a schedule is replayed unchanged, without a "

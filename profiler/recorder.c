@@ -486,7 +486,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     const dl_merge_counts *uploads = &recorder->uploads;
     const int64_t fates[] = {uploads->applied, uploads->too_stale, uploads->superseded,
                              uploads->unmerged, uploads->merges};
-    for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) {
+    for (size_t i = 0; i < DL_LENGTH(fates); i++) {
         if (config->sync == DL_SYNC_ASYNC_AVERAGE) {
             dl_csv_int(writer, fates[i]);
         } else {

@@ -424,13 +424,13 @@ static void try_networks(char **fits, const dl_scenario *scenario, const dl_cost
         DL_AUTOFREE char *others =
             settings != AS_THEY_ARE ? try_settings(&c.scenario, &c.costs, point, settings == STAGED)
                                     : NULL;
-        char *text = others != NULL ? dl_format("%s with %s", option, others)
-                     : settings == AS_THEY_ARE && dl_memory_fits(&memory)
-                         ? dl_format("%s (%s)", option, DL_BYTES_TEXT(memory.needs_bytes))
-                         : NULL;
+        DL_AUTOFREE char *text =
+            others != NULL ? dl_format("%s with %s", option, others)
+            : settings == AS_THEY_ARE && dl_memory_fits(&memory)
+                ? dl_format("%s (%s)", option, DL_BYTES_TEXT(memory.needs_bytes))
+                : NULL;
         if (text != NULL) dl_join(fits, ", ", text);
         free_changed(&c);
-        free(text);
         if (text != NULL) return;
     }
 }

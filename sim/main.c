@@ -183,11 +183,10 @@ static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_e
             {"the measured file", scenario->measured_path},
             {"the table of --left-out", set->left_out},
         };
-        status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, read,
-                                  sizeof read / sizeof *read, err);
+        status = dl_outputs_check(outputs, DL_LENGTH(outputs), read, DL_LENGTH(read), err);
         for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++) {
             const dl_file_role file = {"a file of gpu_costs", scenario->gpu_costs[f].path};
-            status = dl_outputs_check(outputs, sizeof outputs / sizeof *outputs, &file, 1, err);
+            status = dl_outputs_check(outputs, DL_LENGTH(outputs), &file, 1, err);
         }
     }
     return status;

@@ -180,7 +180,7 @@ static const dl_option own_options[] = {
                        "Machine file of --machine, also if given by name, for editing."),
 };
 
-enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
+enum { OWN_OPTIONS = DL_LENGTH(own_options) };
 
 static bool complete(FILE *out, const char *option, const char *typed)
 {
@@ -211,7 +211,7 @@ dl_status dl_settings_parse(dl_settings *set, int argc, char **argv, dl_text_lis
                    "--machine 8xh100 --batch-per-worker 8. Results are a table, and a file with a "
                    "row for each combination of the lists' values.",
         .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .option_count = DL_LENGTH(options),
         .positional_max = 1,
         .manual = &manual,
         .complete = complete,

@@ -188,18 +188,18 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
         NEVER_OF_LAYOUTS = 6
     }; /* number of options at the start of never[] that layouts refuse
                                     * too */
-    for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
+    for (size_t i = 0; i < DL_LENGTH(only) && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
     }
-    for (size_t i = cheapest ? 1 : 0; i < sizeof only / sizeof *only && layout; i++) {
+    for (size_t i = cheapest ? 1 : 0; i < DL_LENGTH(only) && layout; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--%s cannot be combined with --advise layout, which searches for "
                             "the highest throughput",
                             only[i].name);
     }
-    for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : sizeof never / sizeof *never); i++) {
+    for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : DL_LENGTH(never)); i++) {
         if (!set->advise || !never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--%s cannot be combined with --advise: save the advised scenario "
@@ -227,7 +227,7 @@ static dl_status check_solve(const dl_settings *set, dl_error *err)
                             set->solve != NULL ? "solve" : "target",
                             set->solve != NULL ? "target" : "solve");
     }
-    for (size_t i = 0; i < sizeof never / sizeof *never && set->solve != NULL; i++) {
+    for (size_t i = 0; i < DL_LENGTH(never) && set->solve != NULL; i++) {
         if (!never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--%s cannot be combined with --solve: run the scenario with the "
@@ -252,7 +252,7 @@ static dl_status check_fits(const dl_settings *set, dl_error *err)
                  {"schedule", set->schedule != NULL},
                  {"histogram", set->histogram != NULL},
                  {"explain", set->explain}};
-    for (size_t i = 0; i < sizeof never / sizeof *never && set->fits; i++) {
+    for (size_t i = 0; i < DL_LENGTH(never) && set->fits; i++) {
         if (!never[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--%s cannot be combined with --fits, which simulates nothing and "

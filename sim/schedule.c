@@ -57,7 +57,7 @@ static void start_row(schedule *s, int64_t now_ns, const char *event, int64_t up
              (long long)(now_ns % DL_NS_PER_S)); /* seconds with nine decimals */
     dl_csv_text(&s->csv, text);
     dl_csv_text(&s->csv, event);
-    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+    for (size_t n = 0; n < DL_LENGTH(numbers); n++) {
         if (numbers[n] >= 0) {
             dl_csv_int(&s->csv, numbers[n]);
         } else {
@@ -264,7 +264,7 @@ static void write_head(schedule *s, const dl_scenario *scenario)
     dl_csv_comment(&s->csv, "batch: %lld", (long long)s->point->batch);
     if (s->site_size > 1) dl_csv_comment(&s->csv, "sites: %d", s->point->workers / s->site_size);
     if (s->fragments > 1) dl_csv_comment(&s->csv, "fragments: %lld", (long long)s->fragments);
-    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+    for (size_t c = 0; c < DL_LENGTH(columns); c++)
         dl_csv_text(&s->csv, columns[c]);
     if (s->syncer != NULL) dl_csv_text(&s->csv, "weight");
     if (has_fragments(s)) dl_csv_text(&s->csv, "fragment");

@@ -516,7 +516,7 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
     /* Pair, beside and late times are scaled only together with the all-reduce: if that was
      * measured with this number of processes, so were they. */
     const bool scaled = dl_costs_other_ranks(drawn, DL_ALLREDUCE, workers) != NULL;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    for (size_t k = 0; k < DL_LENGTH(kinds); k++) {
         const dl_collective_cost *from = dl_costs_other_ranks(drawn, kinds[k], workers);
         const bool goes_with_it = kinds[k] == DL_ALLREDUCE_PAIR ||
                                   kinds[k] == DL_ALLREDUCE_BESIDE || kinds[k] == DL_ALLREDUCE_LATE;

@@ -25,11 +25,9 @@ static bool take(dl_link_data *data, const dl_trace *trace, const dl_record *rec
 {
     const char *name = dl_trace_name(trace, record);
     size_t i = 0;
-    while (i < sizeof bench_samples / sizeof *bench_samples &&
-           strcmp(bench_samples[i].record, name) != 0)
+    while (i < DL_LENGTH(bench_samples) && strcmp(bench_samples[i].record, name) != 0)
         i++;
-    if (i == sizeof bench_samples / sizeof *bench_samples || record->bytes == 0 ||
-        record->duration_ns <= 0) {
+    if (i == DL_LENGTH(bench_samples) || record->bytes == 0 || record->duration_ns <= 0) {
         return false;
     }
     const dl_link_series key = {

@@ -38,7 +38,7 @@ static const role_rule role_rules[] = {
 
 static call_role role_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof role_rules / sizeof *role_rules; i++) {
+    for (size_t i = 0; i < DL_LENGTH(role_rules); i++) {
         if (strstr(name, role_rules[i].part) != NULL) return role_rules[i].role;
     }
     return CALL_OTHER;

@@ -247,7 +247,7 @@ static dl_status write_step(const char *path, const cut *c, int64_t batch, dl_er
     if (status != DL_OK) return status;
     writer w = {.csv = {.out = out.out}, .cut = c};
     dl_csv_comment(&w.csv, "A recorded step (dlcal replay --step): a program of tasks on lanes");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < DL_LENGTH(names); i++)
         dl_csv_text(&w.csv, names[i]);
     dl_csv_end_row(&w.csv);
     row(&w, "batch", (int64_t[8]){-1, -1, -1, -1, -1, -1, -1, batch});

@@ -382,7 +382,7 @@ static dl_status list_missing(listing *to, const char *share, dl_error *err)
         add_operation(costs, "network.forward");
         add_operation(costs, "network.backward");
     }
-    char *missing = dl_sweep_missing(&to->part->scenario, costs);
+    DL_AUTOFREE char *missing = dl_sweep_missing(&to->part->scenario, costs);
     if (missing == NULL && share == NULL) {
         return nothing_missing(&to->part->scenario, costs, err);
     }
@@ -390,7 +390,6 @@ static dl_status list_missing(listing *to, const char *share, dl_error *err)
     dl_status status = add_list(to, share, true, err);
     if (status == DL_OK) status = add_missing(to, missing, false, err);
     if (without_operations) join_passes(&to->costs);
-    free(missing);
     return status;
 }
 

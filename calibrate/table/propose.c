@@ -102,7 +102,7 @@ dl_status dl_table_propose(dl_table_proposal *proposal, dl_table_model *model, c
     const double without = fit_with(model, x, NULL, NULL);
     if (!(without > DL_TABLE_PROPOSAL_RMS)) return model->status;
     double least = DL_TABLE_PROPOSAL_PART * without;
-    for (size_t k = 0; k < sizeof shared / sizeof *shared && model->status == DL_OK; k++) {
+    for (size_t k = 0; k < DL_LENGTH(shared) && model->status == DL_OK; k++) {
         dl_machine_value *extra = find_value(model, shared[k]);
         if (extra == NULL) continue;
         const dl_value before = extra->value;

@@ -131,7 +131,7 @@ static dl_status fit_key(const dl_table_fit *fit, const dl_table_fit_config *con
         if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->parts[p].scenario, err);
         hash = dl_hash_add_text(hash, part->names);
     }
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t i = 0; i < DL_LENGTH(options); i++)
         hash = dl_hash_add_text(hash, options[i]);
     *key = hash;
     return status;

@@ -245,7 +245,7 @@ static void make_messages(const dl_round_shared *shared, dl_round_own *own)
     const size_t bytes = dl_model_parameter_count(own->model) * element_bytes(shared);
     void **const vectors[] = {&own->learned, &own->residual, &own->turned_back};
     size_t message_bytes = 0;
-    for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++) {
+    for (size_t v = 0; v < DL_LENGTH(vectors); v++) {
         *vectors[v] = dl_alloc_staggered(bytes, "vectors of messages");
         memset(*vectors[v], 0, bytes);
     }
@@ -260,7 +260,7 @@ static void make_messages(const dl_round_shared *shared, dl_round_own *own)
 static void free_messages(dl_round_own *own)
 {
     void *const vectors[] = {own->learned, own->residual, own->message, own->turned_back};
-    for (size_t v = 0; v < sizeof vectors / sizeof *vectors; v++)
+    for (size_t v = 0; v < DL_LENGTH(vectors); v++)
         dl_free_staggered(vectors[v]);
     for (dl_quantise kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++)
         dl_quantise_plan_free(&own->plans[kind]);

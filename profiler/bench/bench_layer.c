@@ -220,7 +220,7 @@ void dl_bench_layer_start(dl_bench_layer *layer, const void *normal, size_t norm
 {
     const dl_backend *backend = layer->backend;
     const size_t bytes = dl_precision_bytes(backend->precision);
-    void *scaled = dl_alloc_aligned(normal_count * bytes, "weights of a layer");
+    DL_AUTOFREE void *scaled = dl_alloc_aligned(normal_count * bytes, "weights of a layer");
     for (size_t i = 0; i < normal_count; i++) {
         if (backend->precision == DL_FLOAT) {
             ((float *)scaled)[i] = (float)WEIGHT_SCALE * ((const float *)normal)[i];
@@ -240,7 +240,6 @@ void dl_bench_layer_start(dl_bench_layer *layer, const void *normal, size_t norm
             layer->items[k].results[o] = backend->allocate(out[o] * bytes, "results of a layer");
     }
     (void)backend->wait(&none); /* a failure is reported by the next wait again */
-    free(scaled);
 }
 
 void dl_bench_layer_stop(dl_bench_layer *layer)

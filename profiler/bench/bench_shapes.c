@@ -20,7 +20,7 @@
  * but the last. */
 static const size_t move_numbers[] = {(size_t)1 << 16, (size_t)1 << 18, (size_t)1 << 20,
                                       (size_t)1 << 22, (size_t)1 << 24};
-enum { MOVES = sizeof move_numbers / sizeof *move_numbers, GPU_MOVE = 8 };
+enum { MOVES = DL_LENGTH(move_numbers), GPU_MOVE = 8 };
 
 /* Rows, inputs, outputs on cores, evenly spaced in their logarithms; the last four shapes have one
  * small dimension. */
@@ -45,7 +45,7 @@ enum { SIZES = 4, NORM_COLUMNS = 1024, LOSS_COLUMNS = 4096 };
 /* Heads, tokens, numbers of a head. */
 static const int spread_heads[][3] = {{16, 128, 64}, {32, 256, 32}, {16, 512, 64},
                                       {8, 512, 128}, {4, 1024, 64}, {64, 256, 64}};
-enum { SPREAD_HEADS = sizeof spread_heads / sizeof *spread_heads, QUICK_HEADS = 2 };
+enum { SPREAD_HEADS = DL_LENGTH(spread_heads), QUICK_HEADS = 2 };
 
 #define LAUNCH_TOKENS 8 /* tokens of a layer that takes as long as its launches */
 #define LAUNCH_RUNS 8   /* runs of that layer whose kernels fit into a GPU's queue */

@@ -71,11 +71,10 @@ static dl_status child_recording_count(const char *folder, dl_child_recording *r
                                        dl_error *err)
 {
     *recording = (dl_child_recording){0};
-    char *path = child_folder_find(folder, ".dlt");
+    DL_AUTOFREE char *path = child_folder_find(folder, ".dlt");
     if (path == NULL) return DL_OK;
     DL_AUTO(dl_trace_free) dl_trace trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
-    free(path);
     if (status != DL_OK) return status;
     recording->found = true;
     recording->count = trace.activity_count;
@@ -460,11 +459,10 @@ dl_status dl_launch_cost_measure(const dl_launch_config *config, dl_launch_cost 
     char *folder = NULL;
     dl_status status = child_folder_make(config->folder, &folder, err);
     if (status != DL_OK) return status;
-    cost_samples *samples = dl_calloc(1, sizeof *samples, "cost of the capture");
+    DL_AUTOFREE cost_samples *samples = dl_calloc(1, sizeof *samples, "cost of the capture");
     int repetitions = 0;
     status = measure_into(config, folder, samples, &repetitions, err);
     if (status == DL_OK) sum_up(samples, repetitions, cost);
-    free(samples);
     child_folder_remove(folder);
     return status;
 }

@@ -85,8 +85,6 @@ static const driver_call driver_calls[] = {
 };
 #undef BOTH
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 static bool wants(const dl_capture_settings *settings, const recorded_kind *one)
 {
     return settings->preset >= (int)one->preset;
@@ -111,7 +109,7 @@ static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *se
         enable(api, &driver, refused);
         return;
     }
-    for (size_t i = 0; i < COUNT(driver_calls); i++) /* an older CUPTI does not know the last
+    for (size_t i = 0; i < DL_LENGTH(driver_calls); i++) /* an older CUPTI does not know the last
                                                       * ones */
         if (settings->preset >= (int)driver_calls[i].preset)
             (void)api->ActivityEnableDriverApi(driver_calls[i].id, 1);
@@ -119,7 +117,7 @@ static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *se
 
 static bool is_driver_call(CUpti_CallbackId id, dl_capture_preset preset)
 {
-    for (size_t i = 0; i < COUNT(driver_calls); i++)
+    for (size_t i = 0; i < DL_LENGTH(driver_calls); i++)
         if (driver_calls[i].id == id) return driver_calls[i].preset <= preset;
     return false;
 }
@@ -135,7 +133,7 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
     if (wants(settings, &driver)) enable_driver(api, settings, refused);
     /* Disabled after the kind is enabled, which enables all calls. */
     if (settings->preset >= DL_CAPTURE_DEFAULT && api->ActivityEnableRuntimeApi != NULL) {
-        for (size_t i = 0; i < COUNT(idle_calls); i++)
+        for (size_t i = 0; i < DL_LENGTH(idle_calls); i++)
             (void)api->ActivityEnableRuntimeApi(idle_calls[i], 0);
     }
     return true;

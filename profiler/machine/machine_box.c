@@ -56,7 +56,7 @@ static const struct {
     {16e9, 128.0 / 130}, {32e9, 128.0 / 130}, {64e9, 236.0 / 256},
 };
 
-#define GENERATION_COUNT ((int)(sizeof generations / sizeof *generations))
+#define GENERATION_COUNT ((int)DL_LENGTH(generations))
 
 void dl_box_free(dl_box *box)
 {

@@ -8,7 +8,7 @@
 
 #define NAME(type, name, parameters) "nvml" #name,
 static const char *const function_names[] = {DL_NVML_NEEDED(NAME) DL_NVML_OPTIONAL(NAME)};
-#define FUNCTION_COUNT (sizeof function_names / sizeof *function_names)
+#define FUNCTION_COUNT DL_LENGTH(function_names)
 #define COUNT(type, name, parameters) +1
 enum { NEEDED_COUNT = 0 DL_NVML_NEEDED(COUNT) };
 _Static_assert(offsetof(dl_nvml, library) == FUNCTION_COUNT * sizeof(void *),
@@ -104,7 +104,7 @@ static void fill_gpu(dl_box_gpu *gpu, const dl_nvml *nvml, void *device)
     if (dl_pci_link_generation(&gpu->link) > 0 && gpu->link.lanes > 0) return;
     const size_t generation = (size_t)ask(nvml->DeviceGetMaxPcieLinkGeneration, device);
     dl_pci_link link = {.lanes = (int)ask(nvml->DeviceGetMaxPcieLinkWidth, device)};
-    if (generation < sizeof transfers_per_s / sizeof *transfers_per_s) {
+    if (generation < DL_LENGTH(transfers_per_s)) {
         link.transfers_per_s = transfers_per_s[generation];
     }
     dl_pci_link_set_wire(&link);

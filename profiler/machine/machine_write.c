@@ -209,7 +209,7 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu)
         .fp32_flop_per_s = 2 * gpu->cores * gpu->clock_hz,
         .memory_bytes_per_s = 2 * gpu->memory_clock_hz * gpu->memory_bus_bits / 8,
     };
-    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+    for (size_t i = 0; i < DL_LENGTH(ratios); i++) {
         if (ratios[i].major != gpu->major || ratios[i].minor != gpu->minor) continue;
         if (!has_tensor_cores(gpu)) continue;
         const double part = strstr(gpu->name, "GeForce") != NULL ? ratios[i].geforce : 1;

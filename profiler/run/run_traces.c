@@ -370,9 +370,9 @@ void dl_run_traces_print(const dl_run_traces *traces, FILE *out)
 
 static void write_trace(const dl_run_process *process, dl_json *to)
 {
-    char *path = dl_format("%s%s", process->stem, process->by_torch ? TORCH_ENDING : OWN_ENDING);
+    DL_AUTOFREE char *path =
+        dl_format("%s%s", process->stem, process->by_torch ? TORCH_ENDING : OWN_ENDING);
     dl_json_text_item(to, "trace", path);
-    free(path);
     dl_json_number_item(to, "bytes", (double)process->trace_bytes);
     dl_json_text_item(to, "error", process->readable ? NULL : process->error.text);
     if (!process->readable) return;

@@ -19,7 +19,7 @@ static const dl_collective_algorithm *const algorithms[] = {
     &dl_collective_ring,         &dl_collective_tree,      &dl_collective_node_tree,
     &dl_collective_hierarchical, &dl_collective_two_level, &dl_collective_pairwise,
     &dl_collective_nvls,         &dl_collective_nvls_tree};
-#define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
+#define ALGORITHM_COUNT DL_LENGTH(algorithms)
 
 /* Costs of a call with a protocol; without one, only the links' latencies and the host's cost of
  * messages. */

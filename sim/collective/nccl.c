@@ -81,7 +81,7 @@ static void lower(dl_node_links *links, dl_edge edge, double bytes_per_s)
 static void lower_nvlinks(dl_node_links *links, double capability)
 {
     const dl_node_kind *n = links->kind;
-    for (size_t i = 0; i < sizeof nvlink_rates / sizeof *nvlink_rates; i++) {
+    for (size_t i = 0; i < DL_LENGTH(nvlink_rates); i++) {
         const nvlink_rate *known = &nvlink_rates[i];
         const double rate = known->gb_per_s * 1e9;
         if (known->capability != capability) continue;

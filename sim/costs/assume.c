@@ -416,7 +416,7 @@ static const struct {
      .measure = "dlcal costs TRACE --batch N, of a trace with copies of input",
      .value = 3.0 * 224 * 224 * 4, .source = "an image of 3 x 224 x 224 floats"},
 };
-#define RULES (sizeof rules / sizeof *rules)
+#define RULES DL_LENGTH(rules)
 
 /* --- values of the costs --------------------------------------------------------------------- */
 

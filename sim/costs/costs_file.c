@@ -108,7 +108,7 @@ static bool is_of_layer(const dl_op_cost *op, const char *layer)
 {
     const size_t length = strlen(layer);
     if (strncmp(op->name, layer, length) != 0) return false;
-    for (size_t p = 0; p < sizeof phases / sizeof *phases; p++) {
+    for (size_t p = 0; p < DL_LENGTH(phases); p++) {
         if (strcmp(op->name + length, phases[p]) == 0) return true;
     }
     return false;
@@ -263,7 +263,7 @@ static const process_exchange process_exchanges[] = {
     {"allreduce_late", DL_ALLREDUCE_LATE, 2},
     {"pushpull", DL_PUSHPULL, 1},
 };
-#define PROCESS_EXCHANGES (sizeof process_exchanges / sizeof *process_exchanges)
+#define PROCESS_EXCHANGES DL_LENGTH(process_exchanges)
 
 /* Returns the exchange of this section; NULL: none. */
 static const process_exchange *process_exchange_of(const dl_ini_entry *entry)

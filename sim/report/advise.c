@@ -133,10 +133,9 @@ static dl_status search_recomputed(dl_advice_search *s, dl_error *err)
     if (!lacks || !dl_advice_add_recomputed(s)) return DL_OK;
     for (size_t p = 0; p < count; p++) {
         if (!lacks_memory(&advice->points[p])) continue;
-        size_t *at = copy_of(advice, advice->points[p].at);
+        DL_AUTOFREE size_t *at = copy_of(advice, advice->points[p].at);
         at[RECOMPUTE] = advice->axes[RECOMPUTE].count - 1;
         want(s, &b, at);
-        free(at);
     }
     return run_batch(s, &b, err);
 }
@@ -273,7 +272,7 @@ static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice,
 {
     static const int order[] = {RECOMPUTE,  SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP,
                                 ACCUMULATE, INTERVAL, SHARDS,   WHERE, MODE,   WORKERS};
-    const size_t changed = (sizeof order / sizeof *order) - (keep_choice ? 2 : 0);
+    const size_t changed = DL_LENGTH(order) - (keep_choice ? 2 : 0);
     dl_advice *advice = s->advice;
     const double least = (1 - DL_ADVICE_SIMPLER_FRAC) * advice->points[*number].score;
     dl_status status = DL_OK;
@@ -362,7 +361,7 @@ static dl_status explain_best(dl_advice_search *s, dl_error *err)
     dl_advice *advice = s->advice;
     const size_t *at = advice->points[advice->best[0]].at;
     batch simpler = {0}, others = {0};
-    for (size_t i = 0; i < sizeof simplest / sizeof *simplest; i++) {
+    for (size_t i = 0; i < DL_LENGTH(simplest); i++) {
         const size_t a = (size_t)simplest[i], own = at[a];
         if (own == 0 || own >= advice->axes[a].count) continue;
         want_final(s, &simpler, a, a == WORKERS ? own - 1 : 0);
@@ -445,7 +444,7 @@ static dl_status check_study(const dl_advice_search *s, dl_error *err)
     } refused[] = {{"machine", "gpus"}, {"machine", "placement"}, {"pipeline", "stages"}};
     static const char *const single[] = {"scenario", "noise"};
     const dl_advice_config *config = &s->advice->config;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    for (size_t i = 0; i < DL_LENGTH(refused); i++) {
         if (dl_ini_find(&s->base, refused[i].section, refused[i].key) == NULL) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--advise searches the number of workers from GPU 0 on: not with "

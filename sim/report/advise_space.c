@@ -151,7 +151,7 @@ static void add_intervals(const dl_advice_search *s, dl_advice_axis *axis)
     static const int64_t steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
     const int64_t most = s->advice->config.max_interval;
     add_option(s, axis, DL_SYNC_INTERVAL, "1");
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && steps[i] <= most; i++)
+    for (size_t i = 0; i < DL_LENGTH(steps) && steps[i] <= most; i++)
         dl_advice_add_number(axis, steps[i]);
     dl_advice_add_number(axis, most);
     sort_numbers(axis);
@@ -230,7 +230,7 @@ static void add_exchange(const dl_advice_search *s)
     add_given(s, &advice->axes[OVERLAP], NULL);
     dl_advice_add_value(&advice->axes[BUCKET], "");
     add_given(s, &advice->axes[BUCKET], NULL);
-    for (size_t i = 0; i < sizeof buckets / sizeof *buckets; i++)
+    for (size_t i = 0; i < DL_LENGTH(buckets); i++)
         if (atof(buckets[i]) < (double)s->study->variants[0].costs.parameter_bytes)
             dl_advice_add_value(&advice->axes[BUCKET], buckets[i]);
     dl_advice_add_value(&advice->axes[COMPRESS], "none");

@@ -69,7 +69,7 @@ static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
     static const char *const phases[] = {"input", "forward", "backward", "update"};
     const double samples = (double)row->point.batch / row->point.workers;
     double ns = 0;
-    for (size_t p = 0; p < (batch ? 1 : sizeof phases / sizeof *phases); p++)
+    for (size_t p = 0; p < (batch ? 1 : DL_LENGTH(phases)); p++)
         ns += dl_costs_step_ns(&variant->costs, samples, phases[p]);
     return ns;
 }

@@ -267,7 +267,7 @@ static const struct {
     {"imbalance", "imbalance of the stages", OF_SPLIT, 0},
     {"bubble", "the pipeline's bubble", OF_SPLIT, 0},
 };
-#define CHANGES (sizeof changes / sizeof *changes)
+#define CHANGES DL_LENGTH(changes)
 _Static_assert(CHANGES <= DL_GAINS_MAX, "more changes than gains have room for");
 
 /* A row that is run with other costs. */

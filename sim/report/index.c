@@ -198,9 +198,9 @@ static void write_rows(FILE *out, const entries *all)
                                        "group", "note", "source",  "left_out_frac"};
     dl_csv_writer writer = {.out = out};
     dl_csv_text(&writer, "scenario");
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+    for (size_t n = 0; n < DL_LENGTH(names); n++)
         dl_csv_text(&writer, names[n][0]);
-    for (size_t n = 0; n < sizeof more / sizeof *more; n++)
+    for (size_t n = 0; n < DL_LENGTH(more); n++)
         dl_csv_text(&writer, more[n]);
     dl_csv_end_row(&writer);
     for (size_t i = 0; i < all->count; i++) {
@@ -213,7 +213,7 @@ static void write_rows(FILE *out, const entries *all)
             if (read_row(csv, r, &row, &is_measured, &ignored) != DL_OK || !is_measured) continue;
             DL_AUTOFREE char *options = options_of(csv, r);
             dl_csv_text(&writer, e->name);
-            for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+            for (size_t n = 0; n < DL_LENGTH(names); n++)
                 dl_csv_text(&writer, dl_csv_text_in(csv, r, names[n][1]));
             dl_csv_text(&writer, dl_measured_use_names[row.use]);
             dl_csv_text(&writer, dl_csv_text_in(csv, r, "sync"));
@@ -282,7 +282,7 @@ static void print_summary(FILE *out, const totals *t)
                  {"contradictory rows", &t->errors.use[DL_USE_CONTRADICTION]},
                  {"leave-one-out rows", &t->errors.left_out}};
     put_verdicts(out, t);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    for (size_t i = 0; i < DL_LENGTH(lines); i++) {
         fprintf(out, "\n%-20s ", lines[i].what);
         if (lines[i].sum->points == 0) {
             fputs("none", out);

@@ -82,7 +82,7 @@ const char *const dl_measured_columns[] = {
     "steal_frac",
     NULL,
 };
-#define COLUMNS (sizeof dl_measured_columns / sizeof *dl_measured_columns - 1)
+#define COLUMNS (DL_LENGTH(dl_measured_columns) - 1)
 _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 
 const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",

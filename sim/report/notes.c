@@ -384,10 +384,10 @@ static void add_arithmetic(dl_note_list *list, const dl_variant *variant, bool d
     const dl_sharded sharded = dl_scenario_sharded(&variant->scenario);
     const bool halves = variant->costs.half_weights && sharded != DL_SHARDED_PARAMETERS;
     if (arithmetic < DL_FP16) return;
-    char *of = !differ ? dl_strdup("")
-               : sharded == DL_SHARDED_NONE
-                   ? dl_strdup(" without sharding")
-                   : dl_format(" with sharded %s", dl_sharded_names[sharded]);
+    DL_AUTOFREE char *of = !differ ? dl_strdup("")
+                           : sharded == DL_SHARDED_NONE
+                               ? dl_strdup(" without sharding")
+                               : dl_format(" with sharded %s", dl_sharded_names[sharded]);
     dl_note_add(
         list,
         dl_format("arithmetic %s%s is %s%s: %s%s", dl_arithmetic_names[arithmetic], of,
@@ -401,7 +401,6 @@ static void add_arithmetic(dl_note_list *list, const dl_variant *variant, bool d
                   : halves ? ", in which they are exchanged"
                            : ", and so is what is exchanged ([exchange] compress = fp16: half of "
                              "the bytes)"));
-    free(of);
 }
 
 /* Returns a clause on the time of a step over that of its kernels measured one by one, or "" if the
@@ -761,7 +760,7 @@ static void add_slots(dl_note_list *list, const dl_variant *variant)
     const dl_place first = dl_gpu_options_place(gpu, 0), next = dl_gpu_options_place(gpu, 1);
     if (!dl_links_in_slots(&gpu->links, first, next) || dl_links_by_shm(&gpu->links, first, next))
         return;
-    char *own = dl_machine_own_name(gpu->machine.path);
+    DL_AUTOFREE char *own = dl_machine_own_name(gpu->machine.path);
     if (own == NULL) {
         dl_note_add(
             list, dl_format("collectives between GPUs of %s without NVLink or a common PCIe switch "
@@ -770,7 +769,6 @@ static void add_slots(dl_note_list *list, const dl_variant *variant)
                             "(docs/simulating.md, \"Boxes of PCIe cards\")",
                             dl_base_name(gpu->machine.path)));
     }
-    free(own);
 }
 
 /* Adds a note on the keys of the scenario that replace parts of the machine's network. */

@@ -285,21 +285,19 @@ static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const 
 static void add_others(dl_effects *effects, const assumed_list *list, const dl_study *study,
                        const dl_sweep *sweep)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const dl_assumption *a = list->items[i].a;
         if (!is_of_no_matter(study, sweep, a)) continue;
-        char *one = dl_format("[%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
-                              AMOUNT(a->value, a));
+        DL_AUTOFREE char *one = dl_format("[%s] %s = %s", dl_assumption_section(a),
+                                          dl_assumption_name(a), AMOUNT(a->value, a));
         dl_join(&text, ", ", one);
-        free(one);
     }
     if (text == NULL) return;
     dl_effects_add(
         effects, 0,
         dl_format("also assumed, each under %.1f %% of samples/s (sources in the results): %s",
                   100 * MOVES_FRAC, text));
-    free(text);
 }
 
 /* Returns the scaling of the first GPU if it is scaled, else of the first other scaled model; NULL:

@@ -45,9 +45,9 @@ static void write_comments(dl_json *to, const dl_cell_table *table)
         const char *text = table->comments[i], *colon = strstr(text, ": ");
         if (colon == NULL) continue;
         DL_AUTOFREE char *name = dl_strndup(text, (size_t)(colon - text));
-        if (dl_names_find(name, pairs, sizeof pairs / sizeof *pairs) >= 0) {
+        if (dl_names_find(name, pairs, DL_LENGTH(pairs)) >= 0) {
             write_pairs(to, name, colon + 2);
-        } else if (dl_names_find(name, lists, sizeof lists / sizeof *lists) < 0) {
+        } else if (dl_names_find(name, lists, DL_LENGTH(lists)) < 0) {
             dl_json_text_item(to, name, colon + 2);
         }
     }

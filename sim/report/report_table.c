@@ -99,9 +99,8 @@ static void view_add_options(view *v, const dl_results *results)
     for (size_t o = 0; o < results->option_count; o++) {
         const dl_column *option = &results->options[o];
         if (!dl_column_has_values(&v->table, option)) continue;
-        char *text = common_text(v, results, option);
+        DL_AUTOFREE char *text = common_text(v, results, option);
         if (text == NULL) apart += dl_column_width(&v->table, option) + 1;
-        free(text);
     }
     if (apart > dl_column_width(&v->table, together) + 1) {
         view_add(v, together, 0);

@@ -302,8 +302,8 @@ static void put_use(timeline *t, int track, const char *name, const link_use *us
 /* Draws the links that were used most of the time, each only if the file has room for all of it. */
 static void put_links(timeline *t, const dl_links *links)
 {
-    double *busy_s = dl_calloc((size_t)links->count, sizeof *busy_s, "links");
-    size_t *uses = dl_calloc((size_t)links->count, sizeof *uses, "links");
+    DL_AUTOFREE double *busy_s = dl_calloc((size_t)links->count, sizeof *busy_s, "links");
+    DL_AUTOFREE size_t *uses = dl_calloc((size_t)links->count, sizeof *uses, "links");
     int drawn = 0;
     for (size_t i = 0; i < t->use_count; i++) {
         const link_use *use = &t->uses[i];
@@ -325,8 +325,6 @@ static void put_links(timeline *t, const dl_links *links)
             if (t->uses[i].link == most) put_use(t, drawn, name, &t->uses[i]);
         drawn++;
     }
-    free(busy_s);
-    free(uses);
 }
 
 static void name_tracks(timeline *t, const dl_point *point)

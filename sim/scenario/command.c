@@ -107,7 +107,7 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
 {
     static const char *const groups[] = {group_model, group_machine, group_exchange, group_runs,
                                          group_results};
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+    for (size_t g = 0; g < DL_LENGTH(groups); g++) {
         for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++) {
             if (rows[i].group != groups[g]) continue;
             write_help(command->helps[i], i);

@@ -504,9 +504,8 @@ static const dl_key rows[] = {
     {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
 };
 /* clang-format on */
-const dl_keys dl_scenario_keys = {rows, sizeof rows / sizeof *rows, dl_scenario_words, NULL};
-_Static_assert(sizeof rows / sizeof *rows <= DL_SCENARIO_KEYS_MAX,
-               "more keys than given[] has room for");
+const dl_keys dl_scenario_keys = {rows, DL_LENGTH(rows), dl_scenario_words, NULL};
+_Static_assert(DL_LENGTH(rows) <= DL_SCENARIO_KEYS_MAX, "more keys than given[] has room for");
 
 int dl_key_option(const dl_key *key)
 {
@@ -572,7 +571,7 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
             "...\n",
             out);
     }
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+    for (size_t f = 0; f < DL_LENGTH(files); f++) {
         DL_AUTOFREE char *text = NULL;
         size_t bytes = 0;
         FILE *of_file = dl_text_stream(&text, &bytes);
@@ -587,7 +586,7 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     char hint[300];
     const char *names[SECTIONS_MAX];
     size_t count = 0, of_scenario = 0;
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+    for (size_t f = 0; f < DL_LENGTH(files); f++) {
         for (size_t i = 0; i < files[f].keys->count && count < SECTIONS_MAX; i++) {
             const char *name = files[f].keys->rows[i].section;
             if (dl_names_find(name, names, count) < 0) names[count++] = name;

@@ -44,8 +44,7 @@ bool dl_machine_is_known(const char *path)
     dl_wanted_machine w;
     const char *name = dl_base_name(path);
     if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) return false;
-    char *file = dl_machine_file(name);
-    free(file);
+    DL_AUTOFREE char *file = dl_machine_file(name);
     if (file != NULL) return true;
     if (dl_machine_tables_read(&t, NULL) != DL_OK) return false;
     const dl_status status = dl_machine_understand(&t, name, &w, NULL);

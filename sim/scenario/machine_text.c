@@ -193,10 +193,9 @@ static void write_board(writer *to, const char *board)
 {
     dl_ini ini = {0};
     dl_error err = {0};
-    char *path = dl_machine_file(board);
+    DL_AUTOFREE char *path = dl_machine_file(board);
     const dl_status status = path != NULL ? dl_ini_read(&ini, path, &err) : DL_ERR_DATA;
     DL_ASSERT(status == DL_OK, "machine file of the board %s: %s", board, err.text);
-    free(path);
     for (size_t s = 0; s < ini.section_count; s++) {
         const char *section = ini.sections[s].name;
         const dl_ini_entry *link = dl_ini_find(&ini, section, "link");
@@ -213,9 +212,9 @@ static void write_board(writer *to, const char *board)
             name = dl_format("link %s", link->value);
             for (size_t e = 0; e < ini.count; e++)
                 if (strcmp(ini.entries[e].section, name) == 0) {
-                    char *line = dl_format("%s = %s\n", ini.entries[e].key, ini.entries[e].value);
+                    DL_AUTOFREE char *line =
+                        dl_format("%s = %s\n", ini.entries[e].key, ini.entries[e].value);
                     dl_join(&rates, "", line);
-                    free(line);
                 }
             const char *class = write_link(to, link->value, note, rates);
             fprintf(to->out, "[%s%s]\nlink = %s\npairs = %s\n", section, to->of, class, text);

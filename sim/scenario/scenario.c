@@ -177,7 +177,7 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
                                 : "this needs %s",
                             key->only);
     }
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+    for (size_t i = 0; i < DL_LENGTH(needed); i++) {
         const dl_key *key = dl_keys_find(&dl_scenario_keys, needed[i][0], needed[i][1]);
         dl_key_depends(key, on, sizeof on);
         if (!dl_key_holds(key, depends_on(ini, key, on)) ||

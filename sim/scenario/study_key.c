@@ -29,7 +29,7 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
     };
     dl_status status =
         scenario->gpu != NULL ? add_machine(hash, &scenario->gpu->machine, err) : DL_OK;
-    for (size_t f = 0; f < sizeof paths / sizeof *paths && status == DL_OK; f++)
+    for (size_t f = 0; f < DL_LENGTH(paths) && status == DL_OK; f++)
         status = dl_file_hash(hash, paths[f], err);
     for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++)
         status = dl_file_hash(hash, scenario->gpu_costs[f].path, err);

@@ -256,7 +256,7 @@ static const dl_mode_shorthand shorthands[] = {MODES_WITH_KEY(AS_SHORTHAND)};
 
 const dl_mode_shorthand *dl_mode_shorthand_find(const char *word)
 {
-    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++)
+    for (size_t i = 0; i < DL_LENGTH(shorthands); i++)
         if (strcasecmp(shorthands[i].word, word) == 0) return &shorthands[i];
     return NULL;
 }

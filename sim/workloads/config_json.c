@@ -177,7 +177,7 @@ static bool has_experts(const config *c)
 {
     static const char *const types[] = {"mixtral",     "olmoe",       "qwen2_moe", "qwen3_moe",
                                         "deepseek_v2", "deepseek_v3", "gpt_oss"};
-    for (size_t t = 0; t < sizeof types / sizeof *types && c->type != NULL; t++)
+    for (size_t t = 0; t < DL_LENGTH(types) && c->type != NULL; t++)
         if (strcmp(c->type, types[t]) == 0) return true;
     return false;
 }
@@ -199,7 +199,7 @@ static const char *like(const config *c)
     };
     if (has_experts(c)) return "llama";
     if (c->type == NULL) return c->rms ? "llama" : NULL;
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (size_t t = 0; t < DL_LENGTH(types); t++)
         if (strcmp(c->type, types[t][0]) == 0) return types[t][1];
     return NULL;
 }
@@ -286,7 +286,7 @@ static const char *bias_of(const config *c)
     if (is_type(c, "stablelm")) return is_true(c, QKV_BIAS) ? "qkv" : "no";
     if (is_type(c, "falcon")) return is_true(c, ALL_BIASES) ? "yes" : "no";
     if (is_type(c, "gptj")) return "feed_forward";
-    for (size_t t = 0; t < sizeof without / sizeof *without; t++)
+    for (size_t t = 0; t < DL_LENGTH(without); t++)
         if (is_type(c, without[t])) return "no";
     const bool inside = is_true(c, MLP_BIAS) && (c->type == NULL || is_type(c, "llama") ||
                                                  is_type(c, "granite") || is_type(c, "smollm3"));
@@ -401,7 +401,7 @@ static dl_status take_sizes(const config *c, const char *path, int64_t *values, 
     static const char *const needed[] = {"layers",     "width",   "heads",
                                          "vocabulary", "experts", "active"};
     const int sequence = key_called(c, "sequence"), positions = key_called(c, "positions");
-    for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
+    for (size_t n = 0; n < DL_LENGTH(needed); n++) {
         const bool of_experts = n >= 4; /* the last two */
         if (c->given[key_called(c, needed[n])] || (of_experts && !has_experts(c))) continue;
         if (is_type(c, "vit") && n == 3) continue; /* no vocabulary */

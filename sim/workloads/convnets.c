@@ -310,5 +310,5 @@ const dl_network_kind dl_convnets = {.title = "networks of images",
                                      .keys = keys,
                                      .key_count = KEYS,
                                      .networks = networks,
-                                     .network_count = sizeof networks / sizeof *networks,
+                                     .network_count = DL_LENGTH(networks),
                                      .build = build};

@@ -11,7 +11,7 @@
 #include "sim/workloads/workloads_internal.h"
 
 static const dl_network_kind *const kinds[] = {&dl_convnets, &dl_transformers};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = DL_LENGTH(kinds) };
 
 #define NAMES_MAX 96
 

@@ -227,14 +227,13 @@ static char *read_components(const char *mangled)
 
 char *dl_demangle_short(const char *name)
 {
-    char *demangled = NULL;
+    DL_AUTOFREE char *demangled = NULL;
     if (strncmp(name, "_Z", 2) == 0) {
         int status;
         demangled = __cxa_demangle(name, NULL, NULL, &status);
         if (demangled == NULL) demangled = read_components(name);
     }
     char *text = shorten(demangled != NULL ? demangled : name);
-    free(demangled);
     drop_scopes(text, DL_SHORT_NAME_CHARS);
     dl_cut_middle(text, DL_SHORT_NAME_CHARS);
     return text;

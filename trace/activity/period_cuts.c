@@ -452,13 +452,12 @@ bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
 {
     size_t count = 0, first = 0, kept = 0;
     *period = (dl_period){.reason = "fewer than two updates of an optimizer end a step"};
-    dl_update *updates = dl_updates_find(sequence, &count);
+    DL_AUTOFREE dl_update *updates = dl_updates_find(sequence, &count);
     const size_t each = updates_of_step(sequence, updates, count, &first);
     DL_AUTOFREE size_t *cuts = dl_calloc(count + 1, sizeof *cuts, "units");
     cuts[kept++] = 0;
     for (size_t u = first; u < count; u += each)
         cuts[kept++] = updates[u].end;
-    free(updates);
     const bool begun = kept > 2 && (double)cuts[1] < FIRST_SHARE_MIN * (double)(cuts[2] - cuts[1]);
     const size_t ends = kept - 1;
     cut_first(cuts, ends);

@@ -45,7 +45,7 @@ bool dl_text_names_step(const char *text)
     for (size_t i = 0; text[i] != '\0'; i++) {
         bool begins = i == 0 || !isalpha((unsigned char)text[i - 1]) ||
                       (isupper((unsigned char)text[i]) && islower((unsigned char)text[i - 1]));
-        for (size_t w = 0; begins && w < sizeof words / sizeof *words; w++) {
+        for (size_t w = 0; begins && w < DL_LENGTH(words); w++) {
             size_t length = strlen(words[w]);
             if (strncasecmp(text + i, words[w], length) != 0) continue;
             unsigned char next = (unsigned char)text[i + length];
@@ -207,7 +207,7 @@ void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace)
         dl_calloc(trace->string_count, sizeof *groups, "texts of ranges");
     DL_AUTOFREE plain_text *texts = group_texts(trace, groups);
     size_t count = 0, best_inside = 0;
-    mark *list = collect_marks(trace, groups, NULL, &count);
+    DL_AUTOFREE mark *list = collect_marks(trace, groups, NULL, &count);
     mark_form best = FORM_NONE;
     DL_GROUPS (first, end, count,
                list[end].group == list[first].group && list[end].thread == list[first].thread) {
@@ -224,7 +224,6 @@ void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace)
         best_inside = inside;
         keep(marks, list + first, kept, text);
     }
-    free(list);
     for (size_t i = 0; i < trace->string_count; i++)
         free(texts[i].text);
 }
@@ -240,18 +239,16 @@ dl_status dl_step_marks_match(dl_step_marks *marks, const dl_marked_trace *trace
         regerror(failure, &compiled, text, sizeof text);
         return dl_error_set(err, DL_ERR_PARSE, "step expression '%s': %s", expression, text);
     }
-    bool *wanted = dl_calloc(trace->string_count, sizeof *wanted, "texts of ranges");
+    DL_AUTOFREE bool *wanted = dl_calloc(trace->string_count, sizeof *wanted, "texts of ranges");
     for (size_t i = 1; i < trace->string_count; i++)
         wanted[i] = regexec(&compiled, trace->strings[i], 0, NULL, 0) == 0;
     regfree(&compiled);
     size_t count = 0;
-    mark *list = collect_marks(trace, NULL, wanted, &count);
-    free(wanted);
+    DL_AUTOFREE mark *list = collect_marks(trace, NULL, wanted, &count);
     if (count == 0)
         return dl_error_set(err, DL_ERR_DATA, "no range or mark matches the step expression '%s'",
                             expression);
     keep(marks, list, flatten(list, count), expression);
-    free(list);
     return DL_OK;
 }
 

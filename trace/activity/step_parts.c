@@ -133,8 +133,8 @@ static unit *take_units(const dl_period *period, const dl_sequence *sequence, ui
 dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence, size_t *count)
 {
     dl_step_part *parts = dl_calloc(2 * period->cut_count + 1, sizeof *parts, "steps");
-    uint32_t *left = copy_content(period->content, sequence->kind_count);
-    unit *units = take_units(period, sequence, left);
+    DL_AUTOFREE uint32_t *left = copy_content(period->content, sequence->kind_count);
+    DL_AUTOFREE unit *units = take_units(period, sequence, left);
     size_t found = 0;
     bool short_tail = false; /* the last part is the start of the following unit */
     if (period->cuts[0] > 0) parts[found++] = (dl_step_part){.label = DL_STEP_OTHER};
@@ -148,8 +148,6 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
         if (now->regular && now->tail < now->end)
             parts[found++] = (dl_step_part){.first = now->tail, .label = DL_STEP_OTHER};
     }
-    free(units);
-    free(left);
     dl_step_parts_compare(parts, found, sequence->count, sequence, period->content, period->length);
     label_warmup(parts, found);
     *count = found;

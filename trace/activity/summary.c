@@ -180,13 +180,12 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
 {
     const dl_trace *trace = summary->trace;
     uint32_t number = device->time.device;
-    uint32_t *places = dl_calloc(trace->string_count, sizeof *places, "kernels");
+    DL_AUTOFREE uint32_t *places = dl_calloc(trace->string_count, sizeof *places, "kernels");
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->device != number || !dl_activity_is_device_work(a)) continue;
         add_work(device, places, a, trace->strings);
     }
-    free(places);
     finish_device(device);
     give_collectives(summary, device);
     char key[40];
@@ -295,14 +294,13 @@ static void warn_about_quality(dl_activity_summary *summary)
                      " bytes after its last whole chunk are ignored",
                      summary->trace->bytes_ignored);
     }
-    char *lost = dl_cpu_lost_device(summary->trace);
+    DL_AUTOFREE char *lost = dl_cpu_lost_device(summary->trace);
     if (lost != NULL) {
         dl_notes_add(warnings, "%s", lost);
     } else if (q->work_count == 0 && summary->cpu.step_count == 0) {
         dl_notes_add(warnings,
                      "the trace holds no work of a device, and no steps of operators on cores");
     }
-    free(lost);
     if (q->takeover[0] != '\0') {
         dl_notes_add(warnings,
                      "another profiler took over the recording (%s): later records are missing",

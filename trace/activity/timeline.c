@@ -241,7 +241,7 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
                              char *const *strings, size_t string_count)
 {
     dl_host_list list = {0};
-    uint32_t *places = dl_calloc(string_count, sizeof *places, "host activities");
+    DL_AUTOFREE uint32_t *places = dl_calloc(string_count, sizeof *places, "host activities");
     duration *durations = NULL;
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -256,7 +256,6 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
         list.items[places[a->name] - 1].total_ns += (double)a->duration_ns;
         list.items[places[a->name] - 1].count++;
     }
-    free(places);
     dl_sort(durations, found, sizeof *durations, by_item_and_ns);
     const duration *of = durations;
     for (size_t i = 0; i < list.count; i++) {

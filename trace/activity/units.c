@@ -71,7 +71,7 @@ static kind_count *count_kinds(const dl_units *units, const size_t *chosen, size
     for (size_t i = 0; i < chosen_count; i++)
         most += length_of(units, chosen[i]);
     kind_count *pairs = dl_calloc(most, sizeof *pairs, "content of units");
-    uint32_t *counts = dl_calloc(units->kind_count, sizeof *counts, "content of units");
+    DL_AUTOFREE uint32_t *counts = dl_calloc(units->kind_count, sizeof *counts, "content of units");
     for (size_t i = 0; i < chosen_count; i++) {
         size_t first = units->cuts[chosen[i]], end = dl_unit_end(units, chosen[i]);
         for (size_t place = first; place < end; place++)
@@ -82,7 +82,6 @@ static kind_count *count_kinds(const dl_units *units, const size_t *chosen, size
             counts[kind] = 0;
         }
     }
-    free(counts);
     qsort(pairs, found, sizeof *pairs, compare_kinds);
     *pair_count = found;
     return pairs;

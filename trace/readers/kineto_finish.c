@@ -423,11 +423,11 @@ DL_ORDER(by_end, pass, DL_BY(end_ns), DL_BY_DESCENDING(start_ns));
 static void end_closures(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
-    pass *passes = NULL;
+    DL_AUTOFREE pass *passes = NULL;
     size_t count = 0, shortened = 0;
     bool several = false; /* LBFGS, which calls its closure several times a step */
     const uint32_t cut_off = dl_trace_builder_name(&kineto->builder, "closure, cut off");
-    uint8_t *roles = dl_calloc(trace->string_count, 1, "roles of ranges");
+    DL_AUTOFREE uint8_t *roles = dl_calloc(trace->string_count, 1, "roles of ranges");
     for (size_t i = 0; i < trace->string_count; i++)
         roles[i] = dl_range_roles(trace->strings[i]);
     for (size_t i = 0; i < trace->activity_count; i++) {
@@ -455,8 +455,6 @@ static void end_closures(dl_kineto *kineto)
             a->start_ns > passes[count - 1].end_ns)
             a->name = cut_off;
     }
-    free(passes);
-    free(roles);
     if (shortened > 0)
         dl_read_note(kineto->item,
                      "%zu ranges of an optimizer's step contain backward passes (a closure, as in "
@@ -497,7 +495,7 @@ static void add_events(dl_kineto *kineto)
     size_t count = 0, lost = 0;
     if (kineto->wait_count == 0) return;
     qsort(kineto->waits, kineto->wait_count, sizeof *kineto->waits, by_object);
-    dl_activity *events = dl_calloc(kineto->wait_count, sizeof *events, "events");
+    DL_AUTOFREE dl_activity *events = dl_calloc(kineto->wait_count, sizeof *events, "events");
     dl_launches_init(&launches, kineto->builder.trace.activities,
                      kineto->builder.trace.activity_count);
     for (size_t i = 0; i < kineto->wait_count; i++) {
@@ -518,7 +516,6 @@ static void add_events(dl_kineto *kineto)
     dl_launches_free(&launches);
     for (size_t i = 0; i < count; i++)
         dl_trace_builder_append(&kineto->builder, &events[i]);
-    free(events);
     if (lost > 0) {
         dl_read_note(kineto->item, "%zu events that were waited for were recorded before the trace",
                      lost);

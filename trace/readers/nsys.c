@@ -705,10 +705,9 @@ static char *immutable_uri(const char *path)
 static dl_status open_file(dl_nsys *nsys, dl_error *err)
 {
     /* Two leading slashes would denote a host. */
-    char *uri =
+    DL_AUTOFREE char *uri =
         immutable_uri(nsys->path + strspn(nsys->path, "/") - (nsys->path[0] == '/' ? 1 : 0));
     int code = sqlite3_open_v2(uri, &nsys->file, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
-    free(uri);
     if (code != SQLITE_OK) {
         return dl_error_set_at(err, DL_ERR_IO, nsys->path, 0, "cannot open it: %s",
                                sqlite3_errmsg(nsys->file));

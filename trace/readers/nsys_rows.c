@@ -38,7 +38,7 @@ bool dl_nsys_rows_open(dl_nsys_rows *rows, dl_nsys *nsys, const char *table,
     size_t bytes = 0, found = 0;
     *rows = (dl_nsys_rows){.nsys = nsys};
     FILE *out = dl_text_stream(&sql, &bytes);
-    bool *has = dl_calloc(count, sizeof *has, "columns");
+    DL_AUTOFREE bool *has = dl_calloc(count, sizeof *has, "columns");
     find_columns(has, nsys->file, table, columns, count);
     for (size_t i = 0; i < count; i++) {
         fprintf(out, "%s%s%s%s", i == 0 ? "SELECT " : ", ", has[i] ? "\"" : "",
@@ -47,7 +47,6 @@ bool dl_nsys_rows_open(dl_nsys_rows *rows, dl_nsys *nsys, const char *table,
     }
     fprintf(out, " FROM \"%s\" %s", table, rest);
     fclose(out);
-    free(has);
     if (found > 0) {
         int code = sqlite3_prepare_v2(nsys->file, sql, -1, &rows->statement, NULL);
         rows->damaged = code != SQLITE_OK;

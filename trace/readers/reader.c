@@ -38,7 +38,7 @@ static const dl_trace_reader *const readers[] = {
 static int is_trace_name(const struct dirent *entry)
 {
     static const char *const endings[] = {".dlt", ".json", ".json.gz", ".sqlite"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    for (size_t i = 0; i < DL_LENGTH(endings); i++)
         if (entry->d_name[0] != '.' && dl_ends_with(entry->d_name, endings[i])) return 1;
     return 0;
 }

@@ -104,7 +104,7 @@ dl_status dl_trace_export(const dl_trace *trace, const char *path, dl_error *err
     dl_chrome_trace out = {0};
     dl_status status = dl_chrome_trace_open(&out, path, err);
     if (status != DL_OK) return status;
-    unsigned char *tracks = dl_calloc(trace->worker_count, 1, "tracks");
+    DL_AUTOFREE unsigned char *tracks = dl_calloc(trace->worker_count, 1, "tracks");
     int64_t origin_ns = INT64_MAX;
     for (size_t i = 0; i < trace->record_count; i++) {
         const dl_record *record = &trace->records[i];
@@ -114,7 +114,6 @@ dl_status dl_trace_export(const dl_trace *trace, const char *path, dl_error *err
     name_process(&out, trace);
     for (uint32_t w = 0; w < trace->worker_count; w++)
         name_worker(&out, w, tracks[w]);
-    free(tracks);
     for (size_t i = 0; i < trace->record_count; i++) {
         write_record(&out, trace, &trace->records[i], origin_ns);
     }

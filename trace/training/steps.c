@@ -94,11 +94,10 @@ static void add_step(dl_steps *steps, const dl_trace *trace, size_t first, size_
 static void flag_warmup(dl_step *steps, size_t count)
 {
     if (count == 0) return;
-    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
+    DL_AUTOFREE double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
     for (size_t i = 0; i < count; i++)
         durations_ns[i] = (double)steps[i].duration_ns;
     dl_distribution all = dl_distribution_of(durations_ns, count);
-    free(durations_ns);
     size_t most = (count + 9) / 10;
     if (most > WARMUP_STEPS_MAX) most = WARMUP_STEPS_MAX;
     for (size_t i = 0; i < most; i++) {

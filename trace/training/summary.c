@@ -45,7 +45,7 @@ static void sum_staleness(dl_staleness_summary *s, const dl_step *steps, size_t 
 /* Fills `worker` from steps[count] of one worker or of all workers. */
 static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t count)
 {
-    double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
+    DL_AUTOFREE double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
     double total_ns = 0;
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
@@ -62,7 +62,6 @@ static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t co
     for (int p = 0; p < DL_PART_COUNT; p++)
         worker->part_frac[p] /= total_ns > 0 ? total_ns : 1;
     if (total_ns > 0) worker->samples_per_s = (double)worker->samples / dl_ns_to_s(total_ns);
-    free(durations_ns);
     sum_staleness(&worker->staleness, steps, count);
 }
 
