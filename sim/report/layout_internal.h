@@ -60,8 +60,8 @@ typedef struct dl_layout_space {
     size_t count;
 } dl_layout_space;
 
-/* Lists the layouts: every division of the GPUs into tp, pp, fsdp, dp and, for experts, ep (cp is
- * 1), with each value of the other keys (the scenario's values, else the default list).
+/* Lists the layouts: every division of the GPUs into tp, pp, fsdp, dp, for long sequences cp and for
+ * experts ep, with each value of the other keys (the scenario's values, else the default list).
  * `samples` is the size of the whole training; NaN: unknown. DL_ERR_USAGE for an unsuitable
  * scenario. Release with dl_layout_space_free, also after an error. */
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,

@@ -159,7 +159,7 @@ char *dl_layout_text(const dl_layout_space *s, const dl_layout *l)
 static bool same_family(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
-    return p->tensor == q->tensor && p->experts == q->experts &&
+    return p->tensor == q->tensor && p->context == q->context && p->experts == q->experts &&
            (p->shards > 1) == (q->shards > 1) && dl_point_is_split(p) == dl_point_is_split(q) &&
            a->values[DL_KEY_RECOMPUTE] == b->values[DL_KEY_RECOMPUTE] &&
            a->values[DL_KEY_SHARDED] == b->values[DL_KEY_SHARDED];
@@ -258,8 +258,33 @@ static int experts_of(const char *model)
     return experts;
 }
 
-/* Lists the factorizations of the number of GPUs into tp (within a node), pp (at most the number of
- * layers), ep, fsdp and dp, with cp = 1, each with all settings. */
+/* Whether `cp` GPUs may divide each sequence: the network allows it, and each has at least 8192
+ * tokens, as many as are usually trained on without cp. */
+static bool may_divide(const char *model, int cp)
+{
+    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    if (cp == 1) return true;
+    if (!is_free(model, "cp=")) return false;
+    DL_AUTOFREE char *divided = dl_format("%s%ccp=%d", model, strchr(model, ':') ? ',' : ':', cp);
+    return dl_architecture_make(&network, divided, NULL) == DL_OK && network.sequence / cp >= 8192;
+}
+
+/* Adds the layouts of `gpus` GPUs, the others being divided by the axes already set: each
+ * factorization into pp (at most the number of layers), fsdp, ep and dp. */
+static void add_stages(dl_layout_space *s, dl_layout *l, int gpus, int experts, int layers)
+{
+    for (int pp = 1; pp <= layers && pp <= DL_STAGES_MAX; pp++) {
+        for (int fsdp = 1; gpus % pp == 0 && fsdp <= gpus / pp; fsdp++) {
+            if (gpus / pp % fsdp != 0) continue;
+            l->point.stages = pp;
+            l->point.shards = fsdp;
+            add_experts(s, l, gpus / pp / fsdp, experts, layers);
+        }
+    }
+}
+
+/* Lists the factorizations of the number of GPUs into tp (within a node), cp, pp, ep, fsdp and dp,
+ * each with all settings. */
 static void list_layouts(dl_layout_space *s)
 {
     const dl_scenario *scenario = s->scenario;
@@ -271,20 +296,15 @@ static void list_layouts(dl_layout_space *s)
     dl_model_layers_init(&model, &s->study->variants[0].costs);
     const int layers = model.count, experts = experts_of(scenario->model);
     dl_model_layers_free(&model);
-    for (int tp = 1; tp <= (divides ? node : 1); tp++) {
-        if (gpus % tp != 0 || node % tp != 0) continue;
-        for (size_t r = 0; r < (recomputes ? s->value_count[DL_KEY_RECOMPUTE] : 1); r++) {
-            for (int pp = 1; pp <= layers && pp <= DL_STAGES_MAX; pp++) {
-                for (int fsdp = 1; gpus / tp % pp == 0 && fsdp <= gpus / tp / pp; fsdp++) {
-                    if (gpus / tp / pp % fsdp != 0) continue;
-                    dl_layout l = {.point = {.tensor = tp,
-                                             .context = 1,
-                                             .stages = pp,
-                                             .shards = fsdp,
-                                             .batch = scenario->points[0].batch}};
-                    l.values[DL_KEY_RECOMPUTE] = recomputes ? s->values[DL_KEY_RECOMPUTE][r] : NULL;
-                    add_experts(s, &l, gpus / tp / pp / fsdp, experts, layers);
-                }
+    for (int cp = 1; cp <= gpus; cp++) {
+        if (gpus % cp != 0 || !may_divide(scenario->model, cp)) continue;
+        for (int tp = 1; tp <= (divides ? node : 1); tp++) {
+            if (gpus / cp % tp != 0 || node % tp != 0) continue;
+            for (size_t r = 0; r < (recomputes ? s->value_count[DL_KEY_RECOMPUTE] : 1); r++) {
+                dl_layout l = {
+                    .point = {.tensor = tp, .context = cp, .batch = scenario->points[0].batch}};
+                l.values[DL_KEY_RECOMPUTE] = recomputes ? s->values[DL_KEY_RECOMPUTE][r] : NULL;
+                add_stages(s, &l, gpus / cp / tp, experts, layers);
             }
         }
     }

@@ -51,6 +51,13 @@ python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $ep_step 
 expect 0 "The given layout, ep=8, at best --layout ep=8 --micro-batch" "${experts[@]}" --layout ep=8 --advise layout
 "$tested" "${experts[@]/fused=yes/fused=no}" --advise layout --max-points 30 -q -o plain.csv || fail "experts, fused=no: exit $?"
 ! grep -q 'ep=' <(grep -v '^#' plain.csv | cut -d, -f1-3) || fail "ep with fused=no: $(cat plain.csv)"
+# Long sequences are divided as well, into parts of at least 8192 tokens: among 2 and 4 GPUs of 8, not among 8.
+long=(--machine 8xh100 --batch 8 --mode allreduce --steps 2 --workload llama3_8b:layers=2,sequence=32768,fused=yes)
+"$tested" "${long[@]}" --advise layout -q -o long.csv --save long.ini || fail "long: exit $?"
+grep -q 'cp=[24]' long.csv || fail "no cp is tried: $(cat long.csv)"
+! grep -q 'cp=8' long.csv || fail "parts of 4096 tokens: $(cat long.csv)"
+expect 0 "The given layout, cp=4,dp=2, at best --layout cp=4,dp=2 --micro-batch" "${long[@]}" --layout cp=4,dp=2 --advise layout
+expect 0 "The given layout, cp=8: not among those" "${long[@]}" --layout cp=8 --advise layout
 # Recomputation without a saving is not tried, and is reported in its row: fused attention saves no scores.
 number_of() { grep -oE '^Of [0-9]+ layouts' "$1"; }
 "$tested" "${model[@]}" --recompute none,products,full --advise layout --max-points 1 -o saving.csv >saving.txt 2>&1
