@@ -116,10 +116,19 @@ static bool reduces_after(const dl_cpu_training *cpu)
 /* All-reduces that carry less than this part of the gradients' bytes carry them compressed. */
 #define COMPRESSED_FRAC 0.75
 
-static void note_compressed(const dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+/* Notes that an exchange carries other bytes than a pass adds. */
+static void note_carried(const dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     const double carried =
         costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
+    if (cpu->phases.passes == 1 && cpu->added.bytes > 0 &&
+        carried > cpu->added.bytes / COMPRESSED_FRAC)
+        dl_notes_add(
+            notes,
+            "a step exchanges %s, its passes add %s of gradients: unused parameters are exchanged "
+            "too (find_unused_parameters), or some in several passes (SAM). parameter_bytes are "
+            "those exchanged; if they are more than the model's, --parameter-bytes gives these",
+            DL_BYTES_TEXT(carried), DL_BYTES_TEXT(cpu->added.bytes));
     if (carried == 0 || carried > COMPRESSED_FRAC * cpu->added.bytes) return;
     dl_notes_add(
         notes,
@@ -643,7 +652,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         .communicators = dl_communicators_find(trace->activities, trace->activity_count)};
     source.calls = list_calls(&cpu, after, &source.call_count);
     const dl_gradient_exchange gradients = dl_step_costs_take_exchange(costs, &source, notes);
-    note_compressed(costs, &cpu, notes);
+    note_carried(costs, &cpu, notes);
     if (after)
         dl_notes_add(notes,
                      "gradients are all-reduced after the backward pass, which hides nothing "

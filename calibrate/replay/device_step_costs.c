@@ -382,7 +382,7 @@ static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
 
 /* Returns the gradients that are added in a pass. done[line.work_count]: as dl_step_calls_find sets
  * it. */
-static dl_added_gradients find_added(const taking *t, const double *done)
+static dl_added_gradients find_added(taking *t, const double *done)
 {
     const size_t count = t->line->work_count;
     DL_AUTOFREE int64_t *begins_ns = dl_calloc(count, sizeof *begins_ns, "launches");
@@ -553,15 +553,15 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
         .classes = classes,
         .communicators = dl_communicators_find(t->trace->activities, t->trace->activity_count)};
     dl_step_calls_find(&source, t->work_ns, done);
+    const dl_added_gradients added = find_added(t, done);
     const dl_gradient_exchange gradients = dl_step_costs_take_exchange(costs, &source, t->notes);
     status = dl_step_axes_take(costs, &source, &gradients, t->notes, err);
     if (status == DL_OK && costs->gradient_count == 0) {
-        dl_added_gradients added = find_added(t, done);
         costs->passes_apart = added.apart;
         if (!dl_step_costs_take_added(costs, &added, &t->phases, t->notes))
             take_parameters(t, costs);
-        free(added.items);
     }
+    free(added.items);
     if (status == DL_OK) dl_step_collectives_take(costs, &source, t->timed, &gradients, t->notes);
     free(source.calls);
     free(source.communicators.items);

@@ -330,6 +330,12 @@ dl_gradient_exchange dl_step_costs_take_exchange(dl_step_costs *costs,
     costs->known_steps = source->phases->known_steps;
     costs->updated_steps = source->phases->updated_steps;
     costs->alternates = source->phases->alternates;
+    if (source->phases->joint > 0)
+        dl_notes_add(notes,
+                     "each of a step's %zu passes makes gradients of its own, those of another "
+                     "network, or of changed parameters (SAM): they are taken as one pass of the "
+                     "same samples. If each has its own, give the samples of all as --batch",
+                     source->phases->joint);
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;
     if (gradients.integers > 0)

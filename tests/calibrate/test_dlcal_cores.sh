@@ -113,17 +113,30 @@ expect 0 "5 steps of 6, by marks" info cut.json
 expect 0 "is truncated (killed run, full disk)" costs cut.json -o cut.ini
 
 # Marks of micro-batches with an update in every second or third one: steps end with the updates if
-# there are at least three, else the trace is rejected.
+# there are at least three, else the trace is rejected. Without the sums of the updates left out.
+without_sums() { sed 's/"aten::add_"/"aten::mul_"/'; }
 keep_updates() { # EVERY
     zcat "$traces/mlp_b16.json.gz" |
         awk -v every="$1" '/"Optimizer.zero_grad#/ && n++ % every { sub("Optimizer.zero_grad#[^\"]*", "Optimizer.other") }
                            /"Optimizer.step#/ && n % every { sub("Optimizer.step#[^\"]*", "Optimizer.other") } 1'
 }
-keep_updates 2 >second.json
+keep_updates 2 >sam.json
+without_sums <sam.json >second.json
 keep_updates 3 >third.json
 expect 0 "2 steps of 2, by optimizer" info second.json
 expect 0 "a step accumulates the gradients of 2 passes" costs second.json --batch 32 -o second.ini
 holds second.ini "accumulate = 2"
+# With these sums the parameters change between the two passes, as in SAM: both are of the same samples.
+expect 0 "each of a step's 2 passes makes gradients of its own" costs sam.json -o sam.ini
+expect 0 "sam.json: 16 samples, 2 steps" costs sam.json -o sam.ini
+holds sam.ini "parameter_bytes = 2678824"
+grep -q accumulate sam.ini && { echo "FAIL: SAM accumulates"; failures=$((failures + 1)); }
+# Each second pass begins at another layer, as a critic's after an actor's: without the gradients of
+# the last layer (20,520 bytes), it has 2,658,304 bytes.
+awk '/"torch::autograd::AccumulateGrad"/ && index("6 7", n++ % 12) { sub("AccumulateGrad", "Other") } 1' \
+    second.json >critic.json
+expect 0 "critic.json: 16 samples, 2 steps" costs critic.json -o critic.ini
+holds critic.ini "parameter_bytes = 5337128"
 expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" \
     costs third.json --batch 16 -o third.ini
 expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini
@@ -132,7 +145,8 @@ expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini
 # Each pass adds the gradients of all parameters.
 zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
     awk '/"Optimizer.zero_grad#/ && index("0 1 3", z++) == 0 { sub("Optimizer.zero_grad#[^\"]*", "Optimizer.other") }
-         /"Optimizer.step#/ && index("0 2 5", u++) == 0 { sub("Optimizer.step#[^\"]*", "Optimizer.other") } 1' >varied.json
+         /"Optimizer.step#/ && index("0 2 5", u++) == 0 { sub("Optimizer.step#[^\"]*", "Optimizer.other") } 1' |
+    without_sums >varied.json
 expect 0 "steps have different numbers of passes (micro-batches), 2.5 on average" costs varied.json --batch 48 -o varied.ini
 holds varied.ini "accumulate = 3"
 holds varied.ini "parameter_bytes = 2678824"
@@ -143,6 +157,13 @@ expect 0 "waiting for collectives" info "$traces/transformer_ddp2.json.gz"
 expect 0 "AllReduce      2   0.50" info "$traces/mlp_localsgd2.json.gz"
 expect 0 "do not give their bytes" info "$traces/mlp_localsgd2.json.gz"
 expect 0 '"ready_frac":0.99' info --json "$traces/transformer_ddp2.json.gz"
+
+# If passes add fewer gradients than are exchanged, parameters are unused, or exchanged twice.
+zcat "$traces/transformer_ddp2.json.gz" |
+    awk '/"torch::autograd::AccumulateGrad"/ && n++ % 2 { sub("AccumulateGrad", "Other") } 1' >unused.json
+expect 0 "a step exchanges 2.65 MB, its passes add 48.0 kB of gradients" costs unused.json --device "a processor" --cores 2 -o unused.ini
+"$tested" costs "$traces/transformer_ddp2.json.gz" --device "a processor" --cores 2 -o unused.ini | grep "a step exchanges" &&
+    { echo "FAIL: all parameters are used"; failures=$((failures + 1)); }
 
 # Parameters: 784 512 + 512 + 512 512 + 512 + 512 10 + 10 = 669,706 floats.
 expect 0 "mlp_b64.json.gz: 64 samples, 6 steps" costs "$traces/mlp_b16.json.gz" "$traces/mlp_b64.json.gz" \
@@ -385,7 +406,8 @@ fi
 # gradients after it, is removed.
 zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
     awk '/"Optimizer\.(step|zero_grad)#/ { last = /step#/
-         if (++count[last] % 2 == last) sub(/"Optimizer\.[a-z_]*#[^"]*"/, "\"Optimizer.other\"") } 1' >twice.json
+         if (++count[last] % 2 == last) sub(/"Optimizer\.[a-z_]*#[^"]*"/, "\"Optimizer.other\"") } 1' |
+    without_sums >twice.json
 expect 0 "a batch of 32 samples is taken: a step accumulates the gradients of 2 passes" costs twice.json -o shown.ini
 expect 0 "16 samples, 2 times a step, by the inputs of aten::linear" info twice.json
 expect 0 "16 right for the whole step?" costs twice.json --batch 16 -o shown.ini

@@ -139,6 +139,91 @@ static size_t count_made(const addition *all, size_t count)
     return made;
 }
 
+/* In-place sums by start, as of an update that a program computes itself. Owned by the caller. */
+typedef struct changes {
+    dl_activity *items; /* [count] */
+    size_t count;
+    uint8_t *each; /* [string_count] by name: 1: of a tensor, 2: of a list */
+} changes;
+
+DL_ORDER(by_start, dl_activity, DL_BY(start_ns), DL_BY(thread));
+
+/* Finds the in-place sums. */
+static changes find_changes(const dl_trace *trace)
+{
+    changes found = {.each = dl_calloc(trace->string_count + 1, 1, "sums")};
+    for (size_t i = 0; i < trace->string_count; i++) {
+        const char *name = trace->strings[i];
+        const bool list = strncmp(name, "aten::_foreach_", strlen("aten::_foreach_")) == 0;
+        const char *rest = name + strlen(list ? "aten::_foreach_" : "aten::");
+        if (strncmp(name, "aten::", strlen("aten::")) == 0 &&
+            (strcmp(rest, "add_") == 0 || strcmp(rest, "sub_") == 0))
+            found.each[i] = list ? 2 : 1;
+    }
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_RANGE && a->name < trace->string_count && found.each[a->name])
+            DL_APPEND(found.items, found.count, "sums") = *a;
+    }
+    dl_sort(found.items, found.count, sizeof *found.items, by_start);
+    return found;
+}
+
+/* Returns whether as many tensors change between two times as a pass has gradients. */
+static bool parameters_change(const changes *sums, int64_t from_ns, int64_t to_ns, size_t gradients)
+{
+    size_t i, changed = 0;
+    DL_BISECT(i, sums->count, sums->items[i].start_ns < from_ns);
+    for (; i < sums->count && sums->items[i].start_ns < to_ns && changed < gradients; i++)
+        changed += sums->each[sums->items[i].name] == 2 ? gradients : 1;
+    return changed >= gradients;
+}
+
+/* Returns whether the passes of all[count], the additions of a step, are of the same samples: each
+ * makes gradients of its own and begins at another layer than the one before, so at the loss of
+ * another network, or after a change of the parameters (SAM). */
+static bool are_of_same_samples(const addition *all, size_t count, const changes *sums)
+{
+    size_t before = count;
+    if (count_made(all, count) < count || all[0].pass == all[count - 1].pass) return false;
+    DL_GROUPS (a, end, count, all[end].pass == all[a].pass) {
+        if (before < count && all[a].gradient.bytes == all[before].gradient.bytes &&
+            !parameters_change(sums, all[a - 1].start_ns, all[a].start_ns, a - before))
+            return false;
+        before = a;
+    }
+    return true;
+}
+
+/* Returns whether the trace is of a stage of a pipeline. */
+static bool sends(const dl_trace *trace)
+{
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        const dl_activity *a = &trace->activities[i];
+        if (a->kind == DL_ACTIVITY_COLLECTIVE && strcmp(trace->strings[a->name], "Send") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Takes the passes of a step as one if those of most steps are of the same samples. */
+static void join_passes(dl_step_phases *phases, const dl_trace *trace, const addition *all,
+                        size_t count)
+{
+    size_t joint = 0;
+    if (phases->passes < 2 || sends(trace)) return;
+    const changes sums = find_changes(trace);
+    DL_GROUPS (first, end, count, all[end].step == all[first].step)
+        joint += are_of_same_samples(&all[first], end - first, &sums);
+    free(sums.items);
+    free(sums.each);
+    if (2 * joint <= phases->known_steps) return;
+    phases->joint = phases->passes;
+    phases->passes = 1;
+    phases->mean_passes = 1;
+    phases->alternates = true;
+}
+
 /* Returns the bytes of a pass of all[count], the additions of a step of this many passes. If the
  * step makes gradients and adds to them, each counts once, also within a pass: one that has two
  * losses adds to each gradient twice. */
@@ -211,12 +296,13 @@ static void set_items(dl_added_gradients *added, const addition *all, size_t cou
 }
 
 dl_added_gradients dl_added_gradients_find(const dl_trace *trace, const dl_step_line *line,
-                                           const dl_step_phases *phases, const int64_t *begins_ns,
+                                           dl_step_phases *phases, const int64_t *begins_ns,
                                            const double *done)
 {
     dl_added_gradients added = {0};
     size_t count;
     DL_AUTOFREE addition *all = find_additions(trace, line, phases, begins_ns, done, &count);
+    join_passes(phases, trace, all, count);
     added.apart = phases->passes > 1 && count > 0 && count_made(all, count) == count;
     set_bytes(&added, all, count, line, phases);
     set_items(&added, all, count, phases);

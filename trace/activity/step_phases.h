@@ -45,7 +45,9 @@ typedef struct dl_step_phases {
                            * accumulated; without a majority the rounded mean; 1 if an update lies
                            * between two passes, or unknown */
     bool alternates;      /* an update lies between two passes of most of these steps: several
-                           * optimizers, as in a GAN */
+                           * optimizers, as in a GAN; or joint > 0 */
+    size_t joint;         /* passes of the same samples (added_gradients.h) in most of these steps,
+                           * which count as one; 0: none */
 } dl_step_phases;
 
 /* Finds the phases of the work of `line`; `phases` must be zeroed. O(n log n). */
