@@ -80,6 +80,8 @@ typedef struct dl_link_data {
     size_t rate_count;
     int peers, peerless; /* numbers of pairs of GPUs that can and that cannot access each other's
                           * memory */
+    int wrong;           /* times of nccl-tests whose results were wrong (#wrong) */
+    char *first_wrong;   /* file:line of the first; NULL: none */
 } dl_link_data;
 
 /* Completes the series: sorts their points by size and merges points of one size into their median,

@@ -95,6 +95,9 @@ static bool take_head(table *t, const dl_link_log *log)
     if (!bytes && !size) return false;
     t->column = size;
     t->unit = size && strstr(log->text, "MB/s") != NULL ? 1e6 : 0;
+    /* A non-blocking collective's first column, Overall, includes computation. */
+    for (size_t i = 2; i < log->word_count && size; i++)
+        if (strcmp(log->words[i], "Pure") == 0) t->column = i - 1;
     for (size_t i = 0; i < log->word_count && bytes; i++) {
         const char *word = log->words[i];
         if (strcmp(word, "BW") == 0) continue;
@@ -189,24 +192,51 @@ static double bit_unit(const char *word)
     return strcasecmp(rest, "bits/sec") == 0 ? factor / 8 : 0;
 }
 
-/* Reads the receivers' summary of each stream and of all streams (JSON: of all streams only). */
+static void drop_rates(dl_link_data *data, size_t from)
+{
+    while (data->rate_count > from) {
+        dl_link_rate *rate = &data->rates[--data->rate_count];
+        free(rate->path);
+        free(rate->name);
+        free(rate->pair);
+    }
+}
+
+/* Returns an error if the line shows that iperf3 sent datagrams. */
+static dl_status refuse_datagrams(const dl_link_log *log, dl_error *err)
+{
+    const bool text = log->words[0][0] == '[' && strstr(log->text, "Lost/Total Datagrams") != NULL;
+    const bool json = log->word_count > 1 && strcmp(log->words[0], "\"protocol\":") == 0 &&
+                      strncmp(log->words[1], "\"UDP\"", 5) == 0;
+    if (!text && !json) return DL_OK;
+    return dl_link_log_error(log, DL_ERR_DATA, err,
+                             "iperf3 -u sends datagrams at the rate of its option -b, not as fast "
+                             "as the link allows: measure without -u");
+}
+
+/* Reads the receivers' summary of all streams, or of each stream of a text without that. */
 static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
 {
     dl_status status = DL_OK;
-    bool received = false, sum = false; /* JSON receiver section; [SUM] line of the text output */
+    bool received = false; /* JSON receiver section */
     const size_t before = data->rate_count;
+    size_t run = before; /* the first rate of the current run */
     while (status == DL_OK && dl_link_log_next(log)) {
         dl_link_rate_text rate = {.name = "iperf3, received", .pair = "all streams", .unit = 0.125};
         const size_t n = log->word_count;
         if (n == 0) continue;
+        if ((status = refuse_datagrams(log, err)) != DL_OK) return status;
+        if (strcmp(log->words[0], "Connecting") == 0 || strcmp(log->words[0], "iperf") == 0)
+            run = data->rate_count;
         if (log->words[0][0] == '"') received |= strcmp(log->words[0], "\"sum_received\":") == 0;
         if (received && n > 1 && strcmp(log->words[0], "\"bits_per_second\":") == 0) {
             log->words[1][strcspn(log->words[1], ",")] = '\0';
             rate.word = log->words[1];
             received = false;
         } else if (n > 4 && log->words[0][0] == '[' && strcmp(log->words[n - 1], "receiver") == 0) {
-            sum = strcmp(log->words[0], "[SUM]") == 0;
+            const bool sum = strcmp(log->words[0], "[SUM]") == 0;
             rate.pair = sum ? "all streams" : "stream";
+            if (sum) drop_rates(data, run);
             for (size_t i = 1; i < n; i++)
                 if (bit_unit(log->words[i]) > 0) {
                     rate.word = log->words[i - 1];

@@ -66,9 +66,9 @@ double dl_link_busbw_factor(const dl_link_series *series)
     return (double)NAN;
 }
 
-enum { TIME, ALGBW, BUSBW, VALUES };
+enum { TIME, ALGBW, BUSBW, WRONG, VALUES };
 
-static const char *const value_names[VALUES] = {"time", "algbw", "busbw"};
+static const char *const value_names[VALUES] = {"time", "algbw", "busbw", "#wrong"};
 
 typedef struct nccl_state {
     char *device;
@@ -502,6 +502,9 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
         .place = s->places == PLACES ? places[place] : DL_LINK_ANYWHERE,
     };
     dl_link_data_add(data, &key, point);
+    if (s->value[place][WRONG] > 0 && strtod(row->words[s->value[place][WRONG]], NULL) > 0 &&
+        data->wrong++ == 0)
+        data->first_wrong = dl_format("%s:%d", row->path, row->line);
     return DL_OK;
 }
 

@@ -117,6 +117,12 @@ static void note_peers(dl_link_results *links)
     for (size_t i = 0; i < data->rate_count; i++)
         if (strcmp(data->rates[i].name, "GPU and GPU, P2P=Disabled") == 0)
             rates[n++] = data->rates[i].value;
+    if (data->wrong > 0) {
+        dl_notes_add(&links->notes,
+                     "%d times are of calls with wrong results (#wrong above 0, first in %s): the "
+                     "hardware or the library is faulty, and so may be the times",
+                     data->wrong, data->first_wrong);
+    }
     if (data->peerless > 0) {
         dl_notes_add(&links->notes,
                      "%d of %d pairs of GPUs cannot access each other's memory: copies between "

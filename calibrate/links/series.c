@@ -248,5 +248,6 @@ void dl_link_data_free(dl_link_data *data)
     }
     free(data->series);
     free(data->rates);
+    free(data->first_wrong);
     *data = (dl_link_data){0};
 }

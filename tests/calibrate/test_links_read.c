@@ -338,6 +338,9 @@ static void faults_are_named_with_their_line(void **state)
          DL_ERR_DATA, 3, "contradict one another"},
         {"# Collective test starting: all_reduce_perf\n#  size  count busbw\n 8 2 0.5\n",
          DL_ERR_DATA, 3, "without the number of ranks"},
+        {"[ ID] Interval  Transfer  Bitrate  Jitter  Lost/Total Datagrams\n", DL_ERR_DATA, 1,
+         "iperf3 -u sends datagrams at the rate of its option -b"},
+        {"{\n \"protocol\":\t\"UDP\",\n", DL_ERR_DATA, 2, "measure without -u"},
         {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,
          "expected Bandwidth"},
         {"Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
@@ -450,21 +453,56 @@ static void messages_are_read(void **state)
         "# Size       Avg Latency(us)\n1024   20.50\n2048  21.00\n"
         "# OSU MPI Bandwidth Test v5.3\n# Size      Bandwidth (MB/s)\n1  0\n4096  6009.90\n"
         "[  5]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec    0             sender\n"
-        "[  5]   0.00-10.00  sec  31.9 GBytes  27.3 Gbits/sec                  receiver\n");
-    assert_int_equal(data.rate_count, 4);
+        "[  5]   0.00-10.00  sec  31.9 GBytes  27.3 Gbits/sec                  receiver\n"
+        "iperf Done.\n"
+        "[  5]   0.00-10.00  sec  7.9 GBytes  6.8 Gbits/sec                  receiver\n"
+        "[  7]   0.00-10.00  sec  7.9 GBytes  6.9 Gbits/sec                  receiver\n"
+        "[SUM]   0.00-10.00  sec  15.9 GBytes  13.7 Gbits/sec                  receiver\n");
+    assert_int_equal(data.rate_count, 5);
+    assert_true(fabs(data.rates[1].value - 13.7e9 / 8) < 1); /* not of each stream */
+
     assert_string_equal(data.rates[0].name, "iperf3, received");
     assert_true(fabs(data.rates[0].value - 27.3e9 / 8) < 1);
-    assert_string_equal(data.rates[1].name, "rdma write");
-    assert_true(fabs(data.rates[1].value - 65536 * 0.044127e6) < 1e5);
-    assert_string_equal(data.rates[2].name, "rdma write both ways");
-    assert_true(fabs(data.rates[2].value - 194e9 / 8) < 1);
-    assert_true(fabs(data.rates[3].value - 6009.9e6) < 1);
+    assert_string_equal(data.rates[2].name, "rdma write");
+    assert_true(fabs(data.rates[2].value - 65536 * 0.044127e6) < 1e5);
+    assert_string_equal(data.rates[3].name, "rdma write both ways");
+    assert_true(fabs(data.rates[3].value - 194e9 / 8) < 1);
+    assert_true(fabs(data.rates[4].value - 6009.9e6) < 1);
     assert_int_equal(data.series_count, 2);
     assert_string_equal(data.series[0].name, "rdma read latency");
     assert_true(data.series[0].points[0].time_ns == 930);
     assert_string_equal(data.series[1].name, "allgather");
     assert_int_equal(data.series[1].ranks, 4);
     assert_true(data.series[1].points[1].bytes == 8192); /* 4 ranks */
+    dl_link_data_free(&data);
+}
+
+/* The first column of a non-blocking collective includes computation. */
+static void time_of_non_blocking_collectives_is_pure(void **state)
+{
+    (void)state;
+    dl_link_data data =
+        read_text("osu.log", "$ mpirun -np 8 ./osu_iallreduce\n"
+                             "# OSU MPI Non-blocking Allreduce Latency Test v5.9\n"
+                             "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n"
+                             "# Size  Overall(us)  Compute(us)  Pure Comm.(us)  Overlap(%)\n"
+                             "1024  100.5  60.25  61.75  34.2\n2048  110.5  70.25  71.75  43.9\n");
+    assert_string_equal(data.series[0].name, "allreduce");
+    assert_true(data.series[0].points[0].time_ns == 61750);
+    dl_link_data_free(&data);
+}
+
+/* The times of calls with wrong results are counted, out of place and in place. */
+static void wrong_results_are_counted(void **state)
+{
+    (void)state;
+    dl_link_data data = read_text(
+        "bad.log", "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4\n"
+                   "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+                   " 1024 256 float sum -1 20.5 0.05 0.07 N/A 21.5 0.05 0.07 0\n"
+                   " 2048 512 float sum -1 22.0 0.09 0.14 3 23.0 0.09 0.13 12\n");
+    assert_int_equal(data.wrong, 2);
+    assert_string_equal(data.first_wrong, "bad.log:5");
     dl_link_data_free(&data);
 }
 
@@ -691,6 +729,8 @@ int main(void)
         cmocka_unit_test(matrices_and_single_rates_are_read),
         cmocka_unit_test(matrices_of_peers_are_read),
         cmocka_unit_test(messages_are_read),
+        cmocka_unit_test(time_of_non_blocking_collectives_is_pure),
+        cmocka_unit_test(wrong_results_are_counted),
         cmocka_unit_test(lines_are_read_as_people_paste_them),
         cmocka_unit_test(many_sizes_are_joined),
         cmocka_unit_test(one_log_may_hold_several_programs),
