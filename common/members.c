@@ -59,21 +59,21 @@ bool dl_member_next(dl_member *member, const char **format, va_list *args)
     const char *conversion = text + equals + 1;
     DL_ASSERT(text[equals] == '=' && conversion[0] == '%', "%s", text);
     const size_t before = 1 + strspn(conversion + 1, "+-.0123456789");
+    const char *letters = conversion + before;
     /* "%gns" is a double with a unit: a type ends at the first of these letters. */
-    const size_t type = strcspn(conversion + before, "dugfs") + 1;
+    const size_t type = strcspn(letters, "dugfs") + 1;
     const size_t end = strcspn(conversion, " ");
     char of[8];
     DL_ASSERT(before + type <= end, "%s", text);
-    *member =
-        (dl_member){.number = (double)NAN,
-                    .is_signed = conversion[1] == '+',
-                    .is_left = conversion[1] == '-',
-                    .digits = conversion[before - 2] == '.' ? conversion[before - 1] - '0' : -1};
+    *member = (dl_member){.number = (double)NAN,
+                          .is_signed = conversion[1] == '+',
+                          .is_left = conversion[1] == '-',
+                          .digits = letters[-2] == '.' ? letters[-1] - '0' : -1};
     copy_part(member->name, sizeof member->name, text, name);
     copy_part(member->heading, sizeof member->heading, text + (name < equals ? name + 1 : 0),
               name < equals ? equals - name - 1 : name);
-    copy_part(member->unit, sizeof member->unit, conversion + before + type, end - before - type);
-    copy_part(of, sizeof of, conversion + before, type);
+    copy_part(member->unit, sizeof member->unit, letters + type, end - before - type);
+    copy_part(of, sizeof of, letters, type);
     member->short_form = of[0] == 'g';
     take_value(member, of, args);
     *format = conversion + end + (conversion[end] == ' ');
