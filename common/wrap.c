@@ -1,10 +1,13 @@
 #include "common/wrap.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "common/alloc.h"
 
 enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 40, COLUMNS_MOST = 10000 };
 
@@ -47,7 +50,11 @@ void dl_wrap(FILE *out, const char *text, int column, int indent, int columns)
     fputc('\n', out);
 }
 
-void dl_wrap_print(FILE *out, const char *text, int indent)
+void dl_wrap_print(FILE *out, int indent, const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
+    DL_AUTOFREE char *text = dl_vformat(format, args);
+    va_end(args);
     dl_wrap(out, text, 0, indent, dl_wrap_columns(out));
 }

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "common/status.h"
+
 /* Returns the line width of `out`, at least 40: the environment's COLUMNS, else that of its
  * terminal, else 80. A stream in memory has 80. */
 int dl_wrap_columns(FILE *out);
@@ -13,7 +15,7 @@ int dl_wrap_columns(FILE *out);
  * blanks. A longer word has a separate line. Ends the last line. */
 void dl_wrap(FILE *out, const char *text, int column, int indent, int columns);
 
-/* Writes a text from the start of a line, in lines of dl_wrap_columns(out). */
-void dl_wrap_print(FILE *out, const char *text, int indent);
+/* Writes a formatted text from the start of a line, in lines of dl_wrap_columns(out). */
+void dl_wrap_print(FILE *out, int indent, const char *format, ...) DL_PRINTF(3, 4);
 
 #endif

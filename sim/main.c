@@ -220,24 +220,19 @@ static dl_status check(const dl_inputs *in, dl_error *err)
 static void print_checked(const dl_inputs *in)
 {
     const dl_scenario *first = &in->study.variants[0].scenario;
-    size_t count = 0, assumed = 0;
+    size_t assumed = 0;
     for (size_t v = 0; v < in->study.variant_count; v++)
         assumed += in->study.variants[v].assumed.count;
     printf("%s: %zu points, %lld replicates of %lld steps; %s\n", in->study.path,
            in->study.point_count, (long long)first->replicates, (long long)first->steps,
            assumed == 0 ? "no costs are missing" : "costs that are missing are assumed");
-    char **notes = dl_study_notes(&in->study, DL_NOTES_ALL, &count);
-    for (size_t i = 0; i < count; i++)
-        dl_report_note_print(stdout, notes[i]);
-    dl_study_notes_free(notes, count);
-    DL_AUTOFREE char *text = NULL;
-    size_t bytes = 0;
+    DL_AUTO(dl_notes_free) dl_notes notes = {0};
     dl_effects effects = {0};
-    FILE *out = dl_text_stream(&text, &bytes);
+    dl_study_notes(&notes, &in->study, DL_NOTES_ALL);
     dl_report_assumed(&effects, &in->study, NULL);
-    dl_effects_write(out, &effects);
-    fclose(out);
-    dl_report_notes_print(stdout, text);
+    dl_effects_end(&notes, &effects);
+    for (size_t i = 0; i < notes.count; i++)
+        dl_report_note_print(stdout, notes.lines[i]);
 }
 
 static dl_status save_costs(const dl_inputs *in, const dl_settings *set, dl_error *err)
@@ -431,9 +426,8 @@ static void say_rules(const dl_settings *set)
         DL_AUTOFREE char *one = dl_strndup_trimmed(key, strcspn(key, "\n"));
         dl_join(&list, ", ", one);
     }
-    DL_AUTOFREE char *line = dl_format("Keys as in %s, except those that the scenario sets: %s.",
-                                       set->command.rules, list);
-    dl_wrap_print(stdout, line, 2);
+    dl_wrap_print(stdout, 2, "Keys as in %s, except those that the scenario sets: %s.",
+                  set->command.rules, list);
 }
 
 /* Checks the scenario `path` (NULL: command line only), then simulates it or searches for its best

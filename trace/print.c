@@ -1,9 +1,5 @@
 #include "trace/print.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/alloc.h"
 #include "common/wrap.h"
 
@@ -21,20 +17,6 @@ void dl_print_pair(FILE *out, const char *key, const char *value)
     print_wrapped(out, first, value);
 }
 
-void dl_notes_add(dl_notes *notes, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *line = dl_vformat(format, args);
-    va_end(args);
-    for (size_t i = 0; i < notes->count; i++) {
-        if (strcmp(notes->lines[i], line) != 0) continue;
-        free(line);
-        return;
-    }
-    DL_APPEND(notes->lines, notes->count, "notes") = line;
-}
-
 void dl_notes_print(const dl_notes *notes, const char *title, const char *first, FILE *out)
 {
     if (notes->count > 0) fputs(title, out);
@@ -46,12 +28,4 @@ void dl_notes_write_json(dl_json *to, const char *name, const dl_notes *notes)
 {
     DL_JSON_LIST (to, name, i, notes->count)
         dl_json_text_item(to, NULL, notes->lines[i]);
-}
-
-void dl_notes_free(dl_notes *notes)
-{
-    for (size_t i = 0; i < notes->count; i++)
-        free(notes->lines[i]);
-    free(notes->lines);
-    *notes = (dl_notes){0};
 }

@@ -110,45 +110,37 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
     return all;
 }
 
-void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep)
-{
-    fprintf(out, "error over %d measured point%s: mean %.1f %%, largest %.1f %%\n",
-            accuracy->points, accuracy->points == 1 ? "" : "s", 100 * accuracy->mean_frac,
-            100 * accuracy->max_frac);
-    dl_accuracy_print_scatter(out, accuracy, sweep);
-}
-
-void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep)
+void dl_accuracy_scatter(dl_notes *lines, const dl_accuracy *accuracy, const dl_sweep *sweep)
 {
     if (accuracy->left_out > 0) {
-        fprintf(out,
-                "left out: %d of the measured runs: other programs took over %.0f %% of the "
-                "processors\n",
-                accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
+        dl_notes_add(lines,
+                     "left out: %d of the measured runs: other programs took over %.0f %% of the "
+                     "processors",
+                     accuracy->left_out, 100 * DL_MEASURED_DISTURBED_FRAC);
     }
     if (accuracy->without_point > 0) {
-        fprintf(out, "left out: %d measured row%s: no point has the same keys\n",
-                accuracy->without_point, accuracy->without_point == 1 ? "" : "s");
+        dl_notes_add(lines, "left out: %d measured row%s: no point has the same keys",
+                     accuracy->without_point, accuracy->without_point == 1 ? "" : "s");
     }
     if (accuracy->repeated > 0) {
-        fprintf(out,
-                "noise floor: %.1f %%, the standard error of a measured median (mean over %d "
-                "points)\n",
-                100 * accuracy->noise_frac, accuracy->repeated);
+        dl_notes_add(lines,
+                     "noise floor: %.1f %%, the standard error of a measured median (mean over %d "
+                     "points)",
+                     100 * accuracy->noise_frac, accuracy->repeated);
     }
     if (accuracy->intervals > 0) {
-        fprintf(
-            out,
+        dl_notes_add(
+            lines,
             "predicted 95 %% interval of one run: +-%.1f %%, holds %d of %d measured runs and %d "
-            "of %d medians; repeated runs scatter by +-%.1f %% (1.96 sd)\n",
+            "of %d medians; repeated runs scatter by +-%.1f %% (1.96 sd)",
             100 * accuracy->half_width_frac, accuracy->runs_inside, accuracy->runs,
             accuracy->medians_inside, accuracy->intervals, 100 * accuracy->repeats_half_width_frac);
     }
     if (accuracy->compared > 0) {
-        fprintf(
-            out,
+        dl_notes_add(
+            lines,
             "distribution of repeated runs: Kolmogorov-Smirnov distance from the simulated ones "
-            "%.0f %% (median over %d points); so few runs of one distribution have %.0f %%\n",
+            "%.0f %% (median over %d points); so few runs of one distribution have %.0f %%",
             100 * accuracy->distance_frac, accuracy->compared,
             100 * accuracy->equals_distance_frac);
     }
@@ -160,15 +152,29 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
         if (!isnan(accuracy->steal_frac))
             dl_join_format(&took, ", and ", "the host took %.0f %%%s", 100 * accuracy->steal_frac,
                            took == NULL ? " of the processors' time" : "");
-        fprintf(out, "disturbed: meanwhile %s; measure again when the machine is idle\n", took);
+        dl_notes_add(lines, "disturbed: meanwhile %s; measure again when the machine is idle",
+                     took);
     }
     if (accuracy->spread_frac <= DL_ACCURACY_SPREAD_FRAC) return;
     const dl_point *point = &sweep->rows[accuracy->spread_row].point;
     char text[DL_POINT_TEXT_BYTES];
-    fprintf(out,
-            "this machine varies too much to judge the predictions: repeated runs of one setting "
-            "differ by up to %.0f %% (p90 over p10; %s)\n",
-            100 * accuracy->spread_frac, dl_point_text(text, sizeof text, point));
+    dl_notes_add(
+        lines,
+        "this machine varies too much to judge the predictions: repeated runs of one setting "
+        "differ by up to %.0f %% (p90 over p10; %s)",
+        100 * accuracy->spread_frac, dl_point_text(text, sizeof text, point));
+}
+
+void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep, bool errors)
+{
+    DL_AUTO(dl_notes_free) dl_notes lines = {0};
+    if (errors)
+        fprintf(out, "error over %d measured point%s: mean %.1f %%, largest %.1f %%\n",
+                accuracy->points, accuracy->points == 1 ? "" : "s", 100 * accuracy->mean_frac,
+                100 * accuracy->max_frac);
+    dl_accuracy_scatter(&lines, accuracy, sweep);
+    for (size_t i = 0; i < lines.count; i++)
+        fprintf(out, "%s\n", lines.lines[i]);
 }
 
 /* --- errors by use of the rows ---------------------------------------------------------------- */

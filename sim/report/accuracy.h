@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "common/notes.h"
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
@@ -54,13 +55,13 @@ typedef struct dl_accuracy {
  * measured or did not run are left out. */
 dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured);
 
-/* Prints the errors, then the lines of dl_accuracy_print_scatter. */
-void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
+/* Prints the mean and the largest error if `errors`, then the lines of dl_accuracy_scatter. */
+void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep, bool errors);
 
-/* Prints the number of runs left out, the noise floor, the number of runs inside the interval, the
+/* Adds lines with the number of runs left out, the noise floor, the number of runs inside the interval, the
  * distance of the distributions, and whether the runs were disturbed or varied too much to judge;
  * each only if known. */
-void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep);
+void dl_accuracy_scatter(dl_notes *lines, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
 /* --- errors by use of the rows ---------------------------------------------------------------- */
 

@@ -225,45 +225,25 @@ static char *remark_of(const void *row)
 
 /* --- for a terminal --------------------------------------------------------------------------- */
 
-typedef struct line {
-    char *text;
-    size_t bytes;
-    FILE *out;
-} line;
-
-static FILE *line_begin(line *l)
-{
-    *l = (line){0};
-    l->out = dl_text_stream(&l->text, &l->bytes);
-    return l->out;
-}
-
-static void line_end(line *l, FILE *out, int indent)
-{
-    fclose(l->out);
-    dl_wrap_print(out, l->text, indent);
-    free(l->text);
-}
-
 static void print_limits(FILE *out, const dl_advice *advice)
 {
     const dl_advice_config *c = &advice->config;
-    line l;
-    FILE *text = line_begin(&l);
-    fprintf(text, "Limits: batch of all workers at most %lld, staleness at most ",
-            (long long)c->max_batch);
+    DL_AUTOFREE char *text = NULL;
+    dl_extend(&text, "Limits: batch of all workers at most %lld, staleness at most ",
+              (long long)c->max_batch);
     if (isfinite(c->max_staleness)) {
-        fprintf(text, "%g", c->max_staleness);
+        dl_extend(&text, "%g", c->max_staleness);
     } else {
-        fputs("that of the scenario's modes", text);
+        dl_extend(&text, "that of the scenario's modes");
     }
-    fprintf(text, ", at most %lld local step%s between averages", (long long)c->max_interval,
-            c->max_interval == 1 ? "" : "s");
-    if (c->min_efficiency > 0) fprintf(text, ", efficiency at least %g", c->min_efficiency);
-    if (!isnan(c->deadline_h)) fprintf(text, ", done within %g h", c->deadline_h);
-    if (!isnan(c->budget_usd)) fprintf(text, ", at most %g USD", c->budget_usd);
-    fputs(" (--max-batch, --max-staleness, --max-interval; default: those of the scenario).", text);
-    line_end(&l, out, 2);
+    dl_extend(&text, ", at most %lld local step%s between averages", (long long)c->max_interval,
+              c->max_interval == 1 ? "" : "s");
+    if (c->min_efficiency > 0) dl_extend(&text, ", efficiency at least %g", c->min_efficiency);
+    if (!isnan(c->deadline_h)) dl_extend(&text, ", done within %g h", c->deadline_h);
+    if (!isnan(c->budget_usd)) dl_extend(&text, ", at most %g USD", c->budget_usd);
+    dl_extend(&text,
+              " (--max-batch, --max-staleness, --max-interval; default: those of the scenario).");
+    dl_wrap_print(out, 2, "%s", text);
 }
 
 /* Returns the mode of a point that may not have run. */
@@ -281,15 +261,14 @@ static const char *mode_of(const dl_advice *advice, size_t number)
 static void print_reason(FILE *out, const dl_advice *advice, dl_out cause, const char *words)
 {
     size_t p = 0;
-    line l;
+    DL_AUTOFREE char *line = NULL;
     while (p < advice->point_count && advice->points[p].out != cause)
         p++;
     if (p == advice->point_count) return;
     const dl_advised *point = &advice->points[p];
-    line_begin(&l);
-    fprintf(l.out, "Not simulated %s, as %s%s%s: %s.", words, mode_of(advice, p),
-            point->settings[0] != '\0' ? ", " : "", point->settings, point->why);
-    line_end(&l, out, 2);
+    dl_extend(&line, "Not simulated %s, as %s%s%s: %s.", words, mode_of(advice, p),
+              point->settings[0] != '\0' ? ", " : "", point->settings, point->why);
+    dl_wrap_print(out, 2, "%s", line);
 }
 
 static void print_searched(FILE *out, const dl_advice *advice)
@@ -308,33 +287,29 @@ static void print_searched(FILE *out, const dl_advice *advice)
             *most = point;
         }
     }
-    line l;
-    FILE *text = line_begin(&l);
-    fprintf(text, "Simulated: %zu points%s.", tried,
-            advice->stopped == DL_STOPPED_BY_POINTS
-                ? " (stopped there by --max-points: there may be a better one)"
-            : advice->stopped == DL_STOPPED_BY_TIME
-                ? " (stopped there, as more would take too long: there may be a better one)"
-                : "");
+    DL_AUTOFREE char *text = NULL;
+    dl_extend(&text, "Simulated: %zu points%s.", tried,
+              advice->stopped == DL_STOPPED_BY_POINTS
+                  ? " (stopped there by --max-points: there may be a better one)"
+              : advice->stopped == DL_STOPPED_BY_TIME
+                  ? " (stopped there, as more would take too long: there may be a better one)"
+                  : "");
     for (int o = 1; o < DL_OUTS; o++) {
         if (counts[o] == 0 || (o == DL_OUT_BATCH || o == DL_OUT_INTERVAL)) continue;
-        fprintf(text, " Left out, %s: %zu", left_out_words[o], counts[o]);
+        dl_extend(&text, " Left out, %s: %zu", left_out_words[o], counts[o]);
         if (fastest[o] != NULL) {
             char point[512];
-            fprintf(text, ", the fastest of them %s, %s samples/s",
-                    advised_text(point, sizeof point, advice, fastest[o]),
-                    DL_RATE_TEXT(fastest[o]->row.mean.throughput_per_s));
+            dl_extend(&text, ", the fastest of them %s, %s samples/s",
+                      advised_text(point, sizeof point, advice, fastest[o]),
+                      DL_RATE_TEXT(fastest[o]->row.mean.throughput_per_s));
         }
-        fputs(".", text);
+        dl_extend(&text, ".");
     }
-    line_end(&l, out, 2);
-    if (advice->is_uncached) {
-        line_begin(&l);
-        fputs("No point fits with the allocator's reserve (--fits): these fit only if its cache is "
-              "small.",
-              l.out);
-        line_end(&l, out, 2);
-    }
+    dl_wrap_print(out, 2, "%s", text);
+    if (advice->is_uncached)
+        dl_wrap_print(out, 2,
+                      "No point fits with the allocator's reserve (--fits): these fit only if its "
+                      "cache is small.");
     print_reason(out, advice, DL_OUT_COSTS, "for lack of costs");
     print_reason(out, advice, DL_OUT_REFUSED, "for other reasons");
 }
@@ -366,38 +341,39 @@ static void print_table(FILE *out, const dl_advice *advice)
 }
 
 /* Writes "1.18 times the throughput (95 %: 1.10 to 1.27), ahead in 40 of 40 draws". */
-static void put_pair(FILE *out, const dl_advice *advice, const dl_advice_pair *pair)
+static void put_pair(char **text, const dl_advice *advice, const dl_advice_pair *pair)
 {
-    fprintf(out, "%.3g times %s", pair->ratio, score_word(advice));
-    if (!isnan(pair->low)) fprintf(out, " (95 %%: %.3g to %.3g)", pair->low, pair->high);
+    dl_extend(text, "%.3g times %s", pair->ratio, score_word(advice));
+    if (!isnan(pair->low)) dl_extend(text, " (95 %%: %.3g to %.3g)", pair->low, pair->high);
     if (!advice->varies) return;
-    fprintf(out, ", ahead in %zu of %zu draws", pair->wins, pair->draws);
-    if (pair->ties > 0) fprintf(out, ", equal in %zu", pair->ties);
-    if (!pair->differ && pair->ties < pair->draws) fputs(": cannot be told apart", out);
+    dl_extend(text, ", ahead in %zu of %zu draws", pair->wins, pair->draws);
+    if (pair->ties > 0) dl_extend(text, ", equal in %zu", pair->ties);
+    if (!pair->differ && pair->ties < pair->draws) dl_extend(text, ": cannot be told apart");
 }
 
 /* Writes the first of these in which b differs from a: workers and batch; mode and its settings;
  * other settings. */
-static void put_difference(FILE *out, const dl_advice *advice, const dl_advised *a,
+static void put_difference(char **text, const dl_advice *advice, const dl_advised *a,
                            const dl_advised *b)
 {
     const dl_point *x = &a->row.point, *y = &b->row.point;
     bool any = false;
     if (x->workers != y->workers) {
-        fprintf(out, "%d %s (batch %lld)", y->workers, workers_word(advice, y->workers),
-                (long long)y->batch);
+        dl_extend(text, "%d %s (batch %lld)", y->workers, workers_word(advice, y->workers),
+                  (long long)y->batch);
         return;
     }
     if (x->mode != y->mode) {
-        fprintf(out, "%s%s%s", dl_point_mode(y), b->settings[0] != '\0' ? ", " : "", b->settings);
+        dl_extend(text, "%s%s%s", dl_point_mode(y), b->settings[0] != '\0' ? ", " : "",
+                  b->settings);
         return;
     }
     for (size_t i = 0; i < advice->axis_count; i++) {
         const dl_advice_axis *axis = &advice->axes[i];
         if (a->at[i] == b->at[i] || b->at[i] >= axis->count) continue;
         const char *value = axis->values[b->at[i]];
-        fprintf(out, "%s%s%s%s%s", any ? ", " : "", value[0] == '\0' ? "default " : "", axis->key,
-                value[0] != '\0' ? " " : "", value);
+        dl_extend(text, "%s%s%s%s%s", any ? ", " : "", value[0] == '\0' ? "default " : "",
+                  axis->key, value[0] != '\0' ? " " : "", value);
         any = true;
     }
 }
@@ -407,25 +383,24 @@ static void print_simpler(FILE *out, const dl_advice *advice, const dl_advised *
     bool any = false;
     for (size_t i = 0; i < advice->simpler_count; i++) {
         const dl_advised *simpler = &advice->points[advice->simpler[i]];
-        line l;
+        DL_AUTOFREE char *line = NULL;
         if (simpler->row.rate_count == 0 || simpler->out == DL_OUT_REFUSED) continue;
         if (!any) fputs("The advised point against simpler ones:\n", out);
         any = true;
         const dl_advice_pair pair = dl_advice_compare(advice, best, simpler);
-        line_begin(&l);
-        put_difference(l.out, advice, best, simpler);
-        fputs(": ", l.out);
-        put_pair(l.out, advice, &pair);
+        put_difference(&line, advice, best, simpler);
+        dl_extend(&line, ": ");
+        put_pair(&line, advice, &pair);
         if (simpler->out != DL_OUT_NOT)
-            fprintf(l.out, " (left out, %s)", left_out_words[simpler->out]);
+            dl_extend(&line, " (left out, %s)", left_out_words[simpler->out]);
         fputs("  ", out);
-        line_end(&l, out, 4);
+        dl_wrap_print(out, 4, "%s", line);
     }
 }
 
 /* Writes " Halving A gives 1.47 times the throughput. Halving B ..."; inside a sentence the first
  * word is in lower case. */
-static void put_gains(FILE *out, const dl_gains *gains, bool inside)
+static void put_gains(char **text, const dl_gains *gains, bool inside)
 {
     static const char *const words[2][2] = {{"Halving", "Without"}, {"halving", "without"}};
     char times[32];
@@ -433,9 +408,9 @@ static void put_gains(FILE *out, const dl_gains *gains, bool inside)
         const dl_gain *gain = &gains->all[i];
         const bool off = isnan(gain->half);
         if (!(dl_gain_worth(gain) > 1)) return;
-        fprintf(out, " %s %s %s %s the throughput.", words[inside && i == 0][off], gain->what,
-                off ? "it would be" : "gives",
-                dl_gain_text(times, sizeof times, dl_gain_ratio(gain)));
+        dl_extend(text, " %s %s %s %s the throughput.", words[inside && i == 0][off], gain->what,
+                  off ? "it would be" : "gives",
+                  dl_gain_text(times, sizeof times, dl_gain_ratio(gain)));
     }
 }
 
@@ -444,86 +419,77 @@ static void print_more(FILE *out, const dl_advice *advice, const dl_advised *bes
     if (advice->more >= advice->point_count) return;
     const dl_advised *more = &advice->points[advice->more];
     char text[512];
-    line l;
-    line_begin(&l);
-    fprintf(l.out, "Why not %d: ", more->row.point.workers);
+    DL_AUTOFREE char *line = NULL;
+    dl_extend(&line, "Why not %d: ", more->row.point.workers);
     if (more->row.rate_count == 0) {
-        fprintf(l.out, "%s.",
-                more->row.error != NULL ? more->row.error : left_out_words[more->out]);
+        dl_extend(&line, "%s.",
+                  more->row.error != NULL ? more->row.error : left_out_words[more->out]);
     } else {
         const dl_advice_pair pair = dl_advice_compare(advice, best, more);
-        fprintf(l.out, "%s: %s samples/s; the advised point has ",
-                advised_text(text, sizeof text, advice, more),
-                DL_RATE_TEXT(more->row.mean.throughput_per_s));
-        put_pair(l.out, advice, &pair);
-        fputs(". ", l.out);
-        dl_explain_growth(l.out, &best->row, &more->row);
+        dl_extend(&line, "%s: %s samples/s; the advised point has ",
+                  advised_text(text, sizeof text, advice, more),
+                  DL_RATE_TEXT(more->row.mean.throughput_per_s));
+        put_pair(&line, advice, &pair);
+        dl_extend(&line, ". ");
+        dl_explain_growth(&line, &best->row, &more->row);
         if (advice->more_gains.count > 0 && dl_gain_worth(&advice->more_gains.all[0]) > 1) {
-            fputs("There,", l.out);
+            dl_extend(&line, "There,");
         }
-        put_gains(l.out, &advice->more_gains, true);
+        put_gains(&line, &advice->more_gains, true);
     }
-    fflush(l.out);
-    for (char *end = strchr(l.text, '\n'); end != NULL; end = strchr(end, '\n'))
+    for (char *end = strchr(line, '\n'); end != NULL; end = strchr(end, '\n'))
         *end = ' ';
-    line_end(&l, out, 2);
+    dl_wrap_print(out, 2, "%s", line);
 }
 
 static void print_binding(FILE *out, const dl_advice *advice, const dl_advised *best)
 {
     const dl_gains *gains = &advice->gains;
-    line l;
-    line_begin(&l);
+    DL_AUTOFREE char *line = NULL;
     const double *part = best->row.mean.part_frac;
     const dl_part dominant = dl_dominant_part(&best->row);
-    fprintf(l.out, "What binds: %.0f %% of a step is %s.", 100 * part[dominant],
-            dl_part_names[dominant]);
-    put_gains(l.out, gains, false);
-    line_end(&l, out, 2);
+    dl_extend(&line, "What binds: %.0f %% of a step is %s.", 100 * part[dominant],
+              dl_part_names[dominant]);
+    put_gains(&line, gains, false);
+    dl_wrap_print(out, 2, "%s", line);
     for (size_t i = 0; i < advice->beyond_count; i++) {
         const dl_advised *point = &advice->points[advice->beyond[i]];
         const dl_advice_pair pair = dl_advice_compare(advice, point, best);
         char text[512];
-        line_begin(&l);
-        fprintf(l.out, "Beyond the limit of %s: %s has ", out_words[point->out],
-                advised_text(text, sizeof text, advice, point));
-        put_pair(l.out, advice, &pair);
-        fputs(".", l.out);
-        line_end(&l, out, 2);
+        DL_AUTOFREE char *beyond = NULL;
+        dl_extend(&beyond, "Beyond the limit of %s: %s has ", out_words[point->out],
+                  advised_text(text, sizeof text, advice, point));
+        put_pair(&beyond, advice, &pair);
+        dl_extend(&beyond, ".");
+        dl_wrap_print(out, 2, "%s", beyond);
     }
 }
 
 static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *best)
 {
     size_t alike = 0;
-    line l;
+    DL_AUTOFREE char *line = NULL;
     if (!advice->varies) {
-        dl_wrap_print(out,
+        dl_wrap_print(out, 2,
                       "Nothing varies: the costs have no standard errors, and steps no noise. "
-                      "So there are no intervals, and small differences mean nothing.",
-                      2);
+                      "So there are no intervals, and small differences mean nothing.");
         return;
     }
-    line_begin(&l);
     for (size_t i = 1; i < advice->best_count; i++) {
         const dl_advised *other = &advice->points[advice->best[i]];
         const dl_advice_pair pair = dl_advice_compare(advice, best, other);
         if (pair.differ) continue;
-        fprintf(l.out, "%s rank %zu, ", alike == 0 ? "" : ";", i + 1);
+        dl_extend(&line, "%s rank %zu, ", alike == 0 ? "" : ";", i + 1);
         if (pair.ties == pair.draws) {
-            fputs("equal in all", l.out);
+            dl_extend(&line, "equal in all");
         } else {
-            fprintf(l.out, "ahead in %zu of %zu", pair.wins, pair.draws);
-            if (pair.ties > 0) fprintf(l.out, " and equal in %zu", pair.ties);
+            dl_extend(&line, "ahead in %zu of %zu", pair.wins, pair.draws);
+            if (pair.ties > 0) dl_extend(&line, " and equal in %zu", pair.ties);
         }
-        if (alike == 0) fputs(" paired draws", l.out);
+        if (alike == 0) dl_extend(&line, " paired draws");
         alike++;
     }
-    if (alike > 0) fputs(".", l.out);
-    fclose(l.out);
-    DL_AUTOFREE char *text = dl_format("Cannot be told apart from%s", l.text);
-    if (alike > 0) dl_wrap_print(out, text, 2);
-    free(l.text);
+    if (alike > 0) dl_wrap_print(out, 2, "Cannot be told apart from%s.", line);
 }
 
 /* Writes the points ahead of the advised one, and the reason why they are not advised. */
@@ -533,26 +499,26 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
         const dl_advised *other = &advice->points[advice->best[i]];
         if (!(other->score > 1.0005 * best->score)) continue;
         const dl_advice_pair pair = dl_advice_compare(advice, other, best);
-        line l;
-        line_begin(&l);
-        fprintf(l.out, "Rank %zu has %.4g times %s, ", i + 1, pair.ratio, score_word(advice));
+        DL_AUTOFREE char *line = NULL;
+        dl_extend(&line, "Rank %zu has %.4g times %s, ", i + 1, pair.ratio, score_word(advice));
         if (best->score >= (1 - DL_ADVICE_SIMPLER_FRAC) * other->score) {
-            fprintf(l.out, "which is less than %.0f %% more: the simpler one is advised.",
-                    100 * DL_ADVICE_SIMPLER_FRAC);
+            dl_extend(&line, "which is less than %.0f %% more: the simpler one is advised.",
+                      100 * DL_ADVICE_SIMPLER_FRAC);
         } else if (other->on_terms > 0) {
-            fprintf(
-                l.out,
+            dl_extend(
+                &line,
                 "but its copies to a server are assumed not to slow down concurrent computing. "
                 "Under that assumption all-reduce would reach %.4g times the server's throughput: "
                 "the two cannot be distinguished, and frameworks offer all-reduce.",
                 other->on_terms);
         } else {
-            fprintf(l.out,
-                    "but the draws range from %.3g to %.3g times: the two cannot be distinguished, "
-                    "so the usual one is advised.",
-                    pair.low, pair.high);
+            dl_extend(
+                &line,
+                "but the draws range from %.3g to %.3g times: the two cannot be distinguished, "
+                "so the usual one is advised.",
+                pair.low, pair.high);
         }
-        line_end(&l, out, 2);
+        dl_wrap_print(out, 2, "%s", line);
     }
 }
 
@@ -575,28 +541,25 @@ static void print_advised(FILE *out, const dl_advice *advice)
 {
     const dl_advised *best = &advice->points[advice->best[0]];
     char text[512];
-    line l;
-    line_begin(&l);
-    fprintf(l.out, "Advised: %s.", advised_text(text, sizeof text, advice, best));
+    DL_AUTOFREE char *line = NULL;
+    dl_extend(&line, "Advised: %s.", advised_text(text, sizeof text, advice, best));
     if (!isnan(best->deadline_frac) && advice->varies) {
-        fprintf(l.out, " The deadline is met in %.0f %% of the draws.", 100 * best->deadline_frac);
+        dl_extend(&line, " The deadline is met in %.0f %% of the draws.",
+                  100 * best->deadline_frac);
     }
-    line_end(&l, out, 2);
+    dl_wrap_print(out, 2, "%s", line);
     print_options(out, best->options[0] != '\0' ? best->options : "none, as it is");
 }
 
 void dl_advice_print(FILE *out, const dl_advice *advice)
 {
     const dl_advice_config *c = &advice->config;
-    line l;
-    line_begin(&l);
-    fprintf(l.out, "Advice: %s (%s)",
-            c->goal == DL_GOAL_COST       ? "most samples per dollar"
-            : c->goal == DL_GOAL_DEADLINE ? "the cheapest that meets the deadline"
-            : advice->by_target           ? "soonest at the target"
-                                          : "highest throughput",
-            advice->name);
-    line_end(&l, out, 2);
+    dl_wrap_print(out, 2, "Advice: %s (%s)",
+                  c->goal == DL_GOAL_COST       ? "most samples per dollar"
+                  : c->goal == DL_GOAL_DEADLINE ? "the cheapest that meets the deadline"
+                  : advice->by_target           ? "soonest at the target"
+                                                : "highest throughput",
+                  advice->name);
     if (advice->best_count > 0) print_advised(out, advice);
     print_limits(out, advice);
     print_searched(out, advice);
@@ -615,19 +578,16 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     print_rivals(out, advice, best);
     const bool server_overlaps = dl_mode_serves_gradients(best->row.point.mode) &&
                                  strstr(best->settings, "overlap yes") != NULL;
-    line_begin(&l);
-    fprintf(
-        l.out,
+    dl_wrap_print(
+        out, 2,
         "Not known here: the effect of the batch%s and compressed gradients on accuracy and on the "
-        "number of epochs. Points within the limits are assumed to learn as much per sample%s.",
+        "number of epochs. Points within the limits are assumed to learn as much per sample%s.%s",
         advice->by_target ? "" : ", staleness, local steps",
-        advice->by_target ? ", over their [target] factor" : "");
-    if (server_overlaps) {
-        fputs(" Copies to a server are assumed not to slow down concurrent computing, as "
-              "collectives do.",
-              l.out);
-    }
-    line_end(&l, out, 2);
+        advice->by_target ? ", over their [target] factor" : "",
+        server_overlaps
+            ? " Copies to a server are assumed not to slow down concurrent computing, as "
+              "collectives do."
+            : "");
 }
 
 /* --- as a file ------------------------------------------------------------------------------- */

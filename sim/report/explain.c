@@ -119,12 +119,12 @@ static const char *workers_text(const dl_row *row)
     return gpus ? "GPUs" : "workers";
 }
 
-static void put_change(FILE *out, double from_s, double to_s)
+static void put_change(char **text, double from_s, double to_s)
 {
-    fprintf(out, "from %s to %s", DL_NS_TEXT(dl_s_to_ns(from_s)), DL_NS_TEXT(dl_s_to_ns(to_s)));
+    dl_extend(text, "from %s to %s", DL_NS_TEXT(dl_s_to_ns(from_s)), DL_NS_TEXT(dl_s_to_ns(to_s)));
 }
 
-static void put_dominant(FILE *out, const dl_explanation *x)
+static void put_dominant(char **text, const dl_explanation *x)
 {
     const dl_result of = result_of(x, x->row);
     const dl_row *row = of.row;
@@ -132,20 +132,20 @@ static void put_dominant(FILE *out, const dl_explanation *x)
     char bound[DL_BOUND_TEXT_BYTES];
     dl_part order[DL_PART_COUNT];
     dl_parts_sort(frac, order);
-    fprintf(out, "With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
-            workers_text(row), x->labels[x->row], DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
-            frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
-            100 * frac[order[0]]);
+    dl_extend(text, "With %d %s (%s) a step takes %s. %s of it is %s: %.0f %%", row->point.workers,
+              workers_text(row), x->labels[x->row], DL_NS_TEXT(dl_s_to_ns(row->mean.step_mean_s)),
+              frac[order[0]] > 0.5 ? "Most" : "The largest part", dl_part_names[order[0]],
+              100 * frac[order[0]]);
     if (order[0] == DL_PART_COMMUNICATION || order[0] == DL_PART_WAITING)
-        fprintf(out, ", bound by %s", dl_result_bound(&of, bound));
+        dl_extend(text, ", bound by %s", dl_result_bound(&of, bound));
     if (frac[order[1]] >= DL_PART_SHOWN_FRAC) {
-        fputs("; then ", out);
-        dl_parts_put(out, row, 1);
+        dl_extend(text, "; then ");
+        dl_parts_put(text, row, 1);
     }
-    fputs(".\n", out);
+    dl_extend(text, ".\n");
 }
 
-void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
+void dl_explain_growth(char **text, const dl_row *from, const dl_row *to)
 {
     const double from_s = from->mean.step_mean_s, to_s = to->mean.step_mean_s;
     double change[DL_PART_COUNT];
@@ -153,86 +153,85 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
     for (int p = 0; p < DL_PART_COUNT; p++)
         change[p] = fabs(to->mean.part_frac[p] * to_s - from->mean.part_frac[p] * from_s);
     dl_parts_sort(change, order);
-    fprintf(out, "From %d to %d %s a worker's step goes ", from->point.workers, to->point.workers,
-            workers_text(to));
-    put_change(out, from_s, to_s);
+    dl_extend(text, "From %d to %d %s a worker's step goes ", from->point.workers,
+              to->point.workers, workers_text(to));
+    put_change(text, from_s, to_s);
     if (change[order[0]] < CHANGED_FRAC * fmax(from_s, to_s)) {
-        fprintf(out, "; no part of it changes by %.0f %% of the step", 100 * CHANGED_FRAC);
+        dl_extend(text, "; no part of it changes by %.0f %% of the step", 100 * CHANGED_FRAC);
     }
     for (int p = 0; p < DL_PART_COUNT; p++) {
         const dl_part part = order[p];
         if (change[part] < CHANGED_FRAC * fmax(from_s, to_s)) break;
-        fprintf(out, "%s %s ", p == 0 ? ":" : ",", dl_part_names[part]);
-        put_change(out, from->mean.part_frac[part] * from_s, to->mean.part_frac[part] * to_s);
+        dl_extend(text, "%s %s ", p == 0 ? ":" : ",", dl_part_names[part]);
+        put_change(text, from->mean.part_frac[part] * from_s, to->mean.part_frac[part] * to_s);
     }
     if (from->speedup >= SPEEDUP_SHOWN && to->speedup >= SPEEDUP_SHOWN) {
-        fprintf(out, "; the speedup over %s goes from %.2f to %.2f",
-                to->baseline_text[0] != '\0' ? to->baseline_text : "one worker", from->speedup,
-                to->speedup);
+        dl_extend(text, "; the speedup over %s goes from %.2f to %.2f",
+                  to->baseline_text[0] != '\0' ? to->baseline_text : "one worker", from->speedup,
+                  to->speedup);
         DL_AUTOFREE char *above = dl_report_above(to);
-        if (above != NULL) fprintf(out, ", %s", above);
+        if (above != NULL) dl_extend(text, ", %s", above);
     }
-    fputs(".\n", out);
+    dl_extend(text, ".\n");
 }
 
 /* Writes the highest throughput with its number of workers, and the fewest workers that reach
  * ENOUGH_FRAC of it. */
-static void put_enough(FILE *out, const dl_explanation *x)
+static void put_enough(char **text, const dl_explanation *x)
 {
     const dl_row *best = &x->sweep->rows[x->best], *enough = &x->sweep->rows[x->enough];
-    fprintf(out, "Of the simulated numbers, %d %s %s the highest throughput, %s samples/s",
-            best->point.workers, workers_text(best), best->point.workers == 1 ? "gives" : "give",
-            DL_RATE_TEXT(best->mean.throughput_per_s));
+    dl_extend(text, "Of the simulated numbers, %d %s %s the highest throughput, %s samples/s",
+              best->point.workers, workers_text(best), best->point.workers == 1 ? "gives" : "give",
+              DL_RATE_TEXT(best->mean.throughput_per_s));
     if (enough != best) {
-        fprintf(out, "; %d %s %.0f %% of it", enough->point.workers,
-                enough->point.workers == 1 ? "reaches" : "reach",
-                100 * enough->mean.throughput_per_s / best->mean.throughput_per_s);
+        dl_extend(text, "; %d %s %.0f %% of it", enough->point.workers,
+                  enough->point.workers == 1 ? "reaches" : "reach",
+                  100 * enough->mean.throughput_per_s / best->mean.throughput_per_s);
     }
-    fputs(".\n", out);
+    dl_extend(text, ".\n");
 }
 
 /* Writes the best of all points: the first to reach the target if there is one, else the
  * fastest. */
-static void put_first(FILE *out, const dl_explanation *x)
+static void put_first(char **text, const dl_explanation *x)
 {
     const dl_result best = result_of(x, x->first), above = result_of(x, x->row);
     const dl_row *first = best.row, *row = above.row;
     const double target_s = dl_result_target_s(&best), above_s = dl_result_target_s(&above);
     const bool timed = !isnan(target_s);
-    fprintf(out, "The %s of all points: %d %s (%s), ", timed ? "first at the target" : "fastest",
-            first->point.workers, workers_text(first), x->labels[x->first]);
-    if (timed) fprintf(out, "in %.4g hours, ", target_s / SECONDS_PER_HOUR);
-    fprintf(out, "%s samples/s, ", DL_RATE_TEXT(first->mean.throughput_per_s));
+    dl_extend(text, "The %s of all points: %d %s (%s), ", timed ? "first at the target" : "fastest",
+              first->point.workers, workers_text(first), x->labels[x->first]);
+    if (timed) dl_extend(text, "in %.4g hours, ", target_s / SECONDS_PER_HOUR);
+    dl_extend(text, "%s samples/s, ", DL_RATE_TEXT(first->mean.throughput_per_s));
     if (timed && !isnan(above_s)) {
-        fprintf(out, "in %.2f times the time", target_s / above_s);
+        dl_extend(text, "in %.2f times the time", target_s / above_s);
     } else {
-        fprintf(out, "%.2f times those", first->mean.throughput_per_s / row->mean.throughput_per_s);
+        dl_extend(text, "%.2f times those",
+                  first->mean.throughput_per_s / row->mean.throughput_per_s);
     }
-    fprintf(out, " of the %d %s above.\n", row->point.workers, workers_text(row));
+    dl_extend(text, " of the %d %s above.\n", row->point.workers, workers_text(row));
 }
 
 /* Returns the sentences that both renderings share, one per line; the caller frees them. */
 static char *sentences(const dl_explanation *x)
 {
     char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = dl_text_stream(&text, &bytes);
     const size_t count = x->sweep->row_count;
     const dl_row *rows = x->sweep->rows;
     if (x->row == count) {
         bool any = false;
         for (size_t i = 0; i < count; i++)
             any |= x->labels[i] != NULL;
-        fputs(any ? "That point could not run.\n" : "No point of this scenario could run.\n", out);
+        dl_extend(&text, "%s",
+                  any ? "That point could not run.\n" : "No point of this scenario could run.\n");
     } else if (rows[x->row].mean.rollout != NULL) {
-        dl_generators_explain(out, &x->study->variants[rows[x->row].variant], &rows[x->row]);
+        dl_generators_explain(&text, &x->study->variants[rows[x->row].variant], &rows[x->row]);
     } else {
-        put_dominant(out, x);
-        if (x->before != count) dl_explain_growth(out, &rows[x->before], &rows[x->row]);
-        if (x->before != count) put_enough(out, x);
-        if (strcmp(x->labels[x->first], x->labels[x->row]) != 0) put_first(out, x);
+        put_dominant(&text, x);
+        if (x->before != count) dl_explain_growth(&text, &rows[x->before], &rows[x->row]);
+        if (x->before != count) put_enough(&text, x);
+        if (strcmp(x->labels[x->first], x->labels[x->row]) != 0) put_first(&text, x);
     }
-    fclose(out);
     return text;
 }
 
@@ -557,25 +556,24 @@ void dl_explanation_html(FILE *out, const dl_explanation *x)
 /* Writes "Halving A gives 1.47 times the throughput; halving B gives 1.13 times." */
 static void put_gains_sentence(FILE *out, const dl_gains *gains)
 {
-    char *text = NULL, times[32];
-    size_t bytes = 0, named = 0;
-    FILE *line = dl_text_stream(&text, &bytes);
+    DL_AUTOFREE char *text = NULL;
+    char times[32];
+    size_t named = 0;
     for (size_t i = 0; i < gains->count && named < GAINS_SHOWN; i++) {
         const dl_gain *gain = &gains->all[i];
         if (!(dl_gain_worth(gain) > 1)) break;
-        fprintf(line, "%s %s %s %s%s",
-                named == 0          ? isnan(gain->half) ? "Without" : "Halving"
-                : isnan(gain->half) ? "; without"
-                                    : "; halving",
-                gain->what, isnan(gain->half) ? "it would be" : "gives",
-                dl_gain_text(times, sizeof times, dl_gain_ratio(gain)),
-                named == 0 ? " the throughput" : "");
+        dl_extend(&text, "%s %s %s %s%s",
+                  named == 0          ? isnan(gain->half) ? "Without" : "Halving"
+                  : isnan(gain->half) ? "; without"
+                                      : "; halving",
+                  gain->what, isnan(gain->half) ? "it would be" : "gives",
+                  dl_gain_text(times, sizeof times, dl_gain_ratio(gain)),
+                  named == 0 ? " the throughput" : "");
         named++;
     }
-    if (named > 0) fputc('.', line);
-    fclose(line);
-    if (named > 0) dl_wrap_print(out, text, 0);
-    free(text);
+    if (named == 0) return;
+    dl_extend(&text, ".");
+    dl_wrap_print(out, 0, "%s", text);
 }
 
 static void put_gains_text(FILE *out, const dl_gains *gains)
@@ -614,7 +612,7 @@ void dl_explanation_print(FILE *out, const dl_explanation *x)
     char *text = sentences(x), *rest = NULL;
     fputs("What takes the time:\n", out);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        dl_wrap_print(out, line, 0);
+        dl_wrap_print(out, 0, "%s", line);
     free(text);
     if (x->row == x->sweep->row_count) return;
     put_epoch(out, x);

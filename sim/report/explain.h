@@ -51,10 +51,10 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio);
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
 /* dl_generators_gains is dl_gains_simulate for a row with [generators]: it varies times of both
- * sides, copies and the spread of lengths. dl_generators_explain writes where the time goes, one
- * sentence per line (generator_explain.c). */
+ * sides, copies and the spread of lengths. dl_generators_explain appends where the time goes to *text,
+ * one sentence per line (generator_explain.c). */
 void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row);
-void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row);
+void dl_generators_explain(char **text, const dl_variant *variant, const dl_row *row);
 
 /* The finding. Rows are indices into the sweep's rows; row_count: none. */
 typedef struct dl_explanation {
@@ -86,8 +86,8 @@ void dl_explanation_free(dl_explanation *explanation);
 void dl_explanation_html(FILE *out, const dl_explanation *explanation);
 void dl_explanation_print(FILE *out, const dl_explanation *explanation);
 
-/* Writes one line: "From 4 to 8 GPUs a worker's step goes from ... to ...: dispatch from ... to
+/* Appends one line to *text: "From 4 to 8 GPUs a worker's step goes from ... to ...: dispatch from ... to
  * ....". */
-void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to);
+void dl_explain_growth(char **text, const dl_row *from, const dl_row *to);
 
 #endif

@@ -178,8 +178,7 @@ static void print_advice(FILE *out, const trial *t, const dl_generators *g)
     DL_AUTO(dl_results_free) dl_results results;
     dl_results_make(&results, &t->study, &t->sweep, NULL, false);
     DL_AUTOFREE char *answer = dl_generators_answer(&results.results[t->best], false);
-    DL_AUTOFREE char *line = dl_format("Advised: %s", answer);
-    dl_wrap_print(out, line, 2);
+    dl_wrap_print(out, 2, "Advised: %s", answer);
     if (row->speedup < 1.1)
         fprintf(out, "%s\n",
                 row->speedup < 0.9

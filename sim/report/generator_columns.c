@@ -3,6 +3,7 @@
 
 #include "common/alloc.h"
 #include "sim/report/columns.h"
+#include "sim/report/row_text.h"
 
 #define SECONDS_PER_HOUR 3600.0
 #define NEAR_FRAC 0.1  /* relative error of a predicted ratio */
@@ -166,15 +167,13 @@ const size_t dl_generator_column_count = DL_LENGTH(dl_generator_columns);
 
 char *dl_generators_answer(const dl_result *best, bool among_several)
 {
-    static const dl_column seconds = {.form = DL_FORM_TIME}, rate = {.form = DL_FORM_RATE};
+    static const dl_column seconds = {.form = DL_FORM_TIME};
     const dl_row *row = best->row;
     const dl_rollout_result *r = row->mean.rollout;
     const dl_generators *g = best->variant->scenario.generators;
     char options[DL_REPORT_OPTIONS_BYTES];
     dl_report_options(options, sizeof options, best->study, row);
     DL_AUTOFREE char *update = dl_column_number_text(&seconds, r->update_s);
-    DL_AUTOFREE char *answers =
-        dl_column_number_text(&rate, r->samples / r->span_s * SECONDS_PER_HOUR);
     DL_AUTOFREE char *who = g->colocated
                                 ? dl_format("%d GPUs in turn", g->gpus)
                                 : dl_format("%d GPUs generate, %d train", g->generator_gpus,
@@ -186,7 +185,8 @@ char *dl_generators_answer(const dl_result *best, bool among_several)
         "%.0f %% of the time, generators for %.0f %%; bound by %s. Age %.2f updates on average, at "
         "most %.0f.",
         among_several ? "Fastest: " : "", who, options[0] != '\0' ? ", " : "", options, update,
-        answers, row->speedup, near ? ": cannot tell which is faster" : "", 100 * waits,
+        DL_RATE_TEXT(r->samples / r->span_s * SECONDS_PER_HOUR), row->speedup,
+        near ? ": cannot tell which is faster" : "", 100 * waits,
         100 * r->generator_frac[DL_ROLLOUT_WAITING], dl_generators_bound(row), r->age_mean,
         r->age_max);
 }

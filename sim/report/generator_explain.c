@@ -113,14 +113,14 @@ void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_ro
     qsort(gains->all, gains->count, sizeof *gains->all, by_worth);
 }
 
-static void put_share(FILE *out, double frac, const char *what, bool *any)
+static void put_share(char **text, double frac, const char *what, bool *any)
 {
     if (frac < SHOWN_FRAC) return;
-    fprintf(out, "%s%.0f %% %s", *any ? ", " : "", 100 * frac, what);
+    dl_extend(text, "%s%.0f %% %s", *any ? ", " : "", 100 * frac, what);
     *any = true;
 }
 
-void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row)
+void dl_generators_explain(char **text, const dl_variant *variant, const dl_row *row)
 {
     static const char *const of_trainer[] = {"training", "waiting for groups",
                                              "waiting for answers that end before a copy",
@@ -131,30 +131,32 @@ void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *r
     const dl_rollout_result *r = row->mean.rollout;
     const char *bound = dl_generators_bound(row);
     bool any = false;
-    fprintf(out, "An update takes %s. The trainer's time: ", DL_NS_TEXT(dl_s_to_ns(r->update_s)));
+    dl_extend(text,
+              "An update takes %s. The trainer's time: ", DL_NS_TEXT(dl_s_to_ns(r->update_s)));
     for (int s = 0; s < DL_ROLLOUT_STATES; s++)
-        put_share(out, r->trainer_frac[s], of_trainer[s], &any);
-    fprintf(out, ".\nA replica's time: ");
+        put_share(text, r->trainer_frac[s], of_trainer[s], &any);
+    dl_extend(text, ".\nA replica's time: ");
     any = false;
     for (int s = 0; s < DL_ROLLOUT_STATES; s++)
-        put_share(out, r->generator_frac[s], of_replica[s], &any);
-    fprintf(out, "; %.1f requests in flight on average, at the maximum for %.0f %%.\n",
-            r->requests_mean, 100 * r->at_max_frac);
+        put_share(text, r->generator_frac[s], of_replica[s], &any);
+    dl_extend(text, "; %.1f requests in flight on average, at the maximum for %.0f %%.\n",
+              r->requests_mean, 100 * r->at_max_frac);
     if (strcmp(bound, "rule") == 0) {
-        fprintf(out, "Neither side is busy all the time: each waits for the other. A larger bound "
-                     "lets them work side by side.\n");
+        dl_extend(text,
+                  "Neither side is busy all the time: each waits for the other. A larger bound "
+                  "lets them work side by side.\n");
     } else if (strcmp(bound, "generators") == 0) {
-        fprintf(out, "The generators are the bottleneck: the trainer waits for them.\n");
+        dl_extend(text, "The generators are the bottleneck: the trainer waits for them.\n");
     } else {
-        fprintf(out,
-                "The trainer is the bottleneck%s: a larger bound on staleness gains nothing.\n",
-                strcmp(bound, "copies") == 0 ? ", due to copies" : "");
+        dl_extend(text,
+                  "The trainer is the bottleneck%s: a larger bound on staleness gains nothing.\n",
+                  strcmp(bound, "copies") == 0 ? ", due to copies" : "");
     }
     if (variant->scenario.generators->colocated) return;
     const double gain = row->speedup;
-    fprintf(out,
-            "On policy, the same %d GPUs in turn would take %s an update: this is %.2f times as "
-            "fast%s.\n",
-            variant->scenario.generators->gpus, DL_NS_TEXT(dl_s_to_ns(gain * r->update_s)), gain,
-            gain > 0.9 && gain < 1.1 ? ": cannot tell which of the two is faster" : "");
+    dl_extend(text,
+              "On policy, the same %d GPUs in turn would take %s an update: this is %.2f times as "
+              "fast%s.\n",
+              variant->scenario.generators->gpus, DL_NS_TEXT(dl_s_to_ns(gain * r->update_s)), gain,
+              gain > 0.9 && gain < 1.1 ? ": cannot tell which of the two is faster" : "");
 }

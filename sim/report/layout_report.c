@@ -21,8 +21,8 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
             ? dl_strdup("")
             : dl_format(" and %zu fit only without the allocator's cache (up to %.0f %%, --fits)",
                         counts[DL_LAYOUT_UNCACHED], 100 * DL_RESERVE_FRAC);
-    DL_AUTOFREE char *text =
-        dl_format("Of %zu layouts with micro-batch, recomputation, schedule and sharding %zu need "
+    dl_wrap_print(out, 2,
+                  "Of %zu layouts with micro-batch, recomputation, schedule and sharding %zu need "
                   "more memory "
                   "than there is%s, %zu were simulated, %zu were not: %s%s%s%s",
                   advice->count, counts[DL_LAYOUT_UNFIT], uncached, counts[DL_LAYOUT_RAN],
@@ -33,13 +33,10 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
                   counts[DL_LAYOUT_REFUSED] > 0 ? " Not possible: " : "",
                   counts[DL_LAYOUT_REFUSED] > 0 && advice->refused != NULL ? advice->refused : "",
                   counts[DL_LAYOUT_REFUSED] > 0 ? "." : "");
-    dl_wrap_print(out, text, 2);
     if (advice->is_uncached)
-        dl_wrap_print(
-            out,
-            "None fits with the allocator's cache: these run out of memory unless the cache is "
-            "almost empty.",
-            2);
+        dl_wrap_print(out, 2,
+                      "None fits with the allocator's cache: these run out of memory unless the "
+                      "cache is almost empty.");
 }
 
 /* Returns the parts of a step, "compute 9.51 s, communication 410 ms"; the caller frees it. */
@@ -86,7 +83,7 @@ static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usu
                       name, advice->options[row], pair.ratio, pair.wins, pair.draws,
                       pair.differ ? "" : ": cannot be told apart", own, best);
     }
-    dl_wrap_print(out, text, 2);
+    dl_wrap_print(out, 2, "%s", text);
 }
 
 static void print_rivals(FILE *out, const dl_layout_advice *advice)
@@ -102,13 +99,12 @@ static void print_rivals(FILE *out, const dl_layout_advice *advice)
         !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")
         : list == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
                         : dl_format("Cannot be told apart from the first: %s.", list);
-    dl_wrap_print(out, text, 2);
+    dl_wrap_print(out, 2, "%s", text);
 }
 
 void dl_layout_advice_print(FILE *out, const dl_layout_advice *advice)
 {
-    DL_AUTOFREE char *options = dl_format("Advised: %s", advice->options[0]);
-    dl_wrap_print(out, options, 2);
+    dl_wrap_print(out, 2, "Advised: %s", advice->options[0]);
     print_searched(out, advice);
     print_rivals(out, advice);
     for (int u = 0; u < DL_LAYOUT_USUALS; u++)

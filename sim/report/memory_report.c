@@ -91,7 +91,7 @@ dl_status dl_report_memory(FILE *out, const dl_study *study, dl_error *err)
     dl_rows_end(&rows, 0);
     fclose(below);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        dl_wrap_print(out, line, 2);
+        dl_wrap_print(out, 2, "%s", line);
     free(text);
     return fits ? DL_OK : dl_error_set(err, DL_ERR_UNFIT, "--fits: no point fits into its GPUs");
 }

@@ -1,5 +1,4 @@
 #include "sim/report/notes.h"
-#include "sim/report/notes_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,16 +15,6 @@
 #include "sim/shares.h"
 #include "sim/workloads/roofline.h"
 
-void dl_note_add(dl_note_list *list, char *note)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->notes[i], note) != 0) continue;
-        free(note);
-        return;
-    }
-    DL_APPEND(list->notes, list->count, "notes") = note;
-}
-
 const char *dl_note_file(const dl_costs *costs)
 {
     return dl_base_name(costs->path);
@@ -33,60 +22,58 @@ const char *dl_note_file(const dl_costs *costs)
 
 /* Adds a note on unknown costs on GPUs that no run needs and that the simulation therefore leaves
  * out. */
-static void add_unknown(dl_note_list *list, const dl_costs *costs)
+static void add_unknown(dl_notes *list, const dl_costs *costs)
 {
     DL_AUTOFREE char *missing =
         dl_costs_missing(costs, DL_NEED_GPU_MEMORY | DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (missing != NULL) {
-        dl_note_add(
-            list, dl_format("unknown in %s: %s: whether a point fits into its GPUs is not checked",
-                            dl_note_file(costs), missing));
+        dl_notes_add(list, "unknown in %s: %s: whether a point fits into its GPUs is not checked",
+                     dl_note_file(costs), missing);
     }
     if (dl_costs_have_input(costs)) return;
-    dl_note_add(
-        list,
-        dl_format("unknown in %s: [op input], [input] bytes_per_sample: batches are taken to be "
-                  "on the GPUs",
-                  dl_note_file(costs)));
+    dl_notes_add(list,
+                 "unknown in %s: [op input], [input] bytes_per_sample: batches are taken to be "
+                 "on the GPUs",
+                 dl_note_file(costs));
 }
 
-static void add_overlap(dl_note_list *list, const dl_variant *variant)
+static void add_overlap(dl_notes *list, const dl_variant *variant)
 {
     if (!dl_variant_overlaps_by_costs(variant) || dl_variant_assumes_overlap(variant)) return;
-    dl_note_add(
-        list, dl_format("all-reduce and ps overlap the backward pass: [costs] overlap = yes in %s "
-                        "([exchange] overlap = no switches it off)",
-                        dl_note_file(&variant->costs)));
+    dl_notes_add(list,
+                 "all-reduce and ps overlap the backward pass: [costs] overlap = yes in %s "
+                 "([exchange] overlap = no switches it off)",
+                 dl_note_file(&variant->costs));
 }
 
-static void add_sharded(dl_note_list *list, const dl_variant *variant)
+static void add_sharded(dl_notes *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "exchange", "sharded");
     const dl_scenario *scenario = &variant->scenario;
     if (costs->sharded != DL_SHARDED_NONE && scenario->gpu == NULL &&
         scenario->processes != DL_PROCESSES_YES) {
-        dl_note_add(list,
-                    dl_format("[costs] sharded = %s in %s has no effect: workers on cores are "
-                              "threads, which each update all parameters",
-                              dl_sharded_names[costs->sharded], dl_note_file(costs)));
+        dl_notes_add(list,
+                     "[costs] sharded = %s in %s has no effect: workers on cores are "
+                     "threads, which each update all parameters",
+                     dl_sharded_names[costs->sharded], dl_note_file(costs));
         return;
     }
     if (costs->sharded == DL_SHARDED_NONE || scenario->given[key - dl_scenario_keys.rows]) return;
     const char *name = dl_sharded_names[costs->sharded];
-    dl_note_add(list,
-                dl_scenario_sharded(scenario) == costs->sharded
-                    ? dl_format("states are divided as [costs] sharded = %s in %s says ([exchange] "
-                                "sharded = none switches it off)",
-                                name, dl_note_file(costs))
-                    : dl_format("[costs] sharded = %s in %s: the program divides its states, but "
-                                "not all points of this scenario can, so none does; --mode "
-                                "allreduce --set exchange.sharded=%s simulates it",
-                                name, dl_note_file(costs), name));
+    dl_notes_add(
+        list,
+        dl_scenario_sharded(scenario) == costs->sharded
+            ? "states are divided as [costs] sharded = %s in %s says ([exchange] sharded = "
+              "none switches it off)"
+            : "[costs] sharded = %s in %s: the program divides its states, but not all "
+              "points of this scenario can, so none does; --mode allreduce --set "
+              "exchange.sharded=%s simulates it",
+        name, dl_note_file(costs), name);
 }
 
 /* Adds a note on the size of a micro-batch, which PyTorch's programs call the batch size. */
-static void add_divided(dl_note_list *list, const dl_scenario *scenario)
+static void add_divided(dl_notes *list, const dl_scenario *scenario)
 {
     const dl_key *key = dl_keys_find(&dl_scenario_keys, "sync", "accumulate");
     const dl_point *most = NULL;
@@ -99,87 +86,86 @@ static void add_divided(dl_note_list *list, const dl_scenario *scenario)
     const double count = most->option[DL_SYNC_ACCUMULATE];
     const double each = (double)most->batch / most->workers;
     if (!(count > 1)) return;
-    dl_note_add(
-        list, dl_format("[sync] accumulate = %.0f divides a worker's batch of %.4g into "
-                        "micro-batches of %.4g; micro-batches of %.4g are --batch-per-worker %.4g",
-                        count, each, each / count, each, each * count));
+    dl_notes_add(list,
+                 "[sync] accumulate = %.0f divides a worker's batch of %.4g into "
+                 "micro-batches of %.4g; micro-batches of %.4g are --batch-per-worker %.4g",
+                 count, each, each / count, each, each * count);
 }
 
-static void add_accumulation(dl_note_list *list, const dl_variant *variant)
+static void add_accumulation(dl_notes *list, const dl_variant *variant)
 {
     if (!dl_variant_accumulates_by_costs(variant)) return;
     const long long count = variant->costs.accumulate;
     const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
     const bool staged = pipeline != NULL && pipeline->stages > 1;
     const bool sharded = dl_scenario_sharded(&variant->scenario) == DL_SHARDED_PARAMETERS;
-    dl_note_add(
+    dl_notes_add(
         list,
-        dl_format(
-            "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
-            "%s: [costs] accumulate = %lld in %s (%s overrides it)",
-            count, sharded ? "each" : "the last", count, dl_note_file(&variant->costs),
-            staged ? "--micro-batches" : "[sync] accumulate"));
+        "a worker's batch of a step is %lld micro-batches, whose gradients are exchanged after "
+        "%s: [costs] accumulate = %lld in %s (%s overrides it)",
+        count, sharded ? "each" : "the last", count, dl_note_file(&variant->costs),
+        staged ? "--micro-batches" : "[sync] accumulate");
 }
 
 /* Adds a note on the default batch per worker, derived from the costs' batch of a GPU, if several
  * GPUs of a worker divide it. */
-static void add_batch_of_gpus(dl_note_list *list, const dl_study *study)
+static void add_batch_of_gpus(dl_notes *list, const dl_study *study)
 {
     const dl_variant *first = &study->variants[0];
     if (!study->batch_by_costs || first->scenario.model != NULL) return;
     const long long each = dl_costs_step_batch(&first->costs);
     const int gpus = dl_point_batches(&first->scenario.points[0]);
     if (gpus == 1) return;
-    dl_note_add(list, dl_format("a worker's batch of %lld is %d times the %lld samples per GPU of "
-                                "%s, as fsdp and ep divide it (--batch-per-worker sets it)",
-                                each * gpus, gpus, each, dl_note_file(&first->costs)));
+    dl_notes_add(list,
+                 "a worker's batch of %lld is %d times the %lld samples per GPU of "
+                 "%s, as fsdp and ep divide it (--batch-per-worker sets it)",
+                 each * gpus, gpus, each, dl_note_file(&first->costs));
 }
 
 /* Adds a note on a job that repeats all its work after a failure. */
-static void add_restarts(dl_note_list *list, const dl_failures *failures)
+static void add_restarts(dl_notes *list, const dl_failures *failures)
 {
     if (!dl_failures_given(failures) || failures->checkpoint_steps > 0) return;
-    dl_note_add(list,
-                dl_format("without [failures] checkpoint_steps the job starts over after each "
-                          "failure%s",
-                          failures->at_count > 0
-                              ? ""
-                              : "; best_checkpoint_steps of the results is the best value"));
+    dl_notes_add(
+        list,
+        "without [failures] checkpoint_steps the job starts over after each "
+        "failure%s",
+        failures->at_count > 0 ? "" : "; best_checkpoint_steps of the results is the best value");
 }
 
-static void add_job(dl_note_list *list, const dl_variant *variant)
+static void add_job(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (!dl_failures_given(&scenario->failures) || scenario->failures.steps > 0 ||
         scenario->target.samples > 0)
         return;
-    dl_note_add(list,
-                dl_format("goodput and the best checkpoint_steps are those of a job of %lld steps, "
-                          "as simulated: [failures] job_steps or [target] samples says its length",
-                          (long long)scenario->steps));
+    dl_notes_add(list,
+                 "goodput and the best checkpoint_steps are those of a job of %lld steps, "
+                 "as simulated: [failures] job_steps or [target] samples says its length",
+                 (long long)scenario->steps);
 }
 
-static void add_turns(dl_note_list *list, const dl_variant *variant)
+static void add_turns(dl_notes *list, const dl_variant *variant)
 {
     if (!dl_variant_waits_by_costs(variant)) return;
-    dl_note_add(
-        list, dl_format("each worker's thread makes a batch, launches its step and waits for it, "
-                        "in turn: [costs] waits = yes in %s ([machine] ahead, [input] prefetch or "
-                        "cores switch it off)",
-                        dl_note_file(&variant->costs)));
+    dl_notes_add(list,
+                 "each worker's thread makes a batch, launches its step and waits for it, "
+                 "in turn: [costs] waits = yes in %s ([machine] ahead, [input] prefetch or "
+                 "cores switch it off)",
+                 dl_note_file(&variant->costs));
 }
 
 /* Adds a note on time independent of the number of GPUs whose cause is not in the trace. */
-static void add_external(dl_note_list *list, const dl_variant *variant)
+static void add_external(dl_notes *list, const dl_variant *variant)
 {
     const dl_value *wait = &variant->costs.dispatch.external_ns;
     if (!wait->known || !(wait->value > 0)) return;
-    dl_note_add(
-        list, dl_format("%s of each step, for any number of GPUs, are external waits ([dispatch] "
-                        "external_ns in %s): nothing in the trace ran meanwhile, as when training "
-                        "waits for a data loader; more GPUs may wait longer. --without external "
-                        "leaves them out",
-                        DL_NS_TEXT(wait->value), dl_note_file(&variant->costs)));
+    dl_notes_add(list,
+                 "%s of each step, for any number of GPUs, are external waits ([dispatch] "
+                 "external_ns in %s): nothing in the trace ran meanwhile, as when training "
+                 "waits for a data loader; more GPUs may wait longer. --without external "
+                 "leaves them out",
+                 DL_NS_TEXT(wait->value), dl_note_file(&variant->costs));
 }
 
 /* Compute time of a GPU in a step of the point with `samples` per worker, ns. */
@@ -193,7 +179,7 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
 
 /* Adds a note that launches by the host, which a faster GPU does not shorten, take longer than the
  * GPU's work. Counts the launches of every micro-batch. */
-static void add_host(dl_note_list *list, const dl_variant *variant)
+static void add_host(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_value *launch = &variant->costs.dispatch.per_worker_ns;
@@ -214,24 +200,24 @@ static void add_host(dl_note_list *list, const dl_variant *variant)
     if (!(most > 1)) return;
     char times[32] = "";
     if (launches > 1) snprintf(times, sizeof times, "%.0f times ", launches);
-    dl_note_add(
-        list, dl_format("the host bounds steps: launching one takes it %s (%s[dispatch] "
-                        "per_worker_ns in %s, of the host that was measured), the GPU computes for "
-                        "%s (batch %.4g). Larger batches, a faster host or fewer launches (CUDA "
-                        "graphs) help; --without dispatch shows the GPUs alone",
-                        DL_NS_TEXT(launches * launch->value), times, dl_note_file(&variant->costs),
-                        DL_NS_TEXT(gpu_ns), samples));
+    dl_notes_add(list,
+                 "the host bounds steps: launching one takes it %s (%s[dispatch] "
+                 "per_worker_ns in %s, of the host that was measured), the GPU computes for "
+                 "%s (batch %.4g). Larger batches, a faster host or fewer launches (CUDA "
+                 "graphs) help; --without dispatch shows the GPUs alone",
+                 DL_NS_TEXT(launches * launch->value), times, dl_note_file(&variant->costs),
+                 DL_NS_TEXT(gpu_ns), samples);
 }
 
 /* Adds a note on the costs derived from a single measured throughput. */
-static void add_throughput(dl_note_list *list, const dl_scenario *scenario)
+static void add_throughput(dl_notes *list, const dl_scenario *scenario)
 {
     if (scenario->samples_per_s <= 0) return;
-    dl_note_add(list,
-                dl_format("%g samples/s by one worker at any batch size: assumed, a third of it "
-                          "forward, two thirds backward pass and update; dlcal costs takes these "
-                          "times from a trace",
-                          scenario->samples_per_s));
+    dl_notes_add(list,
+                 "%g samples/s by one worker at any batch size: assumed, a third of it "
+                 "forward, two thirds backward pass and update; dlcal costs takes these "
+                 "times from a trace",
+                 scenario->samples_per_s);
 }
 
 /* Returns "; 95 % interval: up to 2.8 times faster or slower" (2.5 to 2.8 for two factors), or ""
@@ -247,7 +233,7 @@ static char *interval_of(const dl_variant *variant, double least, double most)
 }
 
 /* Adds a note on the factor derived from a measured step. */
-static void add_calibrated(dl_note_list *list, const dl_variant *variant)
+static void add_calibrated(dl_notes *list, const dl_variant *variant)
 {
     const dl_calibrate *c = &variant->calibrated;
     const bool finds = c->step_ns > 0;
@@ -265,50 +251,50 @@ static void add_calibrated(dl_note_list *list, const dl_variant *variant)
                          c->workers, c->workers > 1 ? "s" : "", (long long)c->samples,
                          DL_NS_TEXT(c->step_ns));
     if (scales) {
-        dl_note_add(list, dl_format("compute is %s times %s, %s%s ([workload] calibrate); the same "
-                                    "factor is taken for other batch sizes%s%s",
-                                    factor, says, finds ? "so that " : "as is given",
-                                    finds ? step : "", of_others,
-                                    c->may_launch ? "; but the host's launches, whose time is "
-                                                    "assumed, may take as long: a step with more "
-                                                    "samples tells"
-                                                  : ""));
+        dl_notes_add(list,
+                     "compute is %s times %s, %s%s ([workload] calibrate); the same "
+                     "factor is taken for other batch sizes%s%s",
+                     factor, says, finds ? "so that " : "as is given", finds ? step : "", of_others,
+                     c->may_launch ? "; but the host's launches, whose time is "
+                                     "assumed, may take as long: a step with more "
+                                     "samples tells"
+                                   : "");
     } else if (finds) {
-        dl_note_add(list,
-                    dl_format("compute is equal to %s: %s ([workload] calibrate)", says, step));
+        dl_notes_add(list, "compute is equal to %s: %s ([workload] calibrate)", says, step);
     }
     free(step);
 }
 
 /* Adds a note on an assumed [spread] run_frac. */
-static void add_runs(dl_note_list *list, const dl_variant *variant)
+static void add_runs(dl_notes *list, const dl_variant *variant)
 {
     const dl_value *runs = &variant->costs.run_spread_frac;
     if (!runs->known || runs->origin != DL_ORIGIN_ASSUMED) return;
-    dl_note_add(list, dl_format("95 %% intervals include %.0f %% either way, within which 95 %% of "
-                                "258 published rows were predicted from others of their table; "
-                                "dlcal table fits your own ([spread] run_frac)",
-                                100 * (exp(1.96 * runs->value) - 1)));
+    dl_notes_add(list,
+                 "95 %% intervals include %.0f %% either way, within which 95 %% of "
+                 "258 published rows were predicted from others of their table; "
+                 "dlcal table fits your own ([spread] run_frac)",
+                 100 * (exp(1.96 * runs->value) - 1));
 }
 
-static void add_scaling(dl_note_list *list, const dl_variant *variant)
+static void add_scaling(dl_notes *list, const dl_variant *variant)
 {
     const dl_scaling *s = &variant->scaling;
     const dl_costs *costs = &variant->costs;
     if (s->differs) {
-        dl_note_add(list, dl_format("%s is of %s, not of %s; its times are not scaled: %s",
-                                    dl_note_file(costs), costs->device, s->to, s->why_not));
+        dl_notes_add(list, "%s is of %s, not of %s; its times are not scaled: %s",
+                     dl_note_file(costs), costs->device, s->to, s->why_not);
     }
     if (!s->scaled) return;
     DL_AUTOFREE char *interval =
         interval_of(variant, exp(DL_SCALING_SPREAD), exp(DL_SCALING_SPREAD));
-    dl_note_add(list, dl_format("compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s",
-                                dl_note_file(costs), s->from, s->to, s->compute_factor,
-                                s->update_factor, interval));
+    dl_notes_add(list, "compute of %s scaled from %s to %s: x %.3g (update x %.3g)%s",
+                 dl_note_file(costs), s->from, s->to, s->compute_factor, s->update_factor,
+                 interval);
 }
 
 /* Adds a note on how the costs of the machine's other GPU models are obtained. */
-static void add_models(dl_note_list *list, const dl_variant *variant)
+static void add_models(dl_notes *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
     const dl_machine *m = &variant->scenario.gpu->machine;
@@ -316,19 +302,19 @@ static void add_models(dl_note_list *list, const dl_variant *variant)
         const dl_scaling *s = &variant->scalings[i];
         const dl_costs *own = costs->models[i].own;
         if (own != NULL && variant->scenario.model == NULL) {
-            dl_note_add(list, dl_format("compute on %s is taken from %s", m->models[i].name,
-                                        dl_note_file(own)));
+            dl_notes_add(list, "compute on %s is taken from %s", m->models[i].name,
+                         dl_note_file(own));
         }
         if (s->scaled) {
-            dl_note_add(
-                list, dl_format("compute of %s on %s scaled from %s: x %.3g (update x %.3g); 95 %% "
-                                "interval: up to %.2g times faster or slower",
-                                dl_note_file(costs), s->to, s->from, s->compute_factor,
-                                s->update_factor, exp(s->spread_log)));
+            dl_notes_add(list,
+                         "compute of %s on %s scaled from %s: x %.3g (update x %.3g); 95 %% "
+                         "interval: up to %.2g times faster or slower",
+                         dl_note_file(costs), s->to, s->from, s->compute_factor, s->update_factor,
+                         exp(s->spread_log));
         }
         if (s->differs) {
-            dl_note_add(list, dl_format("times of %s are used for %s without scaling: %s",
-                                        dl_note_file(costs), s->to, s->why_not));
+            dl_notes_add(list, "times of %s are used for %s without scaling: %s",
+                         dl_note_file(costs), s->to, s->why_not);
         }
     }
 }
@@ -347,7 +333,7 @@ static const dl_point *largest_point(const dl_scenario *scenario)
 }
 
 /* Adds a note on the division of a batch among the workers on each model. */
-static void add_shares(dl_note_list *list, const dl_variant *variant)
+static void add_shares(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_costs *costs = &variant->costs;
@@ -357,7 +343,8 @@ static void add_shares(dl_note_list *list, const dl_variant *variant)
     DL_AUTOFREE int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
     dl_point_models(scenario, point, models);
     dl_point_shares(scenario, costs, point, samples);
-    char *text = dl_format("GPUs differ; a batch of %lld is divided", (long long)point->batch);
+    DL_AUTOFREE char *text =
+        dl_format("GPUs differ; a batch of %lld is divided", (long long)point->batch);
     for (int m = 0, listed = 0; m < costs->model_count; m++) {
         int count = 0, one = -1;
         for (int w = 0; w < point->workers; w++) {
@@ -373,12 +360,12 @@ static void add_shares(dl_note_list *list, const dl_variant *variant)
                   (long long)samples[one], count > 1 ? "each " : "",
                   scenario->gpu->machine.models[m].name, DL_NS_TEXT(ns));
     }
-    dl_note_add(list, text);
+    dl_notes_add(list, "%s", text);
 }
 
 /* Adds a note on the arithmetic, and on the sizes of weights and messages, which do not follow from
  * it. If variants of the study differ in what they exchange, each one's note names its mode. */
-static void add_arithmetic(dl_note_list *list, const dl_variant *variant, bool differ)
+static void add_arithmetic(dl_notes *list, const dl_variant *variant, bool differ)
 {
     const dl_arithmetic arithmetic = dl_scenario_arithmetic(&variant->scenario);
     const dl_sharded sharded = dl_scenario_sharded(&variant->scenario);
@@ -388,19 +375,17 @@ static void add_arithmetic(dl_note_list *list, const dl_variant *variant, bool d
                            : sharded == DL_SHARDED_NONE
                                ? dl_strdup(" without sharding")
                                : dl_format(" with sharded %s", dl_sharded_names[sharded]);
-    dl_note_add(
-        list,
-        dl_format("arithmetic %s%s is %s%s: %s%s", dl_arithmetic_names[arithmetic], of,
-                  halves ? "as in Megatron-LM" : "PyTorch's autocast",
-                  arithmetic >= DL_FP8 ? " with Transformer Engine's linear layers" : "",
-                  halves ? "weights have 16 bits, the optimizer keeps them in fp32 too, and "
-                           "gradients are summed in fp32"
-                         : "parameters, gradients and the optimizer's state stay fp32",
-                  sharded != DL_SHARDED_NONE
-                      ? "; messages have the types of [exchange] param_dtype and reduce_dtype"
-                  : halves ? ", in which they are exchanged"
-                           : ", and so is what is exchanged ([exchange] compress = fp16: half of "
-                             "the bytes)"));
+    dl_notes_add(list, "arithmetic %s%s is %s%s: %s%s", dl_arithmetic_names[arithmetic], of,
+                 halves ? "as in Megatron-LM" : "PyTorch's autocast",
+                 arithmetic >= DL_FP8 ? " with Transformer Engine's linear layers" : "",
+                 halves ? "weights have 16 bits, the optimizer keeps them in fp32 too, and "
+                          "gradients are summed in fp32"
+                        : "parameters, gradients and the optimizer's state stay fp32",
+                 sharded != DL_SHARDED_NONE
+                     ? "; messages have the types of [exchange] param_dtype and reduce_dtype"
+                 : halves ? ", in which they are exchanged"
+                          : ", and so is what is exchanged ([exchange] compress = fp16: half of "
+                            "the bytes)");
 }
 
 /* Returns a clause on the time of a step over that of its kernels measured one by one, or "" if the
@@ -495,7 +480,7 @@ static dl_architecture network_of(const dl_scenario *scenario)
     return network;
 }
 
-static void add_estimate(dl_note_list *list, const dl_study *study, const dl_variant *variant)
+static void add_estimate(dl_notes *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_model *gpu = dl_scenario_first_gpu(scenario);
@@ -531,38 +516,34 @@ static void add_estimate(dl_note_list *list, const dl_study *study, const dl_var
                                 "vocabulary=%d if padded, as by Megatron-LM",
                                 columns, (columns + 63) / 64 * 64)
                     : dl_strdup("");
-    dl_note_add(
-        list,
-        dl_format("times of %s are estimated from %s%s%s%s", name, rates, interval,
-                  network.unfused
-                      ? "; norms, rotation, gates and scores are assumed to run operation by "
-                        "operation, as in plain PyTorch: fused=compiled, or yes as in Megatron"
-                      : "",
-                  padded));
+    dl_notes_add(list, "times of %s are estimated from %s%s%s%s", name, rates, interval,
+                 network.unfused
+                     ? "; norms, rotation, gates and scores are assumed to run operation by "
+                       "operation, as in plain PyTorch: fused=compiled, or yes as in Megatron"
+                     : "",
+                 padded);
 }
 
 /* Adds notes on the parts of a network's parameters that are trained, and that a token uses. */
-static void add_parameters(dl_note_list *list, const dl_variant *variant)
+static void add_parameters(dl_notes *list, const dl_variant *variant)
 {
     if (variant->scenario.model == NULL) return;
     DL_AUTO(dl_architecture_free) dl_architecture network = network_of(&variant->scenario);
     if (variant->costs.frozen_bytes > 0)
-        dl_note_add(list,
-                    dl_format("adapters of %.4g million parameters are trained, the other %.4g "
-                              "billion of a GPU's part are frozen",
-                              (double)dl_architecture_parameters(&network) / 1e6,
-                              (double)dl_architecture_frozen(&network) / 1e9));
+        dl_notes_add(list,
+                     "adapters of %.4g million parameters are trained, the other %.4g "
+                     "billion of a GPU's part are frozen",
+                     (double)dl_architecture_parameters(&network) / 1e6,
+                     (double)dl_architecture_frozen(&network) / 1e9);
     if (network.experts > 0)
-        dl_note_add(
+        dl_notes_add(
             list,
-            dl_format("each of %d experts is assumed to get as many tokens as the others: a "
-                      "token uses %d of them, %.3g of the %.3g billion parameters%s%s",
-                      network.experts, network.active,
-                      (double)dl_architecture_active(&network) / 1e9,
-                      (double)dl_architecture_whole(&network) / 1e9,
-                      network.tensor > 1 ? " of a GPU's part" : "",
-                      network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens"
-                                               : ""));
+            "each of %d experts is assumed to get as many tokens as the others: a "
+            "token uses %d of them, %.3g of the %.3g billion parameters%s%s",
+            network.experts, network.active, (double)dl_architecture_active(&network) / 1e9,
+            (double)dl_architecture_whole(&network) / 1e9,
+            network.tensor > 1 ? " of a GPU's part" : "",
+            network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens" : "");
 }
 
 /* Whether the variant's times are estimates for a network on a GPU, with none of its steps
@@ -574,7 +555,7 @@ static bool is_estimate(const dl_variant *variant)
 }
 
 /* Adds a note on the basis of the ratio of two GPUs if both are estimates. */
-static void add_compared(dl_note_list *list, const dl_variant *variant, const dl_variant *other)
+static void add_compared(dl_notes *list, const dl_variant *variant, const dl_variant *other)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (!is_estimate(variant) || !is_estimate(other)) return;
@@ -590,17 +571,16 @@ static void add_compared(dl_note_list *list, const dl_variant *variant, const dl
             ? dl_format(", with %.3g and %.3g times their kernels' times one by one",
                         parts[1]->sustained, parts[0]->sustained)
             : dl_strdup("");
-    dl_note_add(
-        list,
-        dl_format("the ratio of %s to %s rests on an estimate of each%s: up to %.2g times more or "
-                  "less; a measured step of each gives it (--calibrate STEP, a run for each)",
-                  gpus[1]->name, gpus[0]->name, longer,
-                  exp(2 * hypot(variant->costs.compute_spread_frac.value,
-                                other->costs.compute_spread_frac.value))));
+    dl_notes_add(list,
+                 "the ratio of %s to %s rests on an estimate of each%s: up to %.2g times more or "
+                 "less; a measured step of each gives it (--calibrate STEP, a run for each)",
+                 gpus[1]->name, gpus[0]->name, longer,
+                 exp(2 * hypot(variant->costs.compute_spread_frac.value,
+                               other->costs.compute_spread_frac.value)));
 }
 
 /* Adds a note on the machine's GPUs that neither a layout's point nor generators use. */
-static void add_idle(dl_note_list *list, const dl_study *study, const dl_variant *variant)
+static void add_idle(dl_notes *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_generators *g = scenario->generators;
@@ -620,31 +600,29 @@ static void add_idle(dl_note_list *list, const dl_study *study, const dl_variant
     if (most == 0 || most + generate >= has) return;
     DL_AUTOFREE char *generators =
         generate > 0 ? dl_format(", generators use %d", generate) : dl_strdup("");
-    dl_note_add(
-        list,
-        dl_format("the largest layout uses %d of the machine's %d GPUs%s, the other %d are idle",
-                  most, has, generators, has - most - generate));
+    dl_notes_add(list,
+                 "the largest layout uses %d of the machine's %d GPUs%s, the other %d are idle",
+                 most, has, generators, has - most - generate);
 }
 
 /* Adds a note on nodes that are parts of an NVLink rack but are joined only by NICs here. */
-static void add_racks(dl_note_list *list, const dl_machine *m)
+static void add_racks(dl_notes *list, const dl_machine *m)
 {
     for (int k = 0; k < m->kind_count && m->nodes > 1; k++) {
         const dl_node_kind *kind = &m->kinds[k];
         const char *name = m->models[kind->gpus[0].model].name;
         if ((strcmp(name, "gb200") != 0 && strcmp(name, "gb300") != 0) || kind->gpu_count >= 72)
             continue;
-        dl_note_add(
-            list,
-            dl_format("nodes of %d %s exchange over their NICs here; NVLink joins all 72 GPUs "
-                      "of a rack: --machine %s_nvl72",
-                      kind->gpu_count, name, name));
+        dl_notes_add(list,
+                     "nodes of %d %s exchange over their NICs here; NVLink joins all 72 GPUs "
+                     "of a rack: --machine %s_nvl72",
+                     kind->gpu_count, name, name);
     }
 }
 
 /* Adds a note on buffers that a framework broadcasts before each step, if the broadcast is not
  * simulated. */
-static void add_buffers(dl_note_list *list, const dl_variant *variant)
+static void add_buffers(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_costs *costs = &variant->costs;
@@ -654,14 +632,14 @@ static void add_buffers(dl_note_list *list, const dl_variant *variant)
         if (!dl_mode_reduces_gradients(point->mode) || point->workers == 1) continue;
         const bool split = dl_point_is_split(point);
         if (!split && !(point->option[DL_SYNC_LAG] > 0)) continue;
-        dl_note_add(list, dl_format("[broadcast] of %s has no effect %s", dl_note_file(costs),
-                                    split ? "where stages split the model" : "with [sync] lag"));
+        dl_notes_add(list, "[broadcast] of %s has no effect %s", dl_note_file(costs),
+                     split ? "where stages split the model" : "with [sync] lag");
     }
 }
 
 /* Adds notes on averages that the costs place in host memory, and on a key of sharded parameters
  * that stages leave without effect. */
-static void add_places(dl_note_list *list, const dl_variant *variant)
+static void add_places(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const bool open = scenario->gpu->where == DL_WHERE_CPU &&
@@ -674,20 +652,21 @@ static void add_places(dl_note_list *list, const dl_variant *variant)
         const dl_split split = dl_point_split(point);
         if (open && point->workers > 1 && point->mode->through & DL_THROUGH_COLLECTIVE &&
             dl_mode_takes(point->mode, DL_SYNC_WHERE))
-            dl_note_add(list, dl_format("averages are made in host memory, as [average] of %s says "
-                                        "([sync] where = allreduce makes them on the GPUs)",
-                                        dl_note_file(&variant->costs)));
+            dl_notes_add(list,
+                         "averages are made in host memory, as [average] of %s says "
+                         "([sync] where = allreduce makes them on the GPUs)",
+                         dl_note_file(&variant->costs));
         if (split.stages > 1 && dl_split_is_sharded(&split) &&
             dl_scenario_gives(scenario, "exchange", "reshard_after_forward"))
-            dl_note_add(list, dl_strdup("[exchange] reshard_after_forward has no effect with "
-                                        "stages: a stage keeps the parameters that it gathers in a "
-                                        "step's first forward pass"));
+            dl_notes_add(list, "[exchange] reshard_after_forward has no effect with "
+                               "stages: a stage keeps the parameters that it gathers in a "
+                               "step's first forward pass");
     }
 }
 
 /* Adds a note on costs of another program whose workers are processes, if the scenario runs them as
  * threads. */
-static void add_shared_memory(dl_note_list *list, const dl_variant *variant)
+static void add_shared_memory(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     if (scenario->processes == DL_PROCESSES_YES || !dl_costs_of_other_program(&variant->costs))
@@ -695,27 +674,26 @@ static void add_shared_memory(dl_note_list *list, const dl_variant *variant)
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
         if (point->workers == 1 || point->mode->exchange == DL_EXCHANGES_NOTHING) continue;
-        dl_note_add(
-            list, dl_format("[machine] processes = no takes the workers of %s to be threads that "
-                            "share memory; between processes, by gloo or RPC, each exchange takes "
-                            "milliseconds more, so that two may be slower than one",
-                            dl_note_file(&variant->costs)));
+        dl_notes_add(list,
+                     "[machine] processes = no takes the workers of %s to be threads that "
+                     "share memory; between processes, by gloo or RPC, each exchange takes "
+                     "milliseconds more, so that two may be slower than one",
+                     dl_note_file(&variant->costs));
     }
 }
 
 /* Adds a note on an outer optimizer whose interval is the default. */
-static void add_outer(dl_note_list *list, const dl_variant *variant)
+static void add_outer(dl_notes *list, const dl_variant *variant)
 {
     const dl_key *interval = dl_keys_find(&dl_scenario_keys, "sync", "interval");
     if (variant->scenario.outer == 0 || variant->scenario.given[interval - dl_scenario_keys.rows])
         return;
-    dl_note_add(
-        list, dl_strdup("default [sync] interval = 1: an outer step after each local one; DiLoCo's "
-                        "authors take 500 (arXiv 2311.08105)"));
+    dl_notes_add(list, "default [sync] interval = 1: an outer step after each local one; DiLoCo's "
+                       "authors take 500 (arXiv 2311.08105)");
 }
 
 /* Adds a note on the given keys of [input] whose cost is missing, so that they have no effect. */
-static void add_idle_input(dl_note_list *list, const dl_variant *variant)
+static void add_idle_input(dl_notes *list, const dl_variant *variant)
 {
     static const struct {
         const char *key, *says;
@@ -738,16 +716,15 @@ static void add_idle_input(dl_note_list *list, const dl_variant *variant)
         if (!variant->scenario.given[key - dl_scenario_keys.rows]) continue;
         if (r == 0 && variant->scenario.input.loaders == 0) continue;
         if (rows[r].of_storage ? costs->stored_bytes_per_sample.known : has_input) continue;
-        dl_note_add(list,
-                    dl_format("unknown in %s: %s: [input] %s", dl_note_file(costs),
-                              rows[r].of_storage ? "[input] stored_bytes_per_sample" : "[op input]",
-                              rows[r].says));
+        dl_notes_add(list, "unknown in %s: %s: [input] %s", dl_note_file(costs),
+                     rows[r].of_storage ? "[input] stored_bytes_per_sample" : "[op input]",
+                     rows[r].says);
     }
 }
 
 /* Adds a note on collectives between GPUs in slots if the machine file lacks the path through host
  * memory. Skips the program's own files, which have the path where their studies need it. */
-static void add_slots(dl_note_list *list, const dl_variant *variant)
+static void add_slots(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_gpu_options *gpu = scenario->gpu;
@@ -762,17 +739,17 @@ static void add_slots(dl_note_list *list, const dl_variant *variant)
         return;
     DL_AUTOFREE char *own = dl_machine_own_name(gpu->machine.path);
     if (own == NULL) {
-        dl_note_add(
-            list, dl_format("collectives between GPUs of %s without NVLink or a common PCIe switch "
-                            "run at its links' rates; NCCL sends them through host memory, usually "
-                            "more slowly: [shm] bytes_per_s, with bounds or from nccl-tests "
-                            "(docs/simulating.md, \"Boxes of PCIe cards\")",
-                            dl_base_name(gpu->machine.path)));
+        dl_notes_add(list,
+                     "collectives between GPUs of %s without NVLink or a common PCIe switch "
+                     "run at its links' rates; NCCL sends them through host memory, usually "
+                     "more slowly: [shm] bytes_per_s, with bounds or from nccl-tests "
+                     "(docs/simulating.md, \"Boxes of PCIe cards\")",
+                     dl_base_name(gpu->machine.path));
     }
 }
 
 /* Adds a note on the keys of the scenario that replace parts of the machine's network. */
-static void add_network(dl_note_list *list, const dl_variant *variant)
+static void add_network(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     DL_AUTOFREE char *names = NULL;
@@ -784,13 +761,13 @@ static void add_network(dl_note_list *list, const dl_variant *variant)
         dl_join_format(&names, ", ", "[%s] %s", key->section, key->name);
     }
     if (names == NULL) return;
-    dl_note_add(
-        list, dl_format("the scenario sets %s in place of the values of %s, whose network it keeps "
-                        "otherwise",
-                        names, dl_base_name(scenario->gpu->machine.path)));
+    dl_notes_add(list,
+                 "the scenario sets %s in place of the values of %s, whose network it keeps "
+                 "otherwise",
+                 names, dl_base_name(scenario->gpu->machine.path));
 }
 
-static void add_leading(dl_note_list *list, const dl_study *study)
+static void add_leading(dl_notes *list, const dl_study *study)
 {
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
@@ -803,7 +780,7 @@ static void add_leading(dl_note_list *list, const dl_study *study)
         add_shares(list, variant);
         add_parameters(list, variant);
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
-        if (in_vain != NULL) dl_note_add(list, dl_strdup(in_vain));
+        if (in_vain != NULL) dl_notes_add(list, "%s", in_vain);
         add_idle(list, study, variant);
         add_racks(list, &variant->scenario.gpu->machine);
         add_host(list, variant);
@@ -813,7 +790,7 @@ static void add_leading(dl_note_list *list, const dl_study *study)
     }
 }
 
-static void add_computes(dl_note_list *list, const dl_study *study)
+static void add_computes(dl_notes *list, const dl_study *study)
 {
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
@@ -828,7 +805,7 @@ static void add_computes(dl_note_list *list, const dl_study *study)
     }
 }
 
-static void add_others(dl_note_list *list, const dl_study *study)
+static void add_others(dl_notes *list, const dl_study *study)
 {
     const dl_sharded sharded = dl_scenario_sharded(&study->variants[0].scenario);
     bool differ = false;
@@ -851,33 +828,20 @@ static void add_others(dl_note_list *list, const dl_study *study)
     add_batch_of_gpus(list, study);
 }
 
-char **dl_study_notes(const dl_study *study, unsigned kinds, size_t *count)
+void dl_study_notes(dl_notes *notes, const dl_study *study, unsigned kinds)
 {
-    dl_note_list list = {0};
-    if (kinds & DL_NOTES_LEADING) add_leading(&list, study);
-    if (kinds & DL_NOTES_COMPUTE) add_computes(&list, study);
-    if (kinds & DL_NOTES_OTHER) add_others(&list, study);
-    *count = list.count;
-    return list.notes;
+    if (kinds & DL_NOTES_LEADING) add_leading(notes, study);
+    if (kinds & DL_NOTES_COMPUTE) add_computes(notes, study);
+    if (kinds & DL_NOTES_OTHER) add_others(notes, study);
 }
 
-void dl_study_notes_free(char **notes, size_t count)
+void dl_file_notes(dl_notes *notes, const dl_study *study)
 {
-    for (size_t i = 0; i < count; i++)
-        free(notes[i]);
-    free(notes);
-}
-
-char **dl_file_notes(const dl_study *study, size_t *count)
-{
-    dl_note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_costs *costs = &study->variants[v].costs;
         const char *path = study->variants[v].scenario.costs_path;
         const char *file = path != NULL ? dl_base_name(path) : dl_note_file(costs);
         for (size_t i = 0; i < costs->note_count; i++)
-            dl_note_add(&list, dl_format("%s: %s", file, costs->notes[i]));
+            dl_notes_add(notes, "%s: %s", file, costs->notes[i]);
     }
-    *count = list.count;
-    return list.notes;
 }

@@ -3,6 +3,7 @@
 #ifndef DL_SIM_NOTES_H
 #define DL_SIM_NOTES_H
 
+#include "common/notes.h"
 #include "sim/sweep.h"
 
 /* Kinds of notes, as flags. */
@@ -13,19 +14,19 @@ enum {
     DL_NOTES_ALL = 7
 };
 
-/* Returns the notes of these kinds, in the order above and each once, as an array of *count owned
- * strings; release with dl_study_notes_free. Call after dl_study_read_costs and after costs are
- * switched off, as those need not be known. */
-char **dl_study_notes(const dl_study *study, unsigned kinds, size_t *count);
-void dl_study_notes_free(char **notes, size_t count);
+/* Adds the notes of these kinds, in the order above. Call after dl_study_read_costs and after costs
+ * are switched off, as those need not be known. */
+void dl_study_notes(dl_notes *notes, const dl_study *study, unsigned kinds);
 
-/* Returns notes on the traces of the costs (sim/traced.h): their own steps, the collectives that
- * the rows leave out, and measured collectives that no row has. Release with
- * dl_study_notes_free. */
-char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
+/* Adds notes on the traces of the costs (sim/traced.h): their own steps, the collectives that the
+ * rows leave out, and measured collectives that no row has. */
+void dl_traced_notes(dl_notes *notes, const dl_study *study, const dl_sweep *sweep);
 
-/* Returns the notes in the study's cost files, each once, "FILE: text". Release with
- * dl_study_notes_free. */
-char **dl_file_notes(const dl_study *study, size_t *count);
+/* Adds the notes in the study's cost files, "FILE: text". */
+void dl_file_notes(dl_notes *notes, const dl_study *study);
+
+/* Returns the name of the costs' file without its folder, so that the output does not depend on the
+ * location of the file. */
+const char *dl_note_file(const dl_costs *costs);
 
 #endif

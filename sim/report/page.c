@@ -45,15 +45,14 @@ static FILE *memory_begin(memory *m)
     return m->out;
 }
 
-/* Completes the text and writes its lines as the items of a list. */
-static void memory_list(memory *m, FILE *out)
+/* Writes the items of a list, and releases them. */
+static void put_list(FILE *out, dl_notes *list)
 {
-    fclose(m->out);
-    if (m->bytes > 0) fputs("<ul class=\"remarks\">\n", out);
-    for (char *line = strtok(m->text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-        dl_html(out, "<li>%s</li>\n", line);
-    if (m->bytes > 0) fputs("</ul>\n", out);
-    free(m->text);
+    if (list->count > 0) fputs("<ul class=\"remarks\">\n", out);
+    for (size_t i = 0; i < list->count; i++)
+        dl_html(out, "<li>%s</li>\n", list->lines[i]);
+    if (list->count > 0) fputs("</ul>\n", out);
+    dl_notes_free(list);
 }
 
 /* --- the head --------------------------------------------------------------------------------- */
@@ -255,17 +254,17 @@ static void put_remarks(const page *p)
 {
     static const char *const what[DL_USE_COUNT] = {"unseen", "fitted", "contradictory",
                                                    "an error in the source", "traced"};
-    memory m;
-    FILE *out = memory_begin(&m);
+    dl_notes list = {0};
     for (size_t i = 0; i < p->sweep->row_count; i++) {
         const dl_measured *measured = &p->measured[i];
         const dl_point *point = &p->sweep->rows[i].point;
         if (measured->note == NULL && measured->use != DL_USE_ERROR) continue;
-        fprintf(out, "%d workers, batch %lld: %s%s%s\n", point->workers, (long long)point->batch,
-                what[measured->use], measured->note != NULL ? "; " : "",
-                measured->note != NULL ? measured->note : "");
+        dl_notes_add(&list, "%d workers, batch %lld: %s%s%s", point->workers,
+                     (long long)point->batch, what[measured->use],
+                     measured->note != NULL ? "; " : "",
+                     measured->note != NULL ? measured->note : "");
     }
-    memory_list(&m, p->out);
+    put_list(p->out, &list);
     const char *last = NULL;
     for (size_t i = 0; i < p->sweep->row_count; i++) {
         const char *source = p->measured[i].source;
@@ -280,7 +279,7 @@ static void put_comparison(const page *p, const dl_errors *errors)
 {
     if (!is_compared(p)) return;
     const dl_accuracy accuracy = dl_accuracy_of(p->sweep, p->measured);
-    memory m;
+    dl_notes list = {0};
     fputs("<h2>Predicted beside measured</h2>\n", p->out);
     dl_page_errors(p->out, errors);
     if (errors->use[DL_USE_FITTED].rows + errors->use[DL_USE_TRACED].rows == 0) {
@@ -295,8 +294,8 @@ static void put_comparison(const page *p, const dl_errors *errors)
                 "known.</p>\n",
                 DL_MEASURED_REPEATED_MIN);
     }
-    dl_accuracy_print_scatter(memory_begin(&m), &accuracy, p->sweep);
-    memory_list(&m, p->out);
+    dl_accuracy_scatter(&list, &accuracy, p->sweep);
+    put_list(p->out, &list);
     put_remarks(p);
 }
 
@@ -304,27 +303,24 @@ static void put_comparison(const page *p, const dl_errors *errors)
 
 static void put_assumptions(const page *p)
 {
-    size_t origins[DL_ORIGIN_MEASURED + 1] = {0}, extrapolated = 0, kinds = 0;
+    size_t origins[DL_ORIGIN_MEASURED + 1] = {0}, extrapolated = 0;
     for (size_t i = 0; i < p->sweep->row_count; i++) {
         origins[p->sweep->rows[i].origin]++;
         extrapolated += p->sweep->rows[i].extrapolated;
     }
-    memory m;
-    FILE *out = memory_begin(&m);
-    fputs("Origin of the least trustworthy cost of each point: ", out);
-    for (int o = 0; o <= DL_ORIGIN_MEASURED; o++) {
-        if (origins[o] == 0) continue;
-        fprintf(out, "%s%s (%zu %s)", kinds++ > 0 ? ", " : "", dl_origin_name((dl_origin)o),
-                origins[o], origins[o] == 1 ? "point" : "points");
-    }
-    fputc('\n', out);
-    if (extrapolated > 0) {
-        fprintf(out, "%zu points lie outside the range in which the costs were measured\n",
-                extrapolated);
-    }
-    dl_report_notes(out, p->study, p->sweep);
+    dl_notes list = {0};
+    DL_AUTOFREE char *origin = NULL;
+    for (int o = 0; o <= DL_ORIGIN_MEASURED; o++)
+        if (origins[o] > 0)
+            dl_join_format(&origin, ", ", "%s (%zu %s)", dl_origin_name((dl_origin)o), origins[o],
+                           origins[o] == 1 ? "point" : "points");
+    dl_notes_add(&list, "Origin of the least trustworthy cost of each point: %s", origin);
+    if (extrapolated > 0)
+        dl_notes_add(&list, "%zu points lie outside the range in which the costs were measured",
+                     extrapolated);
+    dl_report_notes(&list, p->study, p->sweep);
     fputs("<h2>What was assumed</h2>\n", p->out);
-    memory_list(&m, p->out);
+    put_list(p->out, &list);
 }
 
 static void put_settings(const page *p)

@@ -21,12 +21,12 @@
 /* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
-/* Writes and releases notes[*count]. */
-static void write_notes(dl_csv_writer *writer, char **notes, const size_t *count)
+/* Writes and releases the notes. */
+static void write_notes(dl_csv_writer *writer, dl_notes *notes)
 {
-    for (size_t i = 0; i < *count; i++)
-        dl_csv_comment(writer, "note: %s", notes[i]);
-    dl_study_notes_free(notes, *count);
+    for (size_t i = 0; i < notes->count; i++)
+        dl_csv_comment(writer, "note: %s", notes->lines[i]);
+    dl_notes_free(notes);
 }
 
 /* Writes the comments that start all results: program, scenario, settings of the first variant,
@@ -51,12 +51,15 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     }
     for (size_t k = 0; k < study->key_count; k++)
         dl_csv_comment(writer, "swept: [%s] %s", study->keys[k].section, study->keys[k].key);
+    dl_notes notes = {0};
     size_t count = 0;
-    write_notes(writer, dl_study_notes(study, DL_NOTES_ALL, &count), &count);
-    write_notes(writer, dl_traced_notes(study, sweep, &count), &count);
-    write_notes(writer, dl_file_notes(study, &count), &count);
+    dl_study_notes(&notes, study, DL_NOTES_ALL);
+    dl_traced_notes(&notes, study, sweep);
+    dl_file_notes(&notes, study);
+    write_notes(writer, &notes);
     dl_report_assumed_head(writer, study, sweep);
-    write_notes(writer, dl_report_row_notes(study, sweep, &count), &count);
+    dl_report_row_notes(&notes, study, sweep);
+    write_notes(writer, &notes);
     DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];

@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 #include "common/cell_table.h"
+#include "common/notes.h"
 #include "sim/report/explain.h"
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
@@ -62,14 +63,12 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
 /* Writes the histogram of one row to a stream, without the '#' lines. */
 void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep, size_t row);
 
-/* Writes the user's notes, one per line: those of notes.h (except dl_file_notes), row_text.h and
+/* Adds the user's notes: those of notes.h (except dl_file_notes), row_text.h and
  * report_assumed.h, and the defaults that decided (deciding.h). */
-void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
+void dl_report_notes(dl_notes *notes, const dl_study *study, const dl_sweep *sweep);
 
-/* dl_report_note_print writes "note: " and the text wrapped to dl_wrap_columns;
- * dl_report_notes_print writes each line of `text` as a note and splits `text` in place. */
+/* Writes "note: " and the text, wrapped to dl_wrap_columns. */
 void dl_report_note_print(FILE *out, const char *note);
-void dl_report_notes_print(FILE *out, char *text);
 
 /* Writes the answer in a sentence, the readable table fitted to the width of `out`
  * (dl_wrap_columns), the first few notes or, with all_notes, all of them, and, with measurements,

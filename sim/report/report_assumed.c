@@ -2,6 +2,7 @@
 #include "sim/report/row_text.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +11,16 @@
 /* Relative change of throughput below which an assumption is not worth measuring. */
 #define MOVES_FRAC 0.005
 
-void dl_effects_add(dl_effects *effects, double size, char *text)
+void dl_effects_add(dl_effects *effects, double size, const char *format, ...)
 {
-    DL_APPEND(effects->items, effects->count, "notes") = (struct dl_effect){size, text};
+    va_list args;
+    va_start(args, format);
+    DL_APPEND(effects->items, effects->count, "notes") =
+        (struct dl_effect){size, dl_vformat(format, args)};
+    va_end(args);
 }
 
-void dl_effects_write(FILE *out, dl_effects *effects)
+void dl_effects_end(dl_notes *notes, dl_effects *effects)
 {
     for (size_t i = 1; i < effects->count; i++) {
         const struct dl_effect item = effects->items[i];
@@ -25,7 +30,7 @@ void dl_effects_write(FILE *out, dl_effects *effects)
         effects->items[at] = item;
     }
     for (size_t i = 0; i < effects->count; i++) {
-        fprintf(out, "%s\n", effects->items[i].text);
+        dl_notes_add(notes, "%s", effects->items[i].text);
         free(effects->items[i].text);
     }
     free(effects->items);
@@ -179,15 +184,13 @@ static void add_all_bounded(dl_effects *effects, const dl_study *study)
         const bounded *b = &list.items[i];
         char low[48], high[48], value[48];
         dl_effects_add(
-            effects, 0,
-            dl_format("not determined: [%s] %s, between %s and %s; %s is used, and intervals %s",
-                      b->section, b->key,
-                      dl_amount_text(low, sizeof low, b->value.low, b->dimension),
-                      dl_amount_text(high, sizeof high, b->value.high, b->dimension),
-                      dl_amount_text(value, sizeof value, b->value.value, b->dimension),
-                      study->variants[0].scenario.replicates > 1
-                          ? "cover that range"
-                          : "would cover that range with [scenario] replicates above 1"));
+            effects, 0, "not determined: [%s] %s, between %s and %s; %s is used, and intervals %s",
+            b->section, b->key, dl_amount_text(low, sizeof low, b->value.low, b->dimension),
+            dl_amount_text(high, sizeof high, b->value.high, b->dimension),
+            dl_amount_text(value, sizeof value, b->value.value, b->dimension),
+            study->variants[0].scenario.replicates > 1
+                ? "cover that range"
+                : "would cover that range with [scenario] replicates above 1");
     }
     free_bounded(&list);
 }
@@ -207,67 +210,66 @@ static const char *name_row(char *text, size_t bytes, const dl_study *study, con
     return generates ? "answers/s" : "samples/s";
 }
 
-static void put_effect(FILE *out, const dl_study *study, const dl_sweep *sweep,
+static void put_effect(char **text, const dl_study *study, const dl_sweep *sweep,
                        const dl_influence *influence)
 {
-    char text[DL_REPORT_OPTIONS_BYTES];
-    const char *rate = name_row(text, sizeof text, study, &sweep->rows[influence->row]);
-    fprintf(out, "%s %+.1f to %+.1f %%", rate, 100 * influence->at_low, 100 * influence->at_high);
-    if (text[0] != '\0') fprintf(out, " (%s)", text);
+    char of[DL_REPORT_OPTIONS_BYTES];
+    const char *rate = name_row(of, sizeof of, study, &sweep->rows[influence->row]);
+    dl_extend(text, "%s %+.1f to %+.1f %%", rate, 100 * influence->at_low,
+              100 * influence->at_high);
+    if (of[0] != '\0') dl_extend(text, " (%s)", of);
 }
 
 /* Writes "assumed [exchange] overlap = yes (no: samples/s -2.2 %; workers 16)". */
-static void put_setting(FILE *out, const dl_study *study, const dl_sweep *sweep,
+static void put_setting(char **text, const dl_study *study, const dl_sweep *sweep,
                         const dl_assumption *a, const dl_influence *influence)
 {
-    char text[DL_REPORT_OPTIONS_BYTES];
-    fprintf(out, "assumed [%s] %s = %s", a->key->section, a->key->name, a->chosen);
+    char of[DL_REPORT_OPTIONS_BYTES];
+    dl_extend(text, "assumed [%s] %s = %s", a->key->section, a->key->name, a->chosen);
     if (influence == NULL) return;
-    const char *rate = name_row(text, sizeof text, study, &sweep->rows[influence->row]);
-    fprintf(out, " (%s: %s %+.1f %%%s%s)", a->other, rate, 100 * influence->at_low,
-            text[0] != '\0' ? "; " : "", text);
+    const char *rate = name_row(of, sizeof of, study, &sweep->rows[influence->row]);
+    dl_extend(text, " (%s: %s %+.1f %%%s%s)", a->other, rate, 100 * influence->at_low,
+              of[0] != '\0' ? "; " : "", of);
 }
 
 /* Prints the items of the list with the same cause as item `first`. */
-static void put_others_of_cause(FILE *out, const assumed_list *list, size_t first)
+static void put_others_of_cause(char **text, const assumed_list *list, size_t first)
 {
     const assumed_item *item = &list->items[first];
     const char *section = dl_assumption_section(item->a);
     for (size_t i = first + 1; i < list->count && item->a->cause != 0; i++) {
         const dl_assumption *a = list->items[i].a;
         if (a->cause != item->a->cause || list->items[i].variant != item->variant) continue;
-        fprintf(out, ", with ");
+        dl_extend(text, ", with ");
         if (strcmp(section, dl_assumption_section(a)) != 0)
-            fprintf(out, "[%s] ", dl_assumption_section(a));
+            dl_extend(text, "[%s] ", dl_assumption_section(a));
         section = dl_assumption_section(a);
-        fprintf(out, "%s", dl_assumption_name(a));
-        if (a->value != item->a->value) fprintf(out, " = %s", AMOUNT(a->value, a));
+        dl_extend(text, "%s", dl_assumption_name(a));
+        if (a->value != item->a->value) dl_extend(text, " = %s", AMOUNT(a->value, a));
     }
 }
 
 static void add_one(dl_effects *effects, const dl_study *study, const dl_sweep *sweep,
                     const assumed_list *list, size_t number)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = dl_text_stream(&text, &bytes);
+    DL_AUTOFREE char *text = NULL;
     const dl_assumption *a = list->items[number].a;
     const dl_influence *influence = influence_of(study, sweep, a);
     if (a->of == DL_ASSUMED_SETTING) {
-        put_setting(out, study, sweep, a, influence);
+        put_setting(&text, study, sweep, a, influence);
     } else {
-        fprintf(out, "assumed [%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
-                AMOUNT(a->value, a));
-        if (a->low < a->high) fprintf(out, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
-        put_others_of_cause(out, list, number);
+        dl_extend(&text, "assumed [%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
+                  AMOUNT(a->value, a));
+        if (a->low < a->high)
+            dl_extend(&text, " (%s to %s)", AMOUNT(a->low, a), AMOUNT(a->high, a));
+        put_others_of_cause(&text, list, number);
         if (influence != NULL && dl_influence_size(influence) >= MOVES_FRAC) {
-            fprintf(out, ", ");
-            put_effect(out, study, sweep, influence);
+            dl_extend(&text, ", ");
+            put_effect(&text, study, sweep, influence);
         }
     }
-    fprintf(out, ": %s", a->source);
-    fclose(out);
-    dl_effects_add(effects, influence != NULL ? dl_influence_size(influence) : 0, text);
+    dl_effects_add(effects, influence != NULL ? dl_influence_size(influence) : 0, "%s: %s", text,
+                   a->source);
 }
 
 /* Whether the assumption is negligible: within its interval the row with the most workers hardly
@@ -289,15 +291,13 @@ static void add_others(dl_effects *effects, const assumed_list *list, const dl_s
     for (size_t i = 0; i < list->count; i++) {
         const dl_assumption *a = list->items[i].a;
         if (!is_of_no_matter(study, sweep, a)) continue;
-        DL_AUTOFREE char *one = dl_format("[%s] %s = %s", dl_assumption_section(a),
-                                          dl_assumption_name(a), AMOUNT(a->value, a));
-        dl_join(&text, ", ", one);
+        dl_join_format(&text, ", ", "[%s] %s = %s", dl_assumption_section(a), dl_assumption_name(a),
+                       AMOUNT(a->value, a));
     }
     if (text == NULL) return;
-    dl_effects_add(
-        effects, 0,
-        dl_format("also assumed, each under %.1f %% of samples/s (sources in the results): %s",
-                  100 * MOVES_FRAC, text));
+    dl_effects_add(effects, 0,
+                   "also assumed, each under %.1f %% of samples/s (sources in the results): %s",
+                   100 * MOVES_FRAC, text);
 }
 
 /* Returns the scaling of the first GPU if it is scaled, else of the first other scaled model; NULL:
@@ -328,17 +328,15 @@ static char *measure_compute(const dl_study *study, const dl_sweep *sweep, const
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
     const dl_scaling *s = scaled(variant);
     char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = dl_text_stream(&text, &bytes);
-    put_effect(out, study, sweep, most);
+    put_effect(&text, study, sweep, most);
     if (s != NULL) {
-        fprintf(out, " since compute is scaled from %s to %s", s->from, s->to);
+        dl_extend(&text, " since compute is scaled from %s to %s", s->from, s->to);
     } else {
-        fprintf(out, " since compute is estimated for %s", variant->costs.workload);
+        dl_extend(&text, " since compute is estimated for %s", variant->costs.workload);
     }
-    fputs("; measure it first, by dlcal costs TRACE --batch N, of a trace of one of these GPUs",
-          out);
-    fclose(out);
+    dl_extend(
+        &text,
+        "; measure it first, by dlcal costs TRACE --batch N, of a trace of one of these GPUs");
     return text;
 }
 
@@ -347,15 +345,16 @@ static void add_most(dl_effects *effects, const dl_study *study, const dl_sweep 
 {
     if (sweep->influence_rows_skipped > 0)
         dl_effects_add(effects, 0,
-                       dl_format("the effect of the assumptions on %zu rows was not simulated: it "
-                                 "takes too long",
-                                 sweep->influence_rows_skipped));
+                       "the effect of the assumptions on %zu rows was not simulated: it takes too "
+                       "long",
+                       sweep->influence_rows_skipped);
     if (sweep->influence_count == 0) return;
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
-    dl_effects_add(effects, dl_influence_size(most),
-                   most->kind == DL_INFLUENCE_ASSUMPTION ? measure_first(most->assumption)
-                                                         : measure_compute(study, sweep, most));
+    DL_AUTOFREE char *way = most->kind == DL_INFLUENCE_ASSUMPTION
+                                ? measure_first(most->assumption)
+                                : measure_compute(study, sweep, most);
+    dl_effects_add(effects, dl_influence_size(most), "%s", way);
 }
 
 void dl_report_assumed(dl_effects *effects, const dl_study *study, const dl_sweep *sweep)

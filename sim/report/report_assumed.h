@@ -4,6 +4,7 @@
 
 #include "common/csv.h"
 #include "common/json.h"
+#include "common/notes.h"
 #include "sim/sweep.h"
 
 /* Notes with the size of their effect on throughput, a fraction; 0: none was measured. */
@@ -15,12 +16,12 @@ typedef struct dl_effects {
     size_t count;
 } dl_effects;
 
-/* Adds a note; takes ownership of `text`. */
-void dl_effects_add(dl_effects *effects, double size, char *text);
+/* Adds a note with the formatted text. */
+void dl_effects_add(dl_effects *effects, double size, const char *format, ...) DL_PRINTF(3, 4);
 
-/* Writes the notes as lines, the largest effect first and equal ones in the order in which they
- * were added, and frees them. */
-void dl_effects_write(FILE *out, dl_effects *effects);
+/* Moves them to `notes`, the largest effect first and equal ones in the order in which they were
+ * added. */
+void dl_effects_end(dl_notes *notes, dl_effects *effects);
 
 /* Adds notes: each assumption that changes the throughput, with its value, interval, source and
  * influence; the others in one note; the most influential one, with a way to measure it; and each

@@ -209,37 +209,37 @@ static const char *word_of(const dl_result *r)
 }
 
 /* Writes "4 GPUs, average, interval 100" or "2 workers on 2 cores, async". */
-static void put_point(FILE *out, const dl_result *r)
+static void put_point(char **text, const dl_result *r)
 {
     char options[DL_REPORT_OPTIONS_BYTES];
     dl_report_options(options, sizeof options, r->study, r->row);
-    fprintf(out, "%d %s", r->row->point.workers, word_of(r));
+    dl_extend(text, "%d %s", r->row->point.workers, word_of(r));
     if (r->row->point.cores != DL_CORES_GPU)
-        fprintf(out, " on %d core%s", r->row->point.cores, r->row->point.cores == 1 ? "" : "s");
-    fprintf(out, ", %s%s%s", dl_point_mode(&r->row->point), options[0] != '\0' ? ", " : "",
-            options);
+        dl_extend(text, " on %d core%s", r->row->point.cores, r->row->point.cores == 1 ? "" : "s");
+    dl_extend(text, ", %s%s%s", dl_point_mode(&r->row->point), options[0] != '\0' ? ", " : "",
+              options);
 }
 
 /* Compares the answer with the trace that the costs come from. */
-static void put_trace(FILE *line, const dl_row *row)
+static void put_trace(char **text, const dl_row *row)
 {
     char marks[DL_MARKS_BYTES];
     dl_report_marks(marks, row);
     if (strchr(marks, '!') != NULL) {
-        fprintf(
-            line,
+        dl_extend(
+            text,
             " The trace of the costs contradicts this: its own step is predicted %.0f %% too %s.",
             100 * fabs(row->trace_error_frac / (1 + row->trace_error_frac)),
             row->trace_error_frac > 0 ? "short" : "long");
     }
-    if (strchr(marks, '+') != NULL) fputs(" Collectives of the traced step are left out.", line);
+    if (strchr(marks, '+') != NULL)
+        dl_extend(text, " Collectives of the traced step are left out.");
 }
 
 #define SPEEDUP_SHOWN 0.01 /* smallest speedup that is shown */
 
 char *dl_report_answer(const dl_results *results)
 {
-    static const dl_column rate = {.form = DL_FORM_RATE};
     static const char *const words[DL_PART_COUNT] = {
         [DL_PART_COMPUTE] = "Compute takes",
         [DL_PART_DISPATCH] = "The host's launches take",
@@ -253,42 +253,35 @@ char *dl_report_answer(const dl_results *results)
     const dl_row *row = best->row;
     if (row->mean.rollout != NULL) return dl_generators_answer(best, results->count > 1);
     const dl_part part = dl_dominant_part(row);
-    char bound[DL_BOUND_TEXT_BYTES], *text = NULL, *per_s = NULL;
-    size_t bytes = 0;
-    FILE *line = dl_text_stream(&text, &bytes);
+    char bound[DL_BOUND_TEXT_BYTES], *text = NULL;
     const double target_s = dl_result_target_s(best), usd = dl_result_target_usd(best);
-    if (results->count > 1) fputs(isnan(target_s) ? "Fastest: " : "First at the target: ", line);
-    put_point(line, best);
-    fputs(": ", line);
+    if (results->count > 1)
+        dl_extend(&text, "%s", isnan(target_s) ? "Fastest: " : "First at the target: ");
+    put_point(&text, best);
+    dl_extend(&text, ": ");
     if (!isnan(target_s)) {
-        DL_AUTOFREE char *hours = dl_column_number_text(&rate, target_s / 3600);
-        DL_AUTOFREE char *price = dl_column_number_text(&rate, usd);
-        fprintf(line, "%s hours%s%s%s to the target, ", hours, isnan(usd) ? "" : " and ",
-                isnan(usd) ? "" : price, isnan(usd) ? "" : " USD");
+        dl_extend(&text, "%s hours", DL_RATE_TEXT(target_s / 3600));
+        if (!isnan(usd)) dl_extend(&text, " and %s USD", DL_RATE_TEXT(usd));
+        dl_extend(&text, " to the target, ");
     }
-    per_s = dl_column_number_text(&rate, row->mean.throughput_per_s);
-    fprintf(line, "%s samples/s", per_s);
-    free(per_s);
-    if (!isnan(row->low_per_s)) {
-        DL_AUTOFREE char *low = dl_column_number_text(&rate, row->low_per_s);
-        DL_AUTOFREE char *high = dl_column_number_text(&rate, row->high_per_s);
-        fprintf(line, " (95 %%: %s to %s)", low, high);
-    }
+    dl_extend(&text, "%s samples/s", DL_RATE_TEXT(row->mean.throughput_per_s));
+    if (!isnan(row->low_per_s))
+        dl_extend(&text, " (95 %%: %s to %s)", DL_RATE_TEXT(row->low_per_s),
+                  DL_RATE_TEXT(row->high_per_s));
     if (dl_point_gpus(&row->point) > row->baseline_gpus && row->speedup >= SPEEDUP_SHOWN) {
-        fprintf(line, row->speedup < 999.5 ? ", %.3g times %s" : ", %.0f times %s", row->speedup,
-                row->baseline_text[0] != '\0'    ? row->baseline_text
-                : dl_point_is_split(&row->point) ? "one GPU"
-                                                 : "one");
-        if (row->baseline_gpus == 1) fputs(" without exchange", line);
+        dl_extend(&text, row->speedup < 999.5 ? ", %.3g times %s" : ", %.0f times %s", row->speedup,
+                  row->baseline_text[0] != '\0'    ? row->baseline_text
+                  : dl_point_is_split(&row->point) ? "one GPU"
+                                                   : "one");
+        if (row->baseline_gpus == 1) dl_extend(&text, " without exchange");
     }
     const char *bound_by = dl_result_bound(best, bound);
-    fprintf(line, ". %s %.0f %% of a step", words[part], 100 * row->mean.part_frac[part]);
+    dl_extend(&text, ". %s %.0f %% of a step", words[part], 100 * row->mean.part_frac[part]);
     const bool by_host = part != DL_PART_DISPATCH && strcmp(bound_by, "host") == 0;
     if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING || by_host)
-        fprintf(line, ", bound by %s", bound_by);
-    fputs(".", line);
-    put_trace(line, row);
-    fclose(line);
+        dl_extend(&text, ", bound by %s", bound_by);
+    dl_extend(&text, ".");
+    put_trace(&text, row);
     return text;
 }
 
@@ -369,15 +362,12 @@ static void print_rows(FILE *out, const dl_results *results)
     DL_AUTOFREE char *left_out = NULL;
     const dl_result *best = dl_results_best(results);
     DL_AUTOFREE char *answer = dl_report_answer(results);
-    if (answer != NULL) dl_wrap_print(out, answer, 2);
+    if (answer != NULL) dl_wrap_print(out, 2, "%s", answer);
     view_begin(&v, results, dl_view_main(results));
-    if (v.common != NULL) {
-        DL_AUTOFREE char *line =
-            dl_format("%s: %s.", results->count > 1 ? "In all rows" : "Settings", v.common);
-        dl_wrap_print(out, line, 2);
-    }
+    if (v.common != NULL)
+        dl_wrap_print(out, 2, "%s: %s.", results->count > 1 ? "In all rows" : "Settings", v.common);
     DL_AUTOFREE char *over = speedup_line(results);
-    if (over != NULL) dl_wrap_print(out, over, 2);
+    if (over != NULL) dl_wrap_print(out, 2, "%s", over);
     v.table.mark = dl_result_mark;
     v.table.remark = dl_result_remark;
     v.table.chosen = results->count > 1 ? best : NULL;
@@ -388,10 +378,7 @@ static void print_rows(FILE *out, const dl_results *results)
     }
     view_fit(&v, (size_t)dl_wrap_columns(out), &left_out);
     dl_columns_print(out, &v.table, (size_t)dl_wrap_columns(out));
-    if (left_out != NULL) {
-        DL_AUTOFREE char *line = dl_format("Left out here: %s.", left_out);
-        dl_wrap_print(out, line, 2);
-    }
+    if (left_out != NULL) dl_wrap_print(out, 2, "Left out here: %s.", left_out);
     view_end(&v);
 }
 
@@ -464,8 +451,8 @@ static void add_deciding(dl_effects *effects, const dl_deciding_default *all, si
     char text[DL_DECIDING_TEXT_BYTES];
     for (size_t i = 0; i < count; i++)
         if ((all[i].column != NULL) == has_share)
-            dl_effects_add(effects, has_share ? all[i].most : 0,
-                           dl_strdup(dl_deciding_text(text, sizeof text, &all[i])));
+            dl_effects_add(effects, has_share ? all[i].most : 0, "%s",
+                           dl_deciding_text(text, sizeof text, &all[i]));
 }
 
 #define ALONE_FRAC 0.97
@@ -474,8 +461,7 @@ static void add_deciding(dl_effects *effects, const dl_deciding_default *all, si
  * causes of its loss, which the columns show only in part. */
 static void add_alone(dl_effects *effects, const dl_study *study, const dl_sweep *sweep)
 {
-    char *text = NULL;
-    size_t bytes = 0;
+    DL_AUTOFREE char *text = NULL;
     const dl_row *slowest = NULL;
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
@@ -487,7 +473,6 @@ static void add_alone(dl_effects *effects, const dl_study *study, const dl_sweep
         }
     }
     if (slowest == NULL) return;
-    FILE *out = dl_text_stream(&text, &bytes);
     const dl_costs *costs = &study->variants[slowest->variant].costs;
     const int64_t batch = slowest->point.batch, base_parts = slowest->baseline_parts;
     const int64_t parts = (int64_t)slowest->point.option[DL_SYNC_ACCUMULATE];
@@ -496,31 +481,30 @@ static void add_alone(dl_effects *effects, const dl_study *study, const dl_sweep
         reduces ? dl_costs_step_ns(costs, (double)batch / (double)parts, "bucket") : 0;
     const double slower_ns = dl_s_to_ns(slowest->mean.step_mean_s) * (1 - slowest->speedup);
     const bool accumulates = reduces && parts > base_parts && bucket_ns < slower_ns / 2;
-    fprintf(out,
-            "1 worker with %s is %.3g times one without exchange: ", dl_point_mode(&slowest->point),
-            slowest->speedup);
+    dl_extend(&text, "1 worker with %s is %.3g times one without exchange: ",
+              dl_point_mode(&slowest->point), slowest->speedup);
     if (accumulates) {
-        fprintf(out, "%lld micro-batches of %lld samples take %s a step longer than %lld of %lld",
-                (long long)parts, (long long)(batch / parts), DL_NS_TEXT(slower_ns - bucket_ns),
-                (long long)base_parts, (long long)(batch / base_parts));
+        dl_extend(&text,
+                  "%lld micro-batches of %lld samples take %s a step longer than %lld of %lld",
+                  (long long)parts, (long long)(batch / parts), DL_NS_TEXT(slower_ns - bucket_ns),
+                  (long long)base_parts, (long long)(batch / base_parts));
     }
     if (bucket_ns > 0) {
-        fprintf(
-            out,
+        dl_extend(
+            &text,
             "%sDistributedDataParallel copies gradients into buckets and back, %s a step, with one "
             "process too",
             accumulates ? "; " : "", DL_NS_TEXT(bucket_ns));
     } else if (!accumulates) {
-        dl_parts_put(out, slowest, 0);
-        fputs(" of its step", out);
+        dl_parts_put(&text, slowest, 0);
+        dl_extend(&text, " of its step");
     }
-    fclose(out);
-    dl_effects_add(effects, 1 - slowest->speedup, text);
+    dl_effects_add(effects, 1 - slowest->speedup, "%s", text);
 }
 
 /* If no row has an interval, tells how to obtain the interval that follows from the costs' standard
  * errors. */
-static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static void put_no_interval(dl_notes *notes, const dl_study *study, const dl_sweep *sweep)
 {
     bool errors = false;
     for (size_t i = 0; i < sweep->row_count; i++) {
@@ -530,9 +514,9 @@ static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sw
         errors = errors || (row->error == NULL && dl_costs_have_errors(&variant->costs));
     }
     if (errors)
-        fputs("no interval, as a single run uses the mean costs: --replicates 20 draws them within "
-              "their standard errors\n",
-              out);
+        dl_notes_add(notes,
+                     "no interval, as a single run uses the mean costs: --replicates 20 draws "
+                     "them within their standard errors");
 }
 
 /* Effect of compute times that are not measured; 0: none. */
@@ -546,39 +530,28 @@ static double effect_of_compute(const dl_sweep *sweep)
 
 /* Writes notes on the validity of rows and of settings, then those with a measured effect, the
  * largest first, then the others. */
-void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
+void dl_report_notes(dl_notes *notes, const dl_study *study, const dl_sweep *sweep)
 {
-    size_t traced_count = 0, leading_count = 0, compute_count = 0, count = 0, deciding_count = 0;
-    size_t row_count = 0;
+    size_t deciding_count = 0;
     dl_effects effects = {0};
-    char **of_rows = dl_report_row_notes(study, sweep, &row_count);
-    char **traced = dl_traced_notes(study, sweep, &traced_count);
-    char **leading = dl_study_notes(study, DL_NOTES_LEADING, &leading_count);
-    char **computes = dl_study_notes(study, DL_NOTES_COMPUTE, &compute_count);
-    char **notes = dl_study_notes(study, DL_NOTES_OTHER, &count);
+    DL_AUTO(dl_notes_free) dl_notes computes = {0}, others = {0};
+    dl_report_row_notes(notes, study, sweep);
+    dl_traced_notes(notes, study, sweep);
+    dl_study_notes(notes, study, DL_NOTES_LEADING);
+    dl_study_notes(&computes, study, DL_NOTES_COMPUTE);
+    dl_study_notes(&others, study, DL_NOTES_OTHER);
     DL_AUTOFREE dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
     const double compute = effect_of_compute(sweep);
-    for (size_t i = 0; i < row_count; i++)
-        fprintf(out, "%s\n", of_rows[i]);
-    for (size_t i = 0; i < traced_count; i++)
-        fprintf(out, "%s\n", traced[i]);
-    for (size_t i = 0; i < leading_count; i++)
-        fprintf(out, "%s\n", leading[i]);
     add_alone(&effects, study, sweep);
-    for (size_t i = 0; i < compute_count; i++)
-        dl_effects_add(&effects, compute, dl_strdup(computes[i]));
+    for (size_t i = 0; i < computes.count; i++)
+        dl_effects_add(&effects, compute, "%s", computes.lines[i]);
     add_deciding(&effects, deciding, deciding_count, true);
     dl_report_assumed(&effects, study, sweep);
-    for (size_t i = 0; i < count; i++)
-        dl_effects_add(&effects, 0, dl_strdup(notes[i]));
+    for (size_t i = 0; i < others.count; i++)
+        dl_effects_add(&effects, 0, "%s", others.lines[i]);
     add_deciding(&effects, deciding, deciding_count, false);
-    dl_effects_write(out, &effects);
-    put_no_interval(out, study, sweep);
-    dl_study_notes_free(notes, count);
-    dl_study_notes_free(computes, compute_count);
-    dl_study_notes_free(leading, leading_count);
-    dl_study_notes_free(traced, traced_count);
-    dl_study_notes_free(of_rows, row_count);
+    dl_effects_end(notes, &effects);
+    put_no_interval(notes, study, sweep);
 }
 
 void dl_report_note_print(FILE *out, const char *note)
@@ -587,34 +560,17 @@ void dl_report_note_print(FILE *out, const char *note)
     dl_wrap(out, note, before, before, dl_wrap_columns(out));
 }
 
-void dl_report_notes_print(FILE *out, char *text)
-{
-    char *rest = NULL;
-    for (char *note = strtok_r(text, "\n", &rest); note != NULL;
-         note = strtok_r(NULL, "\n", &rest)) {
-        dl_report_note_print(out, note);
-    }
-}
-
 /* Prints the first NOTES_SHOWN notes, or all. */
 static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, bool all)
 {
-    char *text = NULL, *rest = NULL;
-    size_t bytes = 0, count = 0;
-    FILE *notes = dl_text_stream(&text, &bytes);
-    dl_report_notes(notes, study, sweep);
-    fclose(notes);
-    for (char *note = strtok_r(text, "\n", &rest); note != NULL;
-         note = strtok_r(NULL, "\n", &rest)) {
-        if (all || count < NOTES_SHOWN) dl_report_note_print(out, note);
-        count++;
-    }
-    if (!all && count > NOTES_SHOWN) {
-        const size_t more = count - NOTES_SHOWN;
+    DL_AUTO(dl_notes_free) dl_notes notes = {0};
+    dl_report_notes(&notes, study, sweep);
+    const size_t more = !all && notes.count > NOTES_SHOWN ? notes.count - NOTES_SHOWN : 0;
+    for (size_t i = 0; i + more < notes.count; i++)
+        dl_report_note_print(out, notes.lines[i]);
+    if (more > 0)
         fprintf(out, "%zu more note%s: --notes shows %s\n", more, more == 1 ? "" : "s",
                 more == 1 ? "it" : "them");
-    }
-    free(text);
 }
 
 /* Suggests --calibrate if the predictions for all measured rows of the first variant with a single
@@ -665,9 +621,8 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
         print_view(out, &results, &dl_views_further[i]);
     print_notes(out, study, sweep, all_notes);
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
-    if (!compare) dl_accuracy_print_scatter(out, &accuracy, sweep);
+    dl_accuracy_print(out, &accuracy, sweep, compare);
     if (compare) {
-        dl_accuracy_print(out, &accuracy, sweep);
         suggest_calibration(out, study, sweep, measured);
         print_view(out, &results, &dl_view_staleness);
     }

@@ -70,7 +70,7 @@ void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row)
     }
 }
 
-static char *short_note(const dl_sweep *sweep)
+static void add_short(dl_notes *notes, const dl_sweep *sweep)
 {
     const dl_row *worst = NULL;
     size_t count = 0;
@@ -80,13 +80,14 @@ static char *short_note(const dl_sweep *sweep)
         if (worst == NULL || row->mean.tail_frac > worst->mean.tail_frac) worst = row;
         count++;
     }
-    if (worst == NULL) return NULL;
+    if (worst == NULL) return;
     char text[DL_POINT_TEXT_BYTES];
-    return dl_format("%zu of %zu points ran too few steps for a throughput within %.0f %%: after "
-                     "the first worker's last step others continue, for up to %.0f %% of the run "
-                     "(%s); raise [scenario] steps",
-                     count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC,
-                     100 * worst->mean.tail_frac, dl_point_text(text, sizeof text, &worst->point));
+    dl_notes_add(notes,
+                 "%zu of %zu points ran too few steps for a throughput within %.0f %%: after "
+                 "the first worker's last step others continue, for up to %.0f %% of the run "
+                 "(%s); raise [scenario] steps",
+                 count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC, 100 * worst->mean.tail_frac,
+                 dl_point_text(text, sizeof text, &worst->point));
 }
 
 /* The workers of a row that make more than half as many steps as the fastest one. */
@@ -114,7 +115,7 @@ static fast_workers fast_workers_of(const dl_row *row)
     return fast;
 }
 
-static char *unequal_note(const dl_sweep *sweep)
+static void add_unequal(dl_notes *notes, const dl_sweep *sweep)
 {
     const dl_row *worst = NULL;
     fast_workers most = {0};
@@ -131,17 +132,17 @@ static char *unequal_note(const dl_sweep *sweep)
         most = fast;
         worst = row;
     }
-    if (worst == NULL) return NULL;
+    if (worst == NULL) return;
     char text[DL_POINT_TEXT_BYTES];
-    return dl_format("%d of %d workers make%s %.0f %% of the steps, the fastest one in %.3g s; the "
-                     "mean step counts all workers alike (%s)",
-                     most.count, worst->mean.workers, most.count == 1 ? "s" : "",
-                     100 * most.steps_frac, most.step_s,
-                     dl_point_text(text, sizeof text, &worst->point));
+    dl_notes_add(notes,
+                 "%d of %d workers make%s %.0f %% of the steps, the fastest one in %.3g s; the "
+                 "mean step counts all workers alike (%s)",
+                 most.count, worst->mean.workers, most.count == 1 ? "s" : "", 100 * most.steps_frac,
+                 most.step_s, dl_point_text(text, sizeof text, &worst->point));
 }
 
 /* Rows whose averaging interval or staleness has no [target] factor. */
-static char *no_target_note(const dl_study *study, const dl_sweep *sweep)
+static void add_no_target(dl_notes *notes, const dl_study *study, const dl_sweep *sweep)
 {
     const dl_row *first = NULL;
     size_t count = 0;
@@ -155,20 +156,20 @@ static char *no_target_note(const dl_study *study, const dl_sweep *sweep)
         }
         if (count++ == 0) first = row;
     }
-    if (count == 0) return NULL;
+    if (count == 0) return;
     char options[DL_REPORT_OPTIONS_BYTES];
     dl_report_options(options, sizeof options, study, first);
-    return dl_format("no [target] factor is given for %zu of %zu rows (the first: workers %d, "
-                     "%s%s%s, staleness %.3g): they have no time to the target; as --set "
-                     "target.factor=%s:1.1",
-                     count, sweep->row_count, first->point.workers, dl_point_mode(&first->point),
-                     options[0] != '\0' ? ", " : "", options,
-                     isnan(first->staleness_mean) ? 0 : first->staleness_mean,
-                     first->point.mode->name);
+    dl_notes_add(notes,
+                 "no [target] factor is given for %zu of %zu rows (the first: workers %d, "
+                 "%s%s%s, staleness %.3g): they have no time to the target; as --set "
+                 "target.factor=%s:1.1",
+                 count, sweep->row_count, first->point.workers, dl_point_mode(&first->point),
+                 options[0] != '\0' ? ", " : "", options,
+                 isnan(first->staleness_mean) ? 0 : first->staleness_mean, first->point.mode->name);
 }
 
 /* A row in which [failures] worker_mtbf_s had no effect, as the simulated time is too short. */
-static char *no_failure_note(const dl_study *study, const dl_sweep *sweep)
+static void add_no_failure(dl_notes *notes, const dl_study *study, const dl_sweep *sweep)
 {
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
@@ -177,23 +178,21 @@ static char *no_failure_note(const dl_study *study, const dl_sweep *sweep)
         const double mean_s = absences->mtbf_s, step_s = row->mean.step_mean_s;
         if (!(mean_s > 0) || row->error != NULL || row->mean.away_frac > 0) continue;
         const int apart = absences->together == DL_TOGETHER_WORKER ? row->point.workers : 1;
-        return dl_format("no worker failed in the %.0f s that were simulated (workers %d, "
-                         "[failures] worker_mtbf_s = %.6g): --steps %.0f would see ten failures",
-                         (double)scenario->steps * step_s, row->point.workers, mean_s,
-                         ceil(10 * mean_s / apart / step_s));
+        dl_notes_add(notes,
+                     "no worker failed in the %.0f s that were simulated (workers %d, "
+                     "[failures] worker_mtbf_s = %.6g): --steps %.0f would see ten failures",
+                     (double)scenario->steps * step_s, row->point.workers, mean_s,
+                     ceil(10 * mean_s / apart / step_s));
+        return;
     }
-    return NULL;
 }
 
-char **dl_report_row_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)
+void dl_report_row_notes(dl_notes *notes, const dl_study *study, const dl_sweep *sweep)
 {
-    char *all[] = {short_note(sweep), unequal_note(sweep), no_target_note(study, sweep),
-                   no_failure_note(study, sweep)};
-    char **notes = dl_calloc(DL_LENGTH(all), sizeof *notes, "notes");
-    *count = 0;
-    for (size_t i = 0; i < DL_LENGTH(all); i++)
-        if (all[i] != NULL) notes[(*count)++] = all[i];
-    return notes;
+    add_short(notes, sweep);
+    add_unequal(notes, sweep);
+    add_no_target(notes, study, sweep);
+    add_no_failure(notes, study, sweep);
 }
 
 const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s)
@@ -221,13 +220,13 @@ dl_part dl_dominant_part(const dl_row *row)
     return order[0];
 }
 
-void dl_parts_put(FILE *out, const dl_row *row, int first)
+void dl_parts_put(char **text, const dl_row *row, int first)
 {
     dl_part order[DL_PART_COUNT];
     dl_parts_sort(row->mean.part_frac, order);
     for (int p = first; p < DL_PART_COUNT && row->mean.part_frac[order[p]] >= DL_PART_SHOWN_FRAC;
          p++) {
-        fprintf(out, "%s%s %.0f %%", p == first ? "" : ", ", dl_part_names[order[p]],
-                100 * row->mean.part_frac[order[p]]);
+        dl_extend(text, "%s%s %.0f %%", p == first ? "" : ", ", dl_part_names[order[p]],
+                  100 * row->mean.part_frac[order[p]]);
     }
 }

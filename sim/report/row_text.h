@@ -4,17 +4,18 @@
 
 #include <stdio.h>
 
+#include "common/notes.h"
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
 /* Largest dl_run_result.tail_frac that gets no note. */
 #define DL_REPORT_TAIL_FRAC 0.05
 
-/* Returns the notes on the results' rows: points that ran too few steps for a steady throughput;
+/* Adds the notes on the results' rows: points that ran too few steps for a steady throughput;
  * the row in which some workers make by far the most steps, each over twice as many as the other
  * workers on average, which the mean step does not show; rows without a time to the target; and,
- * with worker_mtbf_s, a row in which no worker failed. Free them with dl_study_notes_free. */
-char **dl_report_row_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
+ * with worker_mtbf_s, a row in which no worker failed. */
+void dl_report_row_notes(dl_notes *notes, const dl_study *study, const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
@@ -56,8 +57,8 @@ void dl_parts_sort(const double *size, dl_part *order);
 /* Returns the largest part of a row's time. */
 dl_part dl_dominant_part(const dl_row *row);
 
-/* Writes "averaging 61 %, compute 28 %": the parts of a row's time in descending order, from index
+/* Appends "averaging 61 %, compute 28 %" to *text (NULL: none yet): the parts of a row's time in descending order, from index
  * `first` (0: all) down to DL_PART_SHOWN_FRAC. */
-void dl_parts_put(FILE *out, const dl_row *row, int first);
+void dl_parts_put(char **text, const dl_row *row, int first);
 
 #endif

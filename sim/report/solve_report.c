@@ -184,24 +184,21 @@ typedef struct solved_row {
 static void print_verdict(FILE *out, const dl_solution *solution)
 {
     const dl_solved *first = NULL;
-    char value[96], *text = NULL;
-    size_t bytes = 0;
-    FILE *line = dl_text_stream(&text, &bytes);
+    char value[96];
+    DL_AUTOFREE char *text = NULL;
     for (size_t i = 0; i < solution->count && first == NULL; i++)
         if (!isnan(solution->all[i].value)) first = &solution->all[i];
     if (first != NULL) {
         print_value(value, sizeof value, solution->key, first->value);
         DL_AUTOFREE char *point = point_of(first);
-        fprintf(line, "With %s = %s, %s is %.4g%s%s.", solution->key->name, value, solution->column,
-                first->found, point[0] != '\0' ? ": " : "", point);
+        dl_extend(&text, "With %s = %s, %s is %.4g%s%s.", solution->key->name, value,
+                  solution->column, first->found, point[0] != '\0' ? ": " : "", point);
     }
     if (solution->count > 1 || first == NULL) {
-        fprintf(line, " %zu of %zu targets are reached.", solution->count - solution->unreached,
-                solution->count);
+        dl_extend(&text, " %zu of %zu targets are reached.", solution->count - solution->unreached,
+                  solution->count);
     }
-    fclose(line);
-    dl_wrap_print(out, text, 2);
-    free(text);
+    dl_wrap_print(out, 2, "%s", text);
 }
 
 void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study)

@@ -3,6 +3,7 @@
 
 #include "common/alloc.h"
 #include "sim/report/columns.h"
+#include "sim/report/row_text.h"
 
 #define LOST_FRAC 0.05 /* smaller fractions of unapplied work may be scatter of step times */
 #define DIFFERS 1.05   /* smallest ratio of a worker's staleness to the mean that is shown */
@@ -49,13 +50,10 @@ static dl_datum stalest_of(const void *row, const dl_column *column)
 static dl_datum interval_of(const void *row, const dl_column *column)
 {
     const dl_row *r = ((const dl_result *)row)->row;
-    const dl_column rate = {.form = DL_FORM_RATE};
     (void)column;
     if (isnan(r->low_per_s)) return dl_datum_none();
-    DL_AUTOFREE char *low = dl_column_number_text(&rate, r->low_per_s);
-    DL_AUTOFREE char *high = dl_column_number_text(&rate, r->high_per_s);
-    char *text = dl_format("%s to %s", low, high);
-    return dl_datum_owned_text(text);
+    return dl_datum_owned_text(
+        dl_format("%s to %s", DL_RATE_TEXT(r->low_per_s), DL_RATE_TEXT(r->high_per_s)));
 }
 
 /* The 99 % quantile of steps that vary. */

@@ -1,6 +1,5 @@
 /* Notes on the traces that costs are from, and on their measured collectives. */
 #include "sim/report/notes.h"
-#include "sim/report/notes_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,24 +30,23 @@ static char *name_recording(const dl_cost_trace *trace)
 }
 
 /* Adds a note on steps of multi-rank traces that cannot be compared with the variant. */
-static void add_other_step(dl_note_list *list, const dl_variant *variant)
+static void add_other_step(dl_notes *list, const dl_variant *variant)
 {
     for (size_t i = 0; i < variant->costs.trace_count; i++) {
         const dl_cost_trace *trace = &variant->costs.traces[i];
         if (trace->ranks < 2 || !trace->step_ns.known) continue;
         DL_AUTOFREE char *name = name_trace(trace);
-        dl_note_add(
-            list,
-            dl_format("%s is of %s, where a step of %lld samples a rank took %s: not compared "
-                      "here, as the GPUs or the exchange are others",
-                      dl_note_file(&variant->costs), name, (long long)trace->batch,
-                      DL_NS_TEXT(trace->step_ns.value)));
+        dl_notes_add(list,
+                     "%s is of %s, where a step of %lld samples a rank took %s: not compared "
+                     "here, as the GPUs or the exchange are others",
+                     dl_note_file(&variant->costs), name, (long long)trace->batch,
+                     DL_NS_TEXT(trace->step_ns.value));
     }
 }
 
 /* Adds a note on the traced step that is predicted worst, with its prediction; if no traced step
  * can be predicted, calls add_other_step. */
-static void add_own_step(dl_note_list *list, const dl_variant *variant)
+static void add_own_step(dl_notes *list, const dl_variant *variant)
 {
     double error_frac;
     const dl_cost_trace *trace = dl_traced_worst(variant, &error_frac);
@@ -67,11 +65,11 @@ static void add_own_step(dl_note_list *list, const dl_variant *variant)
         : contradicts
             ? ". Rows with ! are too slow by as much: exchange may take less than is assumed"
             : "";
-    dl_note_add(list,
-                dl_format("%s is of %s, where a step took %s%s; predicted there are %s, samples/s "
-                          "%+.1f %%%s",
-                          dl_note_file(&variant->costs), name, DL_NS_TEXT(traced_ns), recording,
-                          DL_NS_TEXT(traced_ns / (1 + error_frac)), 100 * error_frac, why));
+    dl_notes_add(list,
+                 "%s is of %s, where a step took %s%s; predicted there are %s, samples/s "
+                 "%+.1f %%%s",
+                 dl_note_file(&variant->costs), name, DL_NS_TEXT(traced_ns), recording,
+                 DL_NS_TEXT(traced_ns / (1 + error_frac)), 100 * error_frac, why);
 }
 
 /* Lists the trace's collectives that a prediction of the row leaves out (left_out) or includes: "7
@@ -93,7 +91,7 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
 
 /* Adds a note on the trace's collectives that the row includes and leaves out, and on an upper
  * bound of its step time with those left out. */
-static void add_collectives(dl_note_list *list, const dl_variant *variant, const dl_row *row)
+static void add_collectives(dl_notes *list, const dl_variant *variant, const dl_row *row)
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
     double has_ns, lacks_ns;
@@ -102,21 +100,20 @@ static void add_collectives(dl_note_list *list, const dl_variant *variant, const
     DL_AUTOFREE char *lacks = list_collectives(variant, row, trace, true, &lacks_ns);
     const double step_ns = dl_s_to_ns(row->mean.step_mean_s);
     if (has != NULL) {
-        dl_note_add(list,
-                    dl_format("each step of allreduce is preceded by other collectives of the step "
-                              "of %s, at the machine's rates and without overlap: %s, where times "
-                              "are the trace's, with waits for other ranks",
-                              name, has));
+        dl_notes_add(list,
+                     "each step of allreduce is preceded by other collectives of the step "
+                     "of %s, at the machine's rates and without overlap: %s, where times "
+                     "are the trace's, with waits for other ranks",
+                     name, has);
     }
     if (lacks != NULL) {
-        dl_note_add(
-            list,
-            dl_format("rows with + leave out collectives of the step of %s: %s, %.0f %% of the %s "
-                      "that it took, waits for other ranks among them. If none of it "
-                      "overlaps computing, a step with %d workers takes %s in place of %s",
-                      name, lacks, 100 * lacks_ns / trace->step_ns.value,
-                      DL_NS_TEXT(trace->step_ns.value), row->point.workers,
-                      DL_NS_TEXT(step_ns + lacks_ns), DL_NS_TEXT(step_ns)));
+        dl_notes_add(list,
+                     "rows with + leave out collectives of the step of %s: %s, %.0f %% of the %s "
+                     "that it took, waits for other ranks among them. If none of it "
+                     "overlaps computing, a step with %d workers takes %s in place of %s",
+                     name, lacks, 100 * lacks_ns / trace->step_ns.value,
+                     DL_NS_TEXT(trace->step_ns.value), row->point.workers,
+                     DL_NS_TEXT(step_ns + lacks_ns), DL_NS_TEXT(step_ns));
     }
 }
 
@@ -139,8 +136,8 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
 
 /* Adds a note on the measured collectives if none of them matches a row's exchange, because of
  * other numbers of ranks or nodes or another algorithm. Skipped if a row has a split model. */
-static void add_unused_collectives(dl_note_list *list, const dl_variant *variant,
-                                   const dl_sweep *sweep, size_t number)
+static void add_unused_collectives(dl_notes *list, const dl_variant *variant, const dl_sweep *sweep,
+                                   size_t number)
 {
     const dl_costs *costs = &variant->costs;
     bool exchanges = false;
@@ -159,23 +156,20 @@ static void add_unused_collectives(dl_note_list *list, const dl_variant *variant
         dl_join(&which, ", ", name);
     }
     if (exchanges && which != NULL && variant->scenario.gpu != NULL)
-        dl_note_add(list,
-                    dl_format("no row has a collective that was measured (%s, for [exchange] "
-                              "algorithm = auto and as many nodes): all exchange is simulated",
-                              which));
+        dl_notes_add(list,
+                     "no row has a collective that was measured (%s, for [exchange] "
+                     "algorithm = auto and as many nodes): all exchange is simulated",
+                     which);
 }
 
-char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)
+void dl_traced_notes(dl_notes *notes, const dl_study *study, const dl_sweep *sweep)
 {
-    dl_note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         const dl_row *row = largest_of(sweep, v);
-        add_own_step(&list, variant);
-        add_unused_collectives(&list, variant, sweep, v);
+        add_own_step(notes, variant);
+        add_unused_collectives(notes, variant, sweep, v);
         if (row != NULL && dl_step_collectives_trace(&variant->costs) != NULL)
-            add_collectives(&list, variant, row);
+            add_collectives(notes, variant, row);
     }
-    *count = list.count;
-    return list.notes;
 }

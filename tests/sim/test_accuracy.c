@@ -33,7 +33,7 @@ static char *print(const dl_accuracy *accuracy, const dl_sweep *sweep)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    dl_accuracy_print(out, accuracy, sweep);
+    dl_accuracy_print(out, accuracy, sweep, true);
     fclose(out);
     return text;
 }

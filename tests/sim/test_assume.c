@@ -611,12 +611,12 @@ static void causes_add_as_squares(void **state)
 
 static bool has_note(const dl_study *study, const char *text)
 {
-    size_t count = 0;
+    dl_notes notes = {0};
     bool found = false;
-    char **notes = dl_study_notes(study, DL_NOTES_ALL, &count);
-    for (size_t i = 0; i < count; i++)
-        found |= strstr(notes[i], text) != NULL;
-    dl_study_notes_free(notes, count);
+    dl_study_notes(&notes, study, DL_NOTES_ALL);
+    for (size_t i = 0; i < notes.count; i++)
+        found |= strstr(notes.lines[i], text) != NULL;
+    dl_notes_free(&notes);
     return found;
 }
 

@@ -152,12 +152,12 @@ static void costs_of_the_own_gpu_stay(void **state)
 
 static void assert_note(const dl_study *s, const char *text, bool there)
 {
-    size_t count = 0;
-    char **notes = dl_study_notes(s, DL_NOTES_ALL, &count);
+    dl_notes notes = {0};
     bool found = false;
-    for (size_t i = 0; i < count; i++)
-        found |= strstr(notes[i], text) != NULL;
-    dl_study_notes_free(notes, count);
+    dl_study_notes(&notes, s, DL_NOTES_ALL);
+    for (size_t i = 0; i < notes.count; i++)
+        found |= strstr(notes.lines[i], text) != NULL;
+    dl_notes_free(&notes);
     if (found != there) fail_msg("note '%s': %s", text, found ? "is there" : "is not there");
 }
 

@@ -136,12 +136,12 @@ static void the_slower_one_delays_the_update(void **state)
 
 static bool notes_say(const dl_study *study, const char *text)
 {
-    size_t count = 0;
-    char **notes = dl_study_notes(study, DL_NOTES_ALL, &count);
+    dl_notes notes = {0};
     bool found = false;
-    for (size_t i = 0; i < count; i++)
-        found |= strstr(notes[i], text) != NULL;
-    dl_study_notes_free(notes, count);
+    dl_study_notes(&notes, study, DL_NOTES_ALL);
+    for (size_t i = 0; i < notes.count; i++)
+        found |= strstr(notes.lines[i], text) != NULL;
+    dl_notes_free(&notes);
     return found;
 }
 
