@@ -111,6 +111,8 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
     ranks->all.expert_frac = frac_of(expert_bytes(costs), ranks->all.parameter_bytes);
     const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     ranks->all.plan.late = plan.late;
+    if (!dl_split_is_sharded(&split))
+        ranks->all.plan.bucket_copies = point->workers > 1 ? plan.bucket_copies : 0;
     ranks->all.is_served = dl_mode_serves_gradients(point->mode) && !plan.is_collective;
     ranks->all.has_outer =
         dl_scenario_has_outer(scenario, point) && plan.is_collective && !scenario->gpu->on_hosts;

@@ -7,7 +7,8 @@
 
 /* A layer's memory for a micro-batch. */
 typedef struct layer {
-    double bucket_bytes; /* bytes of the parameters that are gathered with the layer */
+    double bucket_bytes;  /* bytes of the parameters that are gathered with the layer */
+    double gradient_part; /* fraction of the rank's gradients that its first backward pass adds */
     double kept, working;
     bool is_last; /* last layer of the model, which includes the loss */
 } layer;
@@ -30,6 +31,7 @@ typedef struct walk {
     dl_gpu_content most;
     double pass_bytes;        /* peak of this pass */
     bool has_most, by_layers; /* by_layers: a bucket is a layer's parameters */
+    bool copied;              /* gradients lie beside their buckets, half of base.gradients */
     dl_gpu_content *course;   /* [course_count] all moments, unless NULL */
     size_t course_count;
 } walk;
@@ -79,6 +81,7 @@ static void take_layers(walk *w, const dl_model_layers *model)
         const dl_model_layer *of = &model->layers[l];
         w->layers[l] = (layer){
             .bucket_bytes = w->by_layers ? of->parameter_bytes.value : bucket,
+            .gradient_part = of->parameter_bytes.value / rank->parameter_bytes / (1 + w->copied),
             .kept = samples * (known ? of->activation_bytes.value
                                      : dl_value_or_nan(all) * of->output_bytes.value / outputs),
             .working = samples * of->working_bytes,
@@ -157,6 +160,7 @@ static void take_base(walk *w, const dl_model_layers *model)
     /* Gradients of the previous step, and parameters gathered during the passes of this one. */
     if (plan->late > 0 && plan->gathers_after) gathered = (summed + sent) * all;
     if (half) gradients += block_gradients(w, model);
+    if (w->copied) gradients *= 2;
     const double frozen = frozen_bytes(rank);
     w->base = (dl_gpu_content){
         .parameters = weights * versions + (plan->divides_parameters ? frozen / parts : frozen),
@@ -234,17 +238,22 @@ static void go_forward(walk *w, dl_pass_of of)
     w->logits += p->logits_kept;
 }
 
+static void add_gradients(walk *w, int l)
+{
+    w->gradient_part = fmin(1, w->gradient_part + w->layers[l].gradient_part);
+}
+
 static void go_backward(walk *w, dl_pass_of of)
 {
     const piece *p = &w->pieces[of.chunk];
     double kept = p->kept;
-    const bool grows = w->gradient_part < 1;
     w->kept -= p->kept;
     w->logits -= p->logits_kept;
     for (int l = p->first + p->count - 1; l >= p->first; l--) {
+        if (w->copied) add_gradients(w, l);
         look_at(w, of, false, l, kept);
         kept -= w->layers[l].kept;
-        if (grows) w->gradient_part += w->layers[l].bucket_bytes / w->rank->parameter_bytes;
+        if (!w->copied) add_gradients(w, l);
     }
     w->gradient_part = 1;
 }
@@ -273,11 +282,13 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
     walk w = {.rank = rank, .count = model->count, .gradient_part = 1, .course = course};
     w.layers = dl_calloc((size_t)model->count + 1, sizeof *w.layers, "layers");
     w.by_layers = buckets_are_layers(rank, model);
+    w.copied = rank->plan.bucket_copies > 1 && !rank->costs->half_weights;
     take_layers(&w, model);
     take_pieces(&w);
     take_base(&w, model);
-    /* The optimizer frees gradients at the end of the step. */
+    /* The optimizer frees gradients at the end of the step, DistributedDataParallel's buckets stay. */
     if (rank->plan.divides_parameters && w.by_layers) w.gradient_part = 0;
+    if (w.copied) w.gradient_part = 0.5;
     if (passes == NULL && course == NULL) split.micro_batches = enough(rank);
     int done[2] = {0, 0};
     for (int p = 0; p < 2 * split.micro_batches * split.chunks; p++) {

@@ -13,7 +13,10 @@
  *                for the GPU's part; frozen ones have frozen_bytes of the costs
  *   gradients    4 bytes each, or those of the type in which they are reduced; with 16-bit weights
  *                also a buffer for the 16-bit gradients of the largest block, which are added to
- *                these (Transformer Engine's get_dummy_wgrad)
+ *                these (Transformer Engine's get_dummy_wgrad); twice where plan.bucket_copies = 2:
+ *                buckets stay, and gradients beside them grow in the first backward pass
+ *                (torch/csrc/distributed/c10d/reducer.cpp), except with 16-bit weights, whose
+ *                gradients are views in Megatron-LM
  *   optimizer    from the costs; none if a server updates the parameters, which then keeps it
  *
  * A GPU has its part of all divided content, and with FSDP also

@@ -76,5 +76,6 @@ KEY(bool, slows_throughout, "slows", SLOWS, EITHER(slows), .fallback = "transfer
             "start to the last one's end")
 KEY(bool, bucket_views, "buckets", REDUCED, EITHER(bucket_kinds), .fallback = "copies",
     .help = "gradients of an overlapping all-reduce are copied into buckets and back, or are "
-            "views of them (gradient_as_bucket_view), which halves that time")
+            "views of them (gradient_as_bucket_view), which halves that time and saves their "
+            "memory")
 /* clang-format on */

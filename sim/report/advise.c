@@ -121,7 +121,8 @@ static double worth(const dl_advised *point)
 }
 
 /* Simulates the points that lack memory again with full recomputation, if that saves memory and the
- * scenario does not choose it. The climb then tries the kinds that recompute less. */
+ * scenario does not choose it, and with most of the state divided. The climb then tries the kinds
+ * that recompute or divide less. */
 static dl_status search_recomputed(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -135,6 +136,8 @@ static dl_status search_recomputed(dl_advice_search *s, dl_error *err)
         if (!lacks_memory(&advice->points[p])) continue;
         DL_AUTOFREE size_t *at = copy_of(advice, advice->points[p].at);
         at[RECOMPUTE] = advice->axes[RECOMPUTE].count - 1;
+        want(s, &b, at);
+        if (advice->axes[SHARDED].count > 0) at[SHARDED] = advice->axes[SHARDED].count - 1;
         want(s, &b, at);
     }
     return run_batch(s, &b, err);

@@ -185,6 +185,31 @@ static void the_most_is_at_a_moment(void **state)
     dl_costs_free(&r.costs);
 }
 
+/* DistributedDataParallel's buckets are as large as the gradients, which grow beside them in the
+ * first backward pass: with one micro-batch, a's moment has all of both, 6 kB more, and 2 (100 +
+ * 50); with two, so has the second loss. Views have no copy, nor have Megatron-LM's 16-bit weights.
+ */
+static void gradients_lie_beside_their_buckets(void **state)
+{
+    const double base = 2 * 6000 + 12000 + 7;
+    ranks r;
+    (void)state;
+    open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "60")
+                      LAYER("c", "3000", "300", "400") WORKSPACE);
+    r.options.overlap = true;
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 1);
+    assert_peak(&r, base + 6000 + 2 * (600 + 400), "in the loss of micro-batch 1");
+    r.rank.split.micro_batches = 1;
+    assert_peak(&r, base + 6000 + 2 * (100 + 50), "in the backward pass of a");
+    r.costs.half_weights = true;
+    assert_near(dl_memory_of_rank(&r.rank, NULL).gradients, 6000 + 1000, 1e-12);
+    r.costs.half_weights = false;
+    r.options.bucket_views = true;
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 1);
+    assert_peak(&r, base + 2 * (600 + 400), "in the loss");
+    dl_costs_free(&r.costs);
+}
+
 /* Weights of 2 bytes, their copy, gradients of 4, and those of block b with 2 instead of 4 bytes
  * each; with the optimizer sharded over three GPUs, a third of its 8 and of the copy's 4 bytes. */
 static void half_weights_have_a_copy(void **state)
@@ -314,6 +339,7 @@ int main(void)
         cmocka_unit_test(what_is_recomputed_is_not_kept),
         cmocka_unit_test(the_loss_has_its_copies),
         cmocka_unit_test(the_most_is_at_a_moment),
+        cmocka_unit_test(gradients_lie_beside_their_buckets),
         cmocka_unit_test(half_weights_have_a_copy),
         cmocka_unit_test(shards_gather_layer_by_layer),
         cmocka_unit_test(frozen_parameters_are_only_there),

@@ -316,12 +316,16 @@ expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" 
 # A batch of all workers is kept: the remedy is the largest micro-batch that divides it and fits; the next larger one
 # does not fit. The message names the row that lacks least, by its settings.
 expect 3 "the nearest (workers 8, batch 504) does not fit: a GPU needs 260 GB of 42.9 GB, 217 GB too much; what fits: \
---micro-batch 3" --workload gpt2_xl --machine 8xa100 --workers 1,8 --batch 504 --steps 1 --quiet
+--micro-batch 1" --workload gpt2_xl --machine 8xa100 --workers 1,8 --batch 504 --steps 1 --quiet
 # Remedies are of the keys that are given: others would be refused beside them.
 given=(--workload gpt2_xl --machine 8xa100 --workers 8 --batch 504 --fits)
-expect 3 "what fits: --set sync.accumulate=21," "${given[@]}" --set sync.accumulate=7
-expect 3 "what fits: --micro-batches 21," "${given[@]}" --micro-batches 7
-expect 0 "largest" "${given[@]}" --set sync.accumulate=7 --set sync.accumulate=21
+expect 3 "what fits: --set sync.accumulate=63," "${given[@]}" --set sync.accumulate=7
+expect 3 "what fits: --micro-batches 63," "${given[@]}" --micro-batches 7
+expect 0 "largest" "${given[@]}" --set sync.accumulate=7 --set sync.accumulate=63
+# Views of buckets save the copy of the gradients that DistributedDataParallel has of more than one worker.
+expect 0 "gradients 6.23 GB," "${given[@]}" --set sync.accumulate=21 --set exchange.buckets=views
+expect 3 "gradients 12.5 GB," "${given[@]}" --set sync.accumulate=21
+expect 0 "gradients 6.23 GB," "${given[@]}" --set sync.accumulate=21 --workers 1 --batch 63
 node=(--set exchange.sharded=optimizer --set exchange.sharded_among=node)
 given=(--workload llama3_8b:fused=yes --machine 2xdgx_h100 --workers 16 --batch 16 --fits)
 expect 3 "what fits: exchange.sharded=gradients (79.0 GB)" "${given[@]}" --set exchange.sharded=optimizer
