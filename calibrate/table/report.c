@@ -190,6 +190,29 @@ static void note_shares(dl_table_fit *fit, size_t p)
              count, count > 1 ? "s" : "");
 }
 
+/* Ratio of fitted to measured throughputs, or its inverse, from which on units may be wrong. */
+#define UNITS_FACTOR 10
+
+/* Notes rows of which most are far off in one direction. */
+static void note_units(dl_table_fit *fit, size_t p)
+{
+    const dl_table_part *part = &fit->parts[p];
+    size_t off[2] = {0}, used = 0;
+    for (size_t i = 0; i < part->rows.count; i++) {
+        const double ratio = 1 + part->residuals[i].error_frac;
+        if (part->rows.rows[i].failed) continue;
+        used++;
+        off[0] += ratio > UNITS_FACTOR;
+        off[1] += ratio < 1.0 / UNITS_FACTOR;
+    }
+    if (2 * off[0] <= used && 2 * off[1] <= used) return;
+    add_note(
+        fit, p,
+        "%zu of %zu rows are more than %d times too %s for these costs: is throughput_per_s "
+        "in samples (not tokens) of all workers, step_s in seconds, the network the right one?",
+        off[0] + off[1], used, UNITS_FACTOR, off[0] > off[1] ? "slow" : "fast");
+}
+
 static void note_proposal(dl_table_fit *fit)
 {
     const dl_table_proposal *p = &fit->proposal;
@@ -221,6 +244,7 @@ void dl_table_notes_add(dl_table_fit *fit)
         for (size_t i = 0; i < fit->parts[p].rows.count; i++)
             note_row(fit, p, i);
         note_shares(fit, p);
+        note_units(fit, p);
         if (quality->left_out_count == quality->used) continue;
         add_note(fit, p,
                  "%zu of %zu rows cannot be left out: without them the others do not determine "

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/csv.h"
@@ -327,11 +328,54 @@ static void set_points(dl_table_rows *rows, dl_scenario *scenario)
     scenario->point_count = count;
 }
 
+/* Columns of settings that a scenario has once. */
+static const char *const settings[] = {"model", "precision", "where", "compress", "host_memory"};
+
+/* Refuses rows of several settings, which would be fitted as one. */
+static dl_status check_settings(const dl_csv *csv, const char *use, dl_error *err)
+{
+    for (size_t s = 0; s < DL_LENGTH(settings); s++) {
+        const char *first = "";
+        for (size_t i = 0; i < csv->rows; i++) {
+            const char *own = dl_csv_text_in(csv, i, settings[s]);
+            if (use != NULL && strcmp(use, dl_csv_text_in(csv, i, "use")) != 0) continue;
+            if (own[0] == '\0' || strcasecmp(own, first) == 0) continue;
+            if (first[0] != '\0')
+                return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[i],
+                                       "%s is %s, in rows before %s: fit the rows of each alone, "
+                                       "from a table each or by a column use and --use",
+                                       settings[s], own, first);
+            first = own;
+        }
+    }
+    return DL_OK;
+}
+
+/* Refuses a column batch that seems to be that of one worker: the scenario's, whatever the number
+ * of workers. */
+static dl_status check_batches(const dl_table_rows *rows, const dl_csv *csv,
+                               const dl_scenario *scenario, int64_t batch, dl_error *err)
+{
+    int most = 1;
+    if (!scenario->batch_per_worker || batch == 0 || dl_csv_column(csv, "batch") < 0) return DL_OK;
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->rows[i].batch != batch) return DL_OK;
+        if (rows->rows[i].point.workers > most) most = rows->rows[i].point.workers;
+    }
+    if (most == 1) return DL_OK;
+    return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                           "the column batch, of all workers together, has the batch of one "
+                           "worker, %lld, also for %d: name it batch_per_gpu or, if all workers "
+                           "share that batch, give --batch %lld",
+                           (long long)batch, most, (long long)batch);
+}
+
 static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
                           const dl_scenario *scenario, dl_error *err)
 {
     const int64_t batch = batch_of(scenario);
     dl_status status = check_columns(csv, batch, err);
+    if (status == DL_OK) status = check_settings(csv, use, err);
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
         if (use != NULL && strcmp(use, dl_csv_text_in(csv, i, "use")) != 0) continue;
         dl_table_row *row = &rows->rows[rows->count++];
@@ -339,6 +383,7 @@ static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
         status = read_row(csv, i, scenario, row, err);
         rows->used += !row->failed;
     }
+    if (status == DL_OK) status = check_batches(rows, csv, scenario, batch, err);
     if (status == DL_OK && rows->used == 0) {
         status = dl_error_set_at(
             err, DL_ERR_DATA, csv->path, 0, "no row%s%s%s has a measured value",

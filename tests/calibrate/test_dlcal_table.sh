@@ -72,6 +72,20 @@ grep -q "8 rows of table.csv, lines 2 to 9, scenario scenario.ini" fitted.ini ||
     failures=$((failures + 1))
 grep -q '"left_out_error_frac":' fit.json || failures=$((failures + 1))
 
+# Rows of several settings, and a batch that seems to be that of one worker, are refused; rows far
+# off in one direction are noted.
+sed '1s/$/,precision/; 2,5s/$/,fp32/; 6,$s/$/,Mixed/' table.csv >mixed.csv
+expect 1 "mixed.csv:6: precision is Mixed, in rows before fp32" table mixed.csv -s scenario.ini -o x.ini
+rate=(--samples-per-s 334 --parameters 25.6M --machine dgx1_v100 --fit link.nvlink2.bytes_per_s -o x.ini)
+printf 'gpus,batch,images/sec\n1,32,334\n2,32,640\n4,32,1280\n' >own.csv
+expect 1 "own.csv: the column batch, of all workers together, has the batch of one worker, 32, also for 4" \
+    table own.csv "${rate[@]}" --batch-per-worker 32
+expect 0 "costs written" table own.csv "${rate[@]}" --batch 32
+printf 'gpus,throughput\n1,334000\n2,640000\n4,1280000\n' >tokens.csv
+expect 0 "3 of 3 rows are more than 10 times too fast" table tokens.csv "${rate[@]}" --batch-per-worker 32
+sed -i '1s/batch,/batch_per_gpu,/' own.csv
+"$tested" table own.csv "${rate[@]}" --batch-per-worker 32 | grep "times too" && fail "right rows are doubted"
+
 # A scenario given by options, alone or over a file, gives the same fit as a file.
 options=(--machine machine.ini --workers 1,2,3,4 --set machine.dispatch=single --costs costs.ini --batch 24,96 --mode none)
 sed 's/dispatch = single/dispatch = per_gpu/' scenario.ini >other.ini
