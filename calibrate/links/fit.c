@@ -272,8 +272,7 @@ static void add_curve(dl_link_fit *fit, const problem *p)
     for (size_t k = 1; k < fit->regime_count; k++)
         join(fit, p, &fit->regimes[k - 1], &fit->regimes[k]);
     last->high_bytes = INFINITY;
-    if (p->bytes[p->n - 1] > fit->vertices[fit->vertex_count - 1].bytes)
-        add_vertex(fit, p, last, p->bytes[p->n - 1]);
+    add_vertex(fit, p, last, p->bytes[p->n - 1]);
 }
 
 static void find_outliers(dl_link_fit *fit, const problem *p)

@@ -15,7 +15,6 @@
 #define COARSE_EVENTS 400000000
 #define BEAM 3
 #define ROUNDS 8
-#define GAINED 1.002 /* smallest gain after which another round follows; two rounds always run */
 #define BEYOND_GAIN 1.02
 #define WORKERS_NEAR 2 /* numbers of workers tried in a round on each side of a point */
 
@@ -240,26 +239,12 @@ static void list_best(dl_advice *advice, unsigned how)
 /* Climbs from the best points, from the best ones beyond a limit, and from the best usual one. */
 static dl_status climb(dl_advice_search *s, dl_error *err)
 {
-    static const struct {
-        size_t most;
-        unsigned how;
-    } kinds[] = {{BEAM, FIND_ANY}, {BEAM, FIND_RELAXED}, {1, FIND_USUAL}};
-    double reached[DL_LENGTH(kinds)];
     dl_status status = DL_OK;
-    for (size_t k = 0; k < DL_LENGTH(kinds); k++)
-        reached[k] = (double)-INFINITY;
     for (int round = 0; round < ROUNDS && status == DL_OK; round++) {
-        size_t best[2 * BEAM + 1], count = 0;
-        bool gained = round < 2;
-        for (size_t k = 0; k < DL_LENGTH(kinds); k++) {
-            const size_t found = find_best(s->advice, best + count, kinds[k].most, kinds[k].how);
-            if (found == 0) continue;
-            const double now = worth(&s->advice->points[best[count]]);
-            gained |= now > reached[k] * GAINED;
-            reached[k] = fmax(reached[k], now);
-            count += found;
-        }
-        if (!gained) return DL_OK;
+        size_t best[2 * BEAM + 1];
+        size_t count = find_best(s->advice, best, BEAM, FIND_ANY);
+        count += find_best(s->advice, best + count, BEAM, FIND_RELAXED);
+        count += find_best(s->advice, best + count, 1, FIND_USUAL);
         batch b = {0};
         for (size_t i = 0; i < count; i++)
             want_neighbours(s, &b, best[i]);
@@ -430,7 +415,6 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
     if (status == DL_OK) {
         status = dl_study_read_costs(&study, err);
         study.variants[0].scenario.without = s->scenario->without;
-        study.variants[0].scenario.seed = s->scenario->seed;
         dl_row row = best->row;
         row.variant = 0;
         if (status == DL_OK) dl_gains_simulate(gains, &study, &row, 0);

@@ -4,7 +4,7 @@
  * The search starts with every number of workers in every mode at the scenario's other settings.
  * Points that do not fit into memory with the allocator's reserve are repeated with recomputation.
  * In each round it changes one setting (overlap and buckets together) of the best points, and of
- * the fastest points beyond a limit of time, price, efficiency or memory, until no change gains. If
+ * the fastest points beyond a limit of time, price, efficiency or memory, until none is new. If
  * no point fits with the reserve, this is repeated without it. Then the search resets each setting
  * of the best points to its simplest value if that costs less than DL_ADVICE_SIMPLER_FRAC, and
  * simulates these points again with more steps, noise and costs drawn from their standard errors.

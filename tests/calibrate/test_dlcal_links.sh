@@ -107,6 +107,16 @@ expect 0 "16 nodes is extrapolated: 4 times the measured maximum" \
     links nodes.csv --nodes 2,16 -o nodes.ini
 grep -A2 '^\[collective allreduce 128\]$' nodes.ini | grep -q '^nodes = 16$' || fail "no 16 nodes"
 sed -n '/allreduce 128/,$p' nodes.ini | grep -q '^bytes_1024 = 85102' || fail "not 85.1 us: $(cat nodes.ini)"
+grep -A2 '^\[collective allreduce 8\]$' nodes.ini | grep -q '^nodes = 1$' || fail "not on one node: $(cat nodes.ini)"
+# The growth is known where at least two sizes lie within those of all counts.
+few() { # sizes on four nodes
+    grep -v '^allreduce,32' nodes.csv
+    for bytes; do awk -v s="$bytes" 'BEGIN { printf "allreduce,32,4,%d,%.4f\n", s, 25 + s / 1e4 }'; done
+}
+few 1024 2048 4096 >few.csv
+expect 0 "1.02 kB to   4.10 kB grows with the hops of a ring" links few.csv
+few 1024 2048 3072 >few.csv
+expect 1 "no collective was measured at 3 counts" links few.csv --nodes 8 -o x.ini
 # The share of a ring's bytes that nodes send grows less and less: 10^8 bytes take 19,375 us on 32 nodes.
 {
     echo "op,ranks,nodes,bytes,time_us"

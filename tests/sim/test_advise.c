@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/file.h"
+#include "sim/scenario/without.h"
 #include "tests/sim_fixture.h"
 
 #define COSTS "test_advise_costs.ini"
@@ -57,6 +58,8 @@ static int steps = 60;
 static const char *slowdown = "1"; /* slowdown of compute concurrent with collectives */
 static int memory_gb = 1000;       /* memory rate of a GPU, GB/s */
 
+static const char *without = ""; /* --without */
+
 /* Runs the search; `config` NULL: no limits. */
 static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_config *config,
                             dl_error *err)
@@ -74,6 +77,8 @@ static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_co
              steps, MACHINE, m->scenario, COSTS);
     dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(&study, err);
+    if (status == DL_OK && *without != '\0')
+        status = dl_without_parse(without, &study.variants[0].scenario.without, err);
     if (status == DL_OK) status = dl_advise(advice, &study, config != NULL ? config : &all, err);
     dl_study_free(&study);
     remove(MACHINE);
@@ -130,6 +135,29 @@ static char *printed(const dl_advice *advice)
 static const made host_bound = {
     "0", 1000000, 1, 8,
     "dispatch = single\nworkers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
+
+static bool gains_from(const dl_gains *gains, const char *cost)
+{
+    bool found = false;
+    for (size_t i = 0; i < gains->count; i++)
+        found |= gains->all[i].cost != NULL && strcmp(gains->all[i].cost, cost) == 0;
+    return found;
+}
+
+/* What --without leaves out gains nothing. */
+static void gains_are_without_what_is_left_out(void **state)
+{
+    (void)state;
+    for (int left_out = 0; left_out < 2; left_out++) {
+        without = left_out ? "dispatch" : "";
+        dl_advice advice = advise(&host_bound, NULL);
+        without = "";
+        assert_int_equal(best_of(&advice)->row.point.workers, left_out ? 8 : 4);
+        assert_int_equal(gains_from(left_out ? &advice.gains : &advice.more_gains, "dispatch"),
+                         !left_out);
+        dl_advice_free(&advice);
+    }
+}
 
 static void the_best_number_of_gpus_is_inside(void **state)
 {
@@ -682,6 +710,7 @@ static void the_number_of_points_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gains_are_without_what_is_left_out),
         cmocka_unit_test(the_best_number_of_gpus_is_inside),
         cmocka_unit_test(a_micro_batch_is_kept),
         cmocka_unit_test(a_batch_suits_the_layout_of_its_point),

@@ -89,6 +89,14 @@ static void variants_share_the_factor_of_the_first(void **state)
     dl_study_free(&s);
 }
 
+static void a_factor_is_applied(void **state)
+{
+    (void)state;
+    dl_study s = read_study("workers = 1\n", "calibrate = 2\n", "");
+    assert_near(step_ms(&s, 0, 0), 2.2, 1e-5);
+    dl_study_free(&s);
+}
+
 /* Studies derived from this one, as by the advice, take the factor instead of determining it
  * again. */
 static void the_text_gets_the_factor(void **state)
@@ -160,6 +168,7 @@ static void what_cannot_be_is_refused(void **state)
         {"8 us@2", "without any computing the step takes 8.4", DL_ERR_RANGE},
         {"1 ms@16", "has 8 GPUs", DL_ERR_RANGE},
         {"6", "a factor, from 0.2 to 5", DL_ERR_RANGE},
+        {"2.2 ms@1x1=6", "a factor, from 0.2 to 5", DL_ERR_RANGE},
         {"80@8", "expected a measured step", DL_ERR_PARSE},
         {"soon", "expected a measured step", DL_ERR_PARSE},
         {"0 ms", "more than 0 s", DL_ERR_RANGE},
@@ -185,6 +194,7 @@ int main(void)
         cmocka_unit_test(the_fewest_workers_were_measured),
         cmocka_unit_test(other_workers_were_measured),
         cmocka_unit_test(variants_share_the_factor_of_the_first),
+        cmocka_unit_test(a_factor_is_applied),
         cmocka_unit_test(the_text_gets_the_factor),
         cmocka_unit_test(the_spread_of_the_estimate_is_gone),
         cmocka_unit_test(a_step_of_a_layout_is_met),

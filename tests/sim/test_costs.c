@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/file.h"
 #include "sim/costs/costs.h"
 #include "tests/sim_fixture.h"
 
@@ -243,6 +244,23 @@ static void what_is_written_reads_back(void **state)
     dl_costs_free(&back);
 }
 
+/* Values of one part of the machine are one section. */
+static void a_part_of_the_machine_is_one_section(void **state)
+{
+    (void)state;
+    dl_costs costs = fixture_costs(
+        "[costs]\nschema = 1\n[machine link x16]\nbytes_per_s = 1GB/s\nlatency_ns = 100\n");
+    char *text = NULL;
+    size_t bytes = 0;
+    assert_int_equal(dl_costs_write(&costs, "test_costs.ini", NULL, NULL), DL_OK);
+    assert_int_equal(dl_file_read("test_costs.ini", &text, &bytes, NULL), DL_OK);
+    remove("test_costs.ini");
+    assert_contains(
+        text, "[machine link x16]\nbytes_per_s = 1000000000, assumed\nlatency_ns = 100, assumed\n");
+    free(text);
+    dl_costs_free(&costs);
+}
+
 static void what_cannot_be_written_is_refused(void **state)
 {
     (void)state;
@@ -267,6 +285,7 @@ int main(void)
         cmocka_unit_test(the_worst_origin_is_of_what_is_needed),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(a_part_of_the_machine_is_one_section),
         cmocka_unit_test(what_cannot_be_written_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,6 +196,27 @@ static void whole_samples_are_shared(void **state)
     }
 }
 
+/* Where a step takes 2 ms with any number of samples, each worker gets as many. */
+static void free_samples_are_shared_equally(void **state)
+{
+    (void)state;
+    dl_study study =
+        study_of(MIXED, OWN "batch = 80\nshares = speed\n", "[sync]\nmode = allreduce\n");
+    dl_variant *v = &study.variants[0];
+    int64_t samples[2];
+    for (int m = 0; m < v->costs.model_count; m++) {
+        dl_costs *own = v->costs.models[m].own != NULL ? v->costs.models[m].own : &v->costs;
+        for (size_t i = 0; i < own->op_count; i++) {
+            own->ops[i].fixed_ns.value = 1e6;
+            own->ops[i].per_sample_ns.value = 0;
+        }
+    }
+    dl_point_shares(&v->scenario, &v->costs, &v->scenario.points[0], samples);
+    assert_int_equal(samples[0], 40);
+    assert_int_equal(samples[1], 40);
+    dl_study_free(&study);
+}
+
 /* Workers 0 and 2 share a, which makes two steps 1.5 times as long: 3 ms a sample for each, beside
  * 0.5 ms of worker 1 on b. Of 80 samples they get 10, 60 and 10, all in 30 ms. */
 static void workers_of_one_gpu_get_less(void **state)
@@ -542,6 +563,7 @@ int main(void)
         cmocka_unit_test(the_slower_one_delays_the_update),
         cmocka_unit_test(shares_by_speed_take_equal_times),
         cmocka_unit_test(whole_samples_are_shared),
+        cmocka_unit_test(free_samples_are_shared_equally),
         cmocka_unit_test(workers_of_one_gpu_get_less),
         cmocka_unit_test(the_slowest_gpu_of_a_worker_counts),
         cmocka_unit_test(asynchronous_workers_go_at_their_own_speed),
