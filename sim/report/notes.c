@@ -637,8 +637,13 @@ static void add_buffers(dl_notes *list, const dl_variant *variant)
     }
 }
 
-/* Adds notes on averages that the costs place in host memory, and on a key of sharded parameters
- * that stages leave without effect. */
+static int node_of(const dl_scenario *scenario, int gpu)
+{
+    return dl_gpu_options_place(scenario->gpu, gpu).node;
+}
+
+/* Adds notes on averages that the costs place in host memory, on layers that nodes divide, and on a
+ * key of sharded parameters that stages leave without effect. */
 static void add_places(dl_notes *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -656,6 +661,14 @@ static void add_places(dl_notes *list, const dl_variant *variant)
                          "averages are made in host memory, as [average] of %s says "
                          "([sync] where = allreduce makes them on the GPUs)",
                          dl_note_file(&variant->costs));
+        if (node_of(scenario, dl_split_gpu(&split, 0, split.tensor - 1)) != node_of(scenario, 0))
+            dl_notes_add(list,
+                         "tp = %d: GPUs of several nodes divide each layer and exchange "
+                         "activations over the network in each pass%s",
+                         split.tensor,
+                         node_of(scenario, split.tensor - 1) == node_of(scenario, 0)
+                             ? "; with tp first in --layout one node's GPUs do"
+                             : "");
         if (split.stages > 1 && dl_split_is_sharded(&split) &&
             dl_scenario_gives(scenario, "exchange", "reshard_after_forward"))
             dl_notes_add(list, "[exchange] reshard_after_forward has no effect with "

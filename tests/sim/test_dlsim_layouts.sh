@@ -95,6 +95,16 @@ expect 0 "nodes of 4 gb200 exchange over their NICs here; NVLink joins all 72 GP
     "${trays[@]}" --machine 2x4xgb200@4x400ib
 expect 0 "the largest layout uses 48 of the machine's 64 GPUs, the other 16 are idle" "${layout[@]}" tp=4,pp=3,fsdp=4 \
     --machine 8xdgx_h100 --notes
+# Layers that nodes divide are noted.
+cross=(--workload llama3_8b:fused=yes --batch 16 --micro-batch 1 --recompute full --steps 1 --notes)
+expect 0 "in each pass; with tp first in --layout one node's GPUs do" "${cross[@]}" --mode none \
+    --machine 4xdgx_h100 --layout cp=4,tp=8
+expect 0 "tp = 16: GPUs of several nodes divide each layer and exchange activations over the network in each pass" \
+    "${cross[@]}" --mode none --machine 2xdgx_h100 --layout tp=16
+"$tested" "${cross[@]}" --mode none --machine 2xdgx_h100 --layout tp=16 2>&1 | grep 'with tp first' &&
+    fail "16 GPUs are on one node if tp is first"
+"$tested" "${cross[@]}" --mode none --machine 4xdgx_h100 --layout tp=8,cp=4 2>&1 | grep 'GPUs of several nodes' &&
+    fail "nodes divide layers if tp is first"
 # Schedules and chunks are rejected if no layout has stages.
 expect 1 "schedule = gpipe: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' --set pipeline.schedule=gpipe --machine 8xh100
 chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
