@@ -159,6 +159,10 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
             "host. Copies take",
     };
     const bool on_cores = variant->scenario.gpu == NULL;
+    const dl_split split = dl_point_split(&row->point);
+    if (limits == DL_LIMITS_OVERLAP && split.tensor * split.context * split.experts > 1)
+        return "gradients are not exchanged during the backward pass; with the exchanges within "
+               "layers this takes";
     if (limits == DL_LIMITS_NOISE && !on_cores)
         return variant->costs.gpu_spread_frac.known || variant->scenario.slow_count > 0
                    ? "steps do not vary: beyond lasting differences in speed, no worker is late by "
@@ -187,6 +191,7 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
     const dl_gpu_options *gpu = variant->scenario.gpu;
     const dl_exchange_plan plan = dl_scenario_exchange(&variant->scenario, &row->point);
     const dl_mode *mode = row->point.mode;
+    const dl_split split = dl_point_split(&row->point);
     const double *part = row->mean.part_frac;
     const bool buckets = gpu != NULL && row->point.stages <= 1 &&
                          mode->exchange == DL_EXCHANGES_GRADIENTS && plan.late == 0;
@@ -214,7 +219,9 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
                    : 0;
     case DL_LIMITS_OVERLAP:
         *column = "communication_frac";
-        return buckets && !plan.as_ready ? part[DL_PART_COMMUNICATION] : 0;
+        return buckets && !plan.as_ready && row->point.workers * split.shards > 1
+                   ? part[DL_PART_COMMUNICATION]
+                   : 0;
     case DL_LIMITS_BUCKETS:
         *column = "communication_frac";
         return buckets && plan.as_ready && variant->costs.gradient_count == 0

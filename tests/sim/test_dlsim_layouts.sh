@@ -105,6 +105,11 @@ expect 0 "tp = 16: GPUs of several nodes divide each layer and exchange activati
     fail "16 GPUs are on one node if tp is first"
 "$tested" "${cross[@]}" --mode none --machine 4xdgx_h100 --layout tp=8,cp=4 2>&1 | grep 'GPUs of several nodes' &&
     fail "nodes divide layers if tp is first"
+# Time of the exchanges within layers is not said to be that of gradients, which one replica on tp has none to exchange.
+expect 0 "gradients are not exchanged during the backward pass; with the exchanges within layers this takes" "${cross[@]}" \
+    --mode allreduce --machine 1xdgx_h100 --layout cp=2,tp=4
+"$tested" "${cross[@]}" --mode allreduce --machine 1xdgx_h100 --layout tp=8,dp=1 2>&1 | grep 'during the backward pass' &&
+    fail "gradients of one replica are exchanged"
 # Schedules and chunks are rejected if no layout has stages.
 expect 1 "schedule = gpipe: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' --set pipeline.schedule=gpipe --machine 8xh100
 chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
