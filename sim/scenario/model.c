@@ -113,6 +113,13 @@ dl_status dl_scenario_network(const dl_scenario *scenario, dl_architecture *netw
     return status == DL_OK ? dl_architecture_make(network, model, err) : status;
 }
 
+dl_status dl_scenario_check_network(const dl_scenario *scenario, dl_error *err)
+{
+    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    const bool divides = scenario->model != NULL && scenario->pipeline != NULL;
+    return divides ? dl_scenario_network(scenario, &network, err) : DL_OK;
+}
+
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                      dl_costs *costs, dl_error *err)
 {

@@ -302,6 +302,7 @@ static dl_status read_plain(dl_scenario *scenario, const dl_ini *ini, dl_error *
         (status = dl_target_read(&parsed.target, ini, err)) ||
         (status = dl_calibrate_read(&parsed.calibrate, ini, err)) ||
         (status = dl_scenario_read_failures(&parsed, ini, &all.workers, err)) ||
+        (status = dl_scenario_check_network(&parsed, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err)) ||
         (status = read_trace(&parsed, ini, err))) {
         dl_scenario_free(&parsed);

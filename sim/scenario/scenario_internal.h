@@ -109,6 +109,10 @@ char *dl_next_word(const char **list);
  * dl_modes[mode]. */
 bool dl_scenario_takes(const dl_scenario *scenario, const dl_key *key, int mode);
 
+/* Rejects a layout that does not divide the scenario's model, with the errors of
+ * dl_scenario_network. */
+dl_status dl_scenario_check_network(const dl_scenario *scenario, dl_error *err) DL_MUST_CHECK;
+
 /* Adds the points of all combinations of the swept values. */
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;

@@ -110,6 +110,8 @@ expect 0 "gradients are not exchanged during the backward pass; with the exchang
     --mode allreduce --machine 1xdgx_h100 --layout cp=2,tp=4
 "$tested" "${cross[@]}" --mode allreduce --machine 1xdgx_h100 --layout tp=8,dp=1 2>&1 | grep 'during the backward pass' &&
     fail "gradients of one replica are exchanged"
+# A layout that does not divide the network is refused before a batch that it does not divide.
+expect 1 "tp = 3 does not divide heads = 32" "${cross[@]}" --mode none --machine 1xdgx_h100 --layout tp=3,dp=2 --batch 7
 # Schedules and chunks are rejected if no layout has stages.
 expect 1 "schedule = gpipe: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' --set pipeline.schedule=gpipe --machine 8xh100
 chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
