@@ -221,29 +221,22 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Samples per replica after its number of GPUs has grown by the factor `growth`: the batch of
- * one worker if the batch is given per worker; the batch of `growth` workers if it is given in
- * total. */
-static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
-{
-    const int workers = scenario->batch_per_worker ? point->workers : point->workers / growth;
-    return point->batch / at_least_one(workers);
-}
-
-/* Divides a replica into `stages` x `shards` GPUs. The number of micro-batches stays or, with
- * samples > 0, each micro-batch gets that many samples. False if the batch cannot be divided
- * accordingly. */
+/* Divides a replica into `stages` x `shards` GPUs; a batch given in total is then shared by fewer
+ * replicas. The number of micro-batches stays or, with samples > 0, each micro-batch gets that many
+ * samples. False if the batch is not divisible accordingly. */
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {
     const int old = at_least_one(point->stages) * at_least_one(point->shards);
-    const int batches = shards * at_least_one(point->experts);
-    const int64_t of_rank = replica_batch(scenario, point, stages * shards / old) / batches;
+    const int growth = scenario->batch_per_worker ? 1 : stages * shards / old;
+    const int ranks = at_least_one(point->workers / growth) * shards * at_least_one(point->experts);
+    const int64_t of_rank = point->batch / ranks;
     const dl_split split = dl_point_split(point);
     const int64_t count = samples > 0 ? of_rank / samples : split.micro_batches;
     *d = (divided){.scenario = *scenario, .point = *point};
     if (scenario->pipeline != NULL) d->pipeline = *scenario->pipeline;
-    if (count < 1 || of_rank < count || count > DL_MICRO_BATCHES_MAX) return false;
+    if (count < 1 || count > DL_MICRO_BATCHES_MAX) return false;
+    if (point->batch % ranks != 0 || of_rank % (samples > 0 ? samples : count) != 0) return false;
     if (shards > 1 && dl_scenario_gives(scenario, "exchange", "sharded_among")) return false;
     if (stages > at_least_one(point->stages)) {
         d->pipeline.schedule = DL_SCHEDULE_1F1B;
@@ -258,7 +251,7 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     d->point.shards = shards;
     d->point.micro_batches = (int)count;
     d->point.option[DL_SYNC_ACCUMULATE] = stages > 1 ? 1 : (double)count;
-    d->point.batch = of_rank / count * count * batches;
+    d->point.batch = of_rank * shards * at_least_one(point->experts);
     return true;
 }
 

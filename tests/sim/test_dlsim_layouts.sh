@@ -112,6 +112,11 @@ expect 0 "gradients are not exchanged during the backward pass; with the exchang
     fail "gradients of one replica are exchanged"
 # A layout that does not divide the network is refused before a batch that it does not divide.
 expect 1 "tp = 3 does not divide heads = 32" "${cross[@]}" --mode none --machine 1xdgx_h100 --layout tp=3,dp=2 --batch 7
+# Advised layouts divide the whole batch: four GPUs cannot share six samples, so fsdp=4 is no remedy.
+"$tested" --workload llama3_8b:fused=yes --machine 8xh100 --layout fsdp=2 --batch-per-worker 6 --micro-batch 1 --mode none \
+    --fits >six.txt 2>&1
+[ $? -eq 3 ] || fail "six samples fit: $(cat six.txt)"
+grep -q 'what fits: --recompute full' six.txt || fail "another remedy: $(cat six.txt)"
 # Schedules and chunks are rejected if no layout has stages.
 expect 1 "schedule = gpipe: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' --set pipeline.schedule=gpipe --machine 8xh100
 chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
