@@ -151,7 +151,9 @@ char *dl_column_number_text(const dl_column *column, double number)
     case DL_FORM_TIME: return dl_strdup(DL_NS_TEXT(dl_s_to_ns(number)));
     case DL_FORM_NS: return dl_strdup(DL_NS_TEXT(number));
     case DL_FORM_BYTES: return dl_strdup(DL_BYTES_TEXT(number));
-    case DL_FORM_RATE: return dl_format(scale * number < 1000 ? "%.4g" : "%.0f", scale * number);
+    case DL_FORM_RATE:
+        number *= scale;
+        return dl_format(number < 1000 || number >= 1e12 ? "%.4g" : "%.0f", number);
     case DL_FORM_TEXT:
     case DL_FORM_PLAIN: break;
     }

@@ -48,7 +48,7 @@ typedef enum dl_column_form {
     DL_FORM_TIME,    /* seconds, "12.3 ms" */
     DL_FORM_NS,      /* nanoseconds, displayed like DL_FORM_TIME */
     DL_FORM_BYTES,   /* "1.72 GB" */
-    DL_FORM_RATE,    /* multiplied by `scale`, with four digits, or more before the point */
+    DL_FORM_RATE, /* multiplied by `scale`, with four digits, or more before the point (below 10^12) */
     DL_FORM_TEXT
 } dl_column_form;
 

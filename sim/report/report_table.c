@@ -62,10 +62,11 @@ static void view_add(view *v, const dl_column *column, int rank)
  * worker", "allreduce", "interval 10", freed by the caller; NULL if rows differ in it. */
 static char *common_text(const view *v, const dl_results *results, const dl_column *column)
 {
-    if (!v->folds || (results->count == 1 && results->results[0].row->error != NULL)) return NULL;
     const dl_point *first = &results->results[0].row->point;
     const int64_t each = first->batch / first->workers;
     bool weak = strcmp(column->heading, "batch") == 0;
+    if (!v->folds && !weak) return NULL;
+    if (results->count == 1 && results->results[0].row->error != NULL) return NULL;
     for (size_t i = 0; i < results->count && weak; i++) {
         const dl_point *point = &results->results[i].row->point;
         weak = point->batch == each * point->workers;
@@ -185,7 +186,7 @@ static void print_view(FILE *out, const dl_results *all, const dl_view *of)
     dl_results some;
     dl_view_rows(&some, all, of);
     /* The first table states the settings common to all rows; a further table of all rows omits
-     * them. */
+     * them, one of some rows only the batch. */
     view v = {.folds = some.count == all->count};
     if (some.count > 0) {
         DL_AUTOFREE char *left_out = NULL;

@@ -114,7 +114,7 @@ static const dl_view_column layouts[] = {{"layout", 0, 0},
                                          {"comm. %", 6, 0.0005},
                                          {"bound by", 7, 0}};
 static const dl_view_column outer[] = {
-    {"workers", 0, 0},       {"batch", 0, 0},     {"sync", 2, 0},     {"options", 0, 0},
+    {"workers", 0, 0},       {"batch", 0, 0},     {"sync", 0, 0},     {"options", 0, 0},
     {"outer step", 0, 0},    {"p95", 3, 0},       {"exchange", 0, 0}, {"blocked", 1, 0},
     {"local steps %", 0, 0}, {"site sends", 1, 0}};
 static const dl_view_column syncer[] = {

@@ -155,7 +155,7 @@ static const dl_key rows[] = {
      .help = "version of NCCL, in place of the machine file's"},
 #include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
-     SCENARIO(compression.kind), .sweep = ',',
+     .elsewhere = dl_compress_words, SCENARIO(compression.kind), .sweep = ',',
      .help = "of pushed or reduced messages; on cores only with a server"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
      SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk",

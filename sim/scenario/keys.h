@@ -74,7 +74,7 @@ extern const dl_keys dl_scenario_keys;
 
 /* Words of other programs for keys of a scenario, and for choices. */
 extern const dl_word dl_scenario_words[], dl_arithmetic_words[], dl_optimizer_words[],
-    dl_sharded_words[];
+    dl_sharded_words[], dl_compress_words[];
 
 /* dl_option_key: the key of an option of [sync] (dl_sync_option). dl_key_option: the option of a
  * key; -1: none. */

@@ -37,6 +37,7 @@ static const char compiled[] = "write --workload NAME:fused=compiled";
 static const char nodes[] = "write it in the machine's name, as 2x4xrtx4090@10gbe";
 static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
 static const char stages[] = "write --mode zero1, zero2 or zero3";
+static const char neighbours[] = "averages between neighbours (gossip) are not simulated";
 static const char offload[] = "offload to host memory is not simulated";
 
 const dl_word dl_scenario_words[] = {
@@ -99,6 +100,15 @@ const dl_word dl_scenario_words[] = {
     {"optim", "workload.optimizer", NULL},
     {"offload", NULL, offload},
     {"cpu_offload", NULL, offload},
+    {"offload_optimizer", NULL, offload},
+    {"offload_param", NULL, offload},
+    {"attn_implementation", NULL, "write --workload NAME:attention=fused, or plain (eager)"},
+    {"packing", NULL, "every sample has the model's sequence, as packed ones do"},
+    {"bucket_cap_mb", "exchange.bucket_bytes", NULL},
+    {"ddp_bucket_cap_mb", "exchange.bucket_bytes", NULL},
+    {"dataloader_num_workers", "input.cores", NULL},
+    {"tf32", NULL, "write --arithmetic tf32"},
+    {"deepspeed", NULL, stages},
     {"bf16", NULL, arithmetic},
     {"fp16", NULL, arithmetic},
     {"mixed_precision", NULL, arithmetic},
@@ -188,6 +198,15 @@ const dl_word dl_optimizer_words[] = {
     {NULL, NULL, NULL},
 };
 
+const dl_word dl_compress_words[] = {
+    {"onebit", "1bit", NULL},
+    {"onebit_adam", NULL, CALLED("1bit")},
+    {"top_k", "topk", NULL},
+    {"dgc", NULL, CALLED("topk")},
+    {"powersgd", NULL, "low-rank compression is not simulated, '1bit' and 'topk' are"},
+    {NULL, NULL, NULL},
+};
+
 const dl_word dl_sharded_words[] = {
     {"ddp", "none", NULL},
     {"no_shard", "none", NULL},
@@ -241,6 +260,12 @@ static const dl_word mode_words[] = {
     {"local_sgd", "average", NULL},
     {"localsgd", "average", NULL},
     {"fedavg", "average", NULL},
+    {"post_local_sgd", NULL, "its steps are those of 'allreduce', later of 'average'"},
+    {"gossip", NULL, neighbours},
+    {"adpsgd", NULL, neighbours},
+    {"ad_psgd", NULL, neighbours},
+    {"dpsgd", NULL, neighbours},
+    {"sgp", NULL, neighbours},
     {"parameter_server", "ps", NULL},
     {"kvstore", "ps", NULL},
     {"hardsync", "ps", NULL},

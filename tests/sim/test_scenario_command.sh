@@ -283,6 +283,19 @@ for option in max-seq-len=2048 sequence=2048 block-size=1024; do
     expect 2 "write --workload NAME:sequence=COUNT" "${one[@]}" "--$option"
 done
 expect 2 "offload to host memory is not simulated" "${one[@]}" --cpu-offload
+expect 2 "offload to host memory is not simulated" "${one[@]}" --set offload_optimizer=cpu
+expect 2 "write --workload NAME:attention=fused" "${one[@]}" --attn-implementation sdpa
+expect 2 "it is 'bucket_bytes' of [exchange]" "${one[@]}" --set ddp_bucket_cap_mb=25
+expect 2 "unknown mode 'ad-psgd'; averages between neighbours (gossip) are not simulated" "${one[@]}" --mode ad-psgd
+expect 2 "unknown name; low-rank compression is not simulated" "${one[@]}" --set exchange.compress=PowerSGD
+"$tested" -q "${one[@]}" --set exchange.compress=onebit -o theirs.csv && "$tested" -q "${one[@]}" --set exchange.compress=1bit -o ours.csv &&
+    cmp theirs.csv ours.csv || fail "compress = onebit"
+# A further table of some of the rows tells their modes, and no batch that the first table has.
+slow=(--workload resnet50 --machine 2x1xt4@10gbe --batch-per-worker 8 --workers 2 --steps 20)
+expect 0 "workers sync  interval outer step" "${slow[@]}" --mode easgd,bmuf,async --interval 10 -o modes.csv
+# A job that checkpoints too rarely to get on has no hours of 20 digits.
+[[ $("$tested" "${slow[@]}" --samples 1e9 --set failures.mtbf_s=20 --set failures.checkpoint_steps=5000 -o modes.csv) =~ allreduce:\ [0-9.]+e\+[0-9]+\ hours ]] ||
+    fail "hours of a job that fails too often"
 expect 2 "write -o FILE, the CSV file" "${one[@]}" --csv list.csv
 expect 2 "write --set workload.optimizer=VALUE" "${one[@]}" --optim adamw_8bit
 # GPUs are not workers where a layout has several of them in one.
