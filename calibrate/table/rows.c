@@ -1,4 +1,4 @@
-#include "calibrate/table/table.h"
+#include "calibrate/table/table_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -439,7 +439,7 @@ dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, const char *
                              dl_scenario *scenario, dl_error *err)
 {
     dl_csv csv = {0};
-    dl_status status = dl_csv_read(&csv, path, err);
+    dl_status status = dl_published_table_read(&csv, path, err);
     if (status != DL_OK) return status;
     dl_table_rows read = {.path = dl_strdup(path)};
     read.rows = dl_calloc(csv.rows, sizeof *read.rows, "table rows");

@@ -86,6 +86,38 @@ expect 0 "3 of 3 rows are more than 10 times too fast" table tokens.csv "${rate[
 sed -i '1s/batch,/batch_per_gpu,/' own.csv
 "$tested" table own.csv "${rate[@]}" --batch-per-worker 32 | grep "times too" && fail "right rows are doubted"
 
+# Tables as people publish them: each gives the fit of the plain one, or is refused with a reason.
+printf 'gpus,images/sec\n1,334\n2,640\n8,2500\n' >plain.csv
+fit() { "$tested" table "$1" "${rate[@]}" --batch-per-worker 32 --json "$1.json" >"$1.txt" 2>&1 || cat "$1.txt"; }
+rows_of() { grep -o '"\(workers\|batch\|measured_per_s\)":[0-9.]*' "$1" | awk -F: '{ printf "%s %.6g\n", $1, $2 }'; }
+fit plain.csv
+rows_of plain.csv.json | grep -qx '"measured_per_s" 2500' || fail "plain.csv: $(cat plain.csv.txt)"
+same() { # NAME TEXT
+    printf "%b" "$2" >"$1"
+    fit "$1"
+    [ "$(rows_of "$1.json")" = "$(rows_of plain.csv.json)" ] || fail "$1: $(cat "$1.txt")"
+}
+same tabs.tsv '\xEF\xBB\xBFnum_gpus\tThroughput (img/s)\n1\t334\n2\t640\n8\t2,500\n'
+same european.csv '# a comment\nNumber of GPUs;Samples per Second;Precision\n1;334,0;\n2;640;\n8;2.500,0;\n'
+same markdown.md 'Measured; by us, here:\n\n| GPUs | Images / sec | Speedup | MFU |\n|--:|:-:|---|---|\n| 1 | **334** | 1.0x | 41% |
+| 2 | 640 |1.9x| |\n| 8 | 2 500 | | |\n\nMore text, | 7 |\n'
+same each.csv 'world_size,samples_per_second_per_gpu,batch size per GPU\n1,334,32\n2,320,32\n8,312.5,32\n'
+same steps.csv 'GPUs,Global Batch Size,Step time (ms)\n1,32,95.80838323353294\n2,64,100\n8,256,102.4\n'
+same rates.csv 'GPUs,it/s\n1,10.4375\n2,10\n8,9.765625\n'
+while IFS='|' read -r text reason; do
+    printf "%b" "$text" >bad.csv
+    expect 1 "$reason" table bad.csv "${rate[@]}" --batch-per-worker 32
+done <<'END'
+GPUs,tokens/s/GPU\n1,334\n|bad.csv: column 'tokens/s/GPU': tokens are not samples
+GPUs,batch size,images/s\n1,32,334\n|bad.csv: column 'batch size': of all workers together (batch) or of each
+GPUs,images/s\n1,334\n8,2.500\n|bad.csv:3: column images/s: does the point in 2.500 separate thousands
+GPUs;images/s\n8;2.500\n|bad.csv:2: column images/s: does the point
+GPUs,images/s\n1,"334,5"\n|bad.csv:2: column throughput_per_s: '334,5' is not a number
+GPUs\timages/s\n1\tOOM\n|bad.csv:2: column throughput_per_s: 'OOM' is not a number
+GPUs,MFU\n1,41\n|bad.csv:2: neither throughput_per_s nor step_s is given
+GPUs,images/s,samples/s\n1,41,42\n|the columns samples/s and throughput_per_s mean the same
+END
+
 # A scenario given by options, alone or over a file, gives the same fit as a file.
 options=(--machine machine.ini --workers 1,2,3,4 --set machine.dispatch=single --costs costs.ini --batch 24,96 --mode none)
 sed 's/dispatch = single/dispatch = per_gpu/' scenario.ini >other.ini
