@@ -50,9 +50,10 @@ typedef struct dl_layer_cost {
     /* Ring attention: bytes of keys and values of the GPU's part of a sequence, sent to the next of
      * context_ranks GPUs (in the backward pass with their gradients); time of attention concurrent
      * with each hop; rings of a forward pass in a backward pass, which recomputes attention;
-     * unknown: none. */
+     * unknown: none. With context_alltoalls a pass has so many all-to-alls instead, in each of
+     * which a GPU distributes these bytes. */
     dl_value context_bytes_per_sample, context_forward_ns_per_sample;
-    dl_value context_backward_ns_per_sample, context_forward_again;
+    dl_value context_backward_ns_per_sample, context_forward_again, context_alltoalls;
     /* Experts: bytes of the parameters of the GPU's own experts, a subset of parameter_bytes; bytes
      * that it sends to and receives from the expert_ranks GPUs, itself included, in an all-to-all;
      * number of all-to-alls per pass; unknown: none. */

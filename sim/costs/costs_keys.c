@@ -148,6 +148,8 @@ static const dl_key rows[] = {
         "the same in a backward pass, where their gradients are sent, too"),
     LAYER("context_forward_again", VECTORS, context_forward_again,
         "forward rings that a recomputing backward pass repeats"),
+    LAYER("context_alltoalls", VECTORS, context_alltoalls,
+        "all-to-alls of context_bytes_per_sample in a pass, in place of the ring; the GPU waits"),
     LAYER("expert_parameter_bytes", SIZES, expert_parameter_bytes,
         "with expert_ranks: parameters of the GPU's own experts, a part of parameter_bytes"),
     LAYER("expert_bytes_per_sample", SIZES, expert_bytes_per_sample,

@@ -248,6 +248,7 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "context_forward_ns_per_sample", &layer->context_forward_ns_per_sample);
         write_line(out, "context_backward_ns_per_sample", &layer->context_backward_ns_per_sample);
         write_line(out, "context_forward_again", &layer->context_forward_again);
+        write_line(out, "context_alltoalls", &layer->context_alltoalls);
         write_line(out, "expert_parameter_bytes", &layer->expert_parameter_bytes);
         write_line(out, "expert_bytes_per_sample", &layer->expert_bytes_per_sample);
         write_line(out, "expert_exchanges_forward", &layer->expert_exchanges_forward);

@@ -1,7 +1,7 @@
-/* Collectives of the GPUs that divide layers (tensor parallelism), rings of those that divide
- * sequences (context parallelism), and all-to-alls of those that divide experts. Their times are
- * computed before the run, as a pass of a layer waits for them while its GPUs are idle; if kernels
- * overlap them, only the part that exceeds the kernels' time counts.
+/* Collectives of the GPUs that divide layers (tensor parallelism), rings or all-to-alls of those
+ * that divide sequences (context parallelism), and all-to-alls of those that divide experts. Their
+ * times are computed before the run, as a pass of a layer waits for them while its GPUs are idle; if
+ * kernels overlap them, only the part that exceeds the kernels' time counts.
  *
  * With hops of h and blocks of attention of b, forward and backward, c GPUs wait in a layer
  *
@@ -26,6 +26,7 @@ typedef struct neighbours {
 } neighbours;
 
 typedef struct price {
+    dl_collective_kind kind;
     int *likeness; /* [likeness_count] key from likeness_of */
     int likeness_count;
     double bytes, copies, experts; /* copies, experts: dl_model_layer's */
@@ -198,13 +199,13 @@ static dl_status time_of_tokens(const pricing *p, const neighbours *of, price *t
 
 static bool is_same(const price *a, const price *b)
 {
-    return a->bytes == b->bytes && a->copies == b->copies && a->experts == b->experts;
+    return a->kind == b->kind && a->bytes == b->bytes && a->copies == b->copies &&
+           a->experts == b->experts;
 }
 
-/* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
- * equally long on a ring; for context parallelism the price of the all-gather alone, which is a
- * ring of these hops; for expert parallelism that of an all-to-all of `bytes` of each GPU, or of an
- * exchange in which GPUs get tokens once. */
+/* The price of a collective of this kind: of an all-to-all of `bytes` of each GPU, or of an exchange
+ * in which GPUs get tokens once; of an all-gather, which is a ring of hops, for tensor parallelism
+ * with a reduce-scatter (an all-reduce takes equally long on a ring). */
 static dl_status price_of(pricing *p, int group, price made, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, group);
@@ -219,10 +220,8 @@ static dl_status price_of(pricing *p, int group, price made, const price **found
             *found = known;
     }
     if (*found == NULL) {
-        status =
-            made.copies > 0
-                ? time_of_tokens(p, &of, &made, err)
-                : time_of(p, &of, p->axis == DL_AXIS_EP ? DL_ALLTOALL : DL_ALLGATHER, &made, err);
+        status = made.copies > 0 ? time_of_tokens(p, &of, &made, err)
+                                 : time_of(p, &of, made.kind, &made, err);
         if (status == DL_OK && p->axis == DL_AXIS_TP)
             status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
         DL_APPEND(p->prices, p->price_count, "prices") = made;
@@ -237,34 +236,39 @@ static dl_status price_of(pricing *p, int group, price made, const price **found
 /* Bytes of a layer's collective; 0 if it has none. */
 static double bytes_of(const pricing *p, const dl_model_layer *layer)
 {
-    if (p->axis == DL_AXIS_CP) return p->size * layer->context_bytes * p->split->samples;
+    if (p->axis == DL_AXIS_CP)
+        return (layer->turns > 0 ? 1 : p->size) * layer->context_bytes * p->split->samples;
     if (p->axis == DL_AXIS_EP) return layer->exchange_bytes * p->split->samples;
     if (layer->tensor_calls[0] + layer->tensor_calls[1] + layer->beside_calls == 0) return 0;
     return layer->tensor_bytes * p->split->samples;
 }
 
+/* Adds the collectives of a backward and a forward pass, for which GPUs wait. */
+static void add_exchanges(const double counts[2], const price *each, dl_island_tensor *sum)
+{
+    for (int i = 0; i < 2; i++) {
+        sum[i].ns += counts[i] * each->ns;
+        sum[i].sent_bytes += counts[i] * each->sent_bytes;
+    }
+}
+
 static void add_pairs(const pricing *p, const dl_model_layer *layer, const price *pair,
                       dl_island_tensor *sum)
 {
-    for (int i = 0; i < 2; i++) {
-        sum[i].ns += layer->tensor_calls[i] * pair->ns;
-        sum[i].sent_bytes += layer->tensor_calls[i] * pair->sent_bytes;
-    }
+    add_exchanges(layer->tensor_calls, pair, sum);
     sum[0].ns += fmax(0, layer->beside_calls * pair->ns - layer->beside_ns * p->split->samples);
     sum[0].sent_bytes += layer->beside_calls * pair->sent_bytes;
 }
 
-static void add_exchanges(const dl_model_layer *layer, const price *each, dl_island_tensor *sum)
+/* Adds the all-to-alls or rings of GPUs that divide sequences. */
+static void add_context(const pricing *p, const dl_model_layer *layer, const price *ring,
+                        dl_island_tensor *sum)
 {
-    for (int i = 0; i < 2; i++) {
-        sum[i].ns += layer->exchanges[i] * each->ns;
-        sum[i].sent_bytes += layer->exchanges[i] * each->sent_bytes;
+    const double turns[] = {layer->turns * (1 + layer->rings_again), layer->turns};
+    if (layer->turns > 0) {
+        add_exchanges(turns, ring, sum);
+        return;
     }
-}
-
-static void add_rings(const pricing *p, const dl_model_layer *layer, const price *ring,
-                      dl_island_tensor *sum)
-{
     const double hop_ns = ring->ns / (p->size - 1), samples = p->split->samples;
     const double back_ns = layer->block_ns[0] * samples;
     const double forward_ns = (p->size - 1) * fmax(0, hop_ns - layer->block_ns[1] * samples);
@@ -288,8 +292,10 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
         const double bytes = bytes_of(p, layer);
         dl_status status = DL_OK;
         if (!(bytes > 0)) continue;
-        price asked = {.bytes = bytes};
+        price asked = {.kind = DL_ALLGATHER, .bytes = bytes};
+        if (p->axis == DL_AXIS_CP && layer->turns > 0) asked.kind = DL_ALLTOALL;
         if (p->axis == DL_AXIS_EP) {
+            asked.kind = DL_ALLTOALL;
             asked.copies = layer->copies;
             asked.experts = layer->experts;
         }
@@ -297,8 +303,8 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
             status = price_of(p, group, asked, &found, err);
         if (status != DL_OK) return status;
         if (p->axis == DL_AXIS_TP) add_pairs(p, layer, found, sum);
-        if (p->axis == DL_AXIS_CP) add_rings(p, layer, found, sum);
-        if (p->axis == DL_AXIS_EP) add_exchanges(layer, found, sum);
+        if (p->axis == DL_AXIS_CP) add_context(p, layer, found, sum);
+        if (p->axis == DL_AXIS_EP) add_exchanges(layer->exchanges, found, sum);
     }
     for (int i = 0; i < 2; i++)
         if (sum[i].ns >= to[i].ns) to[i] = sum[i];

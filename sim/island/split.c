@@ -63,6 +63,7 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->block_ns[0] = costs->layers[c].context_backward_ns_per_sample.value;
         layer->block_ns[1] = costs->layers[c].context_forward_ns_per_sample.value;
         layer->rings_again = costs->layers[c].context_forward_again.value;
+        layer->turns = costs->layers[c].context_alltoalls.value;
         layer->expert_bytes = costs->layers[c].expert_parameter_bytes.value;
         layer->exchange_bytes = costs->layers[c].expert_bytes_per_sample.value;
         layer->copies = costs->layers[c].expert_copies.value;

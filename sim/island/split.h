@@ -22,8 +22,9 @@
  * Context parallelism: costs with context_ranks = c are those of one of c GPUs that have 1 / c of
  * each sequence. Keys and values of attention circulate in a ring of these GPUs, concurrently with
  * the blocks of attention (TransformerEngine's AttnFuncWithCPAndKVP2P; Liu et al. 2023, "Ring
- * attention"). The GPUs sum their gradients like shards, and together have the samples of one
- * shard.
+ * attention"), or before them, or all-to-alls exchange tokens for heads before and after attention
+ * (Jacobs et al. 2023, "DeepSpeed Ulysses"). The GPUs sum their gradients like shards, and together
+ * have the samples of one shard.
  *
  * Expert parallelism: costs with expert_ranks = e are those of one of e GPUs with 1 / e of the
  * experts of each layer. They have different samples and sum the gradients of everything but
@@ -77,6 +78,7 @@ typedef struct dl_model_layer {
     double context_bytes, block_ns[2];    /* keys and values of a sample on a GPU; time of attention
                                            * between two of their hops, backward and forward */
     double rings_again;                   /* forward rings repeated in a backward pass */
+    double turns;                         /* all-to-alls of context_bytes in each pass; 0: a ring */
     double expert_bytes;                  /* part of the parameters: the GPU's own experts */
     double exchange_bytes, exchanges[2];  /* bytes of a sample that a GPU distributes in an
                                            * all-to-all; their number per backward and per forward

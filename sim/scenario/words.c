@@ -15,6 +15,8 @@
 
 static const char tensors[] = "write --layout tp=COUNT, GPUs that divide each layer";
 static const char context[] = "write --layout cp=COUNT, GPUs that divide each sequence";
+static const char exchange_of_parts[] =
+    "write --workload NAME:cp_comm_type=p2p (or all_gather, a2a) with --layout cp=COUNT";
 static const char by_tokens[] =
     "with --layout tp=COUNT norms and sums are divided by tokens, but for --workload "
     "NAME:sequence_parallel=no; --layout cp=COUNT divides the whole sequence";
@@ -144,6 +146,8 @@ const dl_word dl_scenario_words[] = {
     {"context_parallel", NULL, context},
     {"sequence_parallel", NULL, by_tokens},
     {"context_parallel_size", NULL, context},
+    {"cp_comm_type", NULL, exchange_of_parts},
+    {"ulysses", NULL, exchange_of_parts},
     {"ep", NULL, divided_experts},
     {"moe", NULL, experts},
     {"expert", NULL, experts},

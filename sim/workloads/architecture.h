@@ -173,8 +173,9 @@ typedef struct dl_architecture_layer {
     /* Further collectives of the backward pass, concurrent with products of `beside_flop` per
      * sample. */
     double tensor_beside, beside_flop;
-    double context_numbers; /* keys and values per sample that circulate among the `context` GPUs */
-    double rings_again;     /* forward rings repeated in the backward pass */
+    double context_numbers; /* per sample: keys and values that the `context` GPUs exchange, or
+                             * numbers of each of DL_CONTEXT_ALLTOALLS all-to-alls of a pass */
+    double rings_again;     /* exchanges of the forward pass repeated in the backward pass */
     /* Experts that `expert_ranks` GPUs divide: the parameters of the GPU's own ones, a subset of
      * those of `tensors`; numbers per sample that a GPU distributes among them in an all-to-all;
      * number of these per pass. */
@@ -187,6 +188,16 @@ typedef struct dl_architecture_layer {
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 
+/* Exchange of the GPUs that divide each sequence: keys and values circulate in a ring concurrently
+ * with attention, or are gathered before it, or GPUs exchange parts of the sequence for heads. */
+typedef enum dl_context_way {
+    DL_CONTEXT_RING,
+    DL_CONTEXT_ALLGATHER,
+    DL_CONTEXT_ALLTOALL
+} dl_context_way;
+/* All-to-alls of a pass: of queries, keys, values and results, or of their gradients. */
+enum { DL_CONTEXT_ALLTOALLS = 4 };
+
 typedef struct dl_architecture {
     char *name; /* the description as requested */
     dl_model_class class;
@@ -194,7 +205,8 @@ typedef struct dl_architecture {
     int64_t sequence;     /* tokens per sample; 0: a sample is an image */
     int tensor;           /* GPUs that divide its layers; numbers are per GPU; 1: not divided */
     int context;          /* GPUs that divide each sequence; numbers are per GPU; 1: not divided */
-    int expert_ranks;     /* GPUs that divide the experts; numbers are per GPU; 1: not divided */
+    dl_context_way context_way;
+    int expert_ranks; /* GPUs that divide the experts; numbers are per GPU; 1: not divided */
     /* collective calls per unit of tensor_forward: 1 all-reduce, or 2 for the pair; 0: none */
     int tensor_calls;
     int frozen_bits;      /* bits of a frozen weight in memory; 0: those used by products, at least

@@ -363,18 +363,29 @@ static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pas
     return part_ns(roofline, &pass->parts[p]);
 }
 
-/* Sets the ring of context parallelism: forward, keys and values make context - 1 hops; backward,
- * with their gradients, twice as many. */
-static void set_ring(dl_costs *costs, const dl_architecture *architecture,
-                     const dl_roofline *roofline, size_t l)
+/* Sets the exchange of context parallelism. Ring: forward, keys and values make context - 1 hops;
+ * backward, with their gradients, twice as many. Gathered keys and values take the same hops
+ * without concurrent attention, in a collective forward and two backward, each for both. */
+static void set_context(dl_costs *costs, const dl_architecture *architecture,
+                        const dl_roofline *roofline, size_t l)
 {
     const dl_architecture_layer *layer = &architecture->layers[l];
     const int steps = architecture->context;
+    const dl_context_way way = architecture->context_way;
+    const double calls = way == DL_CONTEXT_RING ? (steps - 1) * (3 + layer->rings_again)
+                         : way == DL_CONTEXT_ALLGATHER
+                             ? 2 * (3 + layer->rings_again)
+                             : DL_CONTEXT_ALLTOALLS * (2 + layer->rings_again);
     dl_layer_cost *to = &costs->layers[l];
-    costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * (steps - 1) * (3 + layer->rings_again);
+    costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * calls;
     to->context_bytes_per_sample = assumed(layer->context_numbers * roofline->bytes_per_number);
-    to->context_forward_ns_per_sample = assumed(attention_ns(roofline, &layer->forward) / steps);
-    to->context_backward_ns_per_sample = assumed(attention_ns(roofline, &layer->backward) / steps);
+    if (way == DL_CONTEXT_RING) {
+        to->context_forward_ns_per_sample =
+            assumed(attention_ns(roofline, &layer->forward) / steps);
+        to->context_backward_ns_per_sample =
+            assumed(attention_ns(roofline, &layer->backward) / steps);
+    }
+    if (way == DL_CONTEXT_ALLTOALL) to->context_alltoalls = assumed(DL_CONTEXT_ALLTOALLS);
     if (layer->rings_again > 0) to->context_forward_again = assumed(layer->rings_again);
 }
 
@@ -411,7 +422,7 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
     };
     const double working = working_of(roofline, layer);
     if (working > 0) costs->layers[l].working_bytes_per_sample = assumed(working);
-    if (layer->context_numbers > 0) set_ring(costs, architecture, roofline, l);
+    if (layer->context_numbers > 0) set_context(costs, architecture, roofline, l);
     if (layer->expert_numbers > 0) set_exchanges(costs, architecture, roofline, l);
     if (!(layer->tensor_numbers > 0)) return;
     costs->dispatch.kernels +=

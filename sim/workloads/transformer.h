@@ -42,7 +42,8 @@ typedef struct dl_transformer {
     double query_rank, latent_rank, rotated_width, value_width, head_width;
     double positions, segments; /* numbers of learned embeddings; 0 positions: rotary embedding */
     double context;             /* number of GPUs with `tokens` each */
-    double seen;                /* fraction of the scores that fused attention computes */
+    dl_context_way context_way;
+    double seen; /* fraction of the scores that fused attention computes */
     double norm_parameters;
     double tensor;
     double rank;        /* rank of adapters; 0: all weights are trained */

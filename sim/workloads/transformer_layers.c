@@ -469,6 +469,42 @@ static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
     dl_pass_add(&layer->backward, 0, 3 * more * (query + both), 0, 2 * (int)more);
 }
 
+/* Adds what gathering keys and values before attention takes. Each GPU has two of 2 `context` pieces
+ * of the queries, and attends with each to all keys and values up to it. The gathered ones are
+ * reordered; in the backward pass their gradients are set to zero, added up and reordered
+ * (TransformerEngine, AttnFuncWithCPAndKVAllGather). */
+static void add_gathered(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    const double both = 2 * s->tokens * s->kv_width, all = s->context * both;
+    layer->context_numbers = both;
+    for (int i = 0; i < 2; i++) {
+        dl_layer_pass *pass = i == 0 ? &layer->forward : &layer->backward;
+        dl_layer_part *own = &pass->parts[pass->count - 1];
+        own->numbers += (i == 0 ? 1 : 2) * (all - both);
+        own->kernels *= 2;
+        dl_pass_add(pass, 0, (i == 0 ? 2 : 8) * all, 0, i == 0 ? 2 : 12);
+    }
+    layer->working_numbers += 2 * all;
+}
+
+/* Adds what exchanging tokens for heads takes: three copies of queries, keys, values and results,
+ * or of their gradients, which reorder them before and after an all-to-all (TransformerEngine,
+ * flash_attn_a2a_communicate). */
+static void add_turned(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    const double exchanged = 2 * s->tokens * (s->query_width + s->kv_width);
+    layer->context_numbers = exchanged / DL_CONTEXT_ALLTOALLS;
+    dl_pass_add(&layer->forward, 0, 6 * exchanged, 0, 3 * DL_CONTEXT_ALLTOALLS);
+    dl_pass_add(&layer->backward, 0, 6 * exchanged, 0, 3 * DL_CONTEXT_ALLTOALLS);
+}
+
+static void divide_sequence(dl_architecture_layer *layer, const dl_transformer *s)
+{
+    if (s->context_way == DL_CONTEXT_RING) add_ring(layer, s);
+    if (s->context_way == DL_CONTEXT_ALLGATHER) add_gathered(layer, s);
+    if (s->context_way == DL_CONTEXT_ALLTOALL) add_turned(layer, s);
+}
+
 /* Adds the operations on the scores of programs with fused kernels. With dropout each is a kernel,
  * as in NVIDIA's BERT. Without it factor, mask and softmax are one kernel, compiled or that of
  * Megatron-LM (megatron/core/fusions/fused_softmax.py), whose result is kept; its gradient is
@@ -507,7 +543,7 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
             forward->head_size = backward->head_size = s->query_width / s->heads;
         }
         if (eight) layer->kept_eight_bytes -= query + 2 * key;
-        if (s->context > 1) add_ring(layer, s);
+        if (s->context > 1) divide_sequence(layer, s);
         return;
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);

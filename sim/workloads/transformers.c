@@ -42,6 +42,7 @@ enum {
     TENSOR,
     CONTEXT,
     EXPERT_RANKS,
+    CONTEXT_WAY,
     DISPATCH,
     GROUPED,
     SEQUENCE_PARALLEL,
@@ -73,6 +74,7 @@ static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused",  "plain",  "cudnn", "cudnn_fp8",
                                          "triton", "flash2", NULL};
 static const char *const sums[] = {"apart", "within", NULL};
+static const char *const context_ways[] = {"p2p", "all_gather", "a2a", NULL};
 static const char *const dispatchers[] = {"alltoall", "deepep", NULL};
 static const char *const head_norms[] = {"no", "heads", "all", NULL};
 static const char *const norm_copies[] = {"no", "yes", "again", NULL};
@@ -188,6 +190,11 @@ static const dl_network_key keys[KEYS] = {
                 NULL},
     [CONTEXT] = {"cp", NULL, 0, 1 << 10,
                  "number of GPUs that divide each sequence, with fused attention; 0: none", NULL},
+    [CONTEXT_WAY] = {"cp_comm_type", context_ways, 0, 0,
+                     "with cp > 1, as in Megatron-LM. p2p: keys and values circulate during "
+                     "attention; all_gather: they are gathered before it (Llama 3); a2a: GPUs "
+                     "exchange their tokens for heads (DeepSpeed-Ulysses)",
+                     NULL},
     [EXPERT_RANKS] = {"ep", NULL, 0, 4096,
                       "number of GPUs that divide the experts, with fused kernels; 0: none", NULL},
     [DISPATCH] = {"dispatch", dispatchers, 0, 0,
@@ -373,6 +380,9 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
                             (long long)values[METRICS]);
     if (context > 1 && values[SEQUENCE] % (2 * context) != 0)
         return not_divided(err, "2 cp", 2 * context, "sequence", values[SEQUENCE]);
+    if (values[CONTEXT_WAY] == DL_CONTEXT_ALLTOALL && kv_heads % (tensor * context) != 0)
+        return not_divided(err, "cp_comm_type = a2a: tp cp", tensor * context, "kv_heads",
+                           kv_heads);
     if (values[HEAD_WIDTH] == 0 && values[WIDTH] % heads != 0)
         return not_divided(err, "heads", heads, "width", values[WIDTH]);
     if (heads % kv_heads != 0) return not_divided(err, "kv_heads", kv_heads, "heads", heads);
@@ -456,6 +466,7 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
     architecture->active = (int)values[ACTIVE];
     architecture->tensor = (int)values[TENSOR];
     architecture->context = values[CONTEXT] > 0 ? (int)values[CONTEXT] : 1;
+    architecture->context_way = s->context_way;
     architecture->expert_ranks = values[EXPERT_RANKS] > 0 ? (int)values[EXPERT_RANKS] : 1;
     architecture->tensor_calls = s->tensor > 1 ? 1 + s->by_tokens : 0;
     const double cached = s->latent_rank > 0 ? s->latent_rank + s->rotated_width : 2 * s->kv_width;
@@ -518,6 +529,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .positions = (double)values[POSITIONS],
         .segments = (double)values[SEGMENTS],
         .context = (double)context,
+        .context_way = (dl_context_way)values[CONTEXT_WAY],
         .seen = seen_part(values),
         .own_tokens = tokens / (by_tokens ? tensor : 1),
         .width = width,
@@ -751,6 +763,8 @@ static const dl_word key_words[] = {
     {"head_dim", "head_width", NULL},
     {"tensor", "tp", NULL},
     {"context", "cp", NULL},
+    {"cp_comm", "cp_comm_type", NULL},
+    {"context_parallel_rotate_method", "cp_comm_type", NULL},
     {"intermediate_size", "feed_forward", NULL},
     {"ffn_dim", "feed_forward", NULL},
     {"ffn_hidden_size", "feed_forward", NULL},

@@ -577,6 +577,36 @@ static void a_quarter_of_each_sequence(void **state)
     dl_architecture_free(&full);
 }
 
+/* Two GPUs with 512 tokens each, q = 512 x 512 numbers of queries and k = 512 x 128 of keys.
+ * Gathered keys and values, 4 k, are read by attention (2 k more than its own; in the backward pass
+ * twice) and reordered (2 for each); in the backward pass also their gradients, which are set to
+ * zero before (1), and added to (3). Tokens exchanged for heads are copied three times, q, k, v and
+ * the result in four all-to-alls. */
+static void other_exchanges_of_half_a_sequence(void **state)
+{
+    (void)state;
+    static const char shape[] = "llama3_8b:width=512,layers=1,heads=8,kv_heads=2,sequence=1024";
+    const double q = 512 * 512, k = 512 * 128;
+    dl_architecture one = network_of(shape);
+    const double whole[2] = {numbers_of(&one.layers[1].forward),
+                             numbers_of(&one.layers[1].backward)};
+    static const char *const ways[] = {"all_gather", "a2a"};
+    const double exchanged[] = {2 * k, (2 * q + 2 * k) / 4};
+    const double more[2][2] = {{2 * k + 2 * 4 * k, 2 * 2 * k + 8 * 4 * k},
+                               {6 * (2 * q + 2 * k), 6 * (2 * q + 2 * k)}};
+    for (int w = 0; w < 2; w++) {
+        char *text = dl_format("%s,cp=2,cp_comm_type=%s", shape, ways[w]);
+        dl_architecture half = network_of(text);
+        const dl_architecture_layer *block = &half.layers[1];
+        free(text);
+        assert_true(near_scaled(block->context_numbers, exchanged[w], 0, 1e-12));
+        assert_true(near_scaled(numbers_of(&block->forward), whole[0] / 2 + more[w][0], 0, 1e-12));
+        assert_true(near_scaled(numbers_of(&block->backward), whole[1] / 2 + more[w][1], 0, 1e-12));
+        dl_architecture_free(&half);
+    }
+    dl_architecture_free(&one);
+}
+
 /* The block of a_block_by_hand with two heads of width 2 on two GPUs: each has half of the four
  * matrices, 64, and all of the norms, 16; half of all flop. With sequence parallelism it saves 2 x
  * 12 / 2 numbers for each norm, and half of queries, keys, values, attention's result (4 x 12 / 2),
@@ -724,6 +754,8 @@ static void errors_name_what_is_near(void **state)
         {"mixtral:ep=2", DL_ERR_RANGE, "ep = 2: only with fused = yes"},
         {"gpt2:cp=3", DL_ERR_RANGE, "2 cp = 6 does not divide sequence = 1024"},
         {"gpt2:cp=2,attention=plain", DL_ERR_RANGE, "cp = 2: attention = plain has all scores"},
+        {"llama3_8b:cp=16,cp_comm_type=a2a", DL_ERR_RANGE,
+         "cp_comm_type = a2a: tp cp = 16 does not divide kv_heads = 8"},
         {"gpt2:cp=2,window=64", DL_ERR_RANGE, "window = 64: not with cp"},
         {"mixtral_8x7b:autocast=no", DL_ERR_RANGE, "autocast = no: not with experts"},
         {"bert_base:metrics=1", DL_ERR_RANGE, "metrics = 1: an encoder has no scores of words"},
@@ -929,6 +961,7 @@ int main(void)
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(a_block_on_two_gpus),
         cmocka_unit_test(a_quarter_of_each_sequence),
+        cmocka_unit_test(other_exchanges_of_half_a_sequence),
         cmocka_unit_test(attention_is_recomputed),
         cmocka_unit_test(every_second_product_is_recomputed),
         cmocka_unit_test(heads_have_a_width_of_their_own),

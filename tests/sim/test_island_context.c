@@ -66,6 +66,20 @@ static void hops_go_beside_attention(void **state)
     }
 }
 
+/* All-to-alls of the same bytes of each GPU are waited for: four in each pass, and four more in a
+ * backward pass that recomputes attention. */
+static void alltoalls_in_place_of_a_ring(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 4; n += 2) {
+        const double each = idle_s(DL_ALLTOALL, n, 2e6);
+        assert_near(added_s(n, RING("1e6", "1e9", "1e9", "0") "context_alltoalls = 4\n", 2),
+                    8 * each, 1e-4);
+        assert_near(added_s(n, RING("1e6", "0", "0", "1") "context_alltoalls = 4\n", 2), 12 * each,
+                    1e-4);
+    }
+}
+
 /* Keys and values make n - 1 hops from each GPU forward and twice as many backward. Parameters, 80
  * kB, are gathered and gradients reduced once per step, for any number of micro-batches. */
 static void bytes_are_those_of_rings(void **state)
@@ -162,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hops_go_beside_attention),
+        cmocka_unit_test(alltoalls_in_place_of_a_ring),
         cmocka_unit_test(bytes_are_those_of_rings),
         cmocka_unit_test(gradients_are_summed_over_all),
         cmocka_unit_test(axes_in_any_order),
