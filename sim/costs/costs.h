@@ -378,12 +378,12 @@ dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err) DL_MUS
 dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Whether the file can be read and has only costs of exchange: no times of operations, and no
- * values of the model, the program or the host. */
+/* Whether the file can be read and has only costs of exchange and input: no times of other
+ * operations, and no values of the model, the program or the host. */
 bool dl_costs_file_is_exchange(const char *path);
 
-/* Adds the exchange costs of such a file to *costs; its single numbers replace those of *costs.
- * DL_ERR_DATA with file:line of the first value that is not of exchange; errors of
+/* Adds the costs of such a file to *costs; its single numbers replace those of *costs.
+ * DL_ERR_DATA with file:line of the first value of another kind; errors of
  * dl_costs_read. */
 dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err) DL_MUST_CHECK;
 

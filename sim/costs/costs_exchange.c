@@ -1,4 +1,4 @@
-/* Costs of exchange from a separate cost file. */
+/* Costs of exchange and input from a separate cost file. */
 #include <string.h>
 
 #include "common/alloc.h"
@@ -11,7 +11,9 @@ static bool is_exchange(const dl_ini_entry *entry)
         "allreduce_late", "machine",   "exchange_runs", "copy",           "average",
         "update",         "shared",    "message",       "network",        "overlap",
         "sync",           "gloo",      "rpc",           "quantise",       "notes",
+        "input",
     };
+    if (strcmp(entry->section, "op input") == 0) return true;
     const size_t length = strcspn(entry->section, " ");
     for (size_t i = 0; i < DL_LENGTH(words); i++)
         if (strlen(words[i]) == length && strncmp(entry->section, words[i], length) == 0)
@@ -48,10 +50,14 @@ static void take_exchange(dl_costs *costs, dl_costs *from)
     for (size_t i = 0; i < from->exchange_run_count; i++)
         DL_APPEND(costs->exchange_runs, costs->exchange_run_count, "runs of exchange") =
             from->exchange_runs[i];
+    costs->ops =
+        dl_realloc(costs->ops, costs->op_count + from->op_count, sizeof *costs->ops, "operations");
+    for (size_t i = 0; i < from->op_count; i++)
+        costs->ops[costs->op_count++] = from->ops[i];
     for (size_t i = 0; i < from->note_count; i++)
         DL_APPEND(costs->notes, costs->note_count, "notes") = from->notes[i];
-    from->machine_value_count = from->collective_count = from->note_count = 0; /* moved, so not
-                                                                                * freed */
+    /* moved, so not freed */
+    from->machine_value_count = from->collective_count = from->note_count = from->op_count = 0;
 }
 
 dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err)
@@ -64,8 +70,8 @@ dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err
         status =
             dl_ini_error(&ini, other, DL_ERR_DATA, err,
                          "with --workload or --samples-per-s, which set all other costs, a cost "
-                         "file may have costs of exchange only, as dlcal links writes them; this "
-                         "file has all costs: omit these options");
+                         "file may have costs of exchange and input only, as dlcal links writes "
+                         "them; this file has all costs: omit these options");
     }
     if (status == DL_OK) status = dl_costs_read(&from, path, err);
     if (status == DL_OK) take_exchange(costs, &from);

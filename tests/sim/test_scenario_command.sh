@@ -147,7 +147,17 @@ adds with.csv plain.csv
 expect 0 "no row has a collective that was measured (allreduce of 8 ranks" --workload resnet50 --costs links.ini \
     "${net[@]}" --workers 2 --notes
 
-expect 1 "a cost file may have costs of exchange only" --workload resnet50 --costs costs.ini "${net[@]}"
+# Beside a network's name a file may give the time of making a batch: 16 samples of 10 ms on one core, for each of two.
+printf '[costs]\nschema = 1\n[op input]\nfixed_ns = 0\nper_sample_ns = 10ms\n[input]\nbytes_per_sample = 602112\n' >loader.ini
+for model in "--workload resnet50" "--samples-per-s 1000 --parameters 25.6M"; do
+    # shellcheck disable=SC2086 # several words
+    expect 0 "bound by" $model --costs loader.ini --machine 2xa100 --workers 2 --batch-per-worker 16 -o loaded.csv
+    # shellcheck disable=SC2086
+    rate=$("$tested" $model --costs loader.ini --machine 2xa100 --workers 2 --batch-per-worker 16 --set input.cores=1 -o loaded.csv |
+        sed -n 's/.*: \([0-9.]*\) samples.*/\1/p;T;q')
+    awk -v r="$rate" 'BEGIN { exit !(r > 99 && r < 101) }' || fail "$model: $rate samples/s, not 100"
+done
+expect 1 "a cost file may have costs of exchange and input only" --workload resnet50 --costs costs.ini "${net[@]}"
 expect 1 "[op NAME] (--workload NAME or --samples-per-s RATE gives them beside this file)" --costs links.ini "${net[@]}"
 
 # --workers all uses all GPUs of all the scenario's nodes.
