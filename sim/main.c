@@ -449,6 +449,10 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
     }
     if (set->json != NULL && set->html == NULL && set->output == dl_default_output)
         set->output = NULL;
+    if (set->output != NULL && strcmp(set->output, "-") == 0) {
+        set->output = "/dev/stdout";
+        set->quiet = true;
+    }
     set->replaces = set->output == dl_default_output && access(dl_settings_output(set), F_OK) == 0;
     if (!first) set->save = NULL;
     set->command.for_layouts = set->advise == ADVISE_LAYOUT;

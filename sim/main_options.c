@@ -48,7 +48,8 @@ static const dl_manual manual = {
 static const dl_option own_options[] = {
     DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_settings, seed, 0, 9e18, "SEED",
                          "Seed of the random numbers (default: the scenario's).", .group = "Runs"),
-    DL_OPTION_ROW_TEXT("output", 'o', dl_settings, output, "FILE", "CSV file of the results.",
+    DL_OPTION_ROW_TEXT("output", 'o', dl_settings, output, "FILE",
+                       "CSV file of the results; - is standard output, without the table.",
                        .group = "Results"),
     DL_OPTION_ROW_TEXT(
         "html", 0, dl_settings, html, "FILE",

@@ -86,6 +86,8 @@ expect 2 "--budget needs the length of the training" good.ini --advise --budget 
 expect 2 "--epochs needs --samples-per-epoch" good.ini --advise --epochs 3
 expect 2 "--max-batch needs --advise" good.ini --max-batch 3
 expect 2 "--html cannot be combined with --advise" good.ini --advise --html x.html
+"$tested" good.ini -o - >printed.csv && "$tested" good.ini -q -o written.csv || fail "-o -"
+cmp printed.csv written.csv || fail "-o FILE is not -o -"
 "$tested" good.ini --mode allreduce --advise --json - >advice.json || fail "--advise --json"
 python3 -c 'import json, sys
 advice = json.load(open("advice.json"))
