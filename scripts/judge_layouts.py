@@ -314,7 +314,7 @@ def bridge_experts():
     (scripts/performance/configs/qwen/qwen3_llm_pretrain.py: grad_reduce_in_fp32, recompute_granularity,
     moe_router_force_load_balancing). HybridEP exchanges tokens (qwen3_workload_base_configs.py), but on B200 and
     H100 only since February 2026 (pull requests 2477, 2499). Transformer Engine launches each expert's products;
-    since 26.06 on Blackwell they are one kernel, and attention is in fp8 (4606). Rows that drop tokens are left out."""
+    since 26.06 on Blackwell they are one kernel, attention is in fp8, and CUDA graphs replay all (4606). Rows that drop tokens are left out."""
     given = set()  # GPUs whose first row was yielded
     for r in table("bridge_to16.csv"):
         if r["model"] != "Qwen3_30B_a3B" or not r["kind"].startswith("Pre"):
@@ -323,7 +323,8 @@ def bridge_experts():
         batch, micro, ep, pp = int(r["gbs"]), int(r["mbs"]), int(r["ep"]), int(r["pp"])
         nodes = gpus // 8
         more = ("--set", "exchange.reduce_dtype=bf16")
-        how = ",attention=cudnn_fp8" if gpu != "h100" and r["release"] >= "26.06" else ",attention=cudnn,grouped=no"
+        how = (",attention=cudnn_fp8,graphs=yes" if gpu != "h100" and r["release"] >= "26.06"
+               else ",attention=cudnn,grouped=no")
         how += ",dispatch=deepep" if gpu not in ("b200", "h100") or r["release"] > "26.02" else ""
         if pp > 1:
             more += ("--set", "pipeline.schedule=interleaved", "--set", f"pipeline.chunks={min(12, int(r['vp']))}")

@@ -217,6 +217,7 @@ typedef struct dl_architecture {
     double cache_numbers; /* keys and values per token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` would be possible */
     bool compiled;        /* fused by torch.compile */
+    bool graphs;          /* CUDA graphs replay each micro-batch */
     int plain_kernels[2]; /* kernels of the same network counted operation by operation, in 32 and
                            * in 16 bits; 0: not counted */
     dl_attention attention;        /* kind of its fused attention */

@@ -45,6 +45,7 @@ enum {
     CONTEXT_WAY,
     DISPATCH,
     GROUPED,
+    GRAPHS,
     SEQUENCE_PARALLEL,
     RECOMPUTE,
     SUMS,
@@ -206,6 +207,8 @@ static const dl_network_key keys[KEYS] = {
          "a product for all experts of a GPU is one kernel (torch._grouped_mm); no: one for each "
          "expert, which takes the host longer (Transformer Engine's GroupedLinear)",
          .only = "fused=yes or fused=compiled"},
+    [GRAPHS] = {"graphs", no_yes, 0, 0,
+                "CUDA graphs replay each micro-batch, which takes the host 43 us in all", NULL},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1: norms and sums are divided by tokens; no: each GPU "
                            "computes all of them",
@@ -461,6 +464,7 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s->fused;
     architecture->compiled = values[FUSE] == COMPILED;
+    architecture->graphs = values[GRAPHS] != NO;
     architecture->attention = s->plain ? DL_ATTENTION_NOT : s->attention;
     architecture->experts = (int)values[EXPERTS];
     architecture->active = (int)values[ACTIVE];
