@@ -190,7 +190,7 @@ static bool launch_time(const basis *b, guess *g)
         return true;
     }
     const double plain = b->costs->dispatch.plain, plain_ns = fmax(DL_LAUNCH_NS, least_ns);
-    if (kernels > 0 && plain > 0 && plain * plain_ns < kernels * DL_LAUNCH_FUSED_NS) {
+    if (plain > 0 && plain * plain_ns < kernels * DL_LAUNCH_FUSED_NS) {
         g->value = plain * plain_ns;
         SAY(g, "as long as plain PyTorch's %.0f kernels, %.3g us each, in place of %.0f", plain,
             plain_ns * 1e-3, kernels);

@@ -397,6 +397,7 @@ static void control_characters_are_escaped(void **state)
         {"\x9b"
          "31m \xff \xe4\x1b",
          "\\u009b31m \\u00ff \xe4\\u001b"},
+        {"\x80 rest", "\\u0080 rest"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         print_started(cases[i][0], i % 2 == 1);

@@ -245,6 +245,9 @@ static void costs_set_the_numbers_of_kinds(void **state)
     costs = fixture_costs(FIXTURE_GPU_COSTS "[network]\nbytes_per_s = 1GB/s\n");
     assert_int_equal(dl_costs_check_machine(&costs, &m, &err), DL_ERR_UNSUPPORTED);
     assert_contains(err.text, "[machine link NAME]");
+    dl_machine_free(&m);
+    m = fixture_machine(NODES(FOUR_GPUS)); /* all ports are of one link */
+    assert_int_equal(dl_costs_check_machine(&costs, &m, &err), DL_OK);
     dl_costs_free(&costs);
     dl_machine_free(&m);
 }
