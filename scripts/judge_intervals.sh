@@ -156,12 +156,13 @@ if has ultrascale llm/ultrascale_1_2nodes.csv; then
 fi
 
 # More GPUs from the rate of one: PCIe and NVLink boxes, nodes on InfiniBand.
-while IFS=, read -r source machine arithmetic batch rates gradients network; do
+while IFS=, read -r source machine arithmetic batch rates gradients overlap network; do
     case "$wanted " in " " | *" ${source%%-*} "*) ;; *) continue ;; esac
     one=${rates%%;*} network=${network//\"/}
     tr ';:' '\n ' <<<"$rates" | awk -v batch="$batch" '$1 > 1 { print $1, batch * $1, $2 }' |
         judge "${source%%-*}" "${source#*-} $network $machine $arithmetic" --workload "$network" --machine "$machine" \
-            --arithmetic "$arithmetic" --calibrate "${one#1:}samples/s@1x$batch" ${gradients:+--parameter-bytes "$gradients"}
+            --arithmetic "$arithmetic" --calibrate "${one#1:}samples/s@1x$batch" ${gradients:+--parameter-bytes "$gradients"} \
+            ${overlap:+--set "exchange.overlap=$overlap"}
 done < <(sed '/^#/d; /^source,/d' scenarios/scaling/boxes.csv)
 
 [ "$quiet" = yes ] || awk -F'\t' '
