@@ -643,8 +643,9 @@ static dl_status take_sizes(settings *set, dl_error *err)
 /* Returns the bytes of the parameters of a trace; 0: unknown. */
 static double model_bytes(const dl_step_costs *steps)
 {
-    return steps->gradient_count > 0 ? steps->gradients[steps->gradient_count - 1].bytes
-                                     : fmax(0, steps->parameter_bytes);
+    return steps->gradient_count > 0 && !(steps->parameter_bytes > 0)
+               ? steps->gradients[steps->gradient_count - 1].bytes
+               : fmax(0, steps->parameter_bytes);
 }
 
 /* Refuses traces of models of different sizes, whose costs have no common line over batch sizes. */

@@ -188,11 +188,13 @@ static void add_gradients(dl_costs *costs, const dl_step_costs *steps, size_t co
         costs->gradients = dl_calloc(costs->gradient_count, sizeof *costs->gradients, "gradients");
         memcpy(costs->gradients, steps[i].gradients,
                costs->gradient_count * sizeof *costs->gradients);
-        costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
+        if (!(steps[i].parameter_bytes > 0)) {
+            costs->parameter_bytes = (int64_t)costs->gradients[costs->gradient_count - 1].bytes;
+            dl_notes_add(notes, "parameter_bytes are those of the gradients exchanged in a step");
+        }
         costs->sharded = steps[i].sharded;
         costs->keeps_parameters = steps[i].keeps_parameters;
         costs->half_gathers = steps[i].gathers_half && !steps[i].on_cores;
-        dl_notes_add(notes, "parameter_bytes are those of the gradients exchanged in a step");
         return;
     }
     dl_notes_add(notes, "no all-reduce of gradients in the trace");

@@ -116,26 +116,31 @@ static bool reduces_after(const dl_cpu_training *cpu)
 /* All-reduces that carry less than this part of the gradients' bytes carry them compressed. */
 #define COMPRESSED_FRAC 0.75
 
-/* Notes that an exchange carries other bytes than a pass adds. */
-static void note_carried(const dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+/* Takes parameter_bytes from the gradients that a pass adds if all-reduces carry others: compressed,
+ * or those of several passes of the same samples. Notes where they carry more. */
+static void take_carried(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     const double carried =
         costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes : 0;
-    if (cpu->phases.passes == 1 && cpu->added.bytes > 0 &&
-        carried > cpu->added.bytes / COMPRESSED_FRAC)
-        dl_notes_add(
-            notes,
-            "a step exchanges %s, its passes add %s of gradients: unused parameters are exchanged "
-            "too (find_unused_parameters), or some in several passes (SAM). parameter_bytes are "
-            "those exchanged; if they are more than the model's, --parameter-bytes gives these",
-            DL_BYTES_TEXT(carried), DL_BYTES_TEXT(cpu->added.bytes));
-    if (carried == 0 || carried > COMPRESSED_FRAC * cpu->added.bytes) return;
-    dl_notes_add(
-        notes,
-        "a pass adds %s of gradients, the exchange carries %s: compressed by a hook, or "
-        "some are not exchanged in each step. dlsim exchanges and averages as many bytes as are "
-        "carried, without [exchange] compress",
-        DL_BYTES_TEXT(cpu->added.bytes), DL_BYTES_TEXT(carried));
+    const double added = cpu->added.bytes;
+    const bool less = carried > 0 && carried <= COMPRESSED_FRAC * added;
+    const bool more = cpu->phases.passes == 1 && added > 0 && carried > added / COMPRESSED_FRAC;
+    if (less || (more && cpu->phases.joint > 0)) {
+        costs->parameter_bytes = added;
+        dl_notes_add(notes,
+                     "a pass adds %s of gradients, the exchange carries %s: %s. dlsim exchanges "
+                     "what is carried, without [exchange] compress; parameter_bytes, of which "
+                     "averages are, are those that a pass adds",
+                     DL_BYTES_TEXT(added), DL_BYTES_TEXT(carried),
+                     less ? "compressed by a hook, or some are not exchanged in each step"
+                          : "each pass exchanges");
+    } else if (more) {
+        dl_notes_add(notes,
+                     "a step exchanges %s, its passes add %s of gradients: unused parameters are "
+                     "exchanged too (find_unused_parameters). If parameter_bytes are more than the "
+                     "model's, --parameter-bytes gives these",
+                     DL_BYTES_TEXT(carried), DL_BYTES_TEXT(added));
+    }
 }
 
 /* Returns the collectives called by regular steps, those outside of backward passes as following
@@ -244,8 +249,9 @@ static double outside_bytes(const dl_cpu_training *cpu, const dl_cpu_step *step,
 static void note_averages(const dl_step_costs *costs, const dl_cpu_training *cpu,
                           const dl_step_line *line, uint8_t *average, dl_notes *notes)
 {
-    const double all = costs->gradient_count > 0 ? costs->gradients[costs->gradient_count - 1].bytes
-                                                 : costs->parameter_bytes;
+    const double all = costs->gradient_count > 0 && !(costs->parameter_bytes > 0)
+                           ? costs->gradients[costs->gradient_count - 1].bytes
+                           : costs->parameter_bytes;
     size_t count = 0, first = 0, last = 0;
     for (size_t s = 0; s < line->count && all > 0; s++) {
         if (line->steps[s].label != DL_STEP_REGULAR) continue;
@@ -652,7 +658,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         .communicators = dl_communicators_find(trace->activities, trace->activity_count)};
     source.calls = list_calls(&cpu, after, &source.call_count);
     const dl_gradient_exchange gradients = dl_step_costs_take_exchange(costs, &source, notes);
-    note_carried(costs, &cpu, notes);
+    if (!gradients.scattered) take_carried(costs, &cpu, notes);
     if (after)
         dl_notes_add(notes,
                      "gradients are all-reduced after the backward pass, which hides nothing "

@@ -228,7 +228,7 @@ typedef struct dl_step_costs {
     size_t collectives;       /* number of collectives called by its steps; on cores only */
     char loaders[16];         /* number of data-loader processes that make "input", on cores:
                                * NUM_WORKERS if it is unknown; "": none */
-    double parameter_bytes;   /* used if gradients do not give it; 0: unknown */
+    double parameter_bytes;   /* 0: those of the gradients, or unknown */
     char *file;               /* file name of the trace without its folder; NULL: unknown */
     int64_t rank, ranks;      /* as set by dl_trace_find_rank */
     double recording_ns;      /* recording overhead per step, already subtracted from host_ns; on

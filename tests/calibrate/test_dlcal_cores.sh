@@ -233,6 +233,8 @@ grep -q "^overlap = yes" loop.ini && { echo "FAIL: overlap in loop.ini"; failure
 zcat "$traces/transformer_ddp2.json.gz" |
     awk '/"gloo:all_reduce"/ { n = NR } NR == n + 7 { sub("\\[\"float\"\\]", "[\"c10::Half\"]") } 1' >half.json
 expect 0 "a pass adds 2.65 MB of gradients, the exchange carries 1.32 MB" costs half.json --batch 4 -o half.ini
+holds half.ini "parameter_bytes = 2646944" # averages have no hook
+holds half.ini ", 1323472"
 # DDP's map of used parameters (find_unused_parameters): a third all-reduce, of 51 integers, after
 # the second one of each backward pass.
 zcat "$traces/transformer_ddp2.json.gz" | awk '
