@@ -51,6 +51,8 @@ const dl_word dl_scenario_words[] = {
     {"train_batch_size", "workload.batch", NULL},
     {"local_batch_size", "workload.batch_per_worker", NULL},
     {"per_device_train_batch_size", "workload.batch_per_worker", NULL},
+    {"batch_size", NULL,
+     "write --batch-per-worker, as of a DataLoader, or --batch, of all workers"},
     {"world_size", NULL, ranks},
     {"h", "sync.interval", NULL},
     {"tau", "sync.interval", NULL},

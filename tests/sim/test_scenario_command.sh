@@ -294,6 +294,7 @@ for option in max-seq-len=2048 sequence=2048 block-size=1024; do
 done
 expect 2 "offload to host memory is not simulated" "${one[@]}" --cpu-offload
 expect 2 "offload to host memory is not simulated" "${one[@]}" --set offload_optimizer=cpu
+expect 2 "write --batch-per-worker, as of a DataLoader, or --batch, of all workers" "${one[@]}" --batch-size 8
 expect 2 "write --workload NAME:attention=fused" "${one[@]}" --attn-implementation sdpa
 expect 2 "it is 'bucket_bytes' of [exchange]" "${one[@]}" --set ddp_bucket_cap_mb=25
 expect 2 "unknown mode 'ad-psgd'; averages between neighbours (gossip) are not simulated" "${one[@]}" --mode ad-psgd
