@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* Sets *cores to the cores that this process may use, as ascending system numbers; the caller frees
  * the array. Returns their number, 0 if it is unknown. */
