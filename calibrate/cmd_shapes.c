@@ -23,14 +23,6 @@ static dl_status read_base(const char *machine, char **text, dl_error *err)
                        : dl_machine_make_text(machine, text, err);
 }
 
-static dl_status write_text(const char *path, const char *text, dl_error *err)
-{
-    dl_output output = {0};
-    const dl_status status = dl_output_open(&output, path, err);
-    if (status == DL_OK) fputs(text, output.out);
-    return dl_output_end(&output, status, err);
-}
-
 static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;
@@ -49,7 +41,7 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
         status = dl_shapes_machine(&shapes, base, set->machine != NULL ? set->machine : set->output,
                                    &text, err);
     }
-    if (status == DL_OK) status = write_text(set->output, text, err);
+    if (status == DL_OK) status = dl_output_text(set->output, text, err);
     status = dl_outputs_end(status, err);
     if (status == DL_OK) printf("\nmachine written to %s\n", set->output);
     return status;

@@ -250,6 +250,14 @@ dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err)
     return status;
 }
 
+dl_status dl_output_text(const char *path, const char *text, dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status == DL_OK) fputs(text, output.out);
+    return dl_output_end(&output, status, err);
+}
+
 /* --- held outputs ----------------------------------------------------------------------------- */
 
 void dl_outputs_hold(void)

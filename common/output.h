@@ -37,6 +37,9 @@ void dl_output_abandon(dl_output *output);
  * abandons it and keeps *err, which describes the failure. Returns the first failure. */
 dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err) DL_MUST_CHECK;
 
+/* Writes `text` to a file. Returns the errors of dl_output_open and dl_output_close. */
+dl_status dl_output_text(const char *path, const char *text, dl_error *err) DL_MUST_CHECK;
+
 /* From this call, dl_output_close only completes files, and dl_outputs_end moves all of them to
  * their targets together. Files written directly are not held. Not nested; for one thread only. */
 void dl_outputs_hold(void);

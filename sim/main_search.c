@@ -161,112 +161,59 @@ dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error
     return status;
 }
 
-/* Refuses options that require --advise, or that it excludes. */
-static dl_status check_advise(const dl_settings *set, dl_error *err)
-{
-    const struct {
-        const char *name;
-        bool given;
-    } only[] = {{"for", set->goal != DL_GOAL_THROUGHPUT},
-                {"max-staleness", set->max_staleness >= 0},
-                {"max-batch", set->max_batch > 0},
-                {"max-interval", set->max_interval > 0},
-                {"min-efficiency", set->min_efficiency > 0},
-                {"deadline", set->deadline_h > 0},
-                {"budget", set->budget_usd > 0}},
-      never[] = {{"timeline", set->timeline != NULL},
-                 {"schedule", set->schedule != NULL},
-                 {"histogram", set->histogram != NULL},
-                 {"left-out", set->left_out != NULL},
-                 {"explain", set->explain},
-                 {"draw-machine", set->draw != NULL},
-                 {"html", set->html != NULL}};
-    const bool layout = set->advise == ADVISE_LAYOUT;
-    /* All layouts use all GPUs, so the cheapest is the fastest. */
-    const bool cheapest = set->goal == DL_GOAL_COST;
-    enum {
-        NEVER_OF_LAYOUTS = 6
-    }; /* number of options at the start of never[] that layouts refuse
-                                    * too */
-    for (size_t i = 0; i < DL_LENGTH(only) && !set->advise; i++) {
-        if (!only[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
-    }
-    for (size_t i = cheapest ? 1 : 0; i < DL_LENGTH(only) && layout; i++) {
-        if (!only[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s cannot be combined with --advise layout, which searches for "
-                            "the highest throughput",
-                            only[i].name);
-    }
-    for (size_t i = 0; i < (layout ? NEVER_OF_LAYOUTS : DL_LENGTH(never)); i++) {
-        if (!set->advise || !never[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s cannot be combined with --advise: save the advised scenario "
-                            "(--save) and run it",
-                            never[i].name);
-    }
-    return DL_OK;
-}
-
-/* Refuses options that --solve excludes, and --target without it. */
-static dl_status check_solve(const dl_settings *set, dl_error *err)
-{
-    const struct {
-        const char *name;
-        bool given;
-    } never[] = {{"advise", set->advise},
-                 {"html", set->html != NULL},
-                 {"timeline", set->timeline != NULL},
-                 {"schedule", set->schedule != NULL},
-                 {"histogram", set->histogram != NULL},
-                 {"left-out", set->left_out != NULL},
-                 {"explain", set->explain}};
-    if ((set->solve == NULL) != (set->target == NULL)) {
-        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --%s",
-                            set->solve != NULL ? "solve" : "target",
-                            set->solve != NULL ? "target" : "solve");
-    }
-    for (size_t i = 0; i < DL_LENGTH(never) && set->solve != NULL; i++) {
-        if (!never[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s cannot be combined with --solve: run the scenario with the "
-                            "value that it finds",
-                            never[i].name);
-    }
-    return DL_OK;
-}
-
-/* Refuses options that --fits would ignore. */
-static dl_status check_fits(const dl_settings *set, dl_error *err)
-{
-    const struct {
-        const char *name;
-        bool given;
-    } never[] = {{"advise", set->advise},
-                 {"solve", set->solve != NULL},
-                 {"json", set->json != NULL},
-                 {"html", set->html != NULL},
-                 {"output", set->output != NULL && set->output != dl_default_output},
-                 {"timeline", set->timeline != NULL},
-                 {"schedule", set->schedule != NULL},
-                 {"histogram", set->histogram != NULL},
-                 {"explain", set->explain}};
-    for (size_t i = 0; i < DL_LENGTH(never) && set->fits; i++) {
-        if (!never[i].given) continue;
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s cannot be combined with --fits, which simulates nothing and "
-                            "prints a table",
-                            never[i].name);
-    }
-    return DL_OK;
-}
-
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err)
 {
-    dl_status status = check_advise(set, err);
-    if (status == DL_OK) status = check_solve(set, err);
-    return status != DL_OK ? status : check_fits(set, err);
+    enum { NO_ADVISE = 1, LAYOUT = 2, ADVISE = 4, SOLVE = 8, FITS = 16 };
+    const bool layout = set->advise == ADVISE_LAYOUT;
+    const struct {
+        bool holds;
+        unsigned bit;
+        const char *why;
+    } rules[] = {{!set->advise, NO_ADVISE, "needs --advise"},
+                 {layout, LAYOUT,
+                  "cannot be combined with --advise layout, which searches for the highest "
+                  "throughput"},
+                 {set->advise, ADVISE,
+                  "cannot be combined with --advise: save the advised scenario (--save) and run "
+                  "it"},
+                 {set->solve != NULL, SOLVE,
+                  "cannot be combined with --solve: run the scenario with the value that it "
+                  "finds"},
+                 {set->fits, FITS,
+                  "cannot be combined with --fits, which simulates nothing and prints a table"}};
+    /* All layouts use all GPUs, so the cheapest is the fastest. */
+    const unsigned goal = set->goal == DL_GOAL_COST ? NO_ADVISE : NO_ADVISE | LAYOUT;
+    const unsigned limit = NO_ADVISE | LAYOUT;
+    const struct {
+        const char *name;
+        bool given;
+        unsigned against; /* the rules that refuse it */
+    } options[] = {{"for", set->goal != DL_GOAL_THROUGHPUT, goal},
+                   {"max-staleness", set->max_staleness >= 0, limit},
+                   {"max-batch", set->max_batch > 0, limit},
+                   {"max-interval", set->max_interval > 0, limit},
+                   {"min-efficiency", set->min_efficiency > 0, limit},
+                   {"deadline", set->deadline_h > 0, limit},
+                   {"budget", set->budget_usd > 0, limit},
+                   {"advise", set->advise, SOLVE | FITS},
+                   {"solve", set->solve != NULL, FITS},
+                   {"json", set->json != NULL, FITS},
+                   {"html", set->html != NULL, (layout ? 0 : ADVISE) | SOLVE | FITS},
+                   {"output", set->output != NULL && set->output != dl_default_output, FITS},
+                   {"timeline", set->timeline != NULL, ADVISE | SOLVE | FITS},
+                   {"schedule", set->schedule != NULL, ADVISE | SOLVE | FITS},
+                   {"histogram", set->histogram != NULL, ADVISE | SOLVE | FITS},
+                   {"left-out", set->left_out != NULL, ADVISE | SOLVE},
+                   {"explain", set->explain, ADVISE | SOLVE | FITS},
+                   {"draw-machine", set->draw != NULL, ADVISE}};
+    for (size_t r = 0; r < DL_LENGTH(rules); r++)
+        for (size_t i = 0; i < DL_LENGTH(options); i++)
+            if (rules[r].holds && options[i].given && (options[i].against & rules[r].bit))
+                return dl_error_set(err, DL_ERR_USAGE, "--%s %s", options[i].name, rules[r].why);
+    if ((set->solve == NULL) == (set->target == NULL)) return DL_OK;
+    return dl_error_set(err, DL_ERR_USAGE, "--%s needs --%s",
+                        set->solve != NULL ? "solve" : "target",
+                        set->solve != NULL ? "target" : "solve");
 }
 
 static dl_status write_solution(const dl_settings *set, const dl_solution *solution,

@@ -825,11 +825,5 @@ dl_status dl_scenario_save(const char *file, const char *text, const char *name,
         status = list_files(&(file_rule){.folder = folder}, value, &files, err);
         if (status == DL_OK) dl_ini_text_set(&saved, key->section, key->name, files);
     }
-    dl_output output = {0};
-    if (status == DL_OK) status = dl_output_open(&output, file, err);
-    if (status == DL_OK) {
-        fputs(saved, output.out);
-        status = dl_output_end(&output, DL_OK, err);
-    }
-    return status;
+    return status == DL_OK ? dl_output_text(file, saved, err) : status;
 }

@@ -99,13 +99,7 @@ dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error 
         snprintf(nodes, sizeof nodes, "%d", machine->nodes);
         dl_ini_text_set(&text, "machine", "nodes", nodes);
     }
-    dl_output output = {0};
-    if (status == DL_OK) status = dl_output_open(&output, file, err);
-    if (status == DL_OK) {
-        fputs(text, output.out);
-        status = dl_output_end(&output, DL_OK, err);
-    }
-    return status;
+    return status == DL_OK ? dl_output_text(file, text, err) : status;
 }
 
 /* --- the list -------------------------------------------------------------------------------- */
