@@ -203,10 +203,9 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
 }
 
 /* Rejects an option of dlsim; the error names the commands that predict other machines. */
-static dl_status refuse_word(const char *given, const char **option, dl_error *err)
+static dl_status refuse_word(const char *given, const char **option DL_UNUSED, dl_error *err)
 {
     static const char *const words[] = {"machine", "workers", "gpus", "nodes", "mode"};
-    (void)option;
     if (dl_names_find(given, words, DL_LENGTH(words)) < 0) return DL_OK;
     return dl_error_set(
         err, DL_ERR_USAGE,

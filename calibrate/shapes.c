@@ -393,9 +393,8 @@ static double moved_bytes(const char *name, const dl_record *record, int kind)
     return is_kind(name, dl_move_names[kind], kind != DL_MOVE_PLAIN) ? (double)record->bytes : 0;
 }
 
-static double flop_of_attention(const char *name, const dl_record *record, int backward)
+static double flop_of_attention(const char *name, const dl_record *record DL_UNUSED, int backward)
 {
-    (void)record;
     return attention_flop(name, backward > 0);
 }
 

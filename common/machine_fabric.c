@@ -8,11 +8,10 @@
 
 #define UPLINKS_MAX 4096 /* maximum number of distinct uplinks of a switch */
 
-dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
-                                     const char *name)
+dl_status dl_machine_name_net_switch(const dl_machine_reader *r,
+                                     const dl_ini_section *section DL_UNUSED, const char *name)
 {
     dl_fabric *f = &r->machine->fabric;
-    (void)section;
     DL_APPEND(f->switches, f->switch_count, "switches between nodes") =
         (dl_net_switch){.name = dl_strdup(name), .parent = -1};
     return DL_OK;

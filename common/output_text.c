@@ -94,10 +94,7 @@ static FILE *filter_stream(text_filter *filter, int fd, int buffering)
     return stream;
 }
 
-static void ignore_signal(int number)
-{
-    (void)number;
-}
+static void ignore_signal(int number DL_UNUSED) {}
 
 void dl_output_start(void)
 {

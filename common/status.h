@@ -39,6 +39,7 @@ typedef struct dl_error {
 } dl_error;
 
 #define DL_MUST_CHECK __attribute__((warn_unused_result))
+#define DL_UNUSED __attribute__((unused)) /* a parameter that a callback ignores */
 #define DL_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 
 /* Fills `err` (may be NULL) with `code` and the formatted text; clears file and line. Returns

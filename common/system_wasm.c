@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "common/status.h"
+
 const clockid_t dl_system_thread_clock = CLOCK_MONOTONIC;
 
 int dl_system_cores(int **cores)
@@ -13,9 +15,8 @@ int dl_system_cores(int **cores)
     return 0;
 }
 
-int dl_system_pin(int core)
+int dl_system_pin(int core DL_UNUSED)
 {
-    (void)core;
     return ENOSYS;
 }
 
@@ -25,23 +26,18 @@ char *dl_system_program(void)
     return NULL;
 }
 
-char *dl_system_library(const void *here)
+char *dl_system_library(const void *here DL_UNUSED)
 {
-    (void)here;
     errno = ENOSYS;
     return NULL;
 }
 
-int dl_system_exchange(const char *first, const char *second)
+int dl_system_exchange(const char *first DL_UNUSED, const char *second DL_UNUSED)
 {
-    (void)first;
-    (void)second;
     return ENOSYS;
 }
 
-int dl_system_set_streams(FILE *out, FILE *err)
+int dl_system_set_streams(FILE *out DL_UNUSED, FILE *err DL_UNUSED)
 {
-    (void)out;
-    (void)err;
     return ENOSYS;
 }

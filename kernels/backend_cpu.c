@@ -576,9 +576,8 @@ static void cpu_copy(void *to, const void *from, size_t bytes)
 }
 
 /* Every call is complete when it returns. */
-static dl_status cpu_wait(dl_error *err)
+static dl_status cpu_wait(dl_error *err DL_UNUSED)
 {
-    (void)err;
     return DL_OK;
 }
 

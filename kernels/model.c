@@ -250,9 +250,8 @@ typedef struct drawing {
 } drawing;
 
 /* Each layer draws from a separate stream, so that the result does not depend on the thread. */
-static void draw_layers(void *user, int thread)
+static void draw_layers(void *user, int thread DL_UNUSED)
 {
-    (void)thread;
     drawing *all = user;
     for (;;) {
         const int i = atomic_fetch_add(&all->next, 1);

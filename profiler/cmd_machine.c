@@ -25,9 +25,8 @@ static dl_status probe(dl_box *box, dl_error *err)
     return dl_probe_machine(box, err);
 }
 #else
-static dl_status probe(dl_box *box, dl_error *err)
+static dl_status probe(dl_box *box DL_UNUSED, dl_error *err)
 {
-    (void)box;
     return dl_error_set(err, DL_ERR_UNSUPPORTED,
                         "this build has no hwloc: install libhwloc-dev and build again");
 }
@@ -166,9 +165,8 @@ static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const c
         fprintf(out, "  %s\n", gaps->keys[i]);
 }
 
-static dl_status run(const dl_text_list *none, void *user, dl_error *err)
+static dl_status run(const dl_text_list *none DL_UNUSED, void *user, dl_error *err)
 {
-    (void)none;
     const settings *set = user;
     DL_AUTO(dl_box_free) dl_box box = {0};
     DL_AUTO(dl_machine_gaps_free) dl_machine_gaps gaps = {0};

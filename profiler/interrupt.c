@@ -22,9 +22,8 @@ static volatile sig_atomic_t taken[SIGNAL_COUNT];
 static atomic_uint limit_s;
 
 /* May only use async-signal-safe functions. */
-static void force(int number)
+static void force(int number DL_UNUSED)
 {
-    (void)number;
     static const char words[] = "still not stopped: ended by force\n";
     if (write(STDERR_FILENO, words, strlen(words)) < 0)
         errno = 0; /* a failure cannot be reported */

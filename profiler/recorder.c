@@ -104,9 +104,8 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
 
 #ifdef DL_NVTX
 /* An NVTX range for each step, by which dlprof run and other recorders identify steps. */
-static void mark_step(void *user, int64_t step, bool begins)
+static void mark_step(void *user DL_UNUSED, int64_t step, bool begins)
 {
-    (void)user;
     char text[32];
     if (!begins) {
         nvtxRangePop();

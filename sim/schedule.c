@@ -170,11 +170,9 @@ static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done
 }
 
 /* Callback of an ended local step; writes it once all workers of the site have ended it. */
-static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
-                    int staleness)
+static void on_step(void *user, int worker, int64_t step, int64_t start_ns DL_UNUSED,
+                    int64_t end_ns, int staleness DL_UNUSED)
 {
-    (void)start_ns;
-    (void)staleness;
     schedule *s = user;
     const int first = worker - worker % s->site_size, end = first + s->site_size;
     s->ended[worker] = step + 1;
@@ -225,9 +223,8 @@ static void on_syncer(void *user, int event, int worker, int64_t steps, int64_t 
     }
 }
 
-static void on_merged(void *user, int64_t version, int64_t now_ns)
+static void on_merged(void *user, int64_t version, int64_t now_ns DL_UNUSED)
 {
-    (void)now_ns;
     schedule *s = user;
     s->updates = version;
 }

@@ -162,7 +162,7 @@ static void vary(const dl_variant *variant, const dl_assumption *varied, bool hi
     }
 }
 
-static dl_status run_job(void *user, int64_t job, dl_error *err)
+static dl_status run_job(void *user, int64_t job, dl_error *err DL_UNUSED)
 {
     trials *all = user;
     const trial *t = trial_of(all, job);
@@ -199,7 +199,6 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     }
     dl_run_result result = {0};
     dl_error ignored = {0};
-    (void)err;
     const bool ran = dl_run(&config, &result, &ignored) == DL_OK;
     all->per_s[job] = ran ? result.throughput_per_s : (double)NAN;
     if (ran) dl_run_result_free(&result);

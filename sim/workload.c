@@ -537,10 +537,8 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
     }
 }
 
-static void note_error(void *user, dl_value *value, double low, double high)
+static void note_error(void *user, dl_value *value, double low DL_UNUSED, double high DL_UNUSED)
 {
-    (void)low;
-    (void)high;
     bool *any = user;
     *any |= value->known && (value->error > 0 || value->low < value->high);
 }

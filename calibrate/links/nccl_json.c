@@ -74,11 +74,10 @@ static void take_row(void *context, dl_json_text key, dl_json_text value)
     if (is_key(key, "in_place")) dl_json_visit(value, take_place, row->places[1]);
 }
 
-static void put_row(void *context, dl_json_text key, dl_json_text value)
+static void put_row(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     const nccl_json *json = context;
     json_row row = {0};
-    (void)key;
     dl_json_visit(value, take_row, &row);
     for (int i = 0; i < ROW_WORDS; i++)
         fprintf(json->out, " %s", row.words[i][0] != '\0' ? row.words[i] : "none");
@@ -97,11 +96,10 @@ static void take_device(void *context, dl_json_text key, dl_json_text value)
     if (is_key(key, "device_info")) copy_word(words[1], value);
 }
 
-static void put_device(void *context, dl_json_text key, dl_json_text value)
+static void put_device(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     nccl_json *json = context;
     char words[2][WORD_BYTES] = {""};
-    (void)key;
     dl_json_visit(value, take_device, words);
     for (int64_t i = 0; i < json->threads * json->gpus && json->rank < RANKS_MAX; i++)
         fprintf(json->out, "#  Rank %lld Group 0 Pid 0 on %s device 0 [-] %s\n",
@@ -122,11 +120,10 @@ static void take_config(void *context, dl_json_text key, dl_json_text value)
     dl_json_visit(value, put_device, json);
 }
 
-static void put_program(void *context, dl_json_text key, dl_json_text value)
+static void put_program(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     nccl_json *json = context;
     char word[WORD_BYTES];
-    (void)key;
     if (json->has_program) return;
     json->has_program = true;
     copy_word(word, value);

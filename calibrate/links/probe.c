@@ -9,11 +9,7 @@
 #include "common/units.h"
 #include "sim/scenario/machine_catalogue.h"
 
-static void ended(void *user, int index)
-{
-    (void)user;
-    (void)index;
-}
+static void ended(void *user DL_UNUSED, int index DL_UNUSED) {}
 
 static double copy_ns(const dl_links *links, const dl_link_copy *c, double bytes)
 {
@@ -87,9 +83,8 @@ char *dl_link_find_assumed(dl_machine *machine, const dl_link_probe *p, double t
 
 /* Each function changes a kind of node; it returns false if there is nothing to change. */
 
-static bool without_nvlink(dl_node_kind *node, double rate)
+static bool without_nvlink(dl_node_kind *node, double rate DL_UNUSED)
 {
-    (void)rate;
     const bool changed = node->nvlink_count > 0 || node->nvswitch_link >= 0;
     node->nvlink_count = 0;
     node->nvswitch_link = -1;
@@ -104,25 +99,22 @@ static bool without_peer(dl_node_kind *node, double rate)
     return without_nvlink(node, rate) || changed;
 }
 
-static bool without_sums(dl_node_kind *node, double rate)
+static bool without_sums(dl_node_kind *node, double rate DL_UNUSED)
 {
-    (void)rate;
     const bool changed = node->nvswitch_sum_frac.known;
     node->nvswitch_sum_frac.known = false;
     return changed;
 }
 
-static bool without_gpudirect(dl_node_kind *node, double rate)
+static bool without_gpudirect(dl_node_kind *node, double rate DL_UNUSED)
 {
-    (void)rate;
     const bool changed = node->gpudirect;
     node->gpudirect = false;
     return changed;
 }
 
-static bool with_one_nic(dl_node_kind *node, double rate)
+static bool with_one_nic(dl_node_kind *node, double rate DL_UNUSED)
 {
-    (void)rate;
     const bool changed = node->nic_count > 1;
     if (changed) node->nic_count = 1;
     return changed;

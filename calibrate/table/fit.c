@@ -69,9 +69,8 @@ static double outlier_sigmas(const dl_table_model *model, size_t part)
 }
 
 /* Weight that turns squares into absolute values; the smallest residuals have weight 1. */
-static double weight_absolute(double r, double sigma)
+static double weight_absolute(double r, double sigma DL_UNUSED)
 {
-    (void)sigma;
     return DL_TABLE_SIGMA_MIN / fmax(fabs(r), DL_TABLE_SIGMA_MIN);
 }
 

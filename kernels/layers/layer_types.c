@@ -309,11 +309,7 @@ static void add_forward(dl_layer *layer, int batch)
 }
 
 /* The gradient is already in place. */
-static void add_backward(dl_layer *layer, int batch)
-{
-    (void)layer;
-    (void)batch;
-}
+static void add_backward(dl_layer *layer DL_UNUSED, int batch DL_UNUSED) {}
 
 /* Loss of a classifier: softmax of the input's scores, and the mean over the batch of
  * -log(probability of the label). Output: the probabilities. Backward starts the chain, so it reads

@@ -443,9 +443,8 @@ static void run_step_of_all(dl_train_shared *shared)
 }
 
 /* Thread function for all workers of a run. */
-static void single_run(void *user, int index)
+static void single_run(void *user, int index DL_UNUSED)
 {
-    (void)index;
     dl_train_shared *shared = user;
     dl_train_worker *workers = shared->workers;
     const int count = shared->config->workers;

@@ -536,9 +536,8 @@ static void close_file(void)
     if (dl_trace_writer_close(&writer, &err) != DL_OK) dl_capture_log("%s", err.text);
 }
 
-static void *flush_loop(void *unused)
+static void *flush_loop(void *unused DL_UNUSED)
 {
-    (void)unused;
     const int64_t begin_ns = dl_clock_ns();
     const double duration_ns = capture.settings.duration_s * 1e9;
     int64_t clock_due_ns = begin_ns + DL_CAPTURE_CLOCK_S * DL_NS_PER_S;

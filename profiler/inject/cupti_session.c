@@ -238,10 +238,9 @@ static void on_call(CUpti_CallbackId call, const CUpti_CallbackData *data)
     }
 }
 
-static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-                              const void *data)
+static void CUPTIAPI on_event(void *user DL_UNUSED, CUpti_CallbackDomain domain,
+                              CUpti_CallbackId id, const void *data)
 {
-    (void)user;
     if (atomic_load(&session.forked)) return;
     if (domain == CUPTI_CB_DOMAIN_STATE) on_state(id, data);
     if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) on_call(id, data);
@@ -478,9 +477,8 @@ static void finish(void)
     pthread_mutex_unlock(&session.end_lock);
 }
 
-static void *run_session(void *unused)
+static void *run_session(void *unused DL_UNUSED)
 {
-    (void)unused;
     struct timespec due = dl_deadline(FLUSH_NS);
     while (!atomic_load(&session.end_ordered) && !atomic_load(&session.dead)) {
         if (sem_clockwait(&session.wake, CLOCK_MONOTONIC, &due) == 0) {

@@ -211,9 +211,8 @@ static void send_on(size_t index)
 
 /* Passes on signals that a process (si_code <= 0) sent to us; the kernel sends its own, such as
  * Ctrl-C's, to the whole group. */
-static void forward(int number, siginfo_t *info, void *context)
+static void forward(int number, siginfo_t *info, void *context DL_UNUSED)
 {
-    (void)context;
     if (info->si_code > 0) return;
     const int kept = errno;
     for (size_t i = 0; i < FORWARDED_COUNT; i++) {

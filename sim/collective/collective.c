@@ -548,9 +548,8 @@ void dl_collective_on_done(dl_collective *collective, dl_event_fn done, void *us
     collective->index = index;
 }
 
-static void launched(void *user, int unused)
+static void launched(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_collective *c = user;
     if (c->measured) dl_network_end_timed(c->plan.network);
     if (c->algorithm != NULL && !c->measured) {

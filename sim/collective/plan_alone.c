@@ -332,9 +332,8 @@ static bool try_alone(dl_plan *plan)
     return *time_ns < DL_NS_MAX;
 }
 
-static void stop(void *user, int unused)
+static void stop(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_engine *engine = user;
     engine->stopped = true;
 }
@@ -393,9 +392,8 @@ static void release_links(dl_plan *plan)
     plan->claim = -1;
 }
 
-static void on_alone_ended(void *user, int unused)
+static void on_alone_ended(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_plan *plan = user;
     release_links(plan);
     plan->kept++;

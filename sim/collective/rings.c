@@ -622,9 +622,8 @@ static void plan_hierarchical(dl_plan *plan, const dl_collective_config *config)
 }
 
 /* NCCL has no such algorithm. */
-static bool never(const dl_collective_config *config)
+static bool never(const dl_collective_config *config DL_UNUSED)
 {
-    (void)config;
     return false;
 }
 

@@ -380,10 +380,9 @@ dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *sect
 }
 
 static void add_machine_value(void *user, const char *section, const dl_key *key,
-                              dl_quantity *quantity)
+                              dl_quantity *quantity DL_UNUSED)
 {
     dl_costs *costs = user;
-    (void)quantity;
     dl_machine_value *given = dl_costs_machine_value(costs, section, key);
     if (given != NULL && given->of_machine > 0) {
         given->value = (dl_value){0};

@@ -46,9 +46,8 @@ typedef struct pricing {
     int price_count;
 } pricing;
 
-static void note_end(void *user, int index)
+static void note_end(void *user, int index DL_UNUSED)
 {
-    (void)index;
     dl_engine *engine = ((void **)user)[0];
     int64_t *end_ns = ((void **)user)[1];
     *end_ns = engine->now_ns;

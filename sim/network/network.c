@@ -489,9 +489,8 @@ static void component_event(void *user, int bundle)
     synchronize(network);
 }
 
-static void synchronize_event(void *user, int unused)
+static void synchronize_event(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_network *network = user;
     network->settling_is_due = false;
     synchronize(network);

@@ -178,9 +178,8 @@ static void show_collective(const dl_gpus *gpus)
                          collective->config.bytes, r->started_ns, gpus->config.engine->now_ns);
 }
 
-static void on_collective_done(void *user, int unused)
+static void on_collective_done(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
     const int place = r->next;
@@ -204,9 +203,8 @@ static void on_collective_done(void *user, int unused)
         gpus->listener->parameters_came(gpus, w);
 }
 
-static void start_next(void *user, int unused)
+static void start_next(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
     dl_collective *next = &r->collectives[r->collective[r->next]];
@@ -233,9 +231,8 @@ static void try_next(dl_gpus *gpus)
 }
 
 /* Callback: all buckets of a worker are ready. */
-static void on_packed(void *user, int unused)
+static void on_packed(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_gpus *gpus = user;
     for (int b = 0; b < gpus->reduction.buckets; b++)
         gpus->reduction.ready[place_of_sum(gpus, b)]++;
@@ -422,9 +419,8 @@ static void start_before(dl_gpus *gpus)
         dl_collective_arrive(&b->collectives[worker / b->group]);
 }
 
-static void on_before_done(void *user, int unused)
+static void on_before_done(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
     if (--r->groups_left > 0) return;

@@ -249,9 +249,8 @@ static void rotate(dl_host *host, dl_core *core)
     enqueue(host, thread, false);
 }
 
-static void on_timer(void *user, int index)
+static void on_timer(void *user, int index DL_UNUSED)
 {
-    (void)index;
     dl_host *host = user;
     host->timer = -1;
     progress(host);

@@ -133,10 +133,9 @@ GETTER(left_out_of, dl_datum_number(r->measured->left_out_frac))
 GETTER(link_of, dl_datum_text(r->row->mean.usage.link))
 GETTER(memory_frac, dl_datum_number(r->row->memory.needs_bytes / r->row->memory.has_bytes))
 
-static dl_datum memory_by_kind(const void *row, const dl_column *column)
+static dl_datum memory_by_kind(const void *row, const dl_column *column DL_UNUSED)
 {
     const dl_gpu_memory *memory = &((const dl_result *)row)->row->memory;
-    (void)column;
     if (isnan(memory->needs_bytes)) return dl_datum_none();
     double *bytes = dl_calloc(DL_GPU_CONTENTS + 1, sizeof *bytes, "memory by kind");
     for (int k = 0; k < DL_GPU_CONTENTS; k++)
@@ -209,20 +208,18 @@ static dl_datum of_split(const void *row, const dl_column *column)
     return number_at(split_of(row), column);
 }
 
-static dl_datum first_layers(const void *row, const dl_column *column)
+static dl_datum first_layers(const void *row, const dl_column *column DL_UNUSED)
 {
     const dl_result *r = row;
-    (void)column;
     if (r->row->point.stages <= 1) return dl_datum_none();
     return dl_datum_owned_text(
         dl_run_split_text(&r->variant->scenario, &r->variant->costs, &r->row->point));
 }
 
-static dl_datum stage_memory(const void *row, const dl_column *column)
+static dl_datum stage_memory(const void *row, const dl_column *column DL_UNUSED)
 {
     const dl_result *r = row;
     const dl_point *point = &r->row->point;
-    (void)column;
     if (!dl_point_is_split(point)) return dl_datum_none();
     const int stages = dl_point_split(point).stages;
     double *memory = dl_calloc((size_t)stages, sizeof *memory, "memory of stages");
@@ -232,11 +229,10 @@ static dl_datum stage_memory(const void *row, const dl_column *column)
     return dl_datum_owned_list(memory, stages);
 }
 
-static dl_datum stage_staleness(const void *row, const dl_column *column)
+static dl_datum stage_staleness(const void *row, const dl_column *column DL_UNUSED)
 {
     const dl_result *r = row;
     const dl_split split = dl_point_split(&r->row->point);
-    (void)column;
     if (split.stages == 1) return dl_datum_none();
     double *staleness = dl_calloc((size_t)split.stages, sizeof *staleness, "stages");
     for (int s = 0; s < split.stages; s++)

@@ -70,16 +70,14 @@ static const char *faster_of(double speedup)
     return fabs(speedup - 1) < NEAR_FRAC ? "cannot tell" : speedup > 1 ? "this" : "on policy";
 }
 
-static dl_datum faster(const void *row, const dl_column *column)
+static dl_datum faster(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     if (rollout_of(row) == NULL || KEYS->colocated) return dl_datum_none();
     return dl_datum_text(faster_of(((const dl_result *)row)->row->speedup));
 }
 
-static dl_datum bound_of(const void *row, const dl_column *column)
+static dl_datum bound_of(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     if (rollout_of(row) == NULL) return dl_datum_none();
     return dl_datum_text(dl_generators_bound(((const dl_result *)row)->row));
 }

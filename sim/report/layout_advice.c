@@ -36,9 +36,8 @@ typedef struct search {
 
 /* --- jobs ------------------------------------------------------------------------------------ */
 
-static dl_status read_family_job(void *user, int64_t job, dl_error *err)
+static dl_status read_family_job(void *user, int64_t job, dl_error *err DL_UNUSED)
 {
-    (void)err;
     search *s = user;
     dl_layout_read_family(&s->space, &s->space.families[job]);
     return DL_OK;
@@ -53,9 +52,8 @@ static dl_layout_fate fate_of(const dl_gpu_memory *memory)
     }
 }
 
-static dl_status look_job(void *user, int64_t job, dl_error *err)
+static dl_status look_job(void *user, int64_t job, dl_error *err DL_UNUSED)
 {
-    (void)err;
     search *s = user;
     dl_layout *l = &s->space.layouts[job];
     dl_layout_scenario own;
@@ -71,9 +69,8 @@ static dl_status look_job(void *user, int64_t job, dl_error *err)
     return DL_OK;
 }
 
-static dl_status refine_job(void *user, int64_t job, dl_error *err)
+static dl_status refine_job(void *user, int64_t job, dl_error *err DL_UNUSED)
 {
-    (void)err;
     const search *s = user;
     dl_layout *l = &s->space.layouts[s->jobs[job]];
     dl_layout_scenario own;
@@ -83,9 +80,8 @@ static dl_status refine_job(void *user, int64_t job, dl_error *err)
     return DL_OK;
 }
 
-static dl_status run_job(void *user, int64_t job, dl_error *err)
+static dl_status run_job(void *user, int64_t job, dl_error *err DL_UNUSED)
 {
-    (void)err;
     const search *s = user;
     dl_layout *l = &s->space.layouts[s->jobs[job]];
     dl_layout_scenario own;

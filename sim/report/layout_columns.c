@@ -15,40 +15,35 @@ static const char *text_of(const dl_result *r, const char *key)
     return NULL;
 }
 
-static dl_datum axes_of(const void *row, const dl_column *column)
+static dl_datum axes_of(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     return dl_datum_text(text_of(row, "layout"));
 }
 
-static dl_datum micro_batch_of(const void *row, const dl_column *column)
+static dl_datum micro_batch_of(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     return dl_datum_text(text_of(row, "micro_batch"));
 }
 
-static dl_datum recompute_of(const void *row, const dl_column *column)
+static dl_datum recompute_of(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     return dl_datum_text(text_of(row, "recompute"));
 }
 
 /* Formats "1f1b" or "6 chunks". */
-static dl_datum schedule_of(const void *row, const dl_column *column)
+static dl_datum schedule_of(const void *row, const dl_column *column DL_UNUSED)
 {
     const char *chunks = text_of(row, "chunks");
-    (void)column;
     if (chunks != NULL) return dl_datum_owned_text(dl_format("%s chunks", chunks));
     return dl_datum_text(text_of(row, "schedule"));
 }
 
 /* Stage of ZeRO (Rajbhandari et al. 2020), from the state sharded among workers. */
-static dl_datum zero_of(const void *row, const dl_column *column)
+static dl_datum zero_of(const void *row, const dl_column *column DL_UNUSED)
 {
     static const char *const stages[][2] = {
         {"none", "0"}, {"optimizer", "1"}, {"gradients", "2"}, {"parameters", "3"}};
     const char *sharded = text_of(row, "sharded");
-    (void)column;
     for (size_t i = 0; sharded != NULL && i < DL_LENGTH(stages); i++)
         if (strcmp(sharded, stages[i][0]) == 0) return dl_datum_text(stages[i][1]);
     return dl_datum_none();

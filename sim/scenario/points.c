@@ -636,30 +636,26 @@ static bool is_named_before(const dl_sweep_list *cores, size_t entry, int worker
 
 /* --- keys of [exchange] that only some modes use --- */
 
-static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
+static bool is_by_tensor(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return dl_mode_sends_tensors(point->mode);
 }
 
-static bool is_summed_in_nodes(const dl_scenario *scenario, const dl_point *point)
+static bool is_summed_in_nodes(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return dl_mode_serves_gradients(point->mode);
 }
 
-static bool is_in_each_step(const dl_scenario *scenario, const dl_point *point)
+static bool is_in_each_step(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return point->mode->exchange == DL_EXCHANGES_GRADIENTS || point->mode->each ||
            dl_point_reduces_within(point);
 }
 
 /* Whether collectives slow computing: those of gradients or, for workers of several GPUs, those
  * among their GPUs. */
-static bool is_slowed(const dl_scenario *scenario, const dl_point *point)
+static bool is_slowed(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return dl_point_is_split(point) ? dl_point_reduces_within(point)
                                     : dl_mode_reduces_gradients(point->mode);
 }
@@ -683,9 +679,8 @@ static bool has_server(const dl_scenario *scenario, const dl_point *point)
     return point->mode->through & DL_THROUGH_SERVER && scenario->gpu->where != DL_WHERE_ALLREDUCE;
 }
 
-static bool is_summed_on_arrival(const dl_scenario *scenario, const dl_point *point)
+static bool is_summed_on_arrival(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return point->mode->sums;
 }
 
@@ -695,9 +690,8 @@ static bool has_buckets(const dl_scenario *scenario, const dl_point *point)
            dl_mode_sends_tensors(point->mode) || scenario->gpu->tensors != DL_TENSORS_SPLIT;
 }
 
-static bool has_reduced_buckets(const dl_scenario *scenario, const dl_point *point)
+static bool has_reduced_buckets(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return dl_mode_reduces_gradients(point->mode);
 }
 

@@ -205,33 +205,28 @@ dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err)
 
 /* --- assumed --------------------------------------------------------------------------------- */
 
-static bool exchanges_gradients(const dl_scenario *scenario, const dl_point *point)
+static bool exchanges_gradients(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return point->workers > 1 && point->mode->exchange == DL_EXCHANGES_GRADIENTS;
 }
 
-static void without_overlap(dl_scenario *scenario, dl_gpu_options *gpu)
+static void without_overlap(dl_scenario *scenario DL_UNUSED, dl_gpu_options *gpu)
 {
-    (void)scenario;
     gpu->overlap = false;
 }
 
-static void gather_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+static void gather_in_fp32(dl_scenario *scenario DL_UNUSED, dl_gpu_options *gpu)
 {
-    (void)scenario;
     gpu->param_dtype = DL_DTYPE_FP32;
 }
 
-static void sum_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+static void sum_in_fp32(dl_scenario *scenario DL_UNUSED, dl_gpu_options *gpu)
 {
-    (void)scenario;
     gpu->reduce_dtype = DL_DTYPE_FP32;
 }
 
-static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
+static void sum_in_bf16(dl_scenario *scenario DL_UNUSED, dl_gpu_options *gpu)
 {
-    (void)scenario;
     gpu->reduce_dtype = DL_DTYPE_BF16;
 }
 
@@ -300,9 +295,8 @@ void dl_variant_take_dtypes(dl_variant *variant)
 }
 
 /* Changes the buckets to DeepSpeed's reduce_bucket_size, 5e8 numbers. */
-static void in_large_buckets(dl_scenario *scenario, dl_gpu_options *gpu)
+static void in_large_buckets(dl_scenario *scenario DL_UNUSED, dl_gpu_options *gpu)
 {
-    (void)scenario;
     gpu->own_buckets = false;
     gpu->bucket_bytes = 2000000000;
 }
@@ -407,15 +401,13 @@ void dl_variant_assume_settings(dl_variant *variant)
 }
 
 /* Changes fp32 gradients to 16 bits, as DistributedDataParallel's communication hooks do. */
-static void compress_to_fp16(dl_scenario *scenario, dl_gpu_options *gpu)
+static void compress_to_fp16(dl_scenario *scenario, dl_gpu_options *gpu DL_UNUSED)
 {
-    (void)gpu;
     scenario->compression.kind = DL_COMPRESS_FP16;
 }
 
-static bool reduces_whole_gradients(const dl_scenario *scenario, const dl_point *point)
+static bool reduces_whole_gradients(const dl_scenario *scenario DL_UNUSED, const dl_point *point)
 {
-    (void)scenario;
     return point->workers > 1 && dl_mode_reduces_gradients(point->mode);
 }
 

@@ -98,9 +98,8 @@ static void notify(const dl_team *team, dl_syncer_event event, int worker, int64
 
 static void look(dl_team *team);
 
-static void on_look(void *user, int unused)
+static void on_look(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_team *team = user;
     team->syncer->look = NOT_YET;
     look(team);
@@ -146,9 +145,8 @@ void dl_syncer_merged(dl_team *team)
     look(team);
 }
 
-static void on_merged(void *user, int unused)
+static void on_merged(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_syncer_merged(user);
 }
 

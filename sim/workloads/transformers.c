@@ -513,10 +513,9 @@ static void take_latent(const int64_t *values, double head, dl_transformer *s)
     s->query_width = s->kv_width = s->heads * (head + s->rotated_width + s->value_width) / 2;
 }
 
-static dl_status build(dl_architecture *architecture, const dl_named_network *network,
+static dl_status build(dl_architecture *architecture, const dl_named_network *network DL_UNUSED,
                        const int64_t *values, dl_error *err)
 {
-    (void)network;
     const int64_t kv_heads = values[KV_HEADS] > 0 ? values[KV_HEADS] : values[HEADS];
     const int64_t inside = values[FEED_FORWARD] > 0 ? values[FEED_FORWARD] : 4 * values[WIDTH];
     const bool encoder = values[KIND] == ENCODER;

@@ -30,9 +30,8 @@ typedef struct member {
     bool failed; /* reading the archive failed; its error gives the reason */
 } member;
 
-static la_ssize_t read_packed(struct archive *text, void *context, const void **data)
+static la_ssize_t read_packed(struct archive *text DL_UNUSED, void *context, const void **data)
 {
-    (void)text;
     member *m = context;
     const la_ssize_t got = archive_read_data(m->archive, m->packed, BUFFER_BYTES);
     *data = m->packed;

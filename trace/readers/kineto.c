@@ -42,11 +42,10 @@ static void visit(dl_json_text value, void (*member)(void *, dl_json_text, dl_js
     (void)whole;
 }
 
-static void add_device(void *context, dl_json_text key, dl_json_text value)
+static void add_device(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     char name[40];
     device d = {.kineto = context, .id = -1};
-    (void)key;
     visit(value, device_member, &d);
     if (d.id < 0 || d.name == 0) return;
     snprintf(name, sizeof name, "device.%" PRId64 ".name", d.id);
@@ -67,10 +66,9 @@ static void group_member(void *context, dl_json_text key, dl_json_text value)
         group->members = dl_trace_builder_intern(&kineto->builder, value.at, value.bytes);
 }
 
-static void add_group(void *context, dl_json_text key, dl_json_text value)
+static void add_group(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     dl_kineto *kineto = context;
-    (void)key;
     DL_APPEND(kineto->groups, kineto->group_count, "process groups") = (dl_kineto_group){0};
     visit(value, group_member, kineto);
 }

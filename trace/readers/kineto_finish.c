@@ -131,28 +131,25 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
     take_peer(values, call);
 }
 
-static void add_dim(void *context, dl_json_text key, dl_json_text value)
+static void add_dim(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     inputs *in = context;
-    (void)key;
     /* A list of tensors contains lists: their types are not given, so their bytes are unknown. */
     in->elements[in->count] = times(in->elements[in->count], dl_json_count(value));
 }
 
-static void add_dims(void *context, dl_json_text key, dl_json_text value)
+static void add_dims(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     inputs *in = context;
-    (void)key;
     if (in->count == INPUTS_MAX) return;
     in->elements[in->count] = 1;
     if (!dl_json_visit(value, add_dim, in)) in->elements[in->count] = 0;
     in->count++;
 }
 
-static void add_type(void *context, dl_json_text key, dl_json_text value)
+static void add_type(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     inputs *in = context;
-    (void)key;
     if (in->type_count == INPUTS_MAX) return;
     uint32_t type = dl_kineto_text(in->kineto, value);
     const char *text = in->kineto->builder.trace.strings[type];

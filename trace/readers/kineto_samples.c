@@ -30,11 +30,10 @@ typedef struct shape {
     int64_t elements; /* number of elements of the input; INT64_MAX: as many or more, or unknown */
 } shape;
 
-static void take_dim(void *context, dl_json_text key, dl_json_text value)
+static void take_dim(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     shape *s = context;
     int64_t dim = 0;
-    (void)key;
     if (!dl_json_int(value, &dim) || __builtin_mul_overflow(s->elements, dim, &s->elements))
         s->elements = INT64_MAX;
     if (s->dims == 0 && !dl_json_int(value, &s->first)) s->first = 0;
@@ -42,10 +41,9 @@ static void take_dim(void *context, dl_json_text key, dl_json_text value)
     s->dims++;
 }
 
-static void take_input(void *context, dl_json_text key, dl_json_text value)
+static void take_input(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     shape *s = context;
-    (void)key;
     if (s->input++ == s->wanted && !dl_json_visit(value, take_dim, s)) s->first = 0;
 }
 
@@ -61,10 +59,9 @@ typedef struct layer {
     uint32_t shape;     /* string id of the last input's shape */
 } layer;
 
-static void name_shape(void *context, dl_json_text key, dl_json_text value)
+static void name_shape(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
     layer *l = context;
-    (void)key;
     l->shape = dl_trace_builder_intern(&l->kineto->builder, value.at, value.bytes);
 }
 

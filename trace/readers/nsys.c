@@ -205,9 +205,8 @@ static void add_copy(dl_nsys_process *process, const dl_nsys_rows *rows, dl_acti
 enum { SET_BYTES = COMMON_END };
 static const char *const set_columns[] = {COMMON_COLUMNS, "bytes"};
 
-static void add_set(dl_nsys_process *process, const dl_nsys_rows *rows, dl_activity *work)
+static void add_set(dl_nsys_process *process DL_UNUSED, const dl_nsys_rows *rows, dl_activity *work)
 {
-    (void)process;
     work->kind = DL_ACTIVITY_MEMSET;
     work->bytes = dl_nsys_unsigned(rows, SET_BYTES);
 }
