@@ -227,17 +227,20 @@ static void gradients_have_bytes(void **state)
 static void gradients_of_inputs_have_no_bytes(void **state)
 {
     (void)state;
-    dl_read_trace item =
-        read_text("{\"traceEvents\": [" CONV_32 "," CALL("linear", "Input Dims\": [[20, 4], [8, "
-                                                                   "4]]") "," CALL("linear", "Input"
-                                                                                             " Dims"
-                                                                                             "\": "
-                                                                                             "[[8, "
-                                                                                             "4], "
-                                                                                             "[5, "
-                                                                                             "4]]") "," CALL(
-            "linear",
-            "Input Dims\": [[1, 6, 4], [4, 4]]") "," ADDED("[8, 4]") "," ADDED("[1, 6, 4]") "," ADDED("[20, 4]") "," ADDED("[20, 5]") "]}");
+    dl_read_trace
+        item = read_text("{\"traceEvents\": [" CONV_32
+                         "," CALL("linear",
+                                  "Input Dims\": [[20, 4], [8, "
+                                  "4]]") "," CALL("linear",
+                                                  "Input"
+                                                  " Dims"
+                                                  "\": "
+                                                  "[[8, "
+                                                  "4], "
+                                                  "[5, "
+                                                  "4]]") "," CALL("linear",
+                                                                  "Input Dims\": [[1, 6, 4], [4, "
+                                                                  "4]]") "," ADDED("[8, 4]") "," ADDED("[1, 6, 4]") "," ADDED("[20, 4]") "," ADDED("[20, 5]") "]}");
     static const uint64_t bytes[] = {128, 96, 0, 400};
     size_t found = 0;
     for (size_t i = 0; i < item.trace.activity_count; i++) {
