@@ -222,25 +222,18 @@ static void gradients_have_bytes(void **state)
     "\"tid\": 9, \"ts\": 1, \"dur\": 2, \"args\": {\"Input Dims\": [" dims                 \
     "], \"Input type\": [\"float\"]}}"
 
+#define LINEAR(dims) "," CALL("linear", "Input Dims\": " dims)
+#define ALSO_ADDED(dims) "," ADDED(dims)
+
 /* Images with requires_grad are no parameters. A weight is one, even if an input of another layer
  * has its shape, and so is a learned position with one row for all samples. */
 static void gradients_of_inputs_have_no_bytes(void **state)
 {
     (void)state;
-    dl_read_trace
-        item = read_text("{\"traceEvents\": [" CONV_32
-                         "," CALL("linear",
-                                  "Input Dims\": [[20, 4], [8, "
-                                  "4]]") "," CALL("linear",
-                                                  "Input"
-                                                  " Dims"
-                                                  "\": "
-                                                  "[[8, "
-                                                  "4], "
-                                                  "[5, "
-                                                  "4]]") "," CALL("linear",
-                                                                  "Input Dims\": [[1, 6, 4], [4, "
-                                                                  "4]]") "," ADDED("[8, 4]") "," ADDED("[1, 6, 4]") "," ADDED("[20, 4]") "," ADDED("[20, 5]") "]}");
+    static const char text[] = "{\"traceEvents\": [" CONV_32 LINEAR("[[20, 4], [8, 4]]")
+        LINEAR("[[8, 4], [5, 4]]") LINEAR("[[1, 6, 4], [4, 4]]") ALSO_ADDED("[8, 4]")
+            ALSO_ADDED("[1, 6, 4]") ALSO_ADDED("[20, 4]") ALSO_ADDED("[20, 5]") "]}";
+    dl_read_trace item = read_text(text);
     static const uint64_t bytes[] = {128, 96, 0, 400};
     size_t found = 0;
     for (size_t i = 0; i < item.trace.activity_count; i++) {
