@@ -25,6 +25,7 @@ static const struct {
                                    1e6 / 8, 1e9 / 8, 1e12 / 8}},
     [DL_DIMENSION_FLOP_PER_S] = {{"flop/s", "Gflop/s", "Tflop/s"}, {1, 1e9, 1e12}},
     [DL_DIMENSION_NS] = {{"ns", "us", "ms", "s"}, {1, 1e3, 1e6, 1e9}},
+    [DL_DIMENSION_S] = {{"s", "ms", "min", "h", "d"}, {1, 1e-3, 60, 3600, 86400}},
 };
 
 static const char *const origin_names[] = {"assumed", "catalogue", "fitted", "measured"};
@@ -137,6 +138,7 @@ static const char *const shown[][STEPS] = {
     [DL_DIMENSION_FLOP_PER_S] = {"flop/s", "kflop/s", "Mflop/s", "Gflop/s", "Tflop/s", "Pflop/s",
                                  "Eflop/s"},
     [DL_DIMENSION_NS] = {"ns", "us", "ms", "s"},
+    [DL_DIMENSION_S] = {"s"},
 };
 
 const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension)
@@ -183,6 +185,7 @@ static const char *likely_unit(double number, dl_dimension dimension, double low
         [DL_DIMENSION_BYTES_PER_S] = {"GB/s", "MB/s", "kB/s"},
         [DL_DIMENSION_FLOP_PER_S] = {"Tflop/s", "Gflop/s", NULL},
         [DL_DIMENSION_NS] = {"us", "ms", "s"},
+        [DL_DIMENSION_S] = {NULL},
     };
     for (int u = 0; u < 3 && usual[dimension][u] != NULL; u++) {
         double factor = 0;

@@ -20,7 +20,8 @@ typedef enum dl_dimension {
     DL_DIMENSION_BYTES,
     DL_DIMENSION_BYTES_PER_S,
     DL_DIMENSION_FLOP_PER_S,
-    DL_DIMENSION_NS
+    DL_DIMENSION_NS,
+    DL_DIMENSION_S
 } dl_dimension;
 
 /* Origin of a number, least trustworthy first. */

@@ -36,6 +36,7 @@
 #define RATE \
     .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15
 #define REAL(l, h) .type = DL_KEY_REAL, .low = l, .high = h
+#define SECONDS(l, h) REAL(l, h), .dimension = DL_DIMENSION_S
 #define CHOICE(names) .type = DL_KEY_CHOICE, .choices = names
 #define FLAG .type = DL_KEY_FLAG
 #define EITHER(names) .type = DL_KEY_FLAG, .choices = names
@@ -317,17 +318,17 @@ static const dl_key rows[] = {
      .help = "uploads that a merge needs"},
     {"syncer", "quorum_max", SYNCER(merge.quorum_max), WHOLE(1, DL_WORKERS_MAX),
      .help = "maximum of uploads in one merge; default: the number of workers"},
-    {"syncer", "grace_s", SYNCER(merge.grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+    {"syncer", "grace_s", SYNCER(merge.grace_s), SECONDS(0, SECONDS_MAX),
      .fallback = "0", .help = "seconds to wait for more uploads once there is a quorum"},
     {"syncer", "grace", SYNCER(merge.adaptive), CHOICE(dl_merge_grace_names), .fallback = "fixed",
      .help = "fixed: that wait ends after grace_s; adaptive: earlier, when a learner of the "
              "quorum is expected to upload again"},
-    {"syncer", "scan_s", SYNCER(merge.scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+    {"syncer", "scan_s", SYNCER(merge.scan_s), SECONDS(0, SECONDS_MAX),
      .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen when it arrives"},
     {"syncer", "weight_power", SYNCER(merge.weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
      .fallback = "0",
      .help = "an upload s versions stale has weight (1 + s)^-weight_power"},
-    {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
+    {"syncer", "merge_s", SYNCER(merge_s), SECONDS(1e-9, SECONDS_MAX),
      .help = "seconds of a merge, on a machine of its own. Default: [update] of the cost file; on "
              "cores the work of a thread beside the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
@@ -337,7 +338,7 @@ static const dl_key rows[] = {
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
      .help = "the run ends at the fastest learner's last step (first), or at the last learner's, "
              "one more grace time and a merge later"},
-    {"syncer", "wait_s", SYNCER(merge.wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
+    {"syncer", "wait_s", SYNCER(merge.wait_s), SECONDS(0, SECONDS_MAX),
      .fallback = "0", .help = "maximum wait of a learner for a new version after an upload, in "
                               "seconds"},
 
@@ -345,29 +346,26 @@ static const dl_key rows[] = {
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
      .help = "seconds of absence, 3:100-160; 5:200- is for good; the others continue. Not with "
              "inside, where worker_mtbf_s makes whole sites fail"},
-    {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
+    {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), SECONDS(1e-3, 1e12),
      .help = "mean seconds from a worker's start or return to its next failure (exponential), in "
              "place of away"},
-    {"failures", "worker_away_s", ABSENCES(away_s), .type = DL_KEY_REAL, .low = 1e-3,
-     .high = SECONDS_MAX,
+    {"failures", "worker_away_s", ABSENCES(away_s), SECONDS(1e-3, SECONDS_MAX),
      .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
      .help = "a worker fails, or all workers of a site (a node, if there are no sites)"},
-    {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
+    {"failures", "mtbf_s", FAILURES(mtbf_s), SECONDS(1e-3, 1e12),
      .help = "mean seconds between failures of one GPU (on cores: one worker); each stops all "
              "workers"},
-    {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
-     .high = 1e12,
-     .help = "the same of one node (one failure a day: 86400), in addition"},
+    {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), SECONDS(1e-3, 1e12),
+     .help = "the same of one node (one failure a day: 1d), in addition"},
     {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
      .help = "failures of one job, from its start, in place of mtbf_s"},
-    {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,
-     .high = SECONDS_MAX, .fallback = "0",
+    {"failures", "restart_s", FAILURES(restart_s), SECONDS(0, SECONDS_MAX), .fallback = "0",
      .help = "seconds from a failure until the job resumes from its checkpoint"},
     {"failures", "checkpoint_steps", FAILURES(checkpoint_steps), WHOLE64(1, 1e12),
      .help = "steps between checkpoints; default: no checkpoints, the job starts over"},
-    {"failures", "checkpoint_s", FAILURES(checkpoint_s), .type = DL_KEY_REAL, .low = 0,
-     .high = SECONDS_MAX, .fallback = "0", .help = "seconds for which a checkpoint stops the job"},
+    {"failures", "checkpoint_s", FAILURES(checkpoint_s), SECONDS(0, SECONDS_MAX), .fallback = "0",
+     .help = "seconds for which a checkpoint stops the job"},
     {"failures", "job_steps", FAILURES(steps), WHOLE64(1, 1e12),
      .help = "steps of the job; default: those for [target] samples, else [scenario] steps"},
 
@@ -596,4 +594,10 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     if (dl_names_nearest(section, names, count) < 0) count = of_scenario;
     dl_names_hint(hint, sizeof hint, section, names, count);
     return dl_error_set(err, DL_ERR_USAGE, "no file has a section [%s]%s", section, hint);
+}
+
+bool dl_scenario_gives(const dl_scenario *scenario, const char *section, const char *name)
+{
+    const dl_key *key = dl_keys_find(&dl_scenario_keys, section, name);
+    return scenario->given[key - dl_scenario_keys.rows];
 }

@@ -356,12 +356,6 @@ dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const c
     return dl_scenario_read_ini(scenario, &ini, err);
 }
 
-bool dl_scenario_gives(const dl_scenario *scenario, const char *section, const char *name)
-{
-    const dl_key *key = dl_keys_find(&dl_scenario_keys, section, name);
-    return scenario->given[key - dl_scenario_keys.rows];
-}
-
 void dl_scenario_free(dl_scenario *scenario)
 {
     free(scenario->path);

@@ -27,6 +27,8 @@ static void quantities_are_in_base_units(void **state)
         {"1e9", DL_DIMENSION_BYTES_PER_S, 1e9, DL_ORIGIN_ASSUMED},
         {"1.5e+1us", DL_DIMENSION_NS, 15000, DL_ORIGIN_ASSUMED},
         {"2 s", DL_DIMENSION_NS, 2e9, DL_ORIGIN_ASSUMED},
+        {"1.5h", DL_DIMENSION_S, 5400, DL_ORIGIN_ASSUMED},
+        {"30d", DL_DIMENSION_S, 30 * 86400, DL_ORIGIN_ASSUMED},
         {"15.7Tflop/s", DL_DIMENSION_FLOP_PER_S, 15.7e12, DL_ORIGIN_ASSUMED},
         {"7.2, catalogue", DL_DIMENSION_PURE, 7.2, DL_ORIGIN_CATALOGUE},
         {"25 GB/s, fitted", DL_DIMENSION_BYTES_PER_S, 25e9, DL_ORIGIN_FITTED},
