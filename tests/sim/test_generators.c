@@ -194,7 +194,7 @@ static void ranks_with_experts_train_on_own_samples(void **state)
         dl_error err = {0};
         char *text = dl_format(
             "[scenario]\nsteps = 4\nwarmup = 2\n[machine]\nfile = 2xdgx_h100\nlayout = %s\n"
-            "[workload]\nmodel = mixtral\n"
+            "[workload]\nmodel = mixtral:fused=yes\n"
             "[generators]\ngenerator_gpus = 8\nprompts = 16\nanswers = 4\nlength_mean = 3996\n"
             "length_cap = 8192\nmicro_batch = 2\ntoken_s = 0.002\nbound = 4\n",
             layouts[i]);
