@@ -383,7 +383,8 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
                             (long long)values[METRICS]);
     if (context > 1 && values[SEQUENCE] % (2 * context) != 0)
         return not_divided(err, "2 cp", 2 * context, "sequence", values[SEQUENCE]);
-    if (values[CONTEXT_WAY] == DL_CONTEXT_ALLTOALL && kv_heads % (tensor * context) != 0)
+    if (context > 1 && values[CONTEXT_WAY] == DL_CONTEXT_ALLTOALL &&
+        kv_heads % (tensor * context) != 0)
         return not_divided(err, "cp_comm_type = a2a: tp cp", tensor * context, "kv_heads",
                            kv_heads);
     if (values[HEAD_WIDTH] == 0 && values[WIDTH] % heads != 0)
@@ -767,7 +768,6 @@ static const dl_word key_words[] = {
     {"tensor", "tp", NULL},
     {"context", "cp", NULL},
     {"cp_comm", "cp_comm_type", NULL},
-    {"context_parallel_rotate_method", "cp_comm_type", NULL},
     {"intermediate_size", "feed_forward", NULL},
     {"ffn_dim", "feed_forward", NULL},
     {"ffn_hidden_size", "feed_forward", NULL},
