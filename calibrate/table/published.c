@@ -331,6 +331,8 @@ dl_status dl_published_table_read(dl_csv *csv, const char *path, dl_error *err)
     char separator = ',';
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
+    if (strlen(text) != bytes) /* a NUL byte, which is refused with its line */
+        return dl_csv_read_text(csv, path, text, bytes, err);
     plain = as_csv(text, bytes, &separator);
     status = dl_csv_read_text(csv, path, plain, strlen(plain), err);
     if (status != DL_OK) return status;

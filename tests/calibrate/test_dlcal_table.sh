@@ -114,6 +114,7 @@ GPUs,images/s\n1,334\n8,2.500\n|bad.csv:3: column images/s: does the point in 2.
 GPUs;images/s\n8;2.500\n|bad.csv:2: column images/s: does the point
 GPUs,images/s\n1,"334,5"\n|bad.csv:2: column throughput_per_s: '334,5' is not a number
 GPUs\timages/s\n1\tOOM\n|bad.csv:2: column throughput_per_s: 'OOM' is not a number
+GPUs,images/s\n1,334\0\n2,640\n|bad.csv:2: the text holds a NUL byte
 GPUs,MFU\n1,41\n|bad.csv:2: neither throughput_per_s nor step_s is given
 GPUs,images/s,samples/s\n1,41,42\n|the columns samples/s and throughput_per_s mean the same
 END
