@@ -96,8 +96,10 @@ static bool take_head(table *t, const dl_link_log *log)
     t->column = size;
     t->unit = size && strstr(log->text, "MB/s") != NULL ? 1e6 : 0;
     /* A non-blocking collective's first column, Overall, includes computation. */
-    for (size_t i = 2; i < log->word_count && size; i++)
-        if (strcmp(log->words[i], "Pure") == 0) t->column = i - 1;
+    for (size_t i = 2, units = 0; i < log->word_count && size; i++) {
+        if (strcmp(log->words[i], "Pure") == 0) t->column = units + 1;
+        units += strchr(log->words[i], '(') != NULL; /* of a column before, "Coll. Init(us)" */
+    }
     for (size_t i = 0; i < log->word_count && bytes; i++) {
         const char *word = log->words[i];
         if (strcmp(word, "BW") == 0) continue;
@@ -192,9 +194,11 @@ static double bit_unit(const char *word)
     return strcasecmp(rest, "bits/sec") == 0 ? factor / 8 : 0;
 }
 
-static void drop_rates(dl_link_data *data, size_t from)
+/* Drops the last rates of streams, but none before index `from`. */
+static void drop_streams(dl_link_data *data, size_t from)
 {
-    while (data->rate_count > from) {
+    while (data->rate_count > from &&
+           strcmp(data->rates[data->rate_count - 1].pair, "stream") == 0) {
         dl_link_rate *rate = &data->rates[--data->rate_count];
         free(rate->path);
         free(rate->name);
@@ -226,7 +230,8 @@ static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *table
         const size_t n = log->word_count;
         if (n == 0) continue;
         if ((status = refuse_datagrams(log, err)) != DL_OK) return status;
-        if (strcmp(log->words[0], "Connecting") == 0 || strcmp(log->words[0], "iperf") == 0)
+        if (strcmp(log->words[0], "Connecting") == 0 || strcmp(log->words[0], "iperf") == 0 ||
+            strcmp(log->words[0], "Accepted") == 0)
             run = data->rate_count;
         if (log->words[0][0] == '"') received |= strcmp(log->words[0], "\"sum_received\":") == 0;
         if (received && n > 1 && strcmp(log->words[0], "\"bits_per_second\":") == 0) {
@@ -234,9 +239,9 @@ static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *table
             rate.word = log->words[1];
             received = false;
         } else if (n > 4 && log->words[0][0] == '[' && strcmp(log->words[n - 1], "receiver") == 0) {
-            const bool sum = strcmp(log->words[0], "[SUM]") == 0;
+            const bool sum = strncmp(log->words[0], "[SUM]", 5) == 0; /* "[SUM][TX-C]" */
             rate.pair = sum ? "all streams" : "stream";
-            if (sum) drop_rates(data, run);
+            if (sum) drop_streams(data, run);
             for (size_t i = 1; i < n; i++)
                 if (bit_unit(log->words[i]) > 0) {
                     rate.word = log->words[i - 1];

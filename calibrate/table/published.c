@@ -56,16 +56,20 @@ static void write_cells(FILE *out, const char *line, size_t bytes, char separato
         end -= end > line && end[-1] == '|';
     }
     for (const char *cell = line, *next; cell <= end; cell = next + 1) {
-        next = cell < end ? memchr(cell, separator, (size_t)(end - cell)) : NULL;
-        if (next == NULL) next = end;
+        bool inside = false; /* quotes */
+        for (next = cell; next < end && (inside || *next != separator); next++)
+            inside ^= *next == '"' && separator != '|';
         DL_AUTOFREE char *text = dl_strndup_trimmed(cell, (size_t)(next - cell));
-        const size_t length = strlen(text);
+        /* Markdown's marks of bold text and code */
+        const size_t marks = separator == '|' ? strspn(text, "*`") : 0;
+        size_t length = strlen(text);
+        while (length > marks && separator == '|' && strchr("*`", text[length - 1]) != NULL)
+            length--;
         const bool quoted = length > 1 && text[0] == '"' && text[length - 1] == '"';
         fputs(cell > line ? ",\"" : "\"", out);
-        for (const char *c = text; *c != '\0' && !quoted; c++) {
-            if (*c == '*' || *c == '`') continue; /* Markdown's marks of bold text and code */
-            if (*c == '"') fputc('"', out);
-            fputc(*c, out);
+        for (size_t i = marks; i < length && !quoted; i++) {
+            if (text[i] == '"') fputc('"', out);
+            fputc(text[i], out);
         }
         if (quoted) fwrite(text + 1, 1, length - 2, out);
         fputc('"', out);
@@ -73,8 +77,9 @@ static void write_cells(FILE *out, const char *line, size_t bytes, char separato
 }
 
 /* Returns the text as a CSV file with the same line numbers; the caller frees it. Of a text with a
- * Markdown table, lines outside of it become empty. *separator: that of the text. */
-static char *as_csv(const char *text, size_t bytes, char *separator)
+ * Markdown table, lines outside of it become empty. *separator: that of the text; *tables: number
+ * of Markdown tables. */
+static char *as_csv(const char *text, size_t bytes, char *separator, size_t *tables)
 {
     char *csv = NULL;
     size_t csv_bytes = 0;
@@ -82,17 +87,19 @@ static char *as_csv(const char *text, size_t bytes, char *separator)
     if (strncmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3; /* a byte order mark */
     before = text;
     *separator = ',';
-    for (const char *line = text, *next; line < end && *separator != '|'; line = next) {
+    *tables = 0;
+    for (const char *line = text, *next; line < end; line = next) {
         const char *feed = memchr(line, '\n', (size_t)(end - line));
+        const size_t length = (size_t)((feed != NULL ? feed : end) - line);
         next = feed != NULL ? feed + 1 : end;
-        const bool empty = line[strspn(line, " \t\r\n")] == '\0' || *line == '\n' || *line == '#';
+        const bool empty = strspn(line, " \t\r") >= length || *line == '#';
         if (names == NULL && !empty) {
             names = line;
-            *separator = separator_of(line, (size_t)((feed != NULL ? feed : end) - line));
+            *separator = separator_of(line, length);
         }
-        if (line > text && is_rule(line, (size_t)((feed != NULL ? feed : end) - line))) {
+        if (is_rule(line, length) && memchr(before, '|', (size_t)(line - before)) != NULL) {
             *separator = '|';
-            names = before; /* the line above */
+            if ((*tables)++ == 0) names = before; /* the line above */
         }
         before = line;
     }
@@ -121,11 +128,15 @@ static char *as_csv(const char *text, size_t bytes, char *separator)
 static void trim(char *text)
 {
     static const char *const blanks[] = {"\xc2\xa0", "\xe2\x80\xaf", "\xe2\x80\x89"};
-    for (size_t i = 0; i < DL_LENGTH(blanks); i++)
-        for (char *at = strstr(text, blanks[i]); at != NULL; at = strstr(text, blanks[i])) {
-            *at = ' ';
-            memmove(at + 1, at + strlen(blanks[i]), strlen(at + strlen(blanks[i])) + 1);
-        }
+    char *to = text;
+    for (const char *from = text; *from != '\0'; to++) {
+        size_t b = 0;
+        while (b < DL_LENGTH(blanks) && strncmp(from, blanks[b], strlen(blanks[b])) != 0)
+            b++;
+        *to = b < DL_LENGTH(blanks) ? ' ' : *from;
+        from += b < DL_LENGTH(blanks) ? strlen(blanks[b]) : 1;
+    }
+    *to = '\0';
     const size_t lead = strspn(text, " \t");
     memmove(text, text + lead, strlen(text + lead) + 1);
     for (size_t n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]);)
@@ -147,7 +158,7 @@ static size_t grouped(const char *text, char separator)
     static const char digits[] = "0123456789";
     size_t length = strspn(text, digits);
     const size_t first = length;
-    if (first < 1 || first > 3) return 0;
+    if (first < 1 || first > 3 || text[0] == '0') return 0;
     while (text[length] == separator && strspn(text + length + 1, digits) == 3)
         length += 4;
     return length > first ? length : 0;
@@ -190,6 +201,7 @@ static void write_plainly(char *text, char separator)
 #define SAMPLES "(images?|imgs?|samples?|examples?|sequences?|seqs?|sentences?|items?|records?)"
 #define SECOND "(s|sec|secs|seconds?)"
 #define WORKER "(gpus?|devices?|workers?|cards?|accelerators?)"
+#define WORKERS "(gpus|devices|workers|cards|accelerators)"
 #define STEP "(it|its|iters?|iterations?|steps?|batch|batches)"
 #define KIND "((train|training|average|avg|mean|total|aggregate|overall) )*"
 #define NAME "((throughput|speed|performance) )?"
@@ -201,7 +213,9 @@ static const struct {
     bool per_worker;
     const char *reason;
 } known[] = {
-    {"(number of |num |n )?" WORKER "( count| used)?|ngpus?|world size", "workers", 1, false, NULL},
+    {"(number of |num |n )" WORKER "( used)?|" WORKER " count|" WORKERS
+     "( used)?|ngpus?|world size",
+     "workers", 1, false, NULL},
     {KIND NAME "[(]?" SAMPLES "/" SECOND "[)]?", "throughput_per_s", 1, false, NULL},
     {KIND NAME "[(]?" SAMPLES "/" SECOND "/" WORKER "[)]?|" KIND "throughput/" WORKER " [(]" SAMPLES
                "/" SECOND "[)]|" KIND SAMPLES "/" WORKER "/" SECOND,
@@ -226,7 +240,10 @@ static char *simple_name(const char *name)
 {
     char *simple = dl_strdup(name), *at;
     for (at = simple; *at != '\0'; at++)
-        *at = (char)(*at == '_' ? ' ' : *at == '[' ? '(' : *at == ']' ? ')' : tolower(*at));
+        *at = (char)(*at == '_'   ? ' '
+                     : *at == '[' ? '('
+                     : *at == ']' ? ')'
+                                  : tolower((unsigned char)*at));
     remove_all(simple, "#");
     trim(simple);
     while ((at = strstr(simple, " per ")) != NULL) {
@@ -253,19 +270,21 @@ static bool is_measured_column(char *name)
 
 /* Converts a column's numbers to its unit; those of one worker are multiplied by `workers`. Other
  * texts stay, and are refused when they are read. */
-static void convert(dl_csv *csv, size_t column, double factor, int workers)
+static dl_status convert(dl_csv *csv, size_t column, double factor, int workers, dl_error *err)
 {
     for (size_t row = 0; row < csv->rows; row++) {
         double value = 0, count = 1;
         dl_error ignored = {0};
         char **cell = &csv->cells[row * csv->columns + column];
-        if (dl_parse_double(*cell, 0, 1e300, &value, &ignored) != DL_OK || value <= 0 ||
-            (workers >= 0 && dl_parse_double(dl_csv_cell(csv, row, (size_t)workers), 0, 1e9, &count,
-                                             &ignored) != DL_OK))
-            continue;
+        if (dl_parse_double(*cell, 0, 1e300, &value, &ignored) != DL_OK || value <= 0) continue;
+        if (workers >= 0 && dl_parse_double(dl_csv_cell(csv, row, (size_t)workers), 1, 1e9, &count,
+                                            &ignored) != DL_OK)
+            return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row],
+                                   "a rate of each worker needs the number of workers");
         free(*cell);
         *cell = dl_format("%.15g", factor > 0 ? value * factor * count : 1 / value);
     }
+    return DL_OK;
 }
 
 static dl_status name_columns(dl_csv *csv, dl_error *err)
@@ -289,15 +308,28 @@ static dl_status name_columns(dl_csv *csv, dl_error *err)
                                    csv->names[c], name);
         free(csv->names[c]);
         csv->names[c] = dl_strdup(name);
-        if (known[k].factor != 1) convert(csv, c, known[k].factor, -1);
+        if (known[k].factor != 1) (void)convert(csv, c, known[k].factor, -1, err);
         if (known[k].per_worker) per_worker = (int)c;
     }
     workers = dl_csv_column(csv, "workers");
     if (per_worker >= 0 && workers < 0)
         return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
                                "a rate of each worker needs a column workers (or gpus)");
-    if (per_worker >= 0) convert(csv, (size_t)per_worker, 1, workers);
-    return DL_OK;
+    for (size_t c = 0; c < csv->columns; c++)
+        if (strcmp(csv->names[c], "note") != 0 && dl_csv_column(csv, csv->names[c]) != (int)c)
+            return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "two columns are %s",
+                                   csv->names[c]);
+    return per_worker >= 0 ? convert(csv, (size_t)per_worker, 1, workers, err) : DL_OK;
+}
+
+/* Returns whether a cell of the column has a point before one, two or more than three digits. */
+static bool has_decimals(const dl_csv *csv, size_t column)
+{
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *point = strchr(dl_csv_cell(csv, row, column), '.');
+        if (point != NULL && is_fraction(point, '.') && strlen(point) != 4) return true;
+    }
+    return false;
 }
 
 /* Refuses "1.280" beside "640": a number of thousands, or one with three decimals? */
@@ -305,6 +337,9 @@ static dl_status check_thousands(const dl_csv *csv, char separator, dl_error *er
 {
     for (size_t c = 0; c < csv->columns; c++) {
         double most = 0;
+        const bool text =
+            strcmp(csv->names[c], "note") == 0 || strcmp(csv->names[c], "source") == 0;
+        if (text || has_decimals(csv, c)) continue;
         for (size_t row = 0; row < csv->rows; row++) {
             const char *cell = dl_csv_cell(csv, row, c);
             const double value = strtod(cell, NULL);
@@ -312,7 +347,7 @@ static dl_status check_thousands(const dl_csv *csv, char separator, dl_error *er
         }
         for (size_t row = 0; row < csv->rows; row++) {
             const char *cell = dl_csv_cell(csv, row, c);
-            const size_t length = cell[0] != '0' ? grouped(cell, '.') : 0;
+            const size_t length = grouped(cell, '.');
             if (length == 0 || cell[length] != '\0') continue;
             if (separator != ';' && 10 * strtod(cell, NULL) > most) continue;
             return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row],
@@ -327,20 +362,22 @@ static dl_status check_thousands(const dl_csv *csv, char separator, dl_error *er
 dl_status dl_published_table_read(dl_csv *csv, const char *path, dl_error *err)
 {
     DL_AUTOFREE char *text = NULL, *plain = NULL;
-    size_t bytes = 0;
+    size_t bytes = 0, tables = 0;
     char separator = ',';
     dl_status status = dl_file_read(path, &text, &bytes, err);
     if (status != DL_OK) return status;
     if (strlen(text) != bytes) /* a NUL byte, which is refused with its line */
         return dl_csv_read_text(csv, path, text, bytes, err);
-    plain = as_csv(text, bytes, &separator);
+    plain = as_csv(text, bytes, &separator, &tables);
+    if (tables > 1)
+        return dl_error_set_at(err, DL_ERR_DATA, path, 0, "has %zu tables: keep one", tables);
     status = dl_csv_read_text(csv, path, plain, strlen(plain), err);
     if (status != DL_OK) return status;
-    for (size_t i = 0; i < csv->rows * csv->columns; i++) {
+    for (size_t i = 0; i < csv->rows * csv->columns; i++)
         trim(csv->cells[i]);
-        if (isdigit((unsigned char)csv->cells[i][0])) write_plainly(csv->cells[i], separator);
-    }
     status = check_thousands(csv, separator, err);
+    for (size_t i = 0; i < csv->rows * csv->columns && status == DL_OK; i++)
+        if (isdigit((unsigned char)csv->cells[i][0])) write_plainly(csv->cells[i], separator);
     if (status == DL_OK) status = name_columns(csv, err);
     if (status != DL_OK) dl_csv_free(csv);
     return status;

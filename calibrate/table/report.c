@@ -210,7 +210,7 @@ static void note_units(dl_table_fit *fit, size_t p)
         fit, p,
         "%zu of %zu rows are more than %d times too %s for these costs: is throughput_per_s "
         "in samples (not tokens) of all workers, step_s in seconds, the network the right one?",
-        off[0] + off[1], used, UNITS_FACTOR, off[0] > off[1] ? "slow" : "fast");
+        off[0] > off[1] ? off[0] : off[1], used, UNITS_FACTOR, off[0] > off[1] ? "slow" : "fast");
 }
 
 static void note_proposal(dl_table_fit *fit)

@@ -102,6 +102,7 @@ same european.csv '# a comment\nNumber of GPUs;Samples per Second;Precision\n1;3
 same markdown.md 'Measured; by us, here:\n\n| GPUs | Images / sec | Speedup | MFU |\n|--:|:-:|---|---|\n| 1 | **334** | 1.0x | 41% |
 | 2 | 640 |1.9x| |\n| 8 | 2 500 | | |\n\nMore text, | 7 |\n'
 same each.csv 'world_size,samples_per_second_per_gpu,batch size per GPU\n1,334,32\n2,320,32\n8,312.5,32\n'
+same quotes.csv '\r\nGPUs;images/s;source\r\n1;334;"a; b"\r\n2;640;\r\n8;2500;\r\n'
 same steps.csv 'GPUs,Global Batch Size,Step time (ms)\n1,32,95.80838323353294\n2,64,100\n8,256,102.4\n'
 same rates.csv 'GPUs,it/s\n1,10.4375\n2,10\n8,9.765625\n'
 while IFS='|' read -r text reason; do
@@ -115,9 +116,20 @@ GPUs;images/s\n8;2.500\n|bad.csv:2: column images/s: does the point
 GPUs,images/s\n1,"334,5"\n|bad.csv:2: column throughput_per_s: '334,5' is not a number
 GPUs\timages/s\n1\tOOM\n|bad.csv:2: column throughput_per_s: 'OOM' is not a number
 GPUs,images/s\n1,334\0\n2,640\n|bad.csv:2: the text holds a NUL byte
+GPUs;images/s\n1;0,123\n8;2*2\n|bad.csv:3: column throughput_per_s: '2*2' is not a number
+GPUs,images/s\n1,"0,123"\n|bad.csv:2: column throughput_per_s: '0,123' is not a number
+GPUs,Workers,images/s\n1,8,334\n|bad.csv: two columns are workers
+GPUs,images/s/GPU\n1,334\n,320\n|bad.csv:3: a rate of each worker needs the number of workers
+GPU,images/s\nV100,334\n|unknown column 'GPU'
 GPUs,MFU\n1,41\n|bad.csv:2: neither throughput_per_s nor step_s is given
 GPUs,images/s,samples/s\n1,41,42\n|the columns samples/s and throughput_per_s mean the same
 END
+
+printf '|GPUs|images/s|\n|-|-|\n|1|334|\n\n|GPUs|images/s|\n|-|-|\n|8|2500|\n' >two.md
+expect 1 "two.md: has 2 tables: keep one" table two.md "${rate[@]}" --batch-per-worker 32
+printf 'GPUs,images/s\n1,9.125\n2,17.5\n4,35\n8,100\n' >decimals.csv
+fit decimals.csv
+[ -s decimals.csv.json ] || fail "decimals.csv: $(cat decimals.csv.txt)"
 
 # A scenario given by options, alone or over a file, gives the same fit as a file.
 options=(--machine machine.ini --workers 1,2,3,4 --set machine.dispatch=single --costs costs.ini --batch 24,96 --mode none)

@@ -490,6 +490,31 @@ static void time_of_non_blocking_collectives_is_pure(void **state)
     assert_string_equal(data.series[0].name, "allreduce");
     assert_true(data.series[0].points[0].time_ns == 61750);
     dl_link_data_free(&data);
+    data = read_text(
+        "osu7.log", "$ mpirun -np 8 ./osu_iallreduce\n"
+                    "# OSU MPI Non-blocking Allreduce Latency Test v7.4\n"
+                    "# Size  Overall(us)  Compute(us)  Coll. Init(us)  MPI_Test(us)  MPI_Wait(us)  "
+                    "Pure Comm.(us)  Min Comm.(us)  Max Comm.(us)  Overlap(%)\n"
+                    "1024  100.5  60.25  1.5  2.5  3.5  61.75  58.5  63.5  34.2\n");
+    assert_true(data.series[0].points[0].time_ns == 61750);
+    dl_link_data_free(&data);
+}
+
+/* A server's log of two runs of two streams each: a sum of each. */
+static void a_sum_replaces_the_streams_of_its_run(void **state)
+{
+    (void)state;
+    dl_link_data data =
+        read_text("server.log", "Accepted connection from 10.0.0.2, port 1\n"
+                                "[  5]   0.00-10.00  sec  5 GBytes  4 Gbits/sec   receiver\n"
+                                "[  8]   0.00-10.00  sec  5 GBytes  4 Gbits/sec   receiver\n"
+                                "[SUM]   0.00-10.00  sec  10 GBytes  8 Gbits/sec   receiver\n"
+                                "Accepted connection from 10.0.0.2, port 2\n"
+                                "[  5]   0.00-10.00  sec  5 GBytes  2 Gbits/sec   receiver\n"
+                                "[SUM][RX-S] 0.00-10.00  sec  10 GBytes  4 Gbits/sec   receiver\n");
+    assert_int_equal(data.rate_count, 2);
+    assert_true(fabs(data.rates[0].value - 1e9) < 1 && fabs(data.rates[1].value - 0.5e9) < 1);
+    dl_link_data_free(&data);
 }
 
 /* The times of calls with wrong results are counted, out of place and in place. */
@@ -730,6 +755,7 @@ int main(void)
         cmocka_unit_test(matrices_of_peers_are_read),
         cmocka_unit_test(messages_are_read),
         cmocka_unit_test(time_of_non_blocking_collectives_is_pure),
+        cmocka_unit_test(a_sum_replaces_the_streams_of_its_run),
         cmocka_unit_test(wrong_results_are_counted),
         cmocka_unit_test(lines_are_read_as_people_paste_them),
         cmocka_unit_test(many_sizes_are_joined),

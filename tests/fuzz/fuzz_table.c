@@ -16,11 +16,22 @@ static const char crlf[] = "# from a paper\r\nworkers,batch,sync,interval,step_s
                            "4,16,average,5,0.25,\r\n1,64,none,,0.5,x\r\n";
 static const char empty[] = "workers,batch,sync,interval,step_s,throughput_per_s,source\n"
                             "4,16,average,5,,,\n,,,,0.5,,\n\n1,64,none,1,,7,\n";
+/* As published; the second is of a German spreadsheet. */
+static const char markdown[] =
+    "Ours:\n\n| GPUs | samples / sec/GPU | Speedup |\n|--:|:-:|---|\n"
+    "| 1 | **41,000** | 1x |\n| 4 | 40 500.5 | `3.9` |\n\nMore | text |\n";
+static const char spreadsheet[] = "\xEF\xBB\xBFNumber of GPUs;Global batch size;Step time (ms)\r\n"
+                                  "1;16;0,39\r\n4;64;\"1.250,5\"\r\n";
+static const char tabs[] = "#Workers\tit/s\tBatch per GPU\n4\t2'560.5\t16\n1\t0,5\t16\n";
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 {
-    static const dl_fuzz_seed all[] = {
-        {plain, sizeof plain - 1}, {crlf, sizeof crlf - 1}, {empty, sizeof empty - 1}};
+    static const dl_fuzz_seed all[] = {{plain, sizeof plain - 1},
+                                       {crlf, sizeof crlf - 1},
+                                       {empty, sizeof empty - 1},
+                                       {markdown, sizeof markdown - 1},
+                                       {spreadsheet, sizeof spreadsheet - 1},
+                                       {tabs, sizeof tabs - 1}};
     *seeds = all;
     return sizeof all / sizeof all[0];
 }

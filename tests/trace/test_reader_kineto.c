@@ -247,6 +247,28 @@ static void gradients_of_inputs_have_no_bytes(void **state)
     free_item(&item);
 }
 
+/* Weights of a recurrent layer, a list, and of GPT-2's Conv1D are none, though inputs of linear
+ * layers have their shapes. */
+static void gradients_of_other_weights_have_bytes(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"traceEvents\": [" CONV_32 LINEAR("[[16, 8], [3, 8]]")
+        LINEAR("[[8, 24], [3, 24]]") "," CALL(
+            "lstm",
+            "Input Dims\": [[5, 2, 4], [[1, 2, 4]], "
+            "[[16, 4], [16, 8]]]") "," CALL("addmm", "Input Dims\": [[24], [9, 8], [8, 24]]")
+            ALSO_ADDED("[16, 8]") ALSO_ADDED("[8, 24]") "]}";
+    dl_read_trace item = read_text(text);
+    size_t found = 0;
+    for (size_t i = 0; i < item.trace.activity_count; i++) {
+        const dl_activity *a = &item.trace.activities[i];
+        if (strcmp(name_of(&item, a), "torch::autograd::AccumulateGrad") != 0) continue;
+        assert_int_equal(a->bytes, found++ == 0 ? 512 : 768);
+    }
+    assert_int_equal(found, 2);
+    free_item(&item);
+}
+
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
  * is in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 per peer; only distributedInfo
  * gives the group. */
@@ -717,6 +739,7 @@ int main(void)
         cmocka_unit_test(generation_0_is_read),
         cmocka_unit_test(gradients_have_bytes),
         cmocka_unit_test(gradients_of_inputs_have_no_bytes),
+        cmocka_unit_test(gradients_of_other_weights_have_bytes),
         cmocka_unit_test(generations_0b_and_1_are_read),
         cmocka_unit_test(shapes_show_the_batch),
         cmocka_unit_test(generation_2_is_read),

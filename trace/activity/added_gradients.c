@@ -155,10 +155,9 @@ static changes find_changes(const dl_trace *trace)
     for (size_t i = 0; i < trace->string_count; i++) {
         const char *name = trace->strings[i];
         const bool list = strncmp(name, "aten::_foreach_", strlen("aten::_foreach_")) == 0;
+        if (strncmp(name, "aten::", strlen("aten::")) != 0) continue;
         const char *rest = name + strlen(list ? "aten::_foreach_" : "aten::");
-        if (strncmp(name, "aten::", strlen("aten::")) == 0 &&
-            (strcmp(rest, "add_") == 0 || strcmp(rest, "sub_") == 0))
-            found.each[i] = list ? 2 : 1;
+        if (strcmp(rest, "add_") == 0 || strcmp(rest, "sub_") == 0) found.each[i] = list ? 2 : 1;
     }
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];

@@ -55,9 +55,20 @@ enum { SHAPE_OF_INPUT = 1, SHAPE_OF_WEIGHT = 2 };
 /* The inputs of an operator. */
 typedef struct layer {
     dl_kineto *kineto;
-    int samples, input; /* index of the input with the samples, and of the next one */
+    int samples, input; /* index of the input with the samples or of the first weight, and of the
+                         * next one */
     uint32_t shape;     /* string id of the last input's shape */
 } layer;
+
+/* Operators whose inputs from this index on are weights, or lists of them, in a forward pass. */
+static const struct {
+    const char *name;
+    int first;
+} weighted[] = {
+    {"aten::convolution", 1}, {"aten::addmm", 2},      {"aten::matmul", 1},
+    {"aten::lstm", 1},        {"aten::gru", 1},        {"aten::rnn_tanh", 1},
+    {"aten::rnn_relu", 1},    {"aten::_cudnn_rnn", 1}, {"aten::mkldnn_rnn_layer", 1},
+};
 
 static void name_shape(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
 {
@@ -65,18 +76,33 @@ static void name_shape(void *context, dl_json_text key DL_UNUSED, dl_json_text v
     l->shape = dl_trace_builder_intern(&l->kineto->builder, value.at, value.bytes);
 }
 
-static void take_shape(void *context, dl_json_text key, dl_json_text value)
+static void add_role(layer *l, dl_json_text value, uint8_t role)
 {
-    layer *l = context;
     dl_kineto *kineto = l->kineto;
-    name_shape(l, key, value);
+    name_shape(l, value, value);
     if (l->shape >= kineto->shape_room) {
         const size_t room = kineto->builder.string_room;
         kineto->shape_roles = dl_realloc(kineto->shape_roles, room, 1, "shapes");
         memset(kineto->shape_roles + kineto->shape_room, 0, room - kineto->shape_room);
         kineto->shape_room = room;
     }
-    kineto->shape_roles[l->shape] |= l->input++ == l->samples ? SHAPE_OF_INPUT : SHAPE_OF_WEIGHT;
+    kineto->shape_roles[l->shape] |= role;
+}
+
+static void take_shape(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
+{
+    layer *l = context;
+    add_role(l, value, l->input++ == l->samples ? SHAPE_OF_INPUT : SHAPE_OF_WEIGHT);
+}
+
+static void take_weight(void *context, dl_json_text key DL_UNUSED, dl_json_text value)
+{
+    layer *l = context, inner = {.kineto = l->kineto, .samples = -1};
+    if (l->input++ < l->samples) return;
+    if (value.bytes > 1 && value.at[1] == '[')
+        dl_json_visit(value, take_shape, &inner);
+    else
+        add_role(l, value, SHAPE_OF_WEIGHT);
 }
 
 uint32_t dl_kineto_shape_of_rows(dl_kineto *kineto, const dl_json_text *values)
@@ -108,7 +134,7 @@ void dl_kineto_leave_out_inputs(dl_kineto *kineto)
     if (count > 0)
         dl_read_note(kineto->item,
                      "%zu gradients have the shape of a layer's input and of no weight, such as "
-                     "%s: they are those of inputs with requires_grad, not of parameters",
+                     "%s: they are taken for those of inputs with requires_grad, not of parameters",
                      count, trace->strings[shape_id]);
 }
 
@@ -135,6 +161,10 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     if (strncmp(name, "aten::", strlen("aten::")) != 0) return;
     const dl_json_text dims = dl_kineto_input_dims(values);
     if (dims.at == NULL) return;
+    for (size_t w = 0; w < DL_LENGTH(weighted); w++) {
+        layer l = {.kineto = kineto, .samples = weighted[w].first};
+        if (strcmp(name, weighted[w].name) == 0) dl_json_visit(dims, take_weight, &l);
+    }
     for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
         if (strcmp(name, operators[o].name) != 0) continue;
         shape s = {.wanted = operators[o].input, .elements = 1};
