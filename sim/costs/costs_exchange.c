@@ -67,11 +67,11 @@ dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err
     dl_status status = dl_ini_read(&ini, path, err);
     const dl_ini_entry *other = find_other(&ini);
     if (status == DL_OK && other != NULL) {
-        status =
-            dl_ini_error(&ini, other, DL_ERR_DATA, err,
-                         "with --workload or --samples-per-s, which set all other costs, a cost "
-                         "file may have costs of exchange and input only, as dlcal links writes "
-                         "them; this file has all costs: omit these options");
+        status = dl_ini_error(
+            &ini, other, DL_ERR_DATA, err,
+            "with --workload or --samples-per-s, which set all other costs, a cost "
+            "file may have costs of exchange, as dlcal links writes them, and of input "
+            "only; this one has others: omit it or these options");
     }
     if (status == DL_OK) status = dl_costs_read(&from, path, err);
     if (status == DL_OK) take_exchange(costs, &from);

@@ -28,7 +28,7 @@ typedef struct search {
     dl_layout_advice *advice;
     size_t *order; /* [order_count] waiting layouts sorted by the lower bounds of their steps */
     size_t order_count, ran;
-    int *stages;        /* [GPUs of a node + 1] stages of Megatron's usual layouts for each tp; 0:
+    int *stages;        /* [stages_at] stages of Megatron's usual layouts for each tp and cp; 0:
                          * none */
     bool in_full;       /* Megatron's usual layouts recompute fully */
     const size_t *jobs; /* layouts that the next jobs handle */
@@ -205,20 +205,28 @@ static bool is_in_full(const dl_layout *l)
     return l->values[DL_KEY_RECOMPUTE] != NULL && strcmp(l->values[DL_KEY_RECOMPUTE], "full") == 0;
 }
 
-/* Finds, for each tensor size, the number of stages of Megatron's usual layouts: the fewest that
- * fit without full recomputation or, if no layout of any tensor size fits without it, the fewest
- * that fit with it. */
+/* Index in search.stages of a point's sizes of tp and cp. */
+static size_t stages_at(const search *s, const dl_point *point)
+{
+    const size_t gpus = (size_t)dl_gpu_options_count(s->space.scenario->gpu);
+    return (size_t)point->tensor * (gpus + 1) + (size_t)point->context;
+}
+
+/* Finds, for each size of tp and cp, the number of stages of Megatron's usual layouts: the fewest
+ * that fit without full recomputation or, if no layout of any size fits without it, the fewest that
+ * fit with it. */
 static void find_megatron(search *s)
 {
     const int node = dl_machine_gpus_before(&s->space.scenario->gpu->machine, 1);
     bool found = false;
-    s->stages = dl_calloc((size_t)node + 1, sizeof *s->stages, "stages");
+    const dl_point most = {.tensor = node + 1};
+    s->stages = dl_calloc(stages_at(s, &most), sizeof *s->stages, "stages");
     for (int full = 0; full < 2 && !found; full++) {
         s->in_full = full > 0;
         for (size_t i = 0; i < s->space.count; i++) {
             const dl_layout *l = &s->space.layouts[i];
             const bool fits = l->fate == DL_LAYOUT_WAITS || l->fate == DL_LAYOUT_RAN;
-            int *stages = &s->stages[l->point.tensor];
+            int *stages = &s->stages[stages_at(s, &l->point)];
             if (!fits || l->point.shards > 1 || !divides_optimizer(l) ||
                 is_in_full(l) != s->in_full || (*stages > 0 && *stages <= l->point.stages))
                 continue;
@@ -234,8 +242,9 @@ static bool is_usual(const search *s, const dl_layout *l, dl_layout_usual usual)
     if (usual == DL_LAYOUT_GIVEN) return dl_layout_is_given(&s->space, l);
     if (usual == DL_LAYOUT_FSDP)
         return p->tensor == 1 && p->stages == 1 && p->workers == 1 &&
-               p->shards == dl_gpu_options_count(s->space.scenario->gpu);
-    return p->shards == 1 && p->stages == s->stages[p->tensor] && divides_optimizer(l) &&
+               p->shards * p->context == dl_gpu_options_count(s->space.scenario->gpu) &&
+               p->shards > 1;
+    return p->shards == 1 && p->stages == s->stages[stages_at(s, p)] && divides_optimizer(l) &&
            is_in_full(l) == s->in_full;
 }
 

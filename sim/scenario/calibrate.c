@@ -111,6 +111,10 @@ static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_e
                            : parse_step(step, &calibrate->step_ns, err);
     if (status == DL_OK && measured[bytes] == '@')
         status = parse_calibrated_point(measured + bytes + 1, calibrate, err);
+    if (status == DL_OK && factor != NULL && !(calibrate->step_ns > 0 && calibrate->samples > 0))
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "with its factor a step is written as TIME@WORKERSxSAMPLES=FACTOR, as "
+                            "in a saved scenario");
     return status;
 }
 

@@ -48,7 +48,7 @@ static const struct {
      "Samples per second of one worker, in place of --workload; other costs are assumed."},
     {"costs", "workload", "costs", "FILES", group_model,
      "Cost files, as dlcal writes them, in place of --workload; or with it, cost files of "
-     "exchange only, from dlcal links."},
+     "exchange (dlcal links) and input only."},
     {"calibrate", "workload", "calibrate", "STEP", group_model,
      "Measured step time (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each) or "
      "rate (600samples/s, 60000tokens/s), to which computing is scaled; all else is predicted "
@@ -639,7 +639,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
-/* Whether all listed cost files contain only costs of exchange, without times of operations.
+/* Whether all listed cost files contain only costs of exchange and input.
  * Returns false without a list or if a file cannot be read. */
 static bool are_exchange(const char *files, const char *folder)
 {

@@ -218,7 +218,7 @@ static const dl_key rows[] = {
 
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
      .help = "cost file; this, model or samples_per_s is required. Beside one of these it holds "
-             "costs of exchange, in place of assumed or simulated ones"},
+             "costs of exchange and input, in place of assumed or simulated ones"},
     {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "cost files of GPU models, for their operations and memory. Default: costs, scaled "
              "by data sheets"},
@@ -265,12 +265,13 @@ static const dl_key rows[] = {
      SCENARIO(parameter_bytes), .sweep = ',', .help = "size of the model, in place of the cost "
                                                       "file's"},
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES, FACTOR, "
-                                           "FACTOR/TIME or STEP=FACTOR",
+                                           "FACTOR/TIME or STEP@WORKERSxSAMPLES=FACTOR",
      .sweep = ',',
      .help = "a measured step, to which compute times are scaled: 212ms@8x32 is of 8 workers with "
              "32 samples each (default: the fewest workers), or a rate of all, 600samples/s or "
              "60000tokens/s. A number without unit is the factor, TIME a limit of assumed "
-             "launches. Of several variants the first was measured"},
+             "launches. Saved scenarios have the step and its factor. Of several variants the first "
+             "was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step, whose launches, gaps and streams replace the costs' "
              "times; batch_per_worker is the recorded one"},

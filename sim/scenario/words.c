@@ -15,6 +15,7 @@
 
 static const char tensors[] = "write --layout tp=COUNT, GPUs that divide each layer";
 static const char context[] = "write --layout cp=COUNT, GPUs that divide each sequence";
+static const char buckets[] = "write --set exchange.bucket_bytes=25MB";
 static const char exchange_of_parts[] =
     "write --workload NAME:cp_comm_type=p2p (or all_gather, a2a) with --layout cp=COUNT";
 static const char by_tokens[] =
@@ -108,9 +109,11 @@ const dl_word dl_scenario_words[] = {
     {"offload_param", NULL, offload},
     {"attn_implementation", NULL, "write --workload NAME:attention=fused, or plain (eager)"},
     {"packing", NULL, "every sample has the model's sequence, as packed ones do"},
-    {"bucket_cap_mb", "exchange.bucket_bytes", NULL},
-    {"ddp_bucket_cap_mb", "exchange.bucket_bytes", NULL},
-    {"dataloader_num_workers", "input.cores", NULL},
+    {"bucket_cap_mb", NULL, buckets},
+    {"ddp_bucket_cap_mb", NULL, buckets},
+    {"dataloader_num_workers", NULL,
+     "write --set input.cores=COUNT, all loaders of a node, and --set input.prefetch=COUNT, their "
+     "batches made ahead for each GPU"},
     {"tf32", NULL, "write --arithmetic tf32"},
     {"deepspeed", NULL, stages},
     {"bf16", NULL, arithmetic},

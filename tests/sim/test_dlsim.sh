@@ -88,6 +88,7 @@ expect 2 "--max-batch needs --advise" good.ini --max-batch 3
 expect 2 "--html cannot be combined with --advise" good.ini --advise --html x.html
 "$tested" good.ini -o - >printed.csv && "$tested" good.ini -q -o written.csv || fail "-o -"
 cmp printed.csv written.csv || fail "-o FILE is not -o -"
+expect 2 "--output - and --json -: give only one" good.ini -o - --json -
 "$tested" good.ini --mode allreduce --advise --json - >advice.json || fail "--advise --json"
 python3 -c 'import json, sys
 advice = json.load(open("advice.json"))

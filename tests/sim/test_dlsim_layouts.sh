@@ -58,6 +58,9 @@ grep -q 'cp=[24]' long.csv || fail "no cp is tried: $(cat long.csv)"
 ! grep -q 'cp=8' long.csv || fail "parts of 4096 tokens: $(cat long.csv)"
 expect 0 "The given layout, cp=4,dp=2, at best --layout cp=4,dp=2 --micro-batch" "${long[@]}" --layout cp=4,dp=2 --advise layout
 expect 0 "The given layout, cp=8: not among those" "${long[@]}" --layout cp=8 --advise layout
+# GPUs with parts of the same sequences share parameters too: without cp none fits here.
+expect 0 "All GPUs sharing all parameters, at best --layout cp=" --workload llama3_8b:sequence=32768,fused=yes \
+    --machine 8xh100 --batch 8 --advise layout --max-points 30
 # Recomputation without a saving is not tried, and is reported in its row: fused attention saves no scores.
 number_of() { grep -oE '^Of [0-9]+ layouts' "$1"; }
 "$tested" "${model[@]}" --recompute none,products,full --advise layout --max-points 1 -o saving.csv >saving.txt 2>&1

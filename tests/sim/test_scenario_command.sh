@@ -157,7 +157,7 @@ for model in "--workload resnet50" "--samples-per-s 1000 --parameters 25.6M"; do
         sed -n 's/.*: \([0-9.]*\) samples.*/\1/p;T;q')
     awk -v r="$rate" 'BEGIN { exit !(r > 99 && r < 101) }' || fail "$model: $rate samples/s, not 100"
 done
-expect 1 "a cost file may have costs of exchange and input only" --workload resnet50 --costs costs.ini "${net[@]}"
+expect 1 "a cost file may have costs of exchange, as dlcal links writes them, and of input only" --workload resnet50 --costs costs.ini "${net[@]}"
 expect 1 "[op NAME] (--workload NAME or --samples-per-s RATE gives them beside this file)" --costs links.ini "${net[@]}"
 
 # --workers all uses all GPUs of all the scenario's nodes.
@@ -296,7 +296,7 @@ expect 2 "offload to host memory is not simulated" "${one[@]}" --cpu-offload
 expect 2 "offload to host memory is not simulated" "${one[@]}" --set offload_optimizer=cpu
 expect 2 "write --batch-per-worker, as of a DataLoader, or --batch, of all workers" "${one[@]}" --batch-size 8
 expect 2 "write --workload NAME:attention=fused" "${one[@]}" --attn-implementation sdpa
-expect 2 "it is 'bucket_bytes' of [exchange]" "${one[@]}" --set ddp_bucket_cap_mb=25
+expect 2 "write --set exchange.bucket_bytes=25MB" "${one[@]}" --set ddp_bucket_cap_mb=25
 expect 2 "unknown mode 'ad-psgd'; averages between neighbours (gossip) are not simulated" "${one[@]}" --mode ad-psgd
 expect 2 "unknown name; low-rank compression is not simulated" "${one[@]}" --set exchange.compress=PowerSGD
 "$tested" -q "${one[@]}" --set exchange.compress=onebit -o theirs.csv && "$tested" -q "${one[@]}" --set exchange.compress=1bit -o ours.csv &&

@@ -275,6 +275,8 @@ expect 0 "but the host's launches, whose time is assumed, may take as long" "${s
 slow=(--workload llama3_8b:sequence=2048 --machine 2xh100 --batch 2 --lora 16 --mode ddp --recompute full --steps 4)
 "$tested" "${slow[@]}" --advise --max-points 4 -o advice.csv | grep -qE '^   1 .* [0-9]\.[0-9]{3} +[0-9]\.[0-9]{3} to [0-9]\.[0-9]{3} ' || fail "digits of a rate"
 grep -q '^calibrate = 61000000 ns@1x8=1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
+expect 2 "with its factor a step is written as TIME@WORKERSxSAMPLES=FACTOR" --workload resnet50 --machine 8xv100 \
+    --batch-per-worker 32 --calibrate 212ms=1.31
 # Notes with a measured effect come first, the largest one (here -29.5 to +31.5 %) at the top with the way to
 # measure it; overlap (1.3 %) is behind the arithmetic (12.3 %), and notes without an effect are last.
 "$tested" --workload gpt2 --machine 4xrtx3090 --batch-per-worker 4 --workers 4 --mode allreduce,average --interval 50 \
@@ -466,7 +468,7 @@ expect 0 "fused=compiled, or yes" --workload $small --machine 1xh200 --workers 1
 "$tested" --workload $small,fused=yes --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2 2>&1 |
     grep -q 'operation by operation' && fail "a fused network is called plain"
 expect 2 "--workload needs --machine" --workload lenet --batch 64
-expect 1 "this file has all costs: omit these options" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
+expect 1 "this one has others: omit it or these options" "${run[@]}" --costs "$scenarios/costs/resnet50_t4.ini"
 expect 1 "tf32_flop_per_s of v100 is not known" "${run[@]:0:2}" --machine dgx1_v100 \
     --batch-per-worker 64 --set workload.arithmetic=tf32
 
