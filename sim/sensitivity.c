@@ -14,7 +14,8 @@
 #define EVENTS_LEAST 300000.0
 #define MOVES_LOG 1e-4  /* a row whose rate changes less, as a logarithm, gets no interval */
 #define EQUAL_FRAC 1e-3 /* rates that differ by less are equal */
-/* The same of one GPU, where DDP's copies to buckets take 2 % of a step of ResNet-50. */
+/* Rates of one GPU that differ by less are equal: DDP's copies to buckets take 2 % of a step of
+ * ResNet-50. */
 #define ALONE_FRAC 0.05
 #define OVERRUN 16 /* factor by which the fewest steps may exceed the allowed events */
 

@@ -15,8 +15,11 @@ code=0
 [ "$code" = 2 ] || fail "an unknown set gives $code"
 
 # From one GPU's rate: rows of scenarios/scaling/boxes.csv.
-text=$("$script" -q nvidia)
+text=$("$script" -q lambda dlperf nvidia)
 grep -q '^nvidia  *6 ' <<<"$text" || fail "rows of boxes.csv: $text"
+# The README quotes the number of rows and the mean error.
+read -r _ rows _ _ mean _ < <(grep '^all ' <<<"$text")
+grep -q "| the throughput of one GPU | $rows | $mean |" "$(dirname "$script")/../README.md" || fail "README.md has not $rows, $mean: $text"
 
 # The predicted rate of four GPUs is inside; ten times this rate is outside.
 mkdir -p "$work/scaling"

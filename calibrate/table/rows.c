@@ -34,12 +34,10 @@ static int64_t batch_of(const dl_scenario *scenario)
     return batch;
 }
 
-/* Accepts the columns of measured rows, under all their names, and the column placement; requires
+/* Accepts the columns of measured rows and the column placement; requires
  * workers or placement, and batch unless `batch` > 0 is that of all rows. */
-static dl_status check_columns(dl_csv *csv, int64_t batch, dl_error *err)
+static dl_status check_columns(const dl_csv *csv, int64_t batch, dl_error *err)
 {
-    const dl_status status = dl_measured_name_columns(csv, NULL, err);
-    if (status != DL_OK) return status;
     const char *names[COLUMNS_MAX] = {"placement"};
     size_t count = 1;
     for (; dl_measured_columns[count - 1] != NULL; count++) {
@@ -439,7 +437,7 @@ dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, const char *
                              dl_scenario *scenario, dl_error *err)
 {
     dl_csv csv = {0};
-    dl_status status = dl_published_table_read(&csv, path, err);
+    dl_status status = dl_measured_table_read(&csv, path, NULL, err);
     if (status != DL_OK) return status;
     dl_table_rows read = {.path = dl_strdup(path)};
     read.rows = dl_calloc(csv.rows, sizeof *read.rows, "table rows");

@@ -8,19 +8,9 @@
 #include <stdint.h>
 
 #include "calibrate/table/table.h"
-#include "common/csv.h"
 #include "common/status.h"
 #include "sim/costs/costs.h"
 #include "sim/scenario/scenario.h"
-
-/* Reads a table of measured rows as people publish it, with the line numbers of its text: separated
- * by commas, ';' or tabs, or in Markdown, with units in the names ("images/sec/GPU", "step time
- * (ms)") and separated thousands ("1,280"; in a file separated by ';' a comma is the decimal
- * point). Names become those of measured rows, values have their units; columns that follow from
- * others (speedup, efficiency, MFU) get the name note. Other names and texts stay. `csv` must be
- * zeroed. Returns the errors of dl_csv_read; DL_ERR_DATA for tokens, a batch of all or of each
- * worker, two columns of one meaning, and a point that may separate thousands. */
-dl_status dl_published_table_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* A row in the list of all parts' rows. */
 typedef struct dl_table_model_row {

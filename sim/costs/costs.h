@@ -50,8 +50,8 @@ typedef struct dl_layer_cost {
     /* Ring attention: bytes of keys and values of the GPU's part of a sequence, sent to the next of
      * context_ranks GPUs (in the backward pass with their gradients); time of attention concurrent
      * with each hop; rings of a forward pass in a backward pass, which recomputes attention;
-     * unknown: none. With context_alltoalls a pass has so many all-to-alls instead, in each of
-     * which a GPU distributes these bytes. */
+     * unknown: none. If context_alltoalls is known, each pass has this number of all-to-alls in
+     * place of the ring, and a GPU distributes context_bytes_per_sample in each. */
     dl_value context_bytes_per_sample, context_forward_ns_per_sample;
     dl_value context_backward_ns_per_sample, context_forward_again, context_alltoalls;
     /* Experts: bytes of the parameters of the GPU's own experts, a subset of parameter_bytes; bytes

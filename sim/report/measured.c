@@ -107,104 +107,6 @@ typedef struct table {
     int *swept; /* [study's keys] index of each swept key's column; -1: absent */
 } table;
 
-/* Synonyms of columns: names of options, of result tables, and of frameworks. */
-static const struct {
-    const char *word, *column;
-} synonyms[] = {
-    {"samples_per_s", "throughput_per_s"},
-    {"samples/s", "throughput_per_s"},
-    {"measured_per_s", "throughput_per_s"},
-    {"measured/s", "throughput_per_s"},
-    {"throughput", "throughput_per_s"},
-    {"samples/sec", "throughput_per_s"},
-    {"images/s", "throughput_per_s"},
-    {"images/sec", "throughput_per_s"},
-    {"mode", "sync"},
-    {"gpus", "workers"},
-    {"global_batch", "batch"},
-    {"global_batch_size", "batch"},
-};
-
-/* Words for the samples of one worker's step, and for those of one of its micro-batches. */
-static const struct {
-    const char *word;
-    bool is_micro;
-} parts[] = {
-    {"batch_per_worker", false},   {"batch_per_gpu", false},
-    {"per_gpu_batch", false},      {"per_gpu_batch_size", false},
-    {"per_device_batch", false},   {"per_device_batch_size", false},
-    {"local_batch", false},        {"local_batch_size", false},
-    {"micro_batch", true},         {"micro_batch_size", true},
-    {"micro_batch_per_gpu", true}, {"train_micro_batch_size_per_gpu", true},
-};
-
-static bool is_swept_name(const dl_study *study, const char *name)
-{
-    for (size_t k = 0; study != NULL && k < study->key_count; k++)
-        if (strcmp(study->keys[k].column, name) == 0) return true;
-    return false;
-}
-
-static dl_status name_column(dl_csv *csv, size_t column, const char *name, dl_error *err)
-{
-    if (dl_csv_column(csv, name) >= 0)
-        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                               "the columns %s and %s mean the same: give only one",
-                               csv->names[column], name);
-    free(csv->names[column]);
-    csv->names[column] = dl_strdup(name);
-    return DL_OK;
-}
-
-/* Multiplies the cells of a column by those of another. Empty cells stay empty. */
-static dl_status multiply(dl_csv *csv, size_t column, const char *by, dl_error *err)
-{
-    if (dl_csv_column(csv, by) < 0)
-        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                               "the column %s needs a column %s, as a point has the batch of all "
-                               "workers",
-                               csv->names[column], by);
-    dl_status status = DL_OK;
-    for (size_t row = 0; row < csv->rows && status == DL_OK; row++) {
-        double part = 0, count = 0;
-        if ((status = dl_csv_number(csv, row, column, &part, err)) ||
-            (status = dl_csv_number_in(csv, row, by, &count, err)) || isnan(part))
-            continue;
-        char **cell = &csv->cells[row * csv->columns + column];
-        free(*cell);
-        *cell = isnan(count) ? dl_strdup("") : dl_format("%.15g", part * count);
-    }
-    return status;
-}
-
-/* Converts a column with the batch of a worker or of a pass to that of all workers. */
-static dl_status take_part(dl_csv *csv, size_t column, bool is_micro, dl_error *err)
-{
-    dl_status status = is_micro ? multiply(csv, column, "accumulate", err) : DL_OK;
-    if (status == DL_OK) status = multiply(csv, column, "workers", err);
-    return status == DL_OK ? name_column(csv, column, "batch", err) : status;
-}
-
-dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err)
-{
-    dl_status status = DL_OK;
-    for (size_t c = 0; c < csv->columns; c++) {
-        for (size_t i = 0; i < DL_LENGTH(synonyms) && !is_swept_name(study, csv->names[c]); i++) {
-            if (strcasecmp(synonyms[i].word, csv->names[c]) != 0) continue;
-            status = name_column(csv, c, synonyms[i].column, err);
-            if (status != DL_OK) return status;
-        }
-    }
-    for (size_t c = 0; c < csv->columns; c++) {
-        for (size_t i = 0; i < DL_LENGTH(parts) && !is_swept_name(study, csv->names[c]); i++) {
-            if (strcasecmp(parts[i].word, csv->names[c]) != 0) continue;
-            status = take_part(csv, c, parts[i].is_micro, err);
-            if (status != DL_OK) return status;
-        }
-    }
-    return DL_OK;
-}
-
 static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
 {
     const size_t count = COLUMNS + study->key_count;
@@ -212,7 +114,7 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
     memcpy(names, dl_measured_columns, COLUMNS * sizeof *names);
     for (size_t k = 0; k < study->key_count; k++)
         names[COLUMNS + k] = study->keys[k].column;
-    dl_status status = dl_measured_name_columns(&t->csv, study, err);
+    dl_status status = DL_OK;
     for (size_t c = 0; c < t->csv.columns && status == DL_OK; c++) {
         if (dl_names_find(t->csv.names[c], names, count) >= 0) continue;
         const int near = dl_names_nearest(t->csv.names[c], names, count);
@@ -770,7 +672,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
                             dl_error *err)
 {
     table t = {0};
-    dl_status status = dl_csv_read(&t.csv, path, err);
+    dl_status status = dl_measured_table_read(&t.csv, path, study, err);
     if (status != DL_OK) return status;
     t.swept = dl_calloc(study->key_count, sizeof *t.swept, "swept columns");
     DL_AUTOFREE measured_row *rows = dl_calloc(t.csv.rows, sizeof *rows, "measured rows");

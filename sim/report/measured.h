@@ -33,12 +33,18 @@
 /* The columns of measured rows, except a scenario's other swept keys; NULL at the end. */
 extern const char *const dl_measured_columns[];
 
-/* Renames columns with another word for the same quantity, such as samples/s or mode, to the names
- * in dl_measured_columns, except swept keys of the study (NULL: none). The batch of a worker
- * (batch_per_gpu) or of one of its passes (micro_batch) becomes that of all workers. DL_ERR_DATA if
- * two columns would get the same name, or without the columns workers and accumulate needed to
- * convert; the error of dl_csv_number for cells that are no numbers. */
-dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
+/* Reads a table of measured rows as people write and publish it, with the line numbers of its text:
+ * separated by commas, ';' (a comma is then the decimal point) or tabs, or in Markdown, with
+ * separated thousands ("1,280"), units in the names ("step time (ms)") and other words for the same
+ * quantity (mode, "images/sec/GPU", batch_per_gpu). Columns get the names in dl_measured_columns,
+ * except swept keys of the study (NULL: none); those that follow from others (speedup, efficiency,
+ * MFU) are removed; values have the columns' units and are those of all workers. Other names and
+ * texts stay. `csv` must be zeroed. Returns the errors of dl_csv_read; DL_ERR_DATA for several
+ * tables, tokens, a batch of all or of each worker, two columns of one meaning, a point that may
+ * separate thousands, and without the columns workers and accumulate needed to convert; the error
+ * of dl_csv_number for cells of such a column that are no numbers. */
+dl_status dl_measured_table_read(dl_csv *csv, const char *path, const dl_study *study,
+                                 dl_error *err) DL_MUST_CHECK;
 
 /* Reads a time of a row in s; it may have another unit ("95.6 ms"). *value is NaN if the cell is
  * empty or the column absent. Returns DL_ERR_PARSE, DL_ERR_NAME (the unit) or DL_ERR_RANGE with

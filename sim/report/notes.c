@@ -698,8 +698,7 @@ static void add_shared_memory(dl_notes *list, const dl_variant *variant)
 /* Adds a note on an outer optimizer whose interval is the default. */
 static void add_outer(dl_notes *list, const dl_variant *variant)
 {
-    const dl_key *interval = dl_keys_find(&dl_scenario_keys, "sync", "interval");
-    if (variant->scenario.outer == 0 || variant->scenario.given[interval - dl_scenario_keys.rows])
+    if (variant->scenario.outer == 0 || dl_scenario_gives(&variant->scenario, "sync", "interval"))
         return;
     dl_notes_add(list, "default [sync] interval = 1: an outer step after each local one; DiLoCo's "
                        "authors take 500 (arXiv 2311.08105)");

@@ -118,8 +118,8 @@ GPUs\timages/s\n1\tOOM\n|bad.csv:2: column throughput_per_s: 'OOM' is not a numb
 GPUs,images/s\n1,334\0\n2,640\n|bad.csv:2: the text holds a NUL byte
 GPUs;images/s\n1;0,123\n8;2*2\n|bad.csv:3: column throughput_per_s: '2*2' is not a number
 GPUs,images/s\n1,"0,123"\n|bad.csv:2: column throughput_per_s: '0,123' is not a number
-GPUs,Workers,images/s\n1,8,334\n|bad.csv: two columns are workers
-GPUs,images/s/GPU\n1,334\n,320\n|bad.csv:3: a rate of each worker needs the number of workers
+GPUs,Workers,images/s\n1,8,334\n|bad.csv: the columns Workers and workers mean the same
+GPUs,images/s/GPU\n1,334\n,320\n|bad.csv:3: workers and batch must be whole numbers
 GPU,images/s\nV100,334\n|unknown column 'GPU'
 GPUs,MFU\n1,41\n|bad.csv:2: neither throughput_per_s nor step_s is given
 GPUs,images/s,samples/s\n1,41,42\n|the columns samples/s and throughput_per_s mean the same

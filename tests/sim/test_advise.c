@@ -144,7 +144,7 @@ static bool gains_from(const dl_gains *gains, const char *cost)
     return found;
 }
 
-/* What --without leaves out gains nothing. */
+/* A term that --without leaves out is no improvement. */
 static void gains_are_without_what_is_left_out(void **state)
 {
     (void)state;

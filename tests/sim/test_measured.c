@@ -79,6 +79,8 @@ static void batches_of_a_worker_are_taken(void **state)
         "per_device_batch,gpus,mode,samples/s\n4,2,none,400\n",
         "micro_batch,accumulate,gpus,mode,samples/s\n4,1,2,none,400\n",
         "Global_Batch,gpus,mode,samples/s\n8,2,none,400\n",
+        "| GPUs | mode | Batch per GPU | Step time (ms) | Speedup |\n|--|--|--|--|--|\n"
+        "| 2 | none | 4 | **20** | 2x |\n",
     };
     dl_measured *m = NULL;
     dl_error err = {0};
@@ -373,7 +375,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 {
     (void)state;
     static const refused_text cases[] = {
-        {"workers,sync,interval,steps_s\n", DL_ERR_NAME, 0, "step_s"},
+        {"workers,sync,interval,stpe_s\n", DL_ERR_NAME, 0, "step_s"},
         {"workers,sync,interval,step_s\n2,none,,1\n3,none,,1\n", DL_ERR_NAME, 3, "no point"},
         {"workers,sync,interval,step_s\n2,nun,,1\n", DL_ERR_NAME, 2, "no point"},
         {"workers,sync,interval,step_s\n2,none,1,1\n", DL_ERR_NAME, 2, "no point"},

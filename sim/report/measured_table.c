@@ -1,5 +1,7 @@
-/* Tables as people publish them, brought into the form of measured rows. See the header. */
+/* Tables of measured rows as people write and publish them, brought into one form: separators,
+ * numbers, names and units. */
 #include <ctype.h>
+#include <math.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,10 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/file.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "sim/report/measured.h"
 
@@ -206,33 +208,46 @@ static void write_plainly(char *text, char separator)
 #define KIND "((train|training|average|avg|mean|total|aggregate|overall) )*"
 #define NAME "((throughput|speed|performance) )?"
 
-/* Names in small letters, "per" as '/', '_' as a blank, without '#'. */
+/* What becomes of a column. */
+typedef enum column_kind {
+    COLUMN_OF_ALL,   /* multiplied by a factor, to the unit of the column of measured rows */
+    COLUMN_OF_EACH,  /* of one worker: multiplied by the number of workers */
+    COLUMN_OF_PASS,  /* of one of its passes: multiplied by their number too */
+    COLUMN_INVERTED, /* steps per second */
+    COLUMN_DERIVED,  /* follows from others: removed */
+    COLUMN_REFUSED
+} column_kind;
+
+/* Names in small letters, with '/' for "per" and blanks for '_', without '#'. */
 static const struct {
-    const char *pattern, *column; /* column: NULL: refused, for `reason`; "": not used */
-    double factor;                /* of the column's unit; 0: the value is a rate of steps */
-    bool per_worker;
-    const char *reason;
+    const char *pattern, *column; /* the column of measured rows; the reason if it is refused */
+    column_kind kind;
+    double factor;
 } known[] = {
+    {"mode", "sync", COLUMN_OF_ALL, 1},
     {"(number of |num |n )" WORKER "( used)?|" WORKER " count|" WORKERS
      "( used)?|ngpus?|world size",
-     "workers", 1, false, NULL},
-    {KIND NAME "[(]?" SAMPLES "/" SECOND "[)]?", "throughput_per_s", 1, false, NULL},
+     "workers", COLUMN_OF_ALL, 1},
+    {KIND NAME "[(]?" SAMPLES "/" SECOND "[)]?|throughput|measured/s", "throughput_per_s",
+     COLUMN_OF_ALL, 1},
     {KIND NAME "[(]?" SAMPLES "/" SECOND "/" WORKER "[)]?|" KIND "throughput/" WORKER " [(]" SAMPLES
                "/" SECOND "[)]|" KIND SAMPLES "/" WORKER "/" SECOND,
-     "throughput_per_s", 1, true, NULL},
-    {".*(tokens?|toks?|words?)/(" WORKER "/)?" SECOND ".*", NULL, 1, false,
-     "tokens are not samples: divide by the tokens of a sample, and name the column samples/s"},
-    {KIND STEP "/" SECOND, "step_s", 0, false, NULL},
-    {KIND "(" STEP "( time)?|time/" STEP ") [(]?" SECOND "[)]?|" SECOND "/" STEP, "step_s", 1,
-     false, NULL},
+     "throughput_per_s", COLUMN_OF_EACH, 1},
+    {".*(tokens?|toks?|words?)/(" WORKER "/)?" SECOND ".*",
+     "tokens are not samples: divide by the tokens of a sample, and name the column samples/s",
+     COLUMN_REFUSED, 1},
+    {KIND STEP "/" SECOND, "step_s", COLUMN_INVERTED, 1},
+    {KIND "(" STEP "( time)?|time/" STEP ") [(]?" SECOND "[)]?|" SECOND "/" STEP, "step_s",
+     COLUMN_OF_ALL, 1},
     {KIND "(" STEP "( time)?|time/" STEP ") [(]?(ms|msec|milliseconds?)[)]?|(ms|msec)/" STEP,
-     "step_s", 1e-3, false, NULL},
-    {"(global|total|effective) (mini-?)?batch( ?size)?|gbs", "batch", 1, false, NULL},
+     "step_s", COLUMN_OF_ALL, 1e-3},
+    {"(global|total|effective) (mini-?)?batch( ?size)?|gbs", "batch", COLUMN_OF_ALL, 1},
     {"(mini-?)?batch( ?size)?/" WORKER "|per[ -]" WORKER " batch( ?size)?|local batch( ?size)?",
-     "batch_per_gpu", 1, false, NULL},
-    {"(mini-?)?batch ?size|bs", NULL, 1, false,
-     "of all workers together (batch) or of each (batch_per_gpu)?"},
-    {"speed-? ?up.*|(.* )?efficiency.*|scaling.*|[mh]fu.*|.*flop.*", "", 1, false, NULL},
+     "batch", COLUMN_OF_EACH, 1},
+    {"(train )?micro[ -]?batch( ?size)?(/" WORKER ")?", "batch", COLUMN_OF_PASS, 1},
+    {"(mini-?)?batch ?size|bs", "of all workers together (batch) or of each (batch_per_gpu)?",
+     COLUMN_REFUSED, 1},
+    {"speed-? ?up.*|(.* )?efficiency.*|scaling.*|[mh]fu.*|.*flop.*", NULL, COLUMN_DERIVED, 1},
 };
 
 /* Returns a column's name as the patterns have it; the caller frees it. */
@@ -257,71 +272,6 @@ static char *simple_name(const char *name)
     return simple;
 }
 
-/* Returns whether it is the name of a column of measured rows, which it writes in small letters. */
-static bool is_measured_column(char *name)
-{
-    for (size_t i = 0; dl_measured_columns[i] != NULL; i++)
-        if (strcasecmp(dl_measured_columns[i], name) == 0) {
-            memcpy(name, dl_measured_columns[i], strlen(name));
-            return true;
-        }
-    return false;
-}
-
-/* Converts a column's numbers to its unit; those of one worker are multiplied by `workers`. Other
- * texts stay, and are refused when they are read. */
-static dl_status convert(dl_csv *csv, size_t column, double factor, int workers, dl_error *err)
-{
-    for (size_t row = 0; row < csv->rows; row++) {
-        double value = 0, count = 1;
-        dl_error ignored = {0};
-        char **cell = &csv->cells[row * csv->columns + column];
-        if (dl_parse_double(*cell, 0, 1e300, &value, &ignored) != DL_OK || value <= 0) continue;
-        if (workers >= 0 && dl_parse_double(dl_csv_cell(csv, row, (size_t)workers), 1, 1e9, &count,
-                                            &ignored) != DL_OK)
-            return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row],
-                                   "a rate of each worker needs the number of workers");
-        free(*cell);
-        *cell = dl_format("%.15g", factor > 0 ? value * factor * count : 1 / value);
-    }
-    return DL_OK;
-}
-
-static dl_status name_columns(dl_csv *csv, dl_error *err)
-{
-    int per_worker = -1, workers = -1;
-    for (size_t c = 0; c < csv->columns; c++) {
-        trim(csv->names[c]);
-        DL_AUTOFREE char *simple = simple_name(csv->names[c]);
-        size_t k = is_measured_column(csv->names[c]) ? DL_LENGTH(known) : 0;
-        while (k < DL_LENGTH(known) && !matches(known[k].pattern, simple))
-            k++;
-        if (k == DL_LENGTH(known)) continue;
-        if (known[k].column == NULL)
-            return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "column '%s': %s", csv->names[c],
-                                   known[k].reason);
-        const char *name = known[k].column[0] != '\0' ? known[k].column : "note";
-        if (dl_csv_column(csv, name) >= 0 && dl_csv_column(csv, name) != (int)c &&
-            known[k].column[0] != '\0')
-            return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                                   "the columns %s and %s mean the same: give only one",
-                                   csv->names[c], name);
-        free(csv->names[c]);
-        csv->names[c] = dl_strdup(name);
-        if (known[k].factor != 1) (void)convert(csv, c, known[k].factor, -1, err);
-        if (known[k].per_worker) per_worker = (int)c;
-    }
-    workers = dl_csv_column(csv, "workers");
-    if (per_worker >= 0 && workers < 0)
-        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                               "a rate of each worker needs a column workers (or gpus)");
-    for (size_t c = 0; c < csv->columns; c++)
-        if (strcmp(csv->names[c], "note") != 0 && dl_csv_column(csv, csv->names[c]) != (int)c)
-            return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "two columns are %s",
-                                   csv->names[c]);
-    return per_worker >= 0 ? convert(csv, (size_t)per_worker, 1, workers, err) : DL_OK;
-}
-
 /* Returns whether a cell of the column has a point before one, two or more than three digits. */
 static bool has_decimals(const dl_csv *csv, size_t column)
 {
@@ -333,33 +283,173 @@ static bool has_decimals(const dl_csv *csv, size_t column)
 }
 
 /* Refuses "1.280" beside "640": a number of thousands, or one with three decimals? */
-static dl_status check_thousands(const dl_csv *csv, char separator, dl_error *err)
+static dl_status check_thousands(const dl_csv *csv, size_t column, char separator, dl_error *err)
 {
-    for (size_t c = 0; c < csv->columns; c++) {
-        double most = 0;
-        const bool text =
-            strcmp(csv->names[c], "note") == 0 || strcmp(csv->names[c], "source") == 0;
-        if (text || has_decimals(csv, c)) continue;
-        for (size_t row = 0; row < csv->rows; row++) {
-            const char *cell = dl_csv_cell(csv, row, c);
-            const double value = strtod(cell, NULL);
-            if (cell[strspn(cell, "0123456789")] == '\0' && value > most) most = value;
-        }
-        for (size_t row = 0; row < csv->rows; row++) {
-            const char *cell = dl_csv_cell(csv, row, c);
-            const size_t length = grouped(cell, '.');
-            if (length == 0 || cell[length] != '\0') continue;
-            if (separator != ';' && 10 * strtod(cell, NULL) > most) continue;
-            return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row],
-                                   "column %s: does the point in %s separate thousands or "
-                                   "decimals? Write thousands without a separator",
-                                   csv->names[c], cell);
-        }
+    double most = 0;
+    if (has_decimals(csv, column)) return DL_OK;
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *cell = dl_csv_cell(csv, row, column);
+        const double value = strtod(cell, NULL);
+        if (cell[strspn(cell, "0123456789")] == '\0' && value > most) most = value;
+    }
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *cell = dl_csv_cell(csv, row, column);
+        const size_t length = grouped(cell, '.');
+        if (length == 0 || cell[length] != '\0') continue;
+        if (separator != ';' && 10 * strtod(cell, NULL) > most) continue;
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row],
+                               "column %s: does the point in %s separate thousands or decimals? "
+                               "Write thousands without a separator",
+                               csv->names[column], cell);
     }
     return DL_OK;
 }
 
-dl_status dl_published_table_read(dl_csv *csv, const char *path, dl_error *err)
+/* --- columns ---------------------------------------------------------------------------------- */
+
+/* Returns the column of measured rows with this name in any case; NULL: none. */
+static const char *measured_column(const char *name)
+{
+    for (size_t i = 0; dl_measured_columns[i] != NULL; i++)
+        if (strcasecmp(dl_measured_columns[i], name) == 0) return dl_measured_columns[i];
+    return NULL;
+}
+
+static bool is_swept(const dl_study *study, const char *name)
+{
+    for (size_t k = 0; study != NULL && k < study->key_count; k++)
+        if (strcmp(study->keys[k].column, name) == 0) return true;
+    return false;
+}
+
+/* Returns the index in `known` of the pattern that the name matches; DL_LENGTH(known): none. */
+static size_t find_known(const char *name)
+{
+    DL_AUTOFREE char *simple = simple_name(name);
+    size_t k = 0;
+    while (k < DL_LENGTH(known) && !matches(known[k].pattern, simple))
+        k++;
+    return k;
+}
+
+static dl_status name_column(dl_csv *csv, size_t column, const char *name, dl_error *err)
+{
+    const int other = dl_csv_column(csv, name);
+    if (other >= 0 && other != (int)column)
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                               "the columns %s and %s mean the same: give only one",
+                               csv->names[column], name);
+    free(csv->names[column]);
+    csv->names[column] = dl_strdup(name);
+    return DL_OK;
+}
+
+static void remove_column(dl_csv *csv, size_t column)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < csv->rows * csv->columns; i++) {
+        if (i % csv->columns == column)
+            free(csv->cells[i]);
+        else
+            csv->cells[kept++] = csv->cells[i];
+    }
+    free(csv->names[column]);
+    csv->columns--;
+    memmove(csv->names + column, csv->names + column + 1,
+            (csv->columns - column) * sizeof *csv->names);
+}
+
+/* Writes the numbers of a column plainly and in its unit. Other texts stay. */
+static dl_status take_numbers(dl_csv *csv, size_t column, size_t k, char separator, dl_error *err)
+{
+    const dl_status status = check_thousands(csv, column, separator, err);
+    for (size_t row = 0; row < csv->rows && status == DL_OK; row++) {
+        double value = 0;
+        dl_error ignored = {0};
+        char **cell = &csv->cells[row * csv->columns + column];
+        if (isdigit((unsigned char)(*cell)[0])) write_plainly(*cell, separator);
+        const bool inverts = k < DL_LENGTH(known) && known[k].kind == COLUMN_INVERTED;
+        const double factor = k < DL_LENGTH(known) ? known[k].factor : 1;
+        if ((factor == 1 && !inverts) ||
+            dl_parse_double(*cell, 0, 1e300, &value, &ignored) != DL_OK || value <= 0)
+            continue;
+        free(*cell);
+        *cell = dl_format("%.15g", inverts ? 1 / value : value * factor);
+    }
+    return status;
+}
+
+/* Multiplies the cells of a column by those of another. Empty cells stay empty. */
+static dl_status multiply(dl_csv *csv, size_t column, const char *by, dl_error *err)
+{
+    if (dl_csv_column(csv, by) < 0)
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                               "the column %s needs a column %s, as a point has the values of all "
+                               "workers",
+                               csv->names[column], by);
+    dl_status status = DL_OK;
+    for (size_t row = 0; row < csv->rows && status == DL_OK; row++) {
+        double part = 0, count = 0;
+        if ((status = dl_csv_number(csv, row, column, &part, err)) ||
+            (status = dl_csv_number_in(csv, row, by, &count, err)) || isnan(part))
+            continue;
+        char **cell = &csv->cells[row * csv->columns + column];
+        free(*cell);
+        *cell = isnan(count) ? dl_strdup("") : dl_format("%.15g", part * count);
+    }
+    return status;
+}
+
+/* Brings a column into the form of measured rows, except one of each worker, whose index in `known`
+ * becomes *part. */
+static dl_status take_column(dl_csv *csv, size_t column, char separator, size_t *part,
+                             dl_error *err)
+{
+    static const char *const numbers[] = {"workers", "batch", "throughput_per_s", "step_s"};
+    const char *name = measured_column(csv->names[column]);
+    const size_t k = name != NULL ? DL_LENGTH(known) : find_known(csv->names[column]);
+    if (name == NULL && k == DL_LENGTH(known)) return DL_OK;
+    if (name == NULL && known[k].kind == COLUMN_REFUSED)
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "column '%s': %s",
+                               csv->names[column], known[k].column);
+    if (name == NULL) name = known[k].column;
+    dl_status status = DL_OK;
+    if (dl_names_find(name, numbers, DL_LENGTH(numbers)) >= 0)
+        status = take_numbers(csv, column, k, separator, err);
+    if (k < DL_LENGTH(known) &&
+        (known[k].kind == COLUMN_OF_EACH || known[k].kind == COLUMN_OF_PASS))
+        *part = k;
+    else if (status == DL_OK)
+        status = name_column(csv, column, name, err);
+    return status;
+}
+
+static dl_status take_columns(dl_csv *csv, const dl_study *study, char separator, dl_error *err)
+{
+    dl_status status = DL_OK;
+    DL_AUTOFREE size_t *parts = dl_calloc(csv->columns, sizeof *parts, "columns");
+    for (size_t c = 0; c < csv->columns; c++) {
+        const size_t k = find_known(csv->names[c]);
+        if (k < DL_LENGTH(known) && known[k].kind == COLUMN_DERIVED &&
+            measured_column(csv->names[c]) == NULL && !is_swept(study, csv->names[c]))
+            remove_column(csv, c--);
+    }
+    for (size_t c = 0; c < csv->columns && status == DL_OK; c++) {
+        parts[c] = DL_LENGTH(known);
+        if (!is_swept(study, csv->names[c]))
+            status = take_column(csv, c, separator, &parts[c], err);
+    }
+    for (size_t c = 0; c < csv->columns && status == DL_OK; c++) {
+        if (parts[c] == DL_LENGTH(known)) continue;
+        if (known[parts[c]].kind == COLUMN_OF_PASS) status = multiply(csv, c, "accumulate", err);
+        if (status == DL_OK) status = multiply(csv, c, "workers", err);
+        if (status == DL_OK) status = name_column(csv, c, known[parts[c]].column, err);
+    }
+    return status;
+}
+
+dl_status dl_measured_table_read(dl_csv *csv, const char *path, const dl_study *study,
+                                 dl_error *err)
 {
     DL_AUTOFREE char *text = NULL, *plain = NULL;
     size_t bytes = 0, tables = 0;
@@ -373,12 +463,11 @@ dl_status dl_published_table_read(dl_csv *csv, const char *path, dl_error *err)
         return dl_error_set_at(err, DL_ERR_DATA, path, 0, "has %zu tables: keep one", tables);
     status = dl_csv_read_text(csv, path, plain, strlen(plain), err);
     if (status != DL_OK) return status;
+    for (size_t c = 0; c < csv->columns; c++)
+        trim(csv->names[c]);
     for (size_t i = 0; i < csv->rows * csv->columns; i++)
         trim(csv->cells[i]);
-    status = check_thousands(csv, separator, err);
-    for (size_t i = 0; i < csv->rows * csv->columns && status == DL_OK; i++)
-        if (isdigit((unsigned char)csv->cells[i][0])) write_plainly(csv->cells[i], separator);
-    if (status == DL_OK) status = name_columns(csv, err);
+    status = take_columns(csv, study, separator, err);
     if (status != DL_OK) dl_csv_free(csv);
     return status;
 }
