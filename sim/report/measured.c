@@ -34,56 +34,9 @@ enum {
     UPLOADS,
     STEPS = UPLOADS + 5, /* four counts of uploads by outcome, and merges */
     SEED,
-    VALUES
+    VALUES,
+    COLUMNS = VALUES + DL_MEASURE_COUNT
 };
-
-/* In this order: keys of a point, settings of the run that must match the point, the source,
- * informative columns that are not evaluated, and values in the order of dl_measure. */
-const char *const dl_measured_columns[] = {
-    "cores",
-    "workers",
-    "batch",
-    "sync",
-    "interval",
-    "n",
-    "bound",
-    "k",
-    "moving_rate",
-    "block_momentum",
-    "accumulate",
-    "lag",
-    "model",
-    "precision",
-    "gpu_count",
-    "where",
-    "compress",
-    "host_memory",
-    "source",
-    "use",
-    "note",
-    "staleness_mean_by_worker",
-    "staleness_counts",
-    "uploads_applied",
-    "uploads_too_stale",
-    "uploads_superseded",
-    "uploads_unmerged",
-    "merges",
-    "steps",
-    "seed",
-    "throughput_per_s",
-    "throughput_per_s_err",
-    "step_s",
-    "step_s_err",
-    "staleness_mean",
-    "staleness_sd",
-    "staleness_p50",
-    "staleness_p90",
-    "others_frac",
-    "steal_frac",
-    NULL,
-};
-#define COLUMNS (DL_LENGTH(dl_measured_columns) - 1)
-_Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 
 const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",
                                                              "error",  "traced", NULL};
@@ -110,6 +63,8 @@ typedef struct table {
 static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
 {
     const size_t count = COLUMNS + study->key_count;
+    DL_ASSERT(dl_measured_columns[COLUMNS - 1] != NULL && dl_measured_columns[COLUMNS] == NULL,
+              "a column without a name");
     DL_AUTOFREE const char **names = dl_calloc(count, sizeof *names, "column names");
     memcpy(names, dl_measured_columns, COLUMNS * sizeof *names);
     for (size_t k = 0; k < study->key_count; k++)

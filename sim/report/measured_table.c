@@ -16,6 +16,52 @@
 #include "common/units.h"
 #include "sim/report/measured.h"
 
+/* In this order, which measured.c takes: keys of a point, settings of the run that must match the
+ * point, the source, informative columns that are not evaluated, values in the order of
+ * dl_measure. */
+const char *const dl_measured_columns[] = {
+    "cores",
+    "workers",
+    "batch",
+    "sync",
+    "interval",
+    "n",
+    "bound",
+    "k",
+    "moving_rate",
+    "block_momentum",
+    "accumulate",
+    "lag",
+    "model",
+    "precision",
+    "gpu_count",
+    "where",
+    "compress",
+    "host_memory",
+    "source",
+    "use",
+    "note",
+    "staleness_mean_by_worker",
+    "staleness_counts",
+    "uploads_applied",
+    "uploads_too_stale",
+    "uploads_superseded",
+    "uploads_unmerged",
+    "merges",
+    "steps",
+    "seed",
+    "throughput_per_s",
+    "throughput_per_s_err",
+    "step_s",
+    "step_s_err",
+    "staleness_mean",
+    "staleness_sd",
+    "staleness_p50",
+    "staleness_p90",
+    "others_frac",
+    "steal_frac",
+    NULL,
+};
 /* Returns whether text[bytes] matches an extended regular expression as a whole, without case. */
 static bool matches(const char *pattern, const char *text)
 {
