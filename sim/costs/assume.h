@@ -67,6 +67,8 @@ typedef void (*dl_setting_change_fn)(struct dl_scenario *scenario, struct dl_gpu
  * with 1024 tokens in all and matrices of 2048 x 2048, too little for a B200, take 267 us in
  * Transformer Engine's loop over cuBLAS (NVIDIA/TransformerEngine pull request 3134, "pure"). */
 #define DL_LAUNCH_SINGLE_NS 33000
+/* Host time of a CUDA graph, by Inductor on a GB200 (meta-pytorch/tritonbench pull request 1017). */
+#define DL_LAUNCH_GRAPH_NS 43000
 #define DL_LAUNCH_FACTOR 3 /* times of launches vary by this factor either way */
 
 typedef struct dl_assumption {

@@ -281,6 +281,7 @@ typedef struct dl_costs {
         double singles;       /* further launches per step, of products of single experts within
                                * calls that are counted as kernels; not in the file */
         bool few;             /* fused kernels in a program that is not compiled */
+        bool graphs;          /* a CUDA graph is launched in place of all kernels */
         double plain;         /* with few: kernels without fusion, if counted; else 0 */
         double least_ns; /* measured host time of a launch alone; 0: unknown; not in the file */
         double most_ns;  /* largest time of a step's launches that a measured step permits; 0:

@@ -251,9 +251,6 @@ static dl_value assumed(double value)
     return (dl_value){.known = true, .value = value, .origin = DL_ORIGIN_ASSUMED};
 }
 
-/* Launch of a CUDA graph by Inductor on a GB200 (meta-pytorch/tritonbench issue 1017). */
-#define GRAPH_LAUNCH_NS 43e3
-
 /* Host launches per collective: streams are synchronized before and after it. */
 #define LAUNCHES_OF_COLLECTIVE 2
 
@@ -488,7 +485,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
             is_fused && !architecture->compiled && dl_architecture_frozen(architecture) == 0,
         .dispatch.least_ns =
             kernels != NULL && kernels->launch_ns.known ? kernels->launch_ns.value : 0,
-        .dispatch.per_worker_ns = architecture->graphs ? assumed(GRAPH_LAUNCH_NS) : (dl_value){0},
+        .dispatch.graphs = architecture->graphs,
         .half_weights = in_half(&roofline) && is_fused && !units,
         .gpu_memory = {assumed(most_bytes(&roofline, architecture)), assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),

@@ -800,6 +800,14 @@ static void launches_are_of_the_kernels_that_were_counted(void **state)
     assert_non_null(strstr(find(&of_singles, "dispatch", "per_worker_ns")->source,
                            "100 products of single experts, 33 us each"));
     dl_assumptions_free(&of_singles);
+    /* A CUDA graph takes 43 us, whatever is in it. */
+    dl_assumptions of_graph = {0};
+    fused.dispatch.per_worker_ns = (dl_value){0};
+    fused.dispatch.graphs = true;
+    dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_graph);
+    assert_assumed(&of_graph, "dispatch", "per_worker_ns", 43e3, 43e3 / 3, 129e3);
+    dl_assumptions_free(&of_graph);
+    fused.dispatch.graphs = false;
     fused.dispatch.singles = 0;
     /* A measured step permits 100 ms, which leaves the interval from 51.3 ms, with the middle
      * sqrt(51.3 100) = 71.6 ms; 50 ms are below the interval, which then stays. */
