@@ -186,7 +186,7 @@ dl_status dl_output_open(dl_output *output, const char *path, dl_error *err)
         return dl_error_set(err, DL_ERR_USAGE, "the name of the file to write is empty");
     }
     struct dl_output_file *file = dl_calloc(1, sizeof *file, "output");
-    file->path = dl_strdup(path);
+    file->path = dl_strdup(strcmp(path, "-") == 0 ? "/dev/stdout" : path);
     const int error = open_file(file);
     if (error != 0) {
         free_file(file);

@@ -20,7 +20,7 @@ typedef struct dl_output {
     struct dl_output_file *file;
 } dl_output;
 
-/* Opens an output. Returns DL_ERR_USAGE if `path` is empty; DL_ERR_IO with the system's reason if
+/* Opens an output; "-" is standard output. Returns DL_ERR_USAGE if `path` is empty; DL_ERR_IO with the system's reason if
  * the target or its folder cannot be written. */
 dl_status dl_output_open(dl_output *output, const char *path, dl_error *err) DL_MUST_CHECK;
 

@@ -452,7 +452,6 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
     if (set->output != NULL && strcmp(set->output, "-") == 0) {
         if (dl_settings_json_to_stdout(set))
             return dl_error_set(err, DL_ERR_USAGE, "--output - and --json -: give only one");
-        set->output = "/dev/stdout";
         set->quiet |= !set->check;
     }
     set->replaces = set->output == dl_default_output && access(dl_settings_output(set), F_OK) == 0;
