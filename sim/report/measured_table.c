@@ -405,6 +405,11 @@ static void remove_column(dl_csv *csv, size_t column)
             (csv->columns - column) * sizeof *csv->names);
 }
 
+static column_kind kind_of(size_t k)
+{
+    return k < DL_LENGTH(known) ? known[k].kind : COLUMN_OF_ALL;
+}
+
 /* Writes the numbers of a column plainly and in its unit. Other texts stay. */
 static dl_status take_numbers(dl_csv *csv, size_t column, size_t k, char separator, dl_error *err)
 {
@@ -414,7 +419,7 @@ static dl_status take_numbers(dl_csv *csv, size_t column, size_t k, char separat
         dl_error ignored = {0};
         char **cell = &csv->cells[row * csv->columns + column];
         if (isdigit((unsigned char)(*cell)[0])) write_plainly(*cell, separator);
-        const bool inverts = k < DL_LENGTH(known) && known[k].kind == COLUMN_INVERTED;
+        const bool inverts = kind_of(k) == COLUMN_INVERTED;
         const double factor = k < DL_LENGTH(known) ? known[k].factor : 1;
         if ((factor == 1 && !inverts) ||
             dl_parse_double(*cell, 0, 1e300, &value, &ignored) != DL_OK || value <= 0)
@@ -446,26 +451,20 @@ static dl_status multiply(dl_csv *csv, size_t column, const char *by, dl_error *
     return status;
 }
 
-/* Brings a column into the form of measured rows, except one of each worker, whose index in `known`
- * becomes *part. */
-static dl_status take_column(dl_csv *csv, size_t column, char separator, size_t *part,
-                             dl_error *err)
+/* Brings a column with the pattern `k` (DL_LENGTH(known): none) into the form of measured rows,
+ * except that values of one worker stay. */
+static dl_status take_column(dl_csv *csv, size_t column, size_t k, char separator, dl_error *err)
 {
     static const char *const numbers[] = {"workers", "batch", "throughput_per_s", "step_s"};
-    const char *name = measured_column(csv->names[column]);
-    const size_t k = name != NULL ? DL_LENGTH(known) : find_known(csv->names[column]);
-    if (name == NULL && k == DL_LENGTH(known)) return DL_OK;
-    if (name == NULL && known[k].kind == COLUMN_REFUSED)
-        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "column '%s': %s",
-                               csv->names[column], known[k].column);
-    if (name == NULL) name = known[k].column;
+    const char *name = k < DL_LENGTH(known) ? known[k].column : measured_column(csv->names[column]);
     dl_status status = DL_OK;
+    if (name == NULL) return DL_OK;
+    if (kind_of(k) == COLUMN_REFUSED)
+        return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0, "column '%s': %s",
+                               csv->names[column], name);
     if (dl_names_find(name, numbers, DL_LENGTH(numbers)) >= 0)
         status = take_numbers(csv, column, k, separator, err);
-    if (k < DL_LENGTH(known) &&
-        (known[k].kind == COLUMN_OF_EACH || known[k].kind == COLUMN_OF_PASS))
-        *part = k;
-    else if (status == DL_OK)
+    if (status == DL_OK && kind_of(k) != COLUMN_OF_EACH && kind_of(k) != COLUMN_OF_PASS)
         status = name_column(csv, column, name, err);
     return status;
 }
@@ -473,23 +472,21 @@ static dl_status take_column(dl_csv *csv, size_t column, char separator, size_t 
 static dl_status take_columns(dl_csv *csv, const dl_study *study, char separator, dl_error *err)
 {
     dl_status status = DL_OK;
-    DL_AUTOFREE size_t *parts = dl_calloc(csv->columns, sizeof *parts, "columns");
-    for (size_t c = 0; c < csv->columns; c++) {
-        const size_t k = find_known(csv->names[c]);
-        if (k < DL_LENGTH(known) && known[k].kind == COLUMN_DERIVED &&
-            measured_column(csv->names[c]) == NULL && !is_swept(study, csv->names[c]))
-            remove_column(csv, c--);
-    }
+    DL_AUTOFREE size_t *as = dl_calloc(csv->columns, sizeof *as, "columns"); /* index in known */
     for (size_t c = 0; c < csv->columns && status == DL_OK; c++) {
-        parts[c] = DL_LENGTH(known);
-        if (!is_swept(study, csv->names[c]))
-            status = take_column(csv, c, separator, &parts[c], err);
+        const bool swept = is_swept(study, csv->names[c]);
+        as[c] = swept || measured_column(csv->names[c]) != NULL ? DL_LENGTH(known)
+                                                                : find_known(csv->names[c]);
+        if (!swept) status = take_column(csv, c, as[c], separator, err);
     }
-    for (size_t c = 0; c < csv->columns && status == DL_OK; c++) {
-        if (parts[c] == DL_LENGTH(known)) continue;
-        if (known[parts[c]].kind == COLUMN_OF_PASS) status = multiply(csv, c, "accumulate", err);
-        if (status == DL_OK) status = multiply(csv, c, "workers", err);
-        if (status == DL_OK) status = name_column(csv, c, known[parts[c]].column, err);
+    for (size_t c = csv->columns; c > 0 && status == DL_OK; c--) {
+        const column_kind kind = kind_of(as[c - 1]);
+        if (kind == COLUMN_DERIVED) remove_column(csv, c - 1);
+        if (kind == COLUMN_OF_PASS) status = multiply(csv, c - 1, "accumulate", err);
+        if (status == DL_OK && (kind == COLUMN_OF_PASS || kind == COLUMN_OF_EACH)) {
+            status = multiply(csv, c - 1, "workers", err);
+            if (status == DL_OK) status = name_column(csv, c - 1, known[as[c - 1]].column, err);
+        }
     }
     return status;
 }
