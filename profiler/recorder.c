@@ -196,16 +196,25 @@ static double *alloc_values(const dl_recorder *recorder)
     return dl_calloc(count, sizeof(double), "step statistics");
 }
 
-dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
+/* Returns the step times of all workers after the warm-up, in ns, and sets *count to their number.
+ * free() it. */
+static double *step_times(const dl_recorder *recorder, size_t *count)
 {
-    DL_AUTOFREE double *values = alloc_values(recorder);
-    size_t count = 0;
+    double *values = alloc_values(recorder);
+    *count = 0;
     for (int w = 0; w < recorder->worker_count; w++) {
         const dl_recorder_worker *worker = &recorder->workers[w];
         for (int64_t s = first_step(worker); s < steps_done(worker); s++) {
-            values[count++] = (double)worker->steps[s].duration_ns;
+            values[(*count)++] = (double)worker->steps[s].duration_ns;
         }
     }
+    return values;
+}
+
+dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
+{
+    size_t count = 0;
+    DL_AUTOFREE double *values = step_times(recorder, &count);
     return dl_distribution_of(values, count);
 }
 
@@ -339,6 +348,7 @@ static const char *const columns[] = {"cores",
                                       "host_memory",
                                       "step_s",
                                       "throughput_per_s",
+                                      "step_quantiles_s",
                                       "staleness_mean",
                                       "staleness_sd",
                                       "staleness_p50",
@@ -357,6 +367,9 @@ static const char *const columns[] = {"cores",
                                       "source"};
 
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
+
+/* Quantiles of a run's steps: distributions are compared to one part in a hundred. */
+#define STEP_QUANTILES 100
 
 /* Checks that the file at `path` has the columns of a measured run. */
 static dl_status check_columns(const char *path, dl_error *err)
@@ -378,6 +391,21 @@ static void write_head(dl_csv_writer *writer)
     for (size_t c = 0; c < COLUMN_COUNT; c++)
         dl_csv_text(writer, columns[c]);
     dl_csv_end_row(writer);
+}
+
+/* Returns the quantiles 0.005, 0.015, ..., 0.995 of the step times in s, as "0.0191;0.0192; ..."; ""
+ * without steps. free() it. */
+static char *step_quantiles(const dl_recorder *recorder)
+{
+    size_t count = 0;
+    DL_AUTOFREE double *values = step_times(recorder, &count);
+    char *text = dl_strdup("");
+    dl_distribution_of(values, count); /* sorts them */
+    for (int q = 0; q < STEP_QUANTILES && count > 0; q++) {
+        const double ns = dl_distribution_quantile(values, count, (q + 0.5) / STEP_QUANTILES);
+        dl_extend(&text, "%s%.5g", q > 0 ? ";" : "", dl_ns_to_s(ns));
+    }
+    return text;
 }
 
 /* Returns the mean staleness of each worker as "0.99;1.02"; "" in synchronous modes, and if a
@@ -465,6 +493,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     const dl_distribution staleness = dl_recorder_staleness(recorder, -1);
     DL_AUTOFREE char *by_worker = staleness_by_worker(recorder);
     DL_AUTOFREE char *counts = staleness_counts(recorder);
+    DL_AUTOFREE char *quantiles = step_quantiles(recorder);
     dl_csv_int(writer, dl_train_cores(config));
     dl_csv_int(writer, config->workers);
     dl_csv_int(writer, config->batch);
@@ -477,6 +506,7 @@ static void write_row(dl_csv_writer *writer, const dl_train_config *config,
     write_settings(writer, config);
     dl_csv_double(writer, dl_ns_to_s(dl_recorder_mean_step_ns(recorder)));
     dl_csv_double(writer, dl_recorder_throughput_per_s(recorder));
+    dl_csv_text(writer, quantiles);
     const double numbers[] = {staleness.mean, staleness.sd, staleness.p50, staleness.p90};
     for (int i = 0; i < 4; i++)
         dl_csv_double(writer, staleness.count > 0 ? numbers[i] : (double)NAN);

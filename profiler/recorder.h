@@ -127,6 +127,8 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
  *                                            dl_quantise_names; empty without exchange
  *   host_memory                              "pinned", "pageable"; empty without GPUs
  *   step_s, throughput_per_s                 without the warm-up
+ *   step_quantiles_s                         quantiles 0.005, 0.015, ..., 0.995 of all workers'
+ *                                            steps without the warm-up, separated by semicolons
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
  *   staleness_mean_by_worker                 numbers separated by semicolons; empty also if a
  *                                            worker has no staleness

@@ -554,7 +554,7 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
         result->steady_per_s = samples * team->steady_steps_per_ns / dl_ns_to_s(1);
     }
     if (team->engine.stopped) return DL_OK;
-    dl_run_measure(team, config->point, shares, result);
+    dl_run_measure(team, config->point, shares, config->scenario->measured_path != NULL, result);
     if (dl_point_is_split(config->point)) dl_run_measure_island(team, config->point, result);
     return DL_OK;
 }

@@ -16,6 +16,7 @@
  * quantiles are accurate to one part in a thousand (sim/tally.h). DL_STALENESS_NUMBERS: largest
  * number of entries in a result's table of staleness by worker. */
 #define DL_LOG_STEPS (1 << 20)
+#define DL_STEP_QUANTILES 100
 #define DL_STALENESS_NUMBERS (1 << 22)
 
 /* Categories of a worker's time. */
@@ -118,8 +119,11 @@ typedef struct dl_run_result {
     double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
-    double part_frac[DL_PART_COUNT];          /* fractions of all workers' time; they sum to 1 */
-    double goodput_frac, away_frac;           /* NaN without absences (sim/absence.h) */
+    double *step_quantiles_s;        /* [DL_STEP_QUANTILES] (i + 0.5) / DL_STEP_QUANTILES of
+                                               * these steps, ascending; NULL: not logged, or the
+                                               * scenario has no measured table */
+    double part_frac[DL_PART_COUNT]; /* fractions of all workers' time; they sum to 1 */
+    double goodput_frac, away_frac;  /* NaN without absences (sim/absence.h) */
     double drift_steps_mean, drift_steps_max; /* mean and largest number of local steps since the
                                                * last exchange; NaN without drift */
     double clock_lag_max;                     /* largest lead, in steps, over the slowest worker */

@@ -11,7 +11,7 @@ typedef struct block {
     size_t bytes;
 } block;
 
-enum { BLOCKS = 8 };
+enum { BLOCKS = 9 };
 
 static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
 {
@@ -26,6 +26,8 @@ static void list_blocks(dl_run_result *r, block blocks[BLOCKS])
     blocks[5] = (block){(void **)&r->worker_stale_count, workers * sizeof *r->worker_stale_count};
     blocks[6] = (block){(void **)&r->averaging, sizeof *r->averaging};
     blocks[7] = (block){(void **)&r->rollout, sizeof *r->rollout};
+    blocks[8] =
+        (block){(void **)&r->step_quantiles_s, DL_STEP_QUANTILES * sizeof *r->step_quantiles_s};
 }
 
 void dl_run_result_free(dl_run_result *result)

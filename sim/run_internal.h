@@ -14,9 +14,10 @@ typedef struct dl_run_share {
 } dl_run_share;
 
 /* Writes the results of a finished team to the zeroed *result; takes ownership of the staleness
- * counts of a team without logs. shares[workers] are the point's. */
+ * counts of a team without logs. shares[workers] are the point's; is_compared: sets the quantiles
+ * of the steps. */
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
-                    dl_run_result *result);
+                    bool is_compared, dl_run_result *result);
 
 /* Sets standard deviation and quantiles of the steps in steps_s[count], which it reorders. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result);

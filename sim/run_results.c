@@ -42,6 +42,15 @@ void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result
     result->step_p99_s = quantile(steps_s, count, 0.99, count > 0 ? place_of(0.5, count) : 0);
 }
 
+static double *quantiles_of_steps(double *steps_s, size_t count)
+{
+    double *quantiles = dl_calloc(DL_STEP_QUANTILES, sizeof *quantiles, "quantiles of steps");
+    dl_sort_doubles(steps_s, count);
+    for (int q = 0; q < DL_STEP_QUANTILES; q++)
+        quantiles[q] = dl_quantile(steps_s, count, (q + 0.5) / DL_STEP_QUANTILES);
+    return quantiles;
+}
+
 static bool are_equal(const dl_run_share *shares, int workers)
 {
     for (int w = 1; w < workers; w++)
@@ -83,7 +92,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point,
     result->applied_frac = 1 - (double)(lost + left_over) / (double)done;
 }
 
-static void measure_steps(const dl_team *team, dl_run_result *result)
+static void measure_steps(const dl_team *team, bool is_compared, dl_run_result *result)
 {
     const bool logs = team->config.keeps_logs;
     size_t count = 0;
@@ -109,6 +118,7 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
     }
     if (logs) {
         dl_run_spread_of_steps(all, count, result);
+        if (is_compared && count > 0) result->step_quantiles_s = quantiles_of_steps(all, count);
     } else {
         const dl_tally *tally = &team->tallies.steps;
         result->step_sd_s = dl_ns_to_s(dl_tally_sd_ns(tally));
@@ -348,13 +358,13 @@ static void measure_averaging(const dl_team *team, dl_run_result *result)
 }
 
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
-                    dl_run_result *result)
+                    bool is_compared, dl_run_result *result)
 {
     result->workers = point->workers;
     result->worker_step_s =
         dl_calloc((size_t)point->workers, sizeof *result->worker_step_s, "mean steps");
     measure_throughput(team, point, shares, result);
-    measure_steps(team, result);
+    measure_steps(team, is_compared, result);
     measure_parts(team, result);
     if (point->mode->staleness == DL_MODE_STALENESS_SOME) {
         if (team->config.keeps_logs) {

@@ -285,6 +285,18 @@ static void keep_rates(dl_row *row, const row_runs *runs)
         row->rates[r] = varied_rate(runs, r);
 }
 
+static void keep_steps(dl_row *row, const row_runs *runs)
+{
+    if (runs->central[0].step_quantiles_s == NULL) return;
+    const size_t count = (size_t)runs->central_count;
+    row->step_count = count * DL_STEP_QUANTILES;
+    row->steps_s = dl_calloc(row->step_count, sizeof *row->steps_s, "quantiles of steps");
+    for (size_t r = 0; r < count; r++)
+        memcpy(row->steps_s + r * DL_STEP_QUANTILES, runs->central[r].step_quantiles_s,
+               DL_STEP_QUANTILES * sizeof *row->steps_s);
+    dl_sort_doubles(row->steps_s, row->step_count);
+}
+
 static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, bool interval)
 {
     const size_t throughput = offsetof(dl_run_result, throughput_per_s);
@@ -314,6 +326,7 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
         add_run(&row->mean, &runs->central[r], 1 / (double)count);
     row->mean.step_mean_s = median_of(runs->central, count, offsetof(dl_run_result, step_mean_s));
     row->mean.usage = runs->central[0].usage;
+    keep_steps(row, runs);
     set_rates(row, runs, base, interval);
     row->efficiency = row->speedup / worth;
     dl_mode_staleness kind = row->point.mode->staleness;
@@ -823,6 +836,7 @@ void dl_sweep_free(dl_sweep *sweep)
         free(sweep->rows[i].worker_staleness);
         free(sweep->rows[i].error);
         free(sweep->rows[i].rates);
+        free(sweep->rows[i].steps_s);
     }
     free(sweep->rows);
     free(sweep->influences);

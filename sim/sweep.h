@@ -64,6 +64,9 @@ typedef struct dl_row {
     double *rates; /* [rate_count] throughputs of the runs behind the interval, in the order of
                     * draws: equal indices of two rows belong to the same draw */
     size_t rate_count;
+    double *steps_s; /* [step_count] quantiles of the steps of all runs with undrawn costs
+                      * (dl_run_result), ascending; NULL: none */
+    size_t step_count;
     double staleness_mean, staleness_sd; /* NaN if the mode has no staleness */
     double staleness_p50, staleness_p90, staleness_p99, staleness_max;
     double *worker_staleness; /* [workers] mean staleness; NULL if the mode has no distribution */

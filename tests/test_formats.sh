@@ -64,10 +64,13 @@ expect 0 "equal" --workload gpt2 --machine 2xrtx4090 --batch 8 --advise layout -
 printf '[scenario]\nsteps = 9\n[generators]\ngpus = 8\ngenerator_gpus = 2\nprompts = 8\nlength_mean = 99\ntoken_s = 0.01\ntrain_token_gpu_s = 1e-3\n' >generators.ini
 expect 0 "6 train" generators.ini -o generators.results.csv
 
+printf 'workers,batch,sync,step_s,step_quantiles_s\n2,32,allreduce,0.004,0.003;0.005\n' >steps.csv
+expect 0 "KS %" lenet.ini --measured steps.csv -o steps.results.csv
+
 # Columns of the point and fixed columns, of all kinds of results; swept columns are listed
 # separately.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split syncer failures target away explained short tokens advised generators; do columns $kind.results.csv; done |
+written=$(for kind in lenet vgg split syncer failures target away explained short tokens advised generators steps; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages -e chunks -e layout -e micro_batch -e recompute -e schedule -e sharded | sort -u)
 reference=$(dirname "$page")/columns.md
 options='interval n bound k moving_rate block_momentum accumulate lag'

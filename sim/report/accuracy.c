@@ -47,6 +47,27 @@ static void compare_distributions(dl_accuracy *all, const dl_sweep *sweep,
     }
 }
 
+double dl_accuracy_steps_frac(const dl_row *row, const dl_measured *measured)
+{
+    if (row->steps_s == NULL || measured->steps_s == NULL) return (double)NAN;
+    return dl_ks_distance(measured->steps_s, measured->step_count, row->steps_s, row->step_count);
+}
+
+static void compare_steps(dl_accuracy *all, const dl_sweep *sweep, const dl_measured *measured)
+{
+    DL_AUTOFREE double *distances = dl_calloc(sweep->row_count, sizeof *distances, "distances");
+    size_t count = 0;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const double distance = dl_accuracy_steps_frac(&sweep->rows[i], &measured[i]);
+        if (!isnan(distance)) distances[count++] = distance;
+    }
+    all->steps_compared = (int)count;
+    if (count == 0) return;
+    dl_sort_doubles(distances, count);
+    all->steps_median_frac = dl_quantile(distances, count, 0.5);
+    all->steps_max_frac = distances[count - 1];
+}
+
 /* Adds a repeated point to the sums, which dl_accuracy_of divides by the number of points. */
 static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
                          const dl_measured *measured)
@@ -107,6 +128,7 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
         all.repeats_half_width_frac /= all.intervals;
     }
     compare_distributions(&all, sweep, measured);
+    compare_steps(&all, sweep, measured);
     return all;
 }
 
@@ -143,6 +165,13 @@ void dl_accuracy_scatter(dl_notes *lines, const dl_accuracy *accuracy, const dl_
             "%.0f %% (median over %d points); so few runs of one distribution have %.0f %%",
             100 * accuracy->distance_frac, accuracy->compared,
             100 * accuracy->equals_distance_frac);
+    }
+    if (accuracy->steps_compared > 0) {
+        dl_notes_add(lines,
+                     "distribution of steps: Kolmogorov-Smirnov distance from the simulated ones "
+                     "%.0f %% (median over %d point%s), at most %.0f %%",
+                     100 * accuracy->steps_median_frac, accuracy->steps_compared,
+                     accuracy->steps_compared == 1 ? "" : "s", 100 * accuracy->steps_max_frac);
     }
     if (fmax(accuracy->others_frac, accuracy->steal_frac) > DL_ACCURACY_DISTURBED_FRAC) {
         DL_AUTOFREE char *took = NULL;

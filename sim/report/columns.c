@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "sim/fits.h"
+#include "sim/report/accuracy.h"
 #include "sim/workloads/architecture.h"
 
 #define SECONDS_PER_HOUR 3600.0
@@ -29,6 +30,7 @@ typedef enum group {
     TARGET, /* [target] */
     GENERATORS,
     TOKENS,   /* [workload] model whose samples are token sequences */
+    STEPS,    /* a measured table with steps */
     TRACED,   /* costs with [trace NUMBER] */
     FITTED,   /* rows marked as traced, fitted or contradictory */
     LEFT_OUT, /* --left-out */
@@ -51,6 +53,7 @@ static const char *const group_titles[GROUPS] = {
     [GENERATORS] =
         "With `[generators]`; a step is an update, and the shares of time are the trainer's",
     [TOKENS] = "With a `[workload] model` that is a transformer",
+    [STEPS] = "If the measured table has `step_quantiles_s`",
     [TRACED] =
         "If a cost file has `[trace NUMBER]`; the point of the trace itself is a `traced` row, "
         "which judges nothing",
@@ -122,6 +125,7 @@ GETTER(measured_low, dl_datum_number(standard_error(r, -1)))
 GETTER(measured_high, dl_datum_number(standard_error(r, 1)))
 GETTER(measured_p10, dl_datum_number(dl_measured_quantile(r->measured, 0.1)))
 GETTER(measured_p90, dl_datum_number(dl_measured_quantile(r->measured, 0.9)))
+GETTER(steps_distance_of, dl_datum_number(dl_accuracy_steps_frac(r->row, r->measured)))
 GETTER(error_of, dl_datum_number(dl_report_error_frac(r->row, r->measured)))
 GETTER(measured_by_worker, dl_datum_list(r->measured->worker_staleness, r->row->point.workers))
 GETTER(source_of, dl_datum_text(r->measured->source))
@@ -549,6 +553,9 @@ static const dl_column columns[] = {
        "model FLOPs utilisation (PaLM, 2022, appendix B), of the peak in `[workload] arithmetic`. "
        "Half of causal scores count if attention is fused; recomputation does "
        "not", DL_PERCENT("MFU %", 1)),
+    BY(steps_distance_of, STEPS, "step_distance_frac", NULL,
+       "Kolmogorov-Smirnov distance of the measured steps from the simulated ones, of all workers",
+       DL_PERCENT("KS %", 0)),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
        "device time of the traced collectives that the row leaves out (`+` in tables)"),
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
@@ -632,6 +639,7 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
         const dl_measured_use use = measured[i].use;
         has[FITTED] |= use != DL_USE_UNSEEN && use != DL_USE_ERROR;
         has[LEFT_OUT] |= !isnan(measured[i].left_out_frac);
+        has[STEPS] |= measured[i].steps_s != NULL;
     }
 }
 

@@ -31,6 +31,7 @@ enum {
     NOTE,
     BY_WORKER,
     COUNTS,
+    QUANTILES,
     UPLOADS,
     STEPS = UPLOADS + 5, /* four counts of uploads by outcome, and merges */
     SEED,
@@ -50,7 +51,8 @@ typedef struct measured_row {
     double value[DL_MEASURE_COUNT];
     double *worker_staleness; /* [workers of the point] or NULL */
     double *counts;           /* [count_bins] or NULL */
-    int count_bins;
+    double *quantiles_s;      /* [quantile_count] of the steps, or NULL */
+    int count_bins, quantile_count;
 } measured_row;
 
 /* A table, and the index of each of dl_measured_columns in it; -1: absent. */
@@ -442,7 +444,8 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, measu
     const dl_point *point = &dl_study_variant(study, row->point, &p)->scenario.points[p];
     if ((status = read_values(t, i, row->value, err)) ||
         (status = read_by_worker(t, i, point->workers, &row->worker_staleness, err)) ||
-        (status = read_joined(t, i, COUNTS, &row->counts, &row->count_bins, err))) {
+        (status = read_joined(t, i, COUNTS, &row->counts, &row->count_bins, err)) ||
+        (status = read_joined(t, i, QUANTILES, &row->quantiles_s, &row->quantile_count, err))) {
         return status;
     }
     derive(row->value, (double)point->batch);
@@ -503,6 +506,16 @@ static void pool_counts(dl_measured *measured, const measured_row *const *rows, 
     }
 }
 
+/* Collects the quantiles of the steps of all runs. */
+static void pool_steps(dl_measured *measured, const measured_row *const *rows, size_t runs)
+{
+    for (size_t r = 0; r < runs; r++)
+        for (int q = 0; q < rows[r]->quantile_count; q++)
+            DL_APPEND(measured->steps_s, measured->step_count, "quantiles of steps") =
+                rows[r]->quantiles_s[q];
+    dl_sort_doubles(measured->steps_s, measured->step_count);
+}
+
 static bool is_disturbed(const measured_row *row)
 {
     const double others = row->value[DL_MEASURE_OTHERS_FRAC];
@@ -561,6 +574,7 @@ static void summarise(dl_measured *measured, const measured_row *const *rows, si
         measured->worker_staleness[w] = median(column, runs, &numbers);
     }
     pool_counts(measured, rows, runs);
+    pool_steps(measured, rows, runs);
     measured->runs = (int)runs;
 }
 
@@ -640,6 +654,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     for (size_t i = 0; i < t.csv.rows; i++) {
         free(rows[i].worker_staleness);
         free(rows[i].counts);
+        free(rows[i].quantiles_s);
     }
     free(t.swept);
     dl_csv_free(&t.csv);
@@ -723,6 +738,7 @@ void dl_measured_free(dl_measured *measured, size_t count)
 {
     for (size_t p = 0; measured != NULL && p < count; p++) {
         free(measured[p].runs_per_s);
+        free(measured[p].steps_s);
         free(measured[p].worker_staleness);
         free(measured[p].source);
         free(measured[p].note);

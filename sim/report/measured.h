@@ -14,7 +14,8 @@
  * the source has no result: such a row is shown but not compared), each with its standard error in
  * throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
  * (one number per worker, separated by semicolons); staleness_counts (applied gradients of
- * staleness 0, 1, 2, ..., separated by semicolons); source. The columns steps and seed, and
+ * staleness 0, 1, 2, ..., separated by semicolons); step_quantiles_s (equally likely quantiles of
+ * the step times of all workers in s, separated by semicolons, or the times themselves); source. The columns steps and seed, and
  * uploads_applied, _too_stale, _superseded, _unmerged and merges, describe the run and are not
  * used; others_frac and steal_frac are the fractions of the processors used meanwhile by other
  * programs and by a virtual machine's host. `use` is the row's role in the prediction: `fitted` if
@@ -23,7 +24,8 @@
  *
  * Several rows for one point are several runs: the median of each column is used, and the standard
  * deviation over the runs if no error is given. If all runs have staleness counts, these are
- * summed, like dlsim's replicates, and the statistics are computed from the sum. */
+ * summed, like dlsim's replicates, and the statistics are computed from the sum. Quantiles of steps
+ * are collected; each run should give as many. */
 #ifndef DL_SIM_MEASURED_H
 #define DL_SIM_MEASURED_H
 
@@ -96,8 +98,11 @@ typedef struct dl_measured {
     int without_point;              /* of the first point: rows of the table without a point */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
     double *runs_per_s;             /* [runs] throughput of each run, ascending; NULL: no runs */
-    double *worker_staleness;       /* [workers of the point] mean staleness per worker, or NULL */
-    char *source, *note;            /* from the first row that has one; NULL: none */
+    double *steps_s;                /* [step_count] quantiles of all runs' steps, ascending; NULL:
+                                     * not given */
+    size_t step_count;
+    double *worker_staleness; /* [workers of the point] mean staleness per worker, or NULL */
+    char *source, *note;      /* from the first row that has one; NULL: none */
     dl_measured_use use;
     int line;             /* line of the first row in the table */
     double left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN:

@@ -43,6 +43,7 @@ const char *const dl_measured_columns[] = {
     "note",
     "staleness_mean_by_worker",
     "staleness_counts",
+    "step_quantiles_s",
     "uploads_applied",
     "uploads_too_stale",
     "uploads_superseded",

@@ -1,6 +1,7 @@
 /* Rows of measured runs: appended rows can be read back. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/train_case.h"
@@ -74,7 +75,9 @@ static void assert_number(const dl_csv *csv, size_t row, const char *name, doubl
 }
 
 /* Steps of 10 and 30 ms: mean 20 ms, 6 / 0.01 + 6 / 0.03 = 800 samples per second; staleness ten
- * times 1 and ten times 2: mean 1.5, sd sqrt(20 x 0.25 / 19), median 1, 90th percentile 2. */
+ * times 1 and ten times 2: mean 1.5, sd sqrt(20 x 0.25 / 19), median 1, 90th percentile 2. Of the 18
+ * steps after the warm-up the quantile 0.475 is at place 0.475 x 17 = 8.075 between the ninth and the
+ * tenth: 10 + 0.075 x 20 = 11.5 ms, the next five 3.4 ms more each. */
 static void rows_read_back(void **state)
 {
     (void)state;
@@ -100,6 +103,12 @@ static void rows_read_back(void **state)
     assert_number(&csv, 0, "staleness_p90", 2);
     assert_string_equal(cell(&csv, 0, "staleness_mean_by_worker"), "1;2");
     assert_string_equal(cell(&csv, 0, "staleness_counts"), "0;10;10");
+    char *quantiles = (char *)(uintptr_t)cell(&csv, 0, "step_quantiles_s");
+    for (int q = 0; q < 100; q++) {
+        const double between_s = 0.0115 + 0.0034 * (q - 47), s = fmin(0.03, fmax(0.01, between_s));
+        assert_true(fabs(strtod(quantiles, &quantiles) - s) < 1e-9);
+        assert_int_equal(*quantiles++, q < 99 ? ';' : '\0');
+    }
     assert_number(&csv, 0, "steps", 10);
     assert_number(&csv, 0, "seed", 11);
     assert_string_equal(cell(&csv, 0, "source"), "dlprof train");

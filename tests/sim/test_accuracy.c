@@ -100,6 +100,37 @@ static void distributions_are_compared(void **state)
         free(measured[i].runs_per_s);
 }
 
+/* Steps of 1 2 3 4 s measured, 3 4 5 6 s simulated: at most 2 s take half of the measured ones and
+ * none of the simulated ones. Steps of the second point are all shorter than simulated, of the third
+ * equal; the others' are unknown on one side: the median of 50, 100 and 0 %. */
+static void steps_are_compared(void **state)
+{
+    (void)state;
+    const double runs[] = {100};
+    double low[] = {1, 2, 3, 4}, high[] = {3, 4, 5, 6}, higher[] = {5, 6, 7};
+    double *simulated[] = {high, higher, low, NULL, low}, *seen[] = {low, low, low, low, NULL};
+    const size_t counts[] = {4, 3, 4, 0, 4};
+    dl_row rows[5];
+    dl_measured measured[5];
+    for (int i = 0; i < 5; i++) {
+        rows[i] = row_of(100);
+        measured[i] = measured_of(runs, 1, 100);
+        rows[i].steps_s = simulated[i];
+        rows[i].step_count = counts[i];
+        measured[i].steps_s = seen[i];
+        measured[i].step_count = 4;
+    }
+    const dl_sweep sweep = {.rows = rows, .row_count = 5};
+    const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
+    assert_int_equal(accuracy.steps_compared, 3);
+    char *text = print(&accuracy, &sweep);
+    assert_contains(text, "distribution of steps: Kolmogorov-Smirnov distance from the simulated "
+                          "ones 50 % (median over 3 points), at most 100 %\n");
+    free(text);
+    for (int i = 0; i < 5; i++)
+        free(measured[i].runs_per_s);
+}
+
 /* The second of two settings spreads by more than 30 %: 60 .. 140, p10 = 68, p90 = 132. The verdict
  * names it. */
 static void verdict_names_the_setting(void **state)
@@ -249,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scatter_and_coverage),
         cmocka_unit_test(distributions_are_compared),
+        cmocka_unit_test(steps_are_compared),
         cmocka_unit_test(verdict_names_the_setting),
         cmocka_unit_test(disturbance_is_reported),
         cmocka_unit_test(disturbance_of_single_runs_is_reported),

@@ -46,6 +46,11 @@ expect 0 " 1280 " --machine 8xh100 --workload resnet50 --batch 256 --workers 8 -
 printf 'workers,batch,mode,step_s\n8,256,ddp,200 furlong\n' >words.csv
 expect 1 "words.csv:2: step_s = 200 furlong: unknown unit 'furlong'" --machine 8xh100 --workload resnet50 --batch 256 \
     --workers 8 --mode ddp --measured words.csv -o words_out.csv
+# Half of the measured steps are shorter than all simulated ones.
+printf 'workers,batch,mode,step_s,step_quantiles_s\n8,256,ddp,0.2,1e-9;1\n' >words.csv
+expect 0 "distance from the simulated ones 50 % (median over 1 point), at most 50 %" --machine 8xh100 --workload resnet50 \
+    --batch 256 --workers 8 --mode ddp --measured words.csv -o words_out.csv
+grep -q ',step_distance_frac\(,\|$\)' words_out.csv || fail "no step_distance_frac in: $(cat words_out.csv)"
 # Rows of a file's measured table that lose their point by options are left out, and counted.
 printf '[measured]\nfile = kept.csv\n' | cat good.ini - >kept.ini
 printf 'workers,batch,sync,throughput_per_s\n2,32,async,1000\n4,32,async,2000\n' >kept.csv

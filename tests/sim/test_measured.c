@@ -216,6 +216,23 @@ static void staleness_counts_are_added_up(void **state)
     dl_measured_free(m, 6);
 }
 
+/* A run without steps is a run; the table's other point has none. */
+static void steps_of_all_runs_are_collected(void **state)
+{
+    (void)state;
+    static const double expected[] = {0.5, 0.75, 1, 1.25};
+    dl_measured *m = NULL;
+    assert_int_equal(read_table("workers,sync,interval,step_s,step_quantiles_s\n"
+                                "2,none,,1,0.75;1.25\n2,none,,1,\n2,none,,1,0.5;1\n1,none,,1,\n",
+                                &m, NULL),
+                     DL_OK);
+    assert_int_equal(m[3].runs, 3);
+    assert_int_equal(m[3].step_count, 4);
+    assert_memory_equal(m[3].steps_s, expected, sizeof expected);
+    assert_null(m[0].steps_s);
+    dl_measured_free(m, 6);
+}
+
 /* The table has the source's words for a missing result; there is nothing to compare. */
 static void rows_that_say_error_are_taken_without_values(void **state)
 {
@@ -391,6 +408,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          "3 numbers for 2 workers"},
         {"workers,sync,interval,step_s,staleness_counts\n2,none,,1,1;-1\n", DL_ERR_RANGE, 2,
          "staleness_counts"},
+        {"workers,sync,interval,step_s,step_quantiles_s\n2,none,,1,1;x\n", DL_ERR_PARSE, 2,
+         "step_quantiles_s"},
         {"workers,sync,interval,step_s,staleness_mean_by_worker\n2,none,,1,1;x\n", DL_ERR_PARSE, 2,
          "staleness_mean_by_worker"},
         {"workers,sync\n2\n", DL_ERR_PARSE, 2, ""},
@@ -415,6 +434,7 @@ int main(void)
         cmocka_unit_test(staleness_of_each_worker),
         cmocka_unit_test(disturbed_runs_are_left_out),
         cmocka_unit_test(staleness_counts_are_added_up),
+        cmocka_unit_test(steps_of_all_runs_are_collected),
         cmocka_unit_test(without_a_table_nothing_is_measured),
         cmocka_unit_test(rows_have_a_use),
         cmocka_unit_test(left_out_errors_go_by_line),
