@@ -227,7 +227,7 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
                     "(PyTorch's profiler with ProfilerActivity.CPU) names of kernels may not show "
                     "them, nor do CUDA graphs that are recorded as a whole"
                   : "it may be part of a step, such as a layer or a micro-batch, or the update may "
-                    "run elsewhere (on a server)");
+                    "run elsewhere (on a server) or within the backward pass (in hooks)");
     return status;
 }
 

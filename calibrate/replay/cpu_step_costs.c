@@ -205,9 +205,14 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
         if (strcmp(of->name, DL_REDUCES) == 0 && !of->integers && of->bytes > largest)
             largest = of->bytes;
     }
-    if (largest == 0) return;
-    costs->parameter_bytes = (double)largest;
-    dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
+    if (largest > 0) {
+        costs->parameter_bytes = (double)largest;
+        dl_notes_add(notes, "parameter_bytes are those of the largest all-reduce");
+    } else if (step_bytes == 0 && dl_trace_meta(trace, "record_shapes") != NULL) {
+        dl_notes_add(notes, "no gradient is added to a parameter's, as with torch.autograd.grad "
+                            "and torch.func: if a step has several passes, or vmap divides its "
+                            "batch, give the samples of all as --batch");
+    }
 }
 
 /* Recognizes a divided optimizer (ZeRO stage 1) by broadcasts of as many bytes as a pass's

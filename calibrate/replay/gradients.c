@@ -333,8 +333,9 @@ dl_gradient_exchange dl_step_costs_take_exchange(dl_step_costs *costs,
     if (source->phases->joint > 0)
         dl_notes_add(notes,
                      "each of a step's %zu passes makes gradients of its own, those of another "
-                     "network, or of changed parameters (SAM): they are taken as one pass of the "
-                     "same samples. If each has its own, give the samples of all as --batch",
+                     "network, or of changed parameters (SAM), or only one adds gradients (the "
+                     "others are torch.autograd.grad's): they are taken as one pass of the same "
+                     "samples. If each has its own, give the samples of all as --batch",
                      source->phases->joint);
     costs->gradients = gradients.ready;
     costs->gradient_count = gradients.count;

@@ -137,6 +137,13 @@ awk '/"torch::autograd::AccumulateGrad"/ && index("6 7", n++ % 12) { sub("Accumu
     second.json >critic.json
 expect 0 "critic.json: 16 samples, 2 steps" costs critic.json -o critic.ini
 holds critic.ini "parameter_bytes = 5337128"
+# The first of two passes adds no gradients, as torch.autograd.grad's; then none does.
+awk '/"torch::autograd::AccumulateGrad"/ && n++ % 12 < 6 { sub("AccumulateGrad", "Other") } 1' second.json >inner.json
+expect 0 "inner.json: 16 samples, 2 steps" costs inner.json -o inner.ini
+holds inner.ini "parameter_bytes = 2678824"
+grep -q accumulate inner.ini && { echo "FAIL: inner passes accumulate"; failures=$((failures + 1)); }
+zcat "$traces/mlp_b16.json.gz" | sed 's/AccumulateGrad/Other/' >apart.json
+expect 0 "no gradient is added to a parameter's, as with torch.autograd.grad" costs apart.json -o apart.ini
 expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" \
     costs third.json --batch 16 -o third.ini
 expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini

@@ -178,13 +178,15 @@ static bool parameters_change(const changes *sums, int64_t from_ns, int64_t to_n
     return changed >= gradients;
 }
 
-/* Returns whether the passes of all[count], the additions of a step, are of the same samples: each
- * makes gradients of its own and begins at another layer than the one before, so at the loss of
- * another network, or after a change of the parameters (SAM). */
+/* Returns whether the passes of all[count], the additions of a step, are of the same samples: only
+ * one of them adds gradients (the others are torch.autograd.grad's), or each makes gradients of its
+ * own and begins at another layer than the one before, so at the loss of another network, or after a
+ * change of the parameters (SAM). */
 static bool are_of_same_samples(const addition *all, size_t count, const changes *sums)
 {
     size_t before = count;
-    if (count_made(all, count) < count || all[0].pass == all[count - 1].pass) return false;
+    if (all[0].pass == all[count - 1].pass) return true;
+    if (count_made(all, count) < count) return false;
     DL_GROUPS (a, end, count, all[end].pass == all[a].pass) {
         if (before < count && all[a].gradient.bytes == all[before].gradient.bytes &&
             !parameters_change(sums, all[a - 1].start_ns, all[a].start_ns, a - before))

@@ -35,8 +35,9 @@ typedef struct dl_added_gradients {
  * belongs to the last work that the host had begun when it was added. begins_ns[line->work_count]:
  * when the host began each work, ascending. done[line->work_count]: share of the step's backward
  * passes that is over at the end of each. Passes of a step that make gradients of their own at the
- * losses of several networks, or before and after a change of the parameters (SAM), are of the same
- * samples: sets phases->joint. O(n log n). */
+ * losses of several networks, or before and after a change of the parameters (SAM), or of which only
+ * one adds gradients (torch.autograd.grad adds none), are of the same samples: sets phases->joint.
+ * O(n log n). */
 dl_added_gradients dl_added_gradients_find(const dl_trace *trace, const dl_step_line *line,
                                            dl_step_phases *phases, const int64_t *begins_ns,
                                            const double *done);
