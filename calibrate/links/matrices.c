@@ -31,6 +31,8 @@ typedef struct matrix {
     double unit;       /* ns, or bytes per second, per printed unit; 0: no matrix is open */
     bool columns_next; /* the next line holds the column numbers */
     size_t columns;    /* 0: not inside a matrix */
+    bool square;       /* it has a row for each column, as between GPUs */
+    size_t rows;       /* read so far */
     char column[DL_LINK_WORDS_MAX][16];
 } matrix;
 
@@ -40,7 +42,7 @@ static void open_matrix(matrix *m, const dl_link_log *log)
     m->is_latency = strstr(log->text, "(ns)") != NULL || strstr(log->text, "(us)") != NULL;
     m->unit = strstr(log->text, "(us)") != NULL ? 1e3 : m->is_latency ? 1 : 1e9;
     m->columns_next = true;
-    m->columns = 0;
+    m->columns = m->rows = 0;
 }
 
 /* Reads column numbers: "0 1", or "D\D 0 1". */
@@ -53,10 +55,10 @@ static void take_columns(matrix *m, const dl_link_log *log)
         snprintf(m->column[i], sizeof m->column[i], "%s", log->words[i + first]);
 }
 
-static dl_status take_cells(dl_link_data *data, const matrix *m, const dl_link_log *log,
-                            dl_error *err)
+static dl_status take_cells(dl_link_data *data, matrix *m, const dl_link_log *log, dl_error *err)
 {
     dl_status status = DL_OK;
+    m->rows++;
     if (log->word_count != m->columns + 1) {
         return dl_link_log_error(log, DL_ERR_PARSE, err, "%zu cells where the matrix has %zu",
                                  log->word_count - 1, m->columns);
@@ -77,6 +79,17 @@ static dl_status take_cells(dl_link_data *data, const matrix *m, const dl_link_l
     return status;
 }
 
+/* Ends the matrix; returns an error if it lacks rows. */
+static dl_status end_matrix(matrix *m, const dl_link_log *log, dl_error *err)
+{
+    const size_t columns = m->columns;
+    m->columns = 0;
+    if (!m->square || m->rows >= columns) return DL_OK;
+    return dl_link_log_error(log, DL_ERR_DATA, err,
+                             "the matrix ends after %zu of %zu rows: the log is cut off", m->rows,
+                             columns);
+}
+
 /* Reads a line of the open matrix. */
 static dl_status take_matrix_line(dl_link_data *data, matrix *m, const dl_link_log *log,
                                   dl_error *err)
@@ -84,7 +97,7 @@ static dl_status take_matrix_line(dl_link_data *data, matrix *m, const dl_link_l
     if (m->columns_next && log->word_count > 0) {
         take_columns(m, log);
     } else if (log->word_count == 0 || !isdigit((unsigned char)log->words[0][0])) {
-        m->columns = 0;
+        return end_matrix(m, log, err);
     } else if (m->columns > 0) {
         return take_cells(data, m, log, err);
     }
@@ -111,6 +124,7 @@ static dl_status take_nvbandwidth(dl_link_data *data, matrix *m, const dl_link_l
     if (strstr(log->text, "(row)") == NULL && strstr(log->text, "(column)") == NULL)
         return take_matrix_line(data, m, log, err);
     open_matrix(m, log);
+    m->square = strstr(log->text, "GPU(row)") != NULL && strstr(log->text, "GPU(column)") != NULL;
     return DL_OK;
 }
 
@@ -124,6 +138,7 @@ static bool take_title(matrix *m, const dl_link_log *log)
     const bool enabled = strncmp(mode, "P2P=Enabled", 11) == 0;
     const bool both = strstr(log->text, "Bidirectional") != NULL;
     open_matrix(m, log);
+    m->square = true;
     m->diagonal =
         m->is_latency ? "copy within a GPU's memory, latency" : "copy within a GPU's memory";
     snprintf(m->test, sizeof m->test, "%s%s",
@@ -153,6 +168,7 @@ static dl_status read(dl_link_data *data, dl_link_log *log, size_t *tables, dl_e
     const size_t before = data->rate_count;
     while (status == DL_OK && dl_link_log_next(log))
         status = take(data, &m, log, err);
+    if (status == DL_OK) status = end_matrix(&m, log, err);
     *tables += data->rate_count - before;
     return status;
 }
