@@ -55,6 +55,7 @@ static const struct test {
     {" Bandwidth Test", "mpi message", false, false},
     {" Bi-Directional Bandwidth Test", "mpi message", false, false},
     {" Latency Test", "mpi message", false, false},
+    {" Message Rate Test", "mpi messages of all pairs", false, false}, /* osu_mbw_mr: their sum */
 };
 
 typedef struct table {

@@ -10,6 +10,13 @@ static const dl_link_reader *const readers[] = {
     &dl_link_nccl_tests,  &dl_link_bandwidth_test, &dl_link_nvbandwidth, &dl_link_p2p_test,
     &dl_link_gpu_copy_bw, &dl_link_perftest,       &dl_link_osu,         &dl_link_iperf3};
 
+/* Texts of other forms of these programs' output. */
+static const char *const others[][2] = {
+    {"\"BW_average\"", "perftest's JSON does not give its units: take the table that it prints"},
+    {"Client connecting to ", "iperf 2 prints intervals and totals alike: measure with iperf3"},
+    {"Server listening on TCP ", "iperf 2 prints intervals and totals alike: measure with iperf3"},
+};
+
 dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const char *text,
                                  size_t bytes, dl_error *err)
 {
@@ -28,6 +35,9 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
         status = readers[i]->read(data, &log, &tables, err);
         dl_join(&names, ", ", readers[i]->name);
     }
+    for (size_t i = 0; i < DL_LENGTH(others) && status == DL_OK && tables == 0; i++)
+        if (memmem(text, bytes, others[i][0], strlen(others[i][0])) != NULL)
+            status = dl_error_set_at(err, DL_ERR_DATA, name, 0, "%s", others[i][1]);
     if (status == DL_OK && tables == 0) {
         status = dl_error_set_at(err, DL_ERR_DATA, name, 0,
                                  "there is no table of %s in it, nor columns "

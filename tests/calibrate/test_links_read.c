@@ -346,6 +346,16 @@ static void faults_are_named_with_their_line(void **state)
         {"Running host_to_device_memcpy_ce.\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n"
          " 0 1\n 0 5.0\n",
          DL_ERR_PARSE, 4, "1 cells where the matrix has 2"},
+        {"Running device_to_device_memcpy_read_ce.\nmemcpy CE GPU(row) -> GPU(column) bandwidth "
+         "(GB/s)\n 0 1\n 0 N/A 276.07\n",
+         DL_ERR_DATA, 4, "the matrix ends after 1 of 2 rows: the log is cut off"},
+        {"Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n D\\D 0 1\n 0 801.28 22.23\n\n",
+         DL_ERR_DATA, 4, "the matrix ends after 1 of 2 rows"},
+        {"{\"results\": {\n\"MsgSize\": 65536,\n\"BW_average\": 194.00\n}}\n", DL_ERR_DATA, 0,
+         "perftest's JSON does not give its units"},
+        {"Client connecting to 10.0.0.2, TCP port 5001\n"
+         "[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n",
+         DL_ERR_DATA, 0, "measure with iperf3"},
         {"nothing\n", DL_ERR_DATA, 0, "there is no table"},
     };
     (void)state;
@@ -418,19 +428,20 @@ static void matrices_of_peers_are_read(void **state)
                    "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
                    "   D\\D     0      1\n     0 800.15  26.32\n     1  26.32 831.12\n"
                    "Bidirectional P2P=Enabled Bandwidth Matrix (GB/s)\n"
-                   "   D\\D     0      1\n     0 802.94  52.11\n"
-                   "P2P=Disabled Latency Matrix (us)\n   GPU     0      1\n     0   1.39  10.90\n\n"
-                   "   CPU     0      1\n     0   1.62   4.74\n");
+                   "   D\\D     0      1\n     0 802.94  52.11\n     1  52.11 801.9\n"
+                   "P2P=Disabled Latency Matrix (us)\n   GPU     0      1\n     0   1.39  10.90\n  "
+                   "   1  10.91   1.39\n\n"
+                   "   CPU     0      1\n     0   1.62   4.74\n     1   4.74   1.62\n");
     assert_int_equal(data.peers, 1);
     assert_int_equal(data.peerless, 1);
-    assert_int_equal(data.rate_count, 12);
+    assert_int_equal(data.rate_count, 16);
     assert_string_equal(data.rates[0].name, "copy within a GPU's memory");
     assert_string_equal(data.rates[1].name, "GPU to GPU, P2P=Disabled");
     assert_string_equal(data.rates[1].pair, "0 1");
     assert_true(data.rates[1].value == 22.23e9);
     assert_string_equal(data.rates[5].name, "GPU to GPU, P2P=Enabled");
     assert_string_equal(data.rates[9].name, "GPU and GPU, P2P=Enabled");
-    assert_true(data.rates[11].is_latency && data.rates[11].value == 10900);
+    assert_true(data.rates[13].is_latency && data.rates[13].value == 10900);
     dl_link_data_free(&data);
 }
 
@@ -452,13 +463,18 @@ static void messages_are_read(void **state)
         "$ mpirun -np 4 ./osu_allgather\n# OSU MPI-CUDA Allgather Latency Test v5.9\n"
         "# Size       Avg Latency(us)\n1024   20.50\n2048  21.00\n"
         "# OSU MPI Bandwidth Test v5.3\n# Size      Bandwidth (MB/s)\n1  0\n4096  6009.90\n"
+        "# OSU MPI Multiple Bandwidth / Message Rate Test v5.6.3\n# [ pairs: 2 ] [ window size: 64 "
+        "]\n"
+        "# Size    MB/s   Messages/s\n4096  12019.00  2934326\n"
         "[  5]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec    0             sender\n"
         "[  5]   0.00-10.00  sec  31.9 GBytes  27.3 Gbits/sec                  receiver\n"
         "iperf Done.\n"
         "[  5]   0.00-10.00  sec  7.9 GBytes  6.8 Gbits/sec                  receiver\n"
         "[  7]   0.00-10.00  sec  7.9 GBytes  6.9 Gbits/sec                  receiver\n"
         "[SUM]   0.00-10.00  sec  15.9 GBytes  13.7 Gbits/sec                  receiver\n");
-    assert_int_equal(data.rate_count, 5);
+    assert_int_equal(data.rate_count, 6);
+    assert_string_equal(data.rates[5].name, "mpi messages of all pairs");
+    assert_true(fabs(data.rates[5].value - 12019e6) < 1);
     assert_true(fabs(data.rates[1].value - 13.7e9 / 8) < 1); /* not of each stream */
 
     assert_string_equal(data.rates[0].name, "iperf3, received");
@@ -610,12 +626,12 @@ static void one_log_may_hold_several_programs(void **state)
                              "Size = 6000000 bytes, NumDevsUsed = 1\n"
                              "Running device_to_device_memcpy_read_ce.\n"
                              "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
-                             "           0         1\n 0       N/A    276.07\n\n"
+                             "     0    1\n 0  N/A  276.07\n 1  276.1  N/A\n\n"
                              "cpu_to_gpu0_by_dma_under_numa0 26.2387\n");
     assert_int_equal(data.series_count, 0);
-    assert_int_equal(data.rate_count, 3);
-    assert_true(data.rates[0].value == 276.07e9 && data.rates[1].value == 26.2387e9);
-    assert_string_equal(data.rates[2].name, "h2d");
+    assert_int_equal(data.rate_count, 4);
+    assert_true(data.rates[0].value == 276.07e9 && data.rates[2].value == 26.2387e9);
+    assert_string_equal(data.rates[3].name, "h2d");
     dl_link_data_free(&data);
 }
 
