@@ -93,7 +93,6 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
     const dl_status status = find_allreduces(s, number, &allreduces, &count, err);
     dl_advised *server = &advice->points[number];
     const double own = score_of(s, server);
-    server->on_terms = 0;
     for (size_t i = 0; i < advice->best_count && status == DL_OK; i++) {
         const dl_advised *other = &advice->points[advice->best[i]];
         if (dl_mode_reduces_gradients(other->row.point.mode) &&

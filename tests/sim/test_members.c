@@ -34,6 +34,18 @@ static void a_worker_joins_late(void **state)
     dl_run_result_free(&r);
 }
 
+/* Worker 2 joins at 4.5 ms, when worker 0, at half speed, has done 2 steps and worker 1 has done 4: it
+ * counts as many as the slower one, does 8, and waits for it until 20 ms. */
+static void a_worker_joins_the_slowest(void **state)
+{
+    (void)state;
+    dl_run_result r =
+        run(3, 10, "interval = 10\n", "[failures]\naway = 2:0-0.0045\n[noise]\nslow = 0:2\n");
+    assert_near(r.span_s, 0.020, 1e-9);
+    assert_near(r.samples, 10 + 10 + 8, 1e-12);
+    dl_run_result_free(&r);
+}
+
 static void a_worker_leaves(void **state)
 {
     (void)state;
@@ -237,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_fails_and_comes_back),
         cmocka_unit_test(a_worker_joins_late),
+        cmocka_unit_test(a_worker_joins_the_slowest),
         cmocka_unit_test(a_worker_leaves),
         cmocka_unit_test(who_is_waited_for_fails),
         cmocka_unit_test(who_waits_leaves_after_the_average),
