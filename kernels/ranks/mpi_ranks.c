@@ -693,7 +693,9 @@ static dl_status compare_settings(mpi_ranks *g, const char *settings, dl_error *
     dl_error difference = {0};
     if (g->base.rank == differing) describe_difference(g, settings, first, &difference);
     status = broadcast_from(g, differing, difference.text, sizeof difference.text, err);
-    return status != DL_OK ? status : dl_error_set(err, DL_ERR_DATA, "%s", difference.text);
+    if (status != DL_OK) return status;
+    (void)reduce(g, &differing, MPI_MIN, err); /* no rank leaves before all have the text */
+    return dl_error_set(err, DL_ERR_DATA, "%s", difference.text);
 }
 
 /* Finds the host, process and cores of each rank. */
