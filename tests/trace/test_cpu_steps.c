@@ -20,6 +20,7 @@ enum {
     COPY_BACK,
     CLEAR,
     ADD,
+    ZERO,
     TEXTS
 };
 
@@ -37,11 +38,12 @@ static char texts_kept[][64] = {"",
                                 "aten::relu",
                                 "reducer::copy_bucket_to_grad",
                                 "Optimizer.zero_grad#SGD.zero_grad",
-                                "aten::add_"};
+                                "aten::add_",
+                                "aten::zero_"};
 static char *const texts[TEXTS + 1] = {
-    texts_kept[0],  texts_kept[1],  texts_kept[2],  texts_kept[3],  texts_kept[4],
-    texts_kept[5],  texts_kept[6],  texts_kept[7],  texts_kept[8],  texts_kept[9],
-    texts_kept[10], texts_kept[11], texts_kept[12], texts_kept[13], texts_kept[14]};
+    texts_kept[0],  texts_kept[1],  texts_kept[2],  texts_kept[3], texts_kept[4],  texts_kept[5],
+    texts_kept[6],  texts_kept[7],  texts_kept[8],  texts_kept[9], texts_kept[10], texts_kept[11],
+    texts_kept[12], texts_kept[13], texts_kept[14], texts_kept[15]};
 
 #define ID(text) ((uint32_t)(text) + 1)
 #define TRAINER 7
@@ -310,6 +312,32 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.added.count, 1);
     assert_float_equal(cpu.added.items[0].bytes, 4000, 0);
     assert_float_equal(cpu.added.items[0].ready_frac, 0.75, 1e-12);
+    release(&cpu, &steps);
+}
+
+/* Ten gradients, which the program sums in buffers of its own: it clears these before the first of
+ * two passes, and adds to them after each. */
+static void sums_by_hand_are_no_part_of_a_pass(void **state)
+{
+    (void)state;
+    trace t = {0};
+    for (int s = 0; s < 5; s++) {
+        const int64_t at = 10000 + 1000 * s;
+        add(&t, STEP, at, 1000);
+        for (int i = 0; i < 10; i++)
+            add(&t, ZERO, at + 5 * i, 5);
+        for (int pass = 0; pass < 2; pass++) {
+            for (int i = 0; i < 4; i++)
+                add(&t, i % 2 ? OTHER : FORWARD, at + 50 + 400 * pass + 50 * i, 50);
+            add(&t, BACKWARD, at + 250 + 400 * pass, 150);
+            for (int i = 0; i < 10; i++)
+                add(&t, ADD, at + 400 + 400 * pass + 5 * i, 5);
+        }
+        add(&t, OPTIMIZER, at + 850, 150);
+    }
+    dl_activity_steps steps;
+    dl_cpu_training cpu = split(&t, &steps);
+    assert_int_equal(cpu.phases.passes, 2);
     release(&cpu, &steps);
 }
 
@@ -655,6 +683,7 @@ int main(void)
         cmocka_unit_test(validation_is_set_apart),
         cmocka_unit_test(clearing_gradients_is_no_update),
         cmocka_unit_test(gradients_are_accumulated),
+        cmocka_unit_test(sums_by_hand_are_no_part_of_a_pass),
         cmocka_unit_test(gradients_are_ready_one_by_one),
         cmocka_unit_test(gradients_of_passes_that_continue_count_once),
         cmocka_unit_test(models_in_turn_accumulate_nothing),

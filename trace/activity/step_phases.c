@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/phases.h"
 #include "trace/distribution.h"
@@ -35,12 +36,23 @@ typedef struct search {
                      * and receives, if the trace has such calls: a pipeline's stage starts with
                      * several passes */
     uint8_t *crossings; /* [string_count] 1: kernels of sends and receives; NULL: no such calls */
+    uint8_t *in_place;  /* [string_count] 1: in-place operators */
     bool by_ranges;     /* ranges name backward passes */
 } search;
 
 static const dl_activity *work_of(const search *s, size_t w)
 {
     return &s->trace->activities[s->line->work[w]];
+}
+
+/* Returns the number of the operations [first, end) except PyTorch's in-place ones ("aten::add_"),
+ * with which programs sum and clear gradients between passes. */
+static size_t length_of(const search *s, size_t first, size_t end)
+{
+    size_t length = 0;
+    for (size_t w = first; w < end; w++)
+        length += !s->in_place[work_of(s, w)->name];
+    return length;
 }
 
 /* Returns whether the names of most of the operations [first, end) denote a forward pass. */
@@ -54,18 +66,21 @@ static bool is_named_forward(const search *s, size_t first, size_t end)
 
 static bool is_long(const search *s, size_t first, size_t end)
 {
-    return (end - first >= FORWARD_FEWEST || is_named_forward(s, first, end)) &&
-           (double)(end - first) >= FORWARD_LENGTH * (double)s->forward;
+    const size_t length = length_of(s, first, end);
+    return (length >= FORWARD_FEWEST || is_named_forward(s, first, end)) &&
+           (double)length >= FORWARD_LENGTH * (double)s->forward;
 }
 
 /* Returns whether operations [first, end) contain a repeated forward pass or, with `only`, nothing
  * else. */
 static bool repeats_forward(const search *s, size_t first, size_t end, bool only)
 {
-    const size_t length = end - first;
+    const size_t length = length_of(s, first, end);
     size_t known = 0;
-    for (size_t w = first; w < end; w++)
-        known += s->in_step[work_of(s, w)->name] == s->step;
+    for (size_t w = first; w < end; w++) {
+        const uint32_t name = work_of(s, w)->name;
+        known += s->in_step[name] == s->step && !s->in_place[name];
+    }
     return is_long(s, first, end) &&
            (double)known >=
                FORWARD_ALIKE * (double)(only || length < s->forward ? length : s->forward);
@@ -102,7 +117,7 @@ static size_t forward_end(const search *s, size_t first, size_t end)
 static size_t count_forward(const search *s, size_t first, size_t end)
 {
     size_t longest = 0, length = 0;
-    if (s->crossings == NULL) return end - first;
+    if (s->crossings == NULL) return length_of(s, first, end);
     for (size_t w = first; w < end; w++) {
         const dl_activity *a = work_of(s, w);
         const bool crosses = a->kind == DL_ACTIVITY_KERNEL && s->crossings[a->name];
@@ -237,7 +252,11 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
                 .classes = dl_kernel_classes(trace),
                 .crossings = find_crossings(trace),
                 .in_step = dl_calloc(trace->string_count, sizeof *s.in_step, "phases"),
+                .in_place = dl_calloc(trace->string_count, 1, "phases"),
                 .by_ranges = hints.backward.count > 0};
+    for (size_t i = 0; i < trace->string_count; i++)
+        s.in_place[i] = strncmp(trace->strings[i], "aten::", strlen("aten::")) == 0 &&
+                        dl_ends_with(trace->strings[i], "_");
     size_t *passes = dl_calloc(line->count, sizeof *passes, "phases"), kept = 0;
     size_t alternating = 0;
     for (size_t i = 0; i < line->count; i++) {
@@ -255,6 +274,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     phases->alternates = 2 * alternating > phases->known_steps;
     free(passes);
     free(s.in_step);
+    free(s.in_place);
     free(s.crossings);
     free(s.classes);
 }
