@@ -2,6 +2,7 @@
 #include "tests/gpu_fixture.h"
 
 #include "common/csv.h"
+#include "sim/fits.h"
 #include "sim/report/report.h"
 
 /* 2 x 80 kB parameters and gradients, 40 kB state, 100 kB workspace: 300 kB and 70 kB per
@@ -144,6 +145,19 @@ static void unknown_memory_is_not_checked(void **state)
     free_swept(&s);
 }
 
+/* It is not said to fit if either side is unknown. */
+static void unknown_memory_neither_fits_nor_not(void **state)
+{
+    (void)state;
+    const double nan = (double)NAN;
+    const double pairs[][2] = {{1e9, nan}, {nan, 1e9}, {1e9, 2e9}};
+    const dl_fit expected[] = {DL_FIT_UNKNOWN, DL_FIT_UNKNOWN, DL_FIT_YES};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(
+            dl_memory_fit(&(dl_gpu_memory){.needs_bytes = pairs[i][0], .has_bytes = pairs[i][1]}),
+            expected[i]);
+}
+
 static double cell(dl_csv *csv, size_t row, const char *name)
 {
     double value = 0;
@@ -188,6 +202,7 @@ int main(void)
         cmocka_unit_test(a_server_needs_memory_too),
         cmocka_unit_test(an_outer_optimizer_needs_memory),
         cmocka_unit_test(unknown_memory_is_not_checked),
+        cmocka_unit_test(unknown_memory_neither_fits_nor_not),
         cmocka_unit_test(an_epoch_has_a_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

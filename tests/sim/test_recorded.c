@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tests/gpu_fixture.h"
 #include "tests/refused.h"
 
 #define HEAD "step_1,lane,work_ns,spacing_ns,issue_ns,from,to,lag_ns,value\n"
@@ -38,6 +39,40 @@ static void test_reads(void **state)
     assert_int_equal(read_text(&r, HEAD BODY "end,,,,,,,,10\n", &err), DL_OK);
     assert_int_equal(dl_recorded_ready_at(&r, 0.5), DL_TASK_NONE);
     dl_recorded_free(&r);
+}
+
+/* Two nodes exchange 8 MB in two buckets of 4 MB over 1 GB/s, 4 ms each, one after the other. The
+ * first half of the gradients is ready at 1 ms, the second at 2 ms, and another stream ends at 6 ms,
+ * for which the last bucket waits: 10 ms. Without overlap, 6 + 8 ms. */
+static void buckets_start_when_recorded(void **state)
+{
+    (void)state;
+    static const char step[] =
+        HEAD "batch,,,,,,,,1\nupdate,,,,,,,,0\nlane,,,,,,,,1\nlane,,,,,,,,1\n"
+             "task,0,1000000,0,0,,,,\ntask,0,1000000,0,0,,,,\ntask,1,6000000,0,0,,,,\n"
+             "ready,,,,,0,,,4000000\nready,,,,,1,,,4000000\nend,,,,,,,,9\n";
+    char machine[64], trace[64];
+    snprintf(machine, sizeof machine, "recorded_%d.ini", (int)getpid());
+    snprintf(trace, sizeof trace, "recorded_%d.csv", (int)getpid());
+    fixture_write(machine, FIXTURE_NODES("2"));
+    fixture_write(trace, step);
+    dl_costs costs = fixture_costs(
+        "[costs]\nschema = 1\nparameter_bytes = 8000000\n" FIXTURE_PASSES FIXTURE_UPDATE
+            FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 1\n");
+    for (int overlaps = 0; overlaps < 2; overlaps++) {
+        dl_scenario scenario = fixture_scenario(
+            "[scenario]\nsteps = 10\n[machine]\nfile = %s\nworkers = 2\n[workload]\ncosts = c.ini\n"
+            "trace = %s\nbatch_per_worker = 1\n[sync]\nmode = allreduce\n[exchange]\n"
+            "algorithm = ring\nbucket_bytes = 4000000\noverlap = %s\n",
+            machine, trace, overlaps ? "yes" : "no");
+        dl_run_result r = fixture_run(&costs, &scenario);
+        assert_near(1e3 * r.step_mean_s, overlaps ? 10 : 14, 1e-2);
+        dl_run_result_free(&r);
+        dl_scenario_free(&scenario);
+    }
+    dl_costs_free(&costs);
+    unlink(machine);
+    unlink(trace);
 }
 
 static dl_status read_wrong(const char *text, dl_error *err)
@@ -78,6 +113,7 @@ static void test_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_reads),
+                                       cmocka_unit_test(buckets_start_when_recorded),
                                        cmocka_unit_test(test_refuses)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
