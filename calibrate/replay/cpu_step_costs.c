@@ -12,6 +12,7 @@
 #include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/cpu_steps.h"
+#include "trace/activity/phases.h"
 #include "trace/readers/reader.h"
 
 /* Returns whether the sizes of an operator's inputs show that the work of a step varies, as with
@@ -540,6 +541,22 @@ static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_no
                  faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
 }
 
+/* Sets costs->updates_inside, and notes it. */
+static void find_updates_inside(dl_step_costs *costs, const dl_cpu_training *cpu,
+                                const dl_trace *trace, dl_notes *notes)
+{
+    for (size_t i = 0; i < trace->activity_count && !costs->updates_inside; i++) {
+        const dl_activity *a = &trace->activities[i];
+        costs->updates_inside = cpu->part_ns[DL_CPU_PART_UPDATE].mean <= 0 &&
+                                a->kind == DL_ACTIVITY_RANGE && a->thread == cpu->thread &&
+                                a->name < trace->string_count &&
+                                dl_range_roles(trace->strings[a->name]) == DL_ROLE_UPDATE;
+    }
+    if (costs->updates_inside)
+        dl_notes_add(notes, "the parameters are updated within the backward pass, by hooks of "
+                            "their gradients: the update's time is part of that pass's");
+}
+
 /* Notes operators that use several cores, fewer of which are available to concurrent workers. */
 static void note_threads(const dl_trace *trace, dl_notes *notes)
 {
@@ -655,6 +672,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
     }
     note_faults(costs, trace, notes);
     note_threads(trace, notes);
+    find_updates_inside(costs, &cpu, trace, notes);
     const bool after = reduces_after(&cpu);
     dl_gradient_source source = {
         .trace = trace,

@@ -196,7 +196,8 @@ typedef struct dl_step_costs {
     size_t passes;      /* forward passes per step, >= 1, each of a part of the samples */
     size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
     bool alternates;                   /* the same */
-    size_t steps;                      /* number of steps with known times */
+    bool updates_inside; /* on cores: hooks of the backward pass update, nothing follows it */
+    size_t steps;        /* number of steps with known times */
     /* step_ns: mean time of these steps. device_ns: mean device time of a step (above); on cores,
      * mean time of a step without waits. */
     double step_ns, device_ns;

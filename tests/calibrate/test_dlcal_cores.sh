@@ -144,6 +144,25 @@ holds inner.ini "parameter_bytes = 2678824"
 grep -q accumulate inner.ini && { echo "FAIL: inner passes accumulate"; failures=$((failures + 1)); }
 zcat "$traces/mlp_b16.json.gz" | sed 's/AccumulateGrad/Other/' >apart.json
 expect 0 "no gradient is added to a parameter's, as with torch.autograd.grad" costs apart.json -o apart.ini
+# Hooks of the backward pass update the parameters; without the optimizer's ranges nothing does.
+event() { # CATEGORY NAME START DURATION
+    echo "{\"ph\": \"X\", \"cat\": \"$1\", \"name\": \"$2\", \"pid\": 1, \"tid\": 1, \"ts\": $3, \"dur\": $4},"
+}
+{
+    echo '{"traceEvents": ['
+    for at in 1000 2000 3000 4000; do
+        event user_annotation "ProfilerStep#$at" $at 1000
+        event cpu_op aten::linear $at 400
+        event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $((at + 400)) 600
+        event cpu_op torch::autograd::AccumulateGrad $((at + 500)) 400
+        event user_annotation Optimizer.step#SGD.step $((at + 600)) 200
+    done
+    echo '{}]}'
+} >hooks.json
+expect 0 "the parameters are updated within the backward pass" costs hooks.json --batch 8 -o hooks.ini
+holds hooks.ini "[op step.backward]"
+sed '/Optimizer/d' hooks.json >server.json
+expect 1 "the update may run elsewhere (on a server)" costs server.json --batch 8 -o server.ini
 expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" \
     costs third.json --batch 16 -o third.ini
 expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini
