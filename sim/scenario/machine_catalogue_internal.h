@@ -55,15 +55,22 @@ typedef struct dl_wanted_gpus {
     int gpu; /* row of the table */
 } dl_wanted_gpus;
 
+/* A kind of network between nodes. */
+typedef struct dl_wanted_network {
+    const char *word, *title, *latency;
+    double gbit_per_s; /* rate of a port; 0: the name has it */
+    bool rdma;         /* not TCP */
+} dl_wanted_network;
+
 /* Nodes of one kind. */
 typedef struct dl_wanted_nodes {
     long nodes, gpus;                      /* number of nodes; GPUs of each node */
     dl_wanted_gpus parts[DL_BOX_GPUS_MAX]; /* [part_count] GPUs of a node by model; an instance has
                                             * one part */
     int part_count;
-    long ports;                /* network ports of each of a box's nodes; 0: none */
-    double network_gbit_per_s; /* rate of each port */
-    bool infiniband;
+    long ports;                       /* network ports of each of a box's nodes; 0: none */
+    double network_gbit_per_s;        /* rate of each port */
+    const dl_wanted_network *network; /* NULL: none, or that of an instance or file */
     bool bridges; /* NVLink bridges between GPUs 0 and 1, 2 and 3, ... of each part whose model has
                    * them */
 } dl_wanted_nodes;

@@ -16,13 +16,12 @@
 #define NODES_MAX 10000000
 #define PORTS_MAX 16 /* maximum number of ports per node */
 
-/* Returns the name without leading brands: "GeForce RTX 3090", "nvidia_a100". */
-static const char *without_brands(const char *name)
+/* Returns the name without those of `words`, NULL-terminated, that it starts with. */
+static const char *without(const char *const *words, const char *name)
 {
-    static const char *const brands[] = {"nvidia", "amd", "geforce", "tesla", "quadro", "instinct"};
-    for (size_t b = 0; b < DL_LENGTH(brands); b++) {
-        const size_t letters = strlen(brands[b]);
-        if (strncasecmp(name, brands[b], letters) == 0 && name[letters] != '\0') {
+    for (; *words != NULL; words++) {
+        const size_t letters = strlen(*words);
+        if (strncasecmp(name, *words, letters) == 0 && name[letters] != '\0') {
             name += letters;
             name += strspn(name, "_- ");
         }
@@ -30,10 +29,24 @@ static const char *without_brands(const char *name)
     return name;
 }
 
-/* Compares names without brands: RTX-3090 equals rtx3090, v100pcie equals v100_pcie. */
-static bool same_name(const char *a, const char *b)
+/* Returns the name without leading brands: "GeForce RTX 3090", "nvidia_a100", and Azure's
+ * "Standard_ND96asr_v4". */
+static const char *without_brands(const char *name)
 {
-    return dl_names_alike(without_brands(a), without_brands(b));
+    static const char *const brands[] = {"nvidia", "amd",      "geforce",  "tesla",
+                                         "quadro", "instinct", "standard", NULL};
+    return without(brands, name);
+}
+
+/* Compares names without brands: RTX-3090 equals rtx3090, v100pcie equals v100_pcie. The typed name
+ * may lack the series of a GeForce: 3090. */
+static bool same_name(const char *known, const char *typed)
+{
+    static const char *const series[] = {"gtx", "rtx", NULL};
+    known = without_brands(known);
+    typed = without_brands(typed);
+    return dl_names_alike(known, typed) ||
+           (isdigit((unsigned char)typed[0]) && dl_names_alike(without(series, known), typed));
 }
 
 /* --- the tables ------------------------------------------------------------------------------ */
@@ -127,6 +140,7 @@ int dl_machine_row(const dl_csv *csv, const char *name)
     const int also = dl_csv_column(csv, "also");
     for (size_t r = 0; r < csv->rows; r++) {
         if (same_name(dl_machine_cell(csv, r, "name"), name)) return (int)r;
+        if (same_name(dl_machine_cell(csv, r, "title"), name)) return (int)r;
         if (also >= 0 && has_word(dl_csv_cell(csv, r, (size_t)also), name)) return (int)r;
     }
     return -1;
@@ -183,7 +197,7 @@ dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err)
         "fp32",   "tf32",        "fp16",        "bf16",   "fp8",        "nvfp4",  "bus",
         "fabric", "fabric_rate", "bridge_rate", "board",  "peer",       "source", NULL};
     static const char *const instances[] = {
-        "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
+        "name", "also",     "title",       "gpu",   "gpus",       "bus",    "cores", "memory",
         "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
     *t = (dl_machine_tables){0};
     dl_status status = read_table(&t->gpus, "gpus.csv", gpus, err);
@@ -224,16 +238,34 @@ char *dl_machine_file(const char *name)
 
 /* --- parsing of names ------------------------------------------------------------------------- */
 
-/* Returns the count before an 'x', or 0; *rest is the text after the 'x', or the whole name. */
+/* Returns the count before an 'x', or 0; *rest is the text after the 'x', or the whole name. Reads
+ * "8xh100", "8 x H100", and Lambda's "gpu_8x_h100". */
 static long count_before(const char *name, const char **rest)
 {
+    static const char *const prefix[] = {"gpu", NULL};
     char *end = NULL;
+    const char *number = without(prefix, name);
     *rest = name;
-    if (!isdigit((unsigned char)name[0])) return 0;
-    const long count = strtol(name, &end, 10);
+    if (!isdigit((unsigned char)number[0])) return 0;
+    const long count = strtol(number, &end, 10);
+    end += strspn(end, " ");
     if (tolower((unsigned char)*end) != 'x') return 0;
-    *rest = end + 1;
+    *rest = end + 1 + strspn(end + 1, " _");
     return count;
+}
+
+/* Returns the count of a name as other programs write it, "h100x8", "h100:8" or "8h100", or 0;
+ * *gpu is the rest of it, freed by the caller. */
+static long count_elsewhere(const char *name, char **gpu)
+{
+    char *end = NULL;
+    const size_t bytes = strcspn(name, ":*");
+    const char *last = strrchr(name, 'x'), *after = name + bytes;
+    if (*after == '\0' && last != NULL && last > name) after = last;
+    const long count = strtol(*after != '\0' ? after + 1 : name, &end, 10);
+    if (*after != '\0' && *end != '\0') return 0;
+    *gpu = *after != '\0' ? dl_strndup(name, (size_t)(after - name)) : dl_strdup(end);
+    return count > 0 && count <= DL_BOX_GPUS_MAX ? count : 0;
 }
 
 /* Parts of a product name: the digits, "3090" in rtx3090, and the letters before them, "rtx". */
@@ -312,6 +344,13 @@ static int nearest_gpu(const dl_csv *gpus, const char *typed)
     return found != NULL && one_series ? dl_machine_row(gpus, found) : -1;
 }
 
+/* Whether a name lacks only the size: p4d of p4d.24xlarge. */
+static bool is_family(const char *typed, const char *known)
+{
+    const size_t letters = strlen(typed);
+    return strncasecmp(typed, known, letters) == 0 && strchr(".-_", known[letters]) != NULL;
+}
+
 #define OWN_MACHINE                                                                       \
     "; dlsim --machines lists machines and GPUs; another GPU goes into a machine file's " \
     "[gpu_model] (docs/formats.md)"
@@ -323,8 +362,10 @@ static void machines_hint(char *text, size_t bytes, const char *name)
     dl_machine_tables t;
     char **files = NULL;
     DL_AUTOFREE char *machine = dl_strndup(name, strcspn(name, "@"));
+    DL_AUTOFREE char *alone = NULL;
     const char *rest = NULL;
-    const long boxes = count_before(machine, &rest);
+    const long first = count_before(machine, &rest);
+    const long boxes = first > 0 ? first : count_elsewhere(machine, &alone);
     size_t count = dl_machine_files(&files), near = 0;
     int gpu = -1;
     snprintf(text, bytes, OWN_MACHINE);
@@ -332,7 +373,7 @@ static void machines_hint(char *text, size_t bytes, const char *name)
         files = dl_realloc(files, count + t.instances.rows, sizeof *files, "names of machines");
         for (size_t r = 0; r < t.instances.rows; r++)
             files[count++] = dl_strdup(dl_machine_cell(&t.instances, r, "name"));
-        gpu = nearest_gpu(&t.gpus, rest);
+        gpu = nearest_gpu(&t.gpus, first == 0 && boxes > 0 ? alone : rest);
         if (gpu >= 0) {
             snprintf(text, bytes, "; did you mean '%ldx%s'?", boxes > 0 ? boxes : 1,
                      dl_machine_cell(&t.gpus, (size_t)gpu, "name"));
@@ -341,7 +382,7 @@ static void machines_hint(char *text, size_t bytes, const char *name)
     }
     DL_AUTOFREE const char **names = dl_calloc(count, sizeof *names, "names of machines");
     for (size_t i = 0; i < count; i++)
-        if (same_numbers(rest, files[i])) names[near++] = files[i];
+        if (same_numbers(rest, files[i]) || is_family(rest, files[i])) names[near++] = files[i];
     const int nearest = gpu < 0 ? dl_names_nearest(rest, names, near) : -1;
     if (nearest >= 0) {
         snprintf(text, bytes, "; did you mean '%.*s%s'?", (int)(rest - machine), machine,
@@ -433,27 +474,40 @@ static dl_status understand_box(const dl_machine_tables *t, const char *name, si
     return status;
 }
 
-/* Parses "10gbe", "200ib", "8x400ib": the ports of a node, with rates in Gb/s. */
+/* Networks after '@': the latency is assumed, as in instances.csv. The generations of InfiniBand
+ * have a rate, of a port with four lanes (IBTA's road map). */
+static const dl_wanted_network networks[] = {
+    {"gbe", "Ethernet", "25us", 0, false},     {"gige", "Ethernet", "25us", 0, false},
+    {"ib", "InfiniBand", "1.3us", 0, true},    {"infiniband", "InfiniBand", "1.3us", 0, true},
+    {"fdr", "InfiniBand", "1.3us", 56, true},  {"edr", "InfiniBand", "1.3us", 100, true},
+    {"hdr", "InfiniBand", "1.3us", 200, true}, {"ndr", "InfiniBand", "1.3us", 400, true},
+    {"xdr", "InfiniBand", "1.3us", 800, true}, {"roce", "RoCE", "2us", 0, true},
+    {"efa", "EFA", "15us", 0, true},
+};
+
+/* Parses "10gbe", "200ib", "ndr", "8x400ib": the ports of a node, with rates in Gb/s. */
 static dl_status understand_network(const char *name, const char *network, dl_wanted_nodes *w,
                                     dl_error *err)
 {
     const char *rate = network;
-    char *end = NULL;
     const long ports = count_before(network, &rate);
+    const size_t digits = strspn(rate, "0123456789.");
+    char *end = NULL;
     w->ports = rate != network ? ports : 1;
-    w->network_gbit_per_s = isdigit((unsigned char)rate[0]) ? strtod(rate, &end) : 0;
-    /* Reject hexadecimal numbers and exponents. */
-    if (end != rate + strspn(rate, "0123456789.")) end = NULL;
-    w->infiniband = end != NULL && dl_names_alike(end, "ib");
-    const bool known = w->infiniband || (end != NULL && dl_names_alike(end, "gbe"));
+    w->network_gbit_per_s = digits > 0 ? strtod(rate, &end) : 0;
+    for (size_t n = 0; n < DL_LENGTH(networks) && (digits == 0 || end == rate + digits); n++)
+        if (dl_names_alike(networks[n].word, rate + digits)) w->network = &networks[n];
+    const bool known = w->network != NULL;
+    if (known && digits == 0) w->network_gbit_per_s = w->network->gbit_per_s;
     if (known && w->ports >= 1 && w->ports <= PORTS_MAX && w->network_gbit_per_s >= 0.1 &&
         w->network_gbit_per_s <= 10000) {
         return DL_OK;
     }
-    return dl_error_set(err, DL_ERR_NAME,
-                        "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
-                        "TCP), 200ib (InfiniBand), or 8x400ib (a node has 8 ports; at most %d)",
-                        name, PORTS_MAX);
+    return dl_error_set(
+        err, DL_ERR_NAME,
+        "'%s': expected a network after '@' in Gb/s, such as 10gbe (Ethernet over "
+        "TCP), 200ib (InfiniBand), 100roce, or 8x400ib (a node has 8 ports; at most %d)",
+        name, PORTS_MAX);
 }
 
 /* Parses "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": equal boxes, which are nodes if a
@@ -535,10 +589,10 @@ static dl_status understand_file(const char *name, const char *text, long nodes,
 dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl_wanted_machine *w,
                                 dl_error *err)
 {
-    const char *rest = NULL;
-    const long count = count_before(name, &rest), nodes = rest != name ? count : 1;
-    const char *box = NULL;
-    *w = (dl_wanted_machine){.instance = dl_machine_row(&t->instances, rest)};
+    const int whole = dl_machine_row(&t->instances, name);
+    const char *rest = name, *box = NULL;
+    const long count = whole < 0 ? count_before(name, &rest) : 0, nodes = rest != name ? count : 1;
+    *w = (dl_wanted_machine){.instance = whole < 0 ? dl_machine_row(&t->instances, rest) : whole};
     DL_AUTOFREE char *alone = dl_strndup(rest, strcspn(rest, "@"));
     if (w->instance < 0) w->file = dl_machine_file(alone);
     w->counted = rest != name && strchr(name, '+') == NULL &&
@@ -555,6 +609,12 @@ dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl
     kind->parts[kind->part_count++] = (dl_wanted_gpus){
         kind->gpus, dl_machine_row(&t->gpus, dl_machine_cell(&t->instances, row, "gpu"))};
     kind->bridges = dl_ends_with(dl_machine_cell(&t->instances, row, "gpus"), "+nvlink");
+    if (kind->nodes > 1 && dl_machine_cell(&t->instances, row, "nics")[0] == '\0') {
+        return dl_error_set(err, DL_ERR_NAME,
+                            "'%s': the network between these instances is not known; give it as "
+                            "%ldx%ldx%s@10gbe",
+                            name, nodes, kind->gpus, dl_machine_cell(&t->instances, row, "gpu"));
+    }
     if (kind->nodes >= 1 && kind->nodes <= NODES_MAX && kind->gpus <= DL_RACK_GPUS_MAX)
         return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);

@@ -351,6 +351,11 @@ static char *port_rates(double gbit_per_s, bool over_tcp)
                      over_tcp ? by_tcp : 0.7 * gbit_per_s, 0.97 * gbit_per_s);
 }
 
+static bool has_rdma(const dl_wanted_nodes *kind)
+{
+    return kind->network != NULL && kind->network->rdma;
+}
+
 /* Writes the link from the node's ports to the network and returns its name; NULL if there are no
  * ports. */
 static const char *write_port(writer *to, const char *name)
@@ -368,15 +373,13 @@ static const char *write_port(writer *to, const char *name)
              : dl_format("\n; %s a port by the provider, of which nine tenths are "
                          "assumed.\n",
                          dl_machine_cell(instances, row, "nic_rate"));
-    DL_AUTOFREE char *rates = port_rates(rate * 8 / 1e9, made && !kind->infiniband);
+    DL_AUTOFREE char *rates = port_rates(rate * 8 / 1e9, made && !has_rdma(kind));
     return write_link(
         to, name, note,
         dl_format("%slatency_ns = %s, assumed\nsource = nine tenths of the port's rate; "
                   "one socket of TCP carries 5 to 10 Gb/s between instances of a cloud\n",
                   rates,
-                  !made              ? dl_machine_cell(instances, row, "nic_latency")
-                  : kind->infiniband ? "1.3us"
-                                     : "25us"));
+                  made ? kind->network->latency : dl_machine_cell(instances, row, "nic_latency")));
 }
 
 static long port_count(const writer *to)
@@ -402,8 +405,7 @@ static void write_network(FILE *out, const dl_wanted_nodes *kind)
     if (!(kind->network_gbit_per_s > 0)) return;
     fputs(", ", out);
     if (kind->ports > 1) fprintf(out, "%ld x ", kind->ports);
-    fprintf(out, "%g Gb/s %s", kind->network_gbit_per_s,
-            kind->infiniband ? "InfiniBand" : "Ethernet");
+    fprintf(out, "%g Gb/s %s", kind->network_gbit_per_s, kind->network->title);
 }
 
 /* Writes "2x Tesla V100 + 1x Tesla T4, 10 Gb/s Ethernet"; with several kinds also the number of
@@ -499,7 +501,7 @@ static void write_copies(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;
     fprintf(to->out, "peer = %s\n", peer_of(to));
-    if (port_count(to) < 4 || (to->w->instance < 0 && !kind->infiniband)) return;
+    if (port_count(to) < 4 || (to->w->instance < 0 && !has_rdma(kind))) return;
     fputs("; Assumed of nodes with four ports or more, but for TCP.\ngpudirect = yes\n", to->out);
 }
 
@@ -546,7 +548,7 @@ static void write_kind(writer *to)
     }
     fprintf(to->out, "\n[host%s]\nsockets = %d\nmemory_bytes_per_s = %s\n", to->of, sockets,
             is_grace(to->t, to->kind) ? GRACE_MEMORY_RATE : bus->memory_rate);
-    if (!to->kind->infiniband && port_count(to) > 0)
+    if (!has_rdma(to->kind) && port_count(to) > 0)
         fputs("server_bytes_per_s = " SERVER_RATE "\nsource = " SERVER_SOURCE "\n", to->out);
     if (sockets > 1) fprintf(to->out, "socket_link = %s\n", socket_link);
     if (!made && dl_machine_cell(instances, row, "cores")[0] != '\0') {
@@ -651,8 +653,8 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     write_network(out, kind);
     fclose(out);
     free(*text);
-    *text = kind->infiniband ? without_sections(kept, "tcp]") : dl_strdup(kept);
-    if (!kind->infiniband) dl_ini_text_set(text, "host", "server_bytes_per_s", SERVER_RATE);
+    *text = has_rdma(kind) ? without_sections(kept, "tcp]") : dl_strdup(kept);
+    if (!has_rdma(kind)) dl_ini_text_set(text, "host", "server_bytes_per_s", SERVER_RATE);
     dl_ini_text_set(text, "machine", "name", title);
     out = dl_text_stream(&added, &bytes);
     writer to = {.out = out, .t = t, .w = w, .kind = kind};

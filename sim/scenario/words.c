@@ -36,7 +36,9 @@ static const char tokens[] = "write --workload NAME:sequence=COUNT";
 static const char four_bits[] = "write --lora RANK, and --workload NAME:frozen_bits=4";
 static const char arithmetic[] = "write --arithmetic bf16 or fp16";
 static const char fused[] = "write --workload NAME:fused=yes";
-static const char compiled[] = "write --workload NAME:fused=compiled";
+static const char compiled[] =
+    "write --workload NAME:fused=compiled for a transformer; for others --calibrate STEP, a step "
+    "that was timed with it";
 static const char nodes[] = "write it in the machine's name, as 2x4xrtx4090@10gbe";
 static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
 static const char stages[] = "write --mode zero1, zero2 or zero3";

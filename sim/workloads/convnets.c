@@ -305,10 +305,22 @@ static const dl_named_network networks[] = {
     NETWORK("resnet152", 224, 1000, RESNET152, "the same"),
 };
 
+static const char compiled[] =
+    "torch.compile is not simulated for them: --calibrate STEP scales the prediction to a step "
+    "that was timed with it";
+
+static const dl_word key_words[] = {
+    {"compile", NULL, compiled},      {"torch_compile", NULL, compiled},
+    {"fused", NULL, compiled},        {"memory_format", "layout", NULL},
+    {"image_size", "image", NULL},    {"resolution", "image", NULL},
+    {"num_classes", "classes", NULL}, {NULL, NULL, NULL},
+};
+
 const dl_network_kind dl_convnets = {.title = "networks of images",
                                      .class = DL_MODEL_CONVOLUTION,
                                      .keys = keys,
                                      .key_count = KEYS,
                                      .networks = networks,
                                      .network_count = DL_LENGTH(networks),
+                                     .key_words = key_words,
                                      .build = build};

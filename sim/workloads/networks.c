@@ -15,6 +15,50 @@ enum { KINDS = DL_LENGTH(kinds) };
 
 #define NAMES_MAX 96
 
+/* Other words for choices of any key: of PyTorch, and of attn_implementation in Hugging Face's
+ * transformers. */
+static const dl_word choice_words[] = {
+    {"true", "yes", NULL},
+    {"on", "yes", NULL},
+    {"false", "no", NULL},
+    {"off", "no", NULL},
+    {"sdpa", "fused", NULL},
+    {"flash", "fused", NULL},
+    {"flash_attention", "fused", NULL},
+    {"flash_attention_2", "fused", NULL},
+    {"flash_attention_3", "cudnn", NULL},
+    {"eager", "plain", NULL},
+    {"channels_last", "nhwc", NULL},
+    {"contiguous_format", "nchw", NULL},
+    {NULL, NULL, NULL},
+};
+
+static const char no_pairs[] = "encoders with decoders are not simulated";
+
+/* Families of networks that are not simulated, by the start of their names: no other is similar. */
+static const dl_word families[] = {
+    {"unet", NULL, NULL},
+    {"stable_diffusion", NULL, NULL},
+    {"resnext", NULL, NULL},
+    {"wide_resnet", NULL, NULL},
+    {"densenet", NULL, NULL},
+    {"mobilenet", NULL, NULL},
+    {"inception", NULL, NULL},
+    {"efficientnet", NULL, NULL},
+    {"regnet", NULL, NULL},
+    {"convnext", NULL, NULL},
+    {"alexnet", NULL, NULL},
+    {"googlenet", NULL, NULL},
+    {"swin", NULL, NULL},
+    {"clip", NULL, NULL},
+    {"t5", NULL, no_pairs},
+    {"bart", NULL, no_pairs},
+    {"whisper", NULL, no_pairs},
+    {"dlrm", NULL,
+     "embeddings that are divided among GPUs, and their exchange in each step, are not simulated"},
+    {NULL, NULL, NULL},
+};
+
 /* --- names and keys -------------------------------------------------------------------------- */
 
 static size_t list_networks(const char **names)
@@ -52,6 +96,14 @@ static dl_status find_alike(const char *name, const dl_network_kind **kind,
     return DL_OK;
 }
 
+/* Whether `name` starts with the significant letters of `family`. */
+static bool is_of_family(const char *name, const char *family)
+{
+    for (int letter; (letter = dl_name_letter(&family)) != 0;)
+        if (dl_name_letter(&name) != letter) return false;
+    return true;
+}
+
 /* Cuts an ending from a name on Hugging Face that does not change the network's sizes. */
 static bool cut_ending(char *name)
 {
@@ -86,10 +138,15 @@ static dl_status find_network(const char *name, const dl_network_kind **kind,
     while (status == DL_OK && *network == NULL && cut_ending(base))
         status = find_alike(start, kind, network, err);
     if (status != DL_OK || *network != NULL) return status;
+    const dl_word *family = families;
+    while (family->word != NULL && !is_of_family(start, family->word))
+        family++;
+    if (family->says != NULL)
+        return dl_error_set(err, DL_ERR_NAME, "no network is called '%s'; %s", name, family->says);
     const char *names[NAMES_MAX];
     char hint[200];
     const size_t count = list_networks(names);
-    if (dl_names_nearest(start, names, count) < 0)
+    if (family->word != NULL || dl_names_nearest(start, names, count) < 0)
         return dl_error_set(err, DL_ERR_NAME,
                             "no network is called '%s' (dlsim --workloads lists them); for another "
                             "give its config.json, if it is a transformer, its rate on one GPU "
@@ -128,7 +185,9 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     *value = 0;
     for (const char *at = text; at != NULL; at = *at == '+' ? at + 1 : NULL) {
         DL_AUTOFREE char *one = dl_strndup(at, joined ? strcspn(at, "+") : strlen(at));
-        const int found = dl_names_find(one, key->choices, count);
+        const dl_word *word = dl_word_find(choice_words, one);
+        int found = dl_names_find(one, key->choices, count);
+        if (found < 0 && word != NULL) found = dl_names_find(word->here, key->choices, count);
         if (found >= 0) {
             *value |= joined ? (int64_t)1 << found : found;
         } else {

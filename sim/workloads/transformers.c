@@ -712,7 +712,6 @@ static const char with_experts[] =
     "models with experts are mixtral_8x7b, mixtral_8x22b, qwen3_30b_a3b, qwen3_235b_a22b, "
     "deepseek_v2_lite, deepseek_v2, deepseek_v3, gpt_oss_20b, gpt_oss_120b, and others as "
     "transformer:experts=..,active=..";
-static const char no_pairs[] = "encoders with decoders are not simulated";
 
 static const dl_word network_words[] = {
     {"llama_7b", "llama", NULL},
@@ -737,9 +736,6 @@ static const dl_word network_words[] = {
     {"vit_large", "vit_l", NULL},
     {"vit_large_patch16_224", "vit_l", NULL},
     {"vit_huge", "vit_h", NULL},
-    {"t5", NULL, no_pairs},
-    {"t5_base", NULL, no_pairs},
-    {"t5_large", NULL, no_pairs},
     {"llama3.1_8b", "llama3_8b", NULL},
     {"llama3.1_70b", "llama3_70b", NULL},
     {"llama3.1_405b", "llama3_405b", NULL},
@@ -749,6 +745,10 @@ static const dl_word network_words[] = {
 
 /* Names in config.json of Hugging Face's transformers, and others. */
 static const dl_word key_words[] = {
+    {"compile", NULL, "write fused=compiled"},
+    {"torch_compile", NULL, "write fused=compiled"},
+    {"attn_implementation", "attention", NULL},
+    {"attn", "attention", NULL},
     {"num_layers", "layers", NULL},
     {"n_layer", "layers", NULL},
     {"n_embd", "width", NULL},

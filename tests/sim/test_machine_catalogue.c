@@ -17,14 +17,17 @@ static dl_machine machine_called(const char *name)
     return machine;
 }
 
-/* Checks that every row of a table is a machine, alone and with a count before it. */
+/* Checks that every row of a table is a machine, alone and, if it has ports, with a count before
+ * it. */
 static void check_table(const char *table, const char *const *formats)
 {
     dl_csv csv = {0};
     char *folder = dl_share_path("scenarios/machines"), *path = dl_format("%s/%s", folder, table);
     assert_int_equal(dl_csv_read(&csv, path, NULL), DL_OK);
     for (size_t r = 0; r < csv.rows; r++) {
-        for (int f = 0; formats[f] != NULL; f++) {
+        const int nics = dl_csv_column(&csv, "nics");
+        const bool alone = nics >= 0 && dl_csv_cell(&csv, r, (size_t)nics)[0] == '\0';
+        for (int f = 0; formats[f] != NULL && !(alone && f > 0); f++) {
             char *name = dl_format("%s%s", formats[f], dl_csv_cell(&csv, r, 0));
             dl_machine machine = machine_called(name);
             assert_true(machine.kinds[0].gpu_count > 0);
@@ -130,6 +133,22 @@ static void boxes_may_have_a_network(void **state)
         assert_true(m.kinds[0].server_bytes_per_s.known == (strstr(ports[i].name, "gbe") != NULL));
         dl_machine_free(&m);
     }
+    static const struct {
+        const char *name, *title;
+        double rate, latency_ns;
+    } kinds[] = {{"1xt4@ndr", "1x Tesla T4, 400 Gb/s InfiniBand", 0.9 * 400e9 / 8, 1300},
+                 {"1xt4@4xhdr", "1x Tesla T4, 4 x 200 Gb/s InfiniBand", 0.9 * 200e9 / 8, 1300},
+                 {"1xt4@100roce", "1x Tesla T4, 100 Gb/s RoCE", 0.9 * 100e9 / 8, 2000},
+                 {"1xt4@4x100efa", "1x Tesla T4, 4 x 100 Gb/s EFA", 0.9 * 100e9 / 8, 15000}};
+    for (size_t i = 0; i < DL_LENGTH(kinds); i++) {
+        m = machine_called(kinds[i].name);
+        port = &m.classes[m.kinds[0].nics[0].port];
+        assert_string_equal(m.name, kinds[i].title);
+        assert_true(near_scaled(port->bytes_per_s.value, kinds[i].rate, 0, 1e-12));
+        assert_true(near_scaled(port->latency_ns.value, kinds[i].latency_ns, 0, 1e-12));
+        assert_false(m.kinds[0].server_bytes_per_s.known);
+        dl_machine_free(&m);
+    }
     m = machine_called("8xrtx3090@2.5gbe");
     assert_int_equal(m.nodes, 1);
     assert_int_equal(m.kinds[0].nic_count, 1);
@@ -153,7 +172,8 @@ static void faulty_networks_of_boxes_are_refused(void **state)
          "1xt4@1gbe",
          "at most 16 kinds of nodes"},
         {"4x2xrtx3090", "nodes need a network, as 4x2xrtx3090@10gbe"},
-        {"2xrtx3090@1g", "such as 10gbe (Ethernet over TCP), 200ib (InfiniBand), or 8x400ib"},
+        {"2xrtx3090@1g",
+         "such as 10gbe (Ethernet over TCP), 200ib (InfiniBand), 100roce, or 8x400ib"},
         {"2xrtx3090@17x100gbe", "at most 16"},
         {"2xrtx3090@0x100gbe", "expected a network"},
         {"2xrtx3090@-1gbe", "expected a network"},
@@ -162,7 +182,8 @@ static void faulty_networks_of_boxes_are_refused(void **state)
         {"2xrtx3090@", "expected a network"},
         {"0x2xrtx3090@1gbe", "expected 1 to 10000000 nodes"},
         {"99999999x2xrtx3090@1gbe", "nodes"},
-        {"2x3090@1gbe", "did you mean '2xrtx3090'?"},
+        {"2xrtx309@1gbe", "did you mean '2xrtx3090'?"},
+        {"2xrtx3090@roce", "expected a network"}, /* only generations of InfiniBand have a rate */
         {"4xg5.12xlarge@1gbe", "an instance has a network of its own"},
         {"@1gbe", "dlsim --machines lists machines"},
     };
@@ -385,7 +406,12 @@ static void errors_name_what_is_near(void **state)
         {"g5.12xlrge", DL_ERR_NAME, "did you mean 'g5.12xlarge'?"},
         {"rtx3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
         {"3090", DL_ERR_NAME, "did you mean '1xrtx3090'?"},
-        {"8x4090", DL_ERR_NAME, "did you mean '8xrtx4090'?"},
+        {"8h100", DL_ERR_NAME, "did you mean '8xh100'?"},
+        {"h100x8", DL_ERR_NAME, "did you mean '8xh100'?"},
+        {"a100:4", DL_ERR_NAME, "did you mean '4xa100'?"},
+        {"rtx_4090x2", DL_ERR_NAME, "did you mean '2xrtx4090'?"},
+        {"p4d", DL_ERR_NAME, "did you mean 'p4d.24xlarge'?"},
+        {"2xgpu_8x_a100", DL_ERR_NAME, "is not known; give it as 2x8xa100@10gbe"},
         {"dgxx_a100", DL_ERR_NAME, "did you mean 'dgx_a100'?"},
         {"2xdgx_a10", DL_ERR_NAME, "is neither a file nor a machine; dlsim --machines lists"},
         {"2xgtx3090", DL_ERR_NAME, "did you mean '2xrtx3090'?"},
@@ -445,6 +471,14 @@ static void names_may_be_spelled_otherwise(void **state)
         {"2xa100-pcie-80gb", "a100_80gb_pcie"},
         {"2xTITAN-RTX", "titanrtx"},
         {"2xquadro_rtx_6000", "rtx6000"},
+        {"2x4090", "rtx4090"},
+        {"8xH100-SXM5-80GB", "h100"},
+        {"8x NVIDIA A100-SXM4-80GB", "a100_80gb"},
+        {"8 x NVIDIA H100 80GB HBM3", "h100"},
+        {"1xNVIDIA GH200 480GB", "gh200"},
+        {"gpu_4x_a6000", "a6000"},
+        {"gpu_8x_a100_80gb_sxm4", "a100_80gb"},
+        {"Standard_ND96isr_H100_v5", "h100"},
     };
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {

@@ -399,6 +399,19 @@ expect 0 "uses 2 of them, 12.9 of the 46.7 billion parameters" --workload mixtra
 expect 2 "no network is called 'deepseek'; models with experts are mixtral_8x7b" "${run[@]}" --workload deepseek
 expect 2 "called 'yolov8' (dlsim --workloads lists them); for another give its config.json, if it is a transformer, its" \
     "${run[@]}" --workload yolov8
+for name in unet EfficientNet-B0 convnext_tiny stabilityai/stable-diffusion-2; do
+    expect 2 "(dlsim --workloads lists them); for another give" "${run[@]}" --workload "$name"
+done
+expect 2 "their exchange in each step, are not simulated" "${run[@]}" --workload dlrm
+expect 2 "no network is called 'openai/whisper-small'; encoders" "${run[@]}" --workload openai/whisper-small
+expect 2 "'torch_compile'; torch.compile is not simulated for them: --calibrate" "${run[@]}" \
+    --workload resnet50:torch_compile=yes
+expect 2 "have no key 'compile'; write fused=compiled" "${run[@]}" --workload gpt2:compile=yes
+# Words of PyTorch and Hugging Face's transformers for choices.
+same=(--machine 2xrtx4090 --batch-per-worker 4 --workers 1 --steps 2)
+expect 0 "1 point" "${same[@]}" --workload gpt2:attention=plain,dropout=no -o here.csv
+expect 0 "1 point" "${same[@]}" --workload gpt2:attn_implementation=eager,dropout=False -o there.csv
+[ "$(rate here.csv)" = "$(rate there.csv)" ] || fail "eager attention: $(rate there.csv), plain $(rate here.csv)"
 expect 2 "no network is called 't5'; encoders with decoders are not simulated" "${run[@]}" --workload t5
 expect 2 "recompute = half: no such choice" "${run[@]}" --workload gpt2:recompute=half
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
