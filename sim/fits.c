@@ -221,14 +221,24 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Divides a replica into `stages` x `shards` GPUs; a batch given in total is then shared by fewer
- * replicas. The number of micro-batches stays or, with samples > 0, each micro-batch gets that many
+/* Number of workers, at most those of the point, for which there are GPUs. */
+static int replicas(const dl_scenario *scenario, const dl_point *point, int stages, int shards)
+{
+    const int gpus = dl_gpu_options_count(scenario->gpu) / (stages * shards) /
+                     at_least_one(point->tensor) / at_least_one(point->context) /
+                     at_least_one(point->experts);
+    return at_least_one(gpus < point->workers ? gpus : point->workers);
+}
+
+/* Divides a replica into `stages` x `shards` GPUs, so that there may be fewer replicas, which share
+ * a batch given in total. The number of micro-batches stays or, with samples > 0, each micro-batch gets that many
  * samples. False if the batch is not divisible accordingly. */
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {
     const int old = at_least_one(point->stages) * at_least_one(point->shards);
     const int growth = scenario->batch_per_worker ? 1 : stages * shards / old;
+    const int workers = replicas(scenario, point, stages, shards);
     const int ranks = at_least_one(point->workers / growth) * shards * at_least_one(point->experts);
     const int64_t of_rank = point->batch / ranks;
     const dl_split split = dl_point_split(point);
@@ -245,22 +255,26 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     d->pipeline.stages = stages;
     d->pipeline.shards = shards;
     d->scenario.pipeline = &d->pipeline;
-    d->point.workers = 1;
+    d->point.workers = workers;
     d->point.gpu_count = 0;
     d->point.stages = stages;
     d->point.shards = shards;
     d->point.micro_batches = (int)count;
     d->point.option[DL_SYNC_ACCUMULATE] = stages > 1 ? 1 : (double)count;
-    d->point.batch = of_rank * shards * at_least_one(point->experts);
+    d->point.batch = of_rank * shards * at_least_one(point->experts) * workers;
     return true;
 }
 
-/* Appends "--layout tp=2,pp=4 --micro-batch 1 (61 GB)", with the schedule if it differs from the
- * scenario's. */
+/* Appends "--layout tp=2,pp=4 --micro-batch 1 (61 GB)", with the number of workers if more are
+ * given, and the schedule if it differs from the scenario's. */
 static void say_divided(char **fits, const dl_scenario *scenario, const divided *d,
-                        bool says_samples, double needs_bytes)
+                        int given_workers, bool says_samples, double needs_bytes)
 {
     const dl_point *point = &d->point;
+    DL_AUTOFREE char *workers =
+        point->workers != given_workers && dl_scenario_gives(scenario, "machine", "workers")
+            ? dl_format(" --workers %d", point->workers)
+            : NULL;
     DL_AUTOFREE char *layout = dl_axes_text(point->size, NULL);
     DL_AUTOFREE char *samples = says_samples
                                     ? micro_batch_option(scenario, true, point->micro_batches,
@@ -269,7 +283,8 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
                                scenario->pipeline->schedule != d->pipeline.schedule;
     const bool says_chunks = says_schedule && scenario->pipeline->chunks > 1;
-    dl_join_format(fits, ", ", "--layout %s%s%s%s%s%s (%s)", layout, samples != NULL ? " " : "",
+    dl_join_format(fits, ", ", "--layout %s%s%s%s%s%s%s (%s)", layout,
+                   workers != NULL ? workers : "", samples != NULL ? " " : "",
                    samples != NULL ? samples : "", says_schedule ? " --set pipeline.schedule=" : "",
                    says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
                    says_chunks ? " --set pipeline.chunks=1" : "", DL_BYTES_TEXT(needs_bytes));
@@ -295,7 +310,7 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
                 continue;
             const dl_gpu_memory memory = sharded_memory(&d.scenario, costs, &d.point);
             if (!(memory.needs_bytes <= memory.has_bytes)) continue;
-            say_divided(fits, scenario, &d, staged, memory.needs_bytes);
+            say_divided(fits, scenario, &d, point->workers, staged, memory.needs_bytes);
             return;
         }
     }
@@ -402,6 +417,36 @@ static bool can_recompute(const dl_scenario *scenario, const dl_costs *costs)
     return true;
 }
 
+#define SHARDS_TRIED 256
+
+/* Says how many GPUs, more than there are, fit if all share the parameters, each has one sample and
+ * recomputes what it can. */
+static char *more_gpus(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+{
+    const smaller_network full = {DL_RECOMPUTE_FULL, NULL, NULL};
+    changed c;
+    const bool recomputes = change(&c, scenario, costs, &full);
+    char *text = NULL;
+    for (int shards = 2; shards <= SHARDS_TRIED && text == NULL; shards *= 2) {
+        dl_point one = *point;
+        divided d;
+        one.workers = 1;
+        one.batch = (int64_t)shards * at_least_one(point->experts);
+        if (shards <= dl_gpu_options_count(scenario->gpu) ||
+            !divide(&d, recomputes ? &c.scenario : scenario, &one, 1, shards, 1))
+            continue;
+        const dl_gpu_memory memory = sharded_memory(&d.scenario, costs, &d.point);
+        if (memory.needs_bytes <= memory.has_bytes)
+            text = dl_format("take %d GPUs (--layout fsdp=%d%s, a sample each: %s) or larger ones",
+                             shards, shards, recomputes ? " --recompute full" : "",
+                             DL_BYTES_TEXT(memory.needs_bytes));
+    }
+    if (recomputes) free_changed(&c);
+    return text != NULL
+               ? text
+               : dl_strdup("take more GPUs (--layout fsdp=COUNT or pp=COUNT) or larger ones");
+}
+
 enum { AS_THEY_ARE, OTHERS, STAGED };
 
 /* Tries the smaller networks with the present settings (AS_THEY_ARE), other settings (OTHERS) or
@@ -450,17 +495,16 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
     const char *shorten = by_tokens && of_samples > memory->needs_bytes / 2
                               ? "shorten the samples (NAME:sequence=COUNT), "
                               : "";
+    DL_AUTOFREE char *more = more_gpus(scenario, costs, point);
     if (dl_gpu_options_count(scenario->gpu) == 1)
-        return dl_format("no smaller batch%s%s fits: %stake more GPUs (--layout fsdp=COUNT or "
-                         "pp=COUNT) or larger ones",
-                         recomputed != NULL ? " and " : "", recomputed != NULL ? recomputed : "",
-                         shorten);
-    return dl_format("no smaller batch%s%s, no sharding and no pipeline stages fit: %s%stake more "
-                     "GPUs or larger ones",
+        return dl_format("no smaller batch%s%s fits: %s%s", recomputed != NULL ? " and " : "",
+                         recomputed != NULL ? recomputed : "", shorten, more);
+    return dl_format("no smaller batch%s%s, no sharding and no pipeline stages fit: %s%s%s",
                      recomputed != NULL ? ", " : "", recomputed != NULL ? recomputed : "", shorten,
                      by_tokens && point->tensor <= 1
                          ? "divide the layers (--layout tp=COUNT, --advise layout), "
-                         : "");
+                         : "",
+                     more);
 }
 
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,

@@ -163,6 +163,8 @@ static void print_gpus(FILE *out, const dl_csv *gpus)
     dl_rows_begin(&to, NULL, NULL);
     for (size_t r = 0; r < gpus->rows; r++) {
         const char *fabric = dl_machine_cell(gpus, r, "fabric");
+        const char *links = fabric[0] != '\0' ? fabric : dl_machine_cell(gpus, r, "bus");
+        DL_AUTOFREE char *first = dl_strndup(links, strcspn(links, "+"));
         const bool die = strstr(dl_machine_cell(gpus, r, "title"), "one die") != NULL;
         dl_rows_add(&to,
                     "|GPU=%-s |memory=%s |GB/s=%g |fp32=%.4g |tf32=%.4g |fp16=%.4g |bf16=%.4g "
@@ -170,8 +172,7 @@ static void print_gpus(FILE *out, const dl_csv *gpus)
                     dl_machine_cell(gpus, r, "name"), dl_machine_cell(gpus, r, "memory"),
                     cell_number(gpus, r, "memory_rate"), cell_number(gpus, r, "fp32"),
                     cell_number(gpus, r, "tf32"), cell_number(gpus, r, "fp16"),
-                    cell_number(gpus, r, "bf16"), cell_number(gpus, r, "fp8"),
-                    fabric[0] != '\0' ? fabric : dl_machine_cell(gpus, r, "bus"),
+                    cell_number(gpus, r, "bf16"), cell_number(gpus, r, "fp8"), first,
                     die ? "a die" : "");
     }
     dl_rows_end(&to, 0);

@@ -23,7 +23,6 @@ static const dl_word choice_words[] = {
     {"false", "no", NULL},
     {"off", "no", NULL},
     {"sdpa", "fused", NULL},
-    {"flash", "fused", NULL},
     {"flash_attention", "fused", NULL},
     {"flash_attention_2", "fused", NULL},
     {"flash_attention_3", "cudnn", NULL},

@@ -70,13 +70,20 @@ expect 3 "fits: --recompute full with --batch-per-worker 1" "${frozen[@]}" llama
 expect 3 "fits: --workload NAME:frozen_bits=4 --recompute full" "${frozen[@]}" \
     llama3_8b:lora=16,sequence=2048,loss=fused --batch-per-worker 5
 expect 0 "batch 3 21.6 GB " "${frozen[@]}" llama3_8b:lora=16,sequence=2048,frozen_bits=4 --recompute full
-expect 3 "no smaller batch and no recomputation fits: take more GPUs" "${frozen[@]}" llama3_8b:sequence=256
+expect 3 "no smaller batch and no recomputation fits: take 8 GPUs" "${frozen[@]}" llama3_8b:sequence=256
+expect 3 "(--layout fsdp=8 --recompute full, a sample each: 21.9 GB)" "${frozen[@]}" llama3_8b:sequence=256
+expect 0 "  yes " --machine 8xrtx4090 --workload llama3_8b:sequence=256 --layout fsdp=8 --recompute full \
+    --batch 8 --micro-batch 1 --fits
+# A layout of eight GPUs leaves room for one worker of the eight.
+whole_box=(--workload llama3_8b:sequence=2048 --machine 8xrtx4090 --batch-per-worker 8 --fits)
+expect 3 "what fits: --recompute full with --layout fsdp=8 --workers" "${whole_box[@]}" --workers 8
+expect 0 "without cache " "${whole_box[@]}" --recompute full --layout fsdp=8 --workers 1
 # Pipeline stages are tried last, 1F1B replaces GPipe, and recomputation also serves mixed GPU models. A recomputation
 # that saves no memory is not suggested; a note names it.
 expect 3 "  pipeline stages fit: shorten the samples (NAME:sequence=COUNT), divide the" --workload llama3_70b \
     --machine 8xh100 --layout fsdp=8 --batch 8 --fits
 deep=(--workload llama3_70b:fused=yes --machine 4x8xh100@400gbe --fits)
-expect 3 "fits: --layout pp=32 --micro-batch 1 (77.1" "${deep[@]}" --batch-per-worker 4 --workers 8
+expect 3 "fits: --layout pp=32 --workers 1 --micro-batch 1 (77.1" "${deep[@]}" --batch-per-worker 4 --workers 8
 expect 0 " 77.1 GB " "${deep[@]}" --batch 4 --layout pp=32 --micro-batch 1
 staged=(--workload llama3_405b --machine 1024x8xh100@400gbe --layout tp=8,pp=16 --batch 16384 --micro-batch 1 --fits)
 expect 3 "fits: --recompute full (60.9 GB)" "${staged[@]}"
@@ -316,9 +323,9 @@ expect 3 "9.15 GB too much; what fits: --workload NAME:loss=fused (24.4 GB)" --w
     --batch-per-worker 1 --advise -o advice.csv
 expect 3 "with a batch of 8 (1 per GPU), what fits: --workload NAME:loss=fused" --workload llama3_8b --machine 8xrtx3090 \
     --batch-per-worker 2 --advise -o advice.csv
-# Rows that miss the same are explained once, after the last.
+# Rows that miss the same, with the same remedy, are explained once, after the last.
 "$tested" --workload llama3_8b --machine 8xdgx_h100 --batch-per-worker 8 >unfit.txt 2>unfit.err
-[ "$(grep -c '^ *[0-9]* does not fit' unfit.txt)" -eq 7 ] && [ "$(grep -c 'what fits' unfit.txt)" -eq 1 ] &&
+[ "$(grep -c '^ *[0-9]* does not fit' unfit.txt)" -eq 7 ] && [ "$(grep -c 'what fits' unfit.txt)" -eq 2 ] &&
     grep -A1 '^ *64 does not fit' unfit.txt | grep -q 'parameters 32.1 GB' || fail "$(cat unfit.txt)"
 # A batch of all workers is kept: the remedy is the largest micro-batch that divides it and fits; the next larger one
 # does not fit. The message names the row that lacks least, by its settings.
