@@ -272,6 +272,9 @@ static const struct {
     double factor;
 } known[] = {
     {"mode", "sync", COLUMN_OF_ALL, 1},
+    {"h|tau|(local|inner) steps|sync (every|interval)", "interval", COLUMN_OF_ALL, 1},
+    {"(grad(ient)? )?accum(ulation)? steps|grad(ient)? accum(ulation)?", "accumulate",
+     COLUMN_OF_ALL, 1},
     {"(number of |num |n )" WORKER "( used)?|" WORKER " count|" WORKERS
      "( used)?|ngpus?|world size",
      "workers", COLUMN_OF_ALL, 1},

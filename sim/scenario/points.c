@@ -370,9 +370,13 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                               point->workers == 1 ? "" : "s", ranks, point->workers * ranks)
                   : dl_strdup("");
     return dl_ini_error(ini, lists->batch.entry, DL_ERR_RANGE, err,
-                        "%lld %s cannot share the batch evenly (point: %s%s)",
+                        "%lld %s cannot share the batch evenly (point: %s%s)%s",
                         (long long)micro_batches,
-                        micro_batches > point->workers ? "micro-batches" : "workers", text, gpus);
+                        micro_batches > point->workers ? "micro-batches" : "workers", text, gpus,
+                        point->option[DL_SYNC_ACCUMULATE] > 1
+                            ? "; the batch is that of a step, of all its micro-batches: 4 of 8 "
+                              "samples are --batch-per-worker 32"
+                            : "");
 }
 
 /* Whether two workers with `ranks` GPUs each are on the same node. */

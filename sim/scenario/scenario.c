@@ -174,6 +174,9 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             dl_scenario_layout_says(ini, on) != NULL
                                 ? "not with fsdp layouts, which shard parameters: this needs %s"
+                            : strcmp(key->only, "model") == 0
+                                ? "this needs %s, a network by --workload: costs that are given, "
+                                  "as by --samples-per-s or --costs, are of one choice already"
                                 : "this needs %s",
                             key->only);
     }

@@ -199,13 +199,29 @@ const dl_word dl_arithmetic_words[] = {
     {NULL, NULL, NULL},
 };
 
+/* Lion (Chen et al. 2023) and torch.optim's RMSprop and Adagrad have one state, read and written in
+ * each update, as momentum. */
 const dl_word dl_optimizer_words[] = {
     {"adamw", "adam", NULL},
     {"adamw_torch", "adam", NULL},
     {"adamw_torch_fused", "adam", NULL},
     {"adamw8bit", "adam8bit", NULL},
+    {"adam_8bit", "adam8bit", NULL},
     {"adamw_8bit", "adam8bit", NULL},
     {"adamw_bnb_8bit", "adam8bit", NULL},
+    {"adamw_torch_8bit", "adam8bit", NULL},
+    {"lion", "momentum", NULL},
+    {"rmsprop", "momentum", NULL},
+    {"adagrad", "momentum", NULL},
+    {"nesterov", "momentum", NULL},
+    {"adafactor", NULL,
+     "its update is not simulated; 'sgd' has about its memory (a row and a column of state for "
+     "each matrix), but a shorter update"},
+    {"muon", NULL,
+     "the matrix products of its update are not simulated; 'momentum' has its memory but for "
+     "embeddings, which Adam updates"},
+    {"paged_adamw_8bit", NULL, offload},
+    {"paged_adamw_32bit", NULL, offload},
     {NULL, NULL, NULL},
 };
 

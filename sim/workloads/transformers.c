@@ -593,9 +593,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     }
 #define SIZE(deep, wide, count, length) \
     [LAYERS] = deep, [WIDTH] = wide, [HEADS] = count, [SEQUENCE] = length
-#define BERT(title, deep, wide, count, text)                                                    \
-    NETWORK(title, text, SIZE(deep, wide, count, 512), [VOCABULARY] = 30522, [POSITIONS] = 512, \
-            [SEGMENTS] = 2, [KIND] = ENCODER, [BIAS] = YES, [TIED] = YES, [DROPOUT] = YES)
+#define BERT(title, deep, wide, count, words, places, parts, text)                                 \
+    NETWORK(title, text, SIZE(deep, wide, count, 512), [VOCABULARY] = words, [POSITIONS] = places, \
+            [SEGMENTS] = parts, [KIND] = ENCODER, [BIAS] = YES, [TIED] = YES, [DROPOUT] = YES)
 #define GPT2(title, deep, wide, count, text)                                                      \
     NETWORK(title, text, SIZE(deep, wide, count, 1024), [VOCABULARY] = 50257, [POSITIONS] = 1024, \
             [BIAS] = YES, [TIED] = YES, [DROPOUT] = YES)
@@ -647,8 +647,12 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
             [POSITIONS] = length, [KIND] = ENCODER, [BIAS] = YES)
 
 static const dl_named_network networks[] = {
-    BERT("bert_base", 12, 768, 12, "Devlin et al. 2019, with its pooler, 512 tokens"),
-    BERT("bert_large", 24, 1024, 16, "the same"),
+    BERT("bert_base", 12, 768, 12, 30522, 512, 2,
+         "Devlin et al. 2019, with its pooler, 512 tokens"),
+    BERT("bert_large", 24, 1024, 16, 30522, 512, 2, "the same"),
+    BERT("distilbert_base", 6, 768, 12, 30522, 512, 0, "the same, a classifier's dense layer"),
+    BERT("roberta_base", 12, 768, 12, 50265, 514, 1, "the same, with its pooler"),
+    BERT("roberta_large", 24, 1024, 16, 50265, 514, 1, "the same"),
     GPT2("gpt2", 12, 768, 12, "Radford et al. 2019, 1024 tokens"),
     GPT2("gpt2_medium", 24, 1024, 16, "the same"),
     GPT2("gpt2_large", 36, 1280, 20, "the same"),
@@ -661,6 +665,11 @@ static const dl_named_network networks[] = {
     LLAMA("llama3_405b", 126, 16384, 128, 8, 53248, 8192, 128256, NO, "the same of 405 B"),
     LLAMA("llama3.2_1b", 16, 2048, 32, 8, 8192, 8192, 128256, YES, "Llama 3.2 of 1 B, 8192 tokens"),
     LLAMA("llama3.2_3b", 28, 3072, 24, 8, 8192, 8192, 128256, YES, "the same of 3 B"),
+    LLAMA("tinyllama_1.1b", 22, 2048, 32, 4, 5632, 2048, 32000, NO, "2048 tokens"),
+    LLAMA("smollm2_135m", 30, 576, 9, 3, 1536, 8192, 49152, YES, "8192 tokens"),
+    LLAMA("smollm2_360m", 32, 960, 15, 5, 2560, 8192, 49152, YES, "the same"),
+    LLAMA("smollm2_1.7b", 24, 2048, 32, 0, 8192, 8192, 49152, YES, "the same"),
+    LLAMA("phi3_mini", 32, 3072, 32, 0, 8192, 4096, 32064, NO, "3.8 B, 4096 tokens"),
     LLAMA("mistral_7b", 32, 4096, 32, 8, 14336, 4096, 32000, NO, "Mistral 7B v0.1, 4096 tokens"),
     QWEN2("qwen2.5_0.5b", 24, 896, 14, 2, 4864, 151936, YES, "Qwen2.5, 4096 tokens"),
     QWEN2("qwen2.5_1.5b", 28, 1536, 12, 2, 8960, 151936, YES, "the same"),
@@ -740,6 +749,14 @@ static const dl_word network_words[] = {
     {"llama3.1_70b", "llama3_70b", NULL},
     {"llama3.1_405b", "llama3_405b", NULL},
     {"mistral", "mistral_7b", NULL},
+    {"bert", "bert_base", NULL},
+    {"roberta", "roberta_base", NULL},
+    {"distilbert", "distilbert_base", NULL},
+    {"tinyllama", "tinyllama_1.1b", NULL},
+    {"tinyllama_1.1b_chat_v1.0", "tinyllama_1.1b", NULL},
+    {"tinyllama_v1.1", "tinyllama_1.1b", NULL},
+    {"phi_3_mini_4k", "phi3_mini", NULL},
+    {"phi_3.5_mini", "phi3_mini", NULL},
     {NULL, NULL, NULL},
 };
 

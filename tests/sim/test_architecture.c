@@ -43,6 +43,14 @@ static void parameters_are_the_published_ones(void **state)
         {"resnet152", 60192808},
         {"bert_base", 109482240},
         {"bert_large", 335141888},
+        {"distilbert_base", 66362880 + 768 * 768 + 768},
+        {"roberta_base", 124645632},
+        {"roberta_large", 355359744},
+        {"tinyllama_1.1b", 1100048384},
+        {"smollm2_135m", 134515008},
+        {"smollm2_360m", 361821120},
+        {"smollm2_1.7b", 1711376384},
+        {"phi3_mini", 3821079552},
         {"gpt2", 124439808},
         {"gpt2_medium", 354823168},
         {"gpt2_large", 774030080},
@@ -111,6 +119,11 @@ static void networks_have_many_names(void **state)
         {"microsoft/phi-4", "phi4"},
         {"deepseek-ai/DeepSeek-V3-Base", "deepseek_v3"},
         {"openai/gpt-oss-20b", "gpt_oss_20b"},
+        {"FacebookAI/roberta-base", "roberta_base"},
+        {"distilbert/distilbert-base-uncased", "distilbert_base"},
+        {"TinyLlama/TinyLlama-1.1B-Chat-v1.0", "tinyllama_1.1b"},
+        {"HuggingFaceTB/SmolLM2-360M-Instruct", "smollm2_360m"},
+        {"microsoft/Phi-3-mini-4k-instruct", "phi3_mini"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -414,6 +414,17 @@ expect 2 "no network is called 'openai/whisper-small'; encoders" "${run[@]}" --w
 expect 2 "'torch_compile'; torch.compile is not simulated for them: --calibrate" "${run[@]}" \
     --workload resnet50:torch_compile=yes
 expect 2 "have no key 'compile'; write fused=compiled" "${run[@]}" --workload gpt2:compile=yes
+expect 2 "--arithmetic fp16: this needs model, a network by --workload" --samples-per-s 334 --parameters 25.6M \
+    --machine dgx1_v100 --batch-per-worker 32 --arithmetic fp16
+expect 2 "the batch is that of a step, of all its micro-batches" "${run[@]}" --batch-per-worker 4 --set sync.accumulate=8
+expect 2 "'sgd' has about its memory" "${run[@]}" --set workload.optimizer=adafactor
+expect 2 "the matrix products of its update are not simulated" "${run[@]}" --set workload.optimizer=muon
+expect 2 "--gpus has numbers of its GPUs, as 0,1, not 2x4090" --workload gpt2 --gpus 2x4090
+printf 'world_size,H,step_ms\n1,10,95.6\n4,10,120\n' >local.csv
+expect 0 "+25.0" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 --batch-per-worker 32 --mode average \
+    --interval 10 --workers 1,4 --measured local.csv
+# Lion has one state of 4 bytes for each of GPT-2's 124 million parameters.
+expect 0 "optimizer 498 MB" --workload gpt2 --machine 1xrtx4090 --batch-per-worker 4 --set workload.optimizer=lion --fits
 # Words of PyTorch and Hugging Face's transformers for choices.
 same=(--machine 2xrtx4090 --batch-per-worker 4 --workers 1 --steps 2)
 expect 0 "1 point" "${same[@]}" --workload gpt2:attention=plain,dropout=no -o here.csv
