@@ -515,8 +515,10 @@ static dl_status take_long(option_parse *parse, const char *text)
     }
     if (status == DL_OK && value == NULL && !has_argument(parse) && option != NULL &&
         needs_argument(option)) {
-        status = dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s' needs an argument: %s",
-                              names[found], option->argument);
+        const bool same = strncmp(names[found], given, strlen(given)) == 0;
+        status = dl_error_set(parse->err, DL_ERR_USAGE, "option '--%s'%s%s needs an argument: %s",
+                              same ? names[found] : given, same ? "" : ", here --",
+                              same ? "" : names[found], option->argument);
     }
     if (status == DL_OK && option == NULL) {
         parse->help = found + 2 == count;

@@ -32,6 +32,11 @@ static const char of_sites[] = "write [network] sites, site_latency_ns and [mach
                                "site_bytes_per_s; unlike sites are in the machine file";
 static const char of_machine[] = "the machine file has it, which --save-machine FILE writes";
 static const char of_batch[] = "write --batch SAMPLES: its tokens divided by a sample's sequence";
+static const char accumulated[] =
+    "write --set sync.accumulate=STEPS; --batch-per-worker then has the samples of all STEPS "
+    "micro-batches";
+static const char of_node[] =
+    "write --set machine.price_usd_per_hour=USD, of a node: the price of a GPU times its GPUs";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 static const char four_bits[] = "write --lora RANK, and --workload NAME:frozen_bits=4";
 static const char arithmetic[] = "write --arithmetic bf16 or fp16";
@@ -67,12 +72,12 @@ const dl_word dl_scenario_words[] = {
     {"staleness", "sync.bound", NULL},
     {"max_staleness", "sync.bound", NULL},
     {"staleness_threshold", "sync.bound", NULL},
-    {"grad_accum", "sync.accumulate", NULL},
-    {"grad_accum_steps", "sync.accumulate", NULL},
-    {"gradient_accumulation", "sync.accumulate", NULL},
-    {"gradient_accumulation_steps", "sync.accumulate", NULL},
-    {"accumulate_grad_batches", "sync.accumulate", NULL},
-    {"accumulation_steps", "sync.accumulate", NULL},
+    {"grad_accum", NULL, accumulated},
+    {"grad_accum_steps", NULL, accumulated},
+    {"gradient_accumulation", NULL, accumulated},
+    {"gradient_accumulation_steps", NULL, accumulated},
+    {"accumulate_grad_batches", NULL, accumulated},
+    {"accumulation_steps", NULL, accumulated},
     {"accumulate", "sync.accumulate", NULL},
     {"no_sync", "sync.accumulate", NULL},
     {"micro_batch_size", "pipeline.micro_batch", NULL},
@@ -126,6 +131,11 @@ const dl_word dl_scenario_words[] = {
     {"torch_compile", NULL, compiled},
     {"nnodes", "machine.nodes", NULL},
     {"price", "machine.price_usd_per_hour", NULL},
+    {"price_per_gpu", NULL, of_node},
+    {"price_per_gpu_hour", NULL, of_node},
+    {"gpu_price", NULL, of_node},
+    {"usd_per_gpu", NULL, of_node},
+    {"cost_per_gpu_hour", NULL, of_node},
     {"gpus_per_node", NULL, nodes},
     {"nproc_per_node", NULL, nodes},
     {"ngpus", NULL, ranks},

@@ -439,7 +439,9 @@ expect 2 "--fused: write --workload NAME:fused=yes" "${words[@]}" --fused
 expect 2 "--nproc_per_node: write it in the machine's name, as 2x4xrtx4090@10gbe" "${words[@]}" --nproc_per_node 4
 expect 2 "--lanes: the machine file has it" "${words[@]}" --lanes 4
 expect 2 "--pp: write --layout pp=COUNT" "${words[@]}" --pp=4
-expect 2 "write --set sync.accumulate=VALUE: micro-batches" "${words[@]}" --gradient_accumulation_steps 4
+expect 2 "--batch-per-worker then has the samples of all STEPS" "${words[@]}" --gradient_accumulation_steps 4
+expect 2 "write --set machine.price_usd_per_hour=USD, of a node" "${words[@]}" --price-per-gpu 2.5
+expect 2 "option '--gradient-checkpointing', here --recompute needs an argument" "${words[@]}" --gradient-checkpointing
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
 expect 2 "unknown mode 'tp'; write --layout tp=COUNT" "${words[@]}" --batch 8 --mode tp
 expect 2 "unknown section [tensor]; write --layout tp=COUNT" "${words[@]}" --batch 8 --set tensor.size=8
@@ -456,11 +458,11 @@ expect 2 "the batch, 65536, makes more than 4096 micro-batches on each rank" "${
 expect 2 "no key is called 'tensor_parallel'; write --layout tp" "${words[@]}" --batch 8 --set tensor_parallel=8
 expect 2 "no key is called 'shm.bytes_per_s'; the machine file has it, which --save-machine FILE writes" "${words[@]}" --batch 8 \
     --solve shm.bytes_per_s --target speedup=3
-expect 2 "no key is called 'grad_accum'; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set grad_accum=4
+expect 2 "no key is called 'grad_accum'; write --set sync.accumulate=STEPS" "${words[@]}" --batch 8 --set grad_accum=4
 expect 2 "several sections have 'file'; give SECTION.KEY, as " "${words[@]}" --batch 8 --set file=x
 expect 0 "In all" "${words[@]}" --batch 64 --set accumulate=2,4 --set overlap=no
 expect 2 "unknown key 'accumulate' in [exchange]; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set exchange.accumulate=4
-expect 2 "unknown key 'grad_accum' in [sync]; here it is called 'accumulate'" "${words[@]}" --batch 8 --set sync.grad_accum=4
+expect 2 "unknown key 'grad_accum' in [sync]; write --set sync.accumulate=STEPS" "${words[@]}" --batch 8 --set sync.grad_accum=4
 expect 2 "unknown key 'H' in [sync]; here it is called 'interval'" "${words[@]}" --batch 8 --set sync.H=10
 expect 2 "unknown key 'precision' in [sync]; it is 'arithmetic' of [workload]" "${words[@]}" --batch 8 --set sync.precision=bf16
 expect 0 "1 point" --workload llama2_7b:layers=1 --machine 8xh100 --batch-per-worker 1 --workers 1 --steps 5
