@@ -353,6 +353,7 @@ static void faults_are_named_with_their_line(void **state)
          DL_ERR_DATA, 4, "the matrix ends after 1 of 2 rows"},
         {"{\"results\": {\n\"MsgSize\": 65536,\n\"BW_average\": 194.00\n}}\n", DL_ERR_DATA, 0,
          "perftest's JSON does not give its units"},
+        {"{\"nvbandwidth\": {\"bandwidth_matrix\": [[\"55.1\"]]}}\n", DL_ERR_DATA, 0, "without -j"},
         {"Client connecting to 10.0.0.2, TCP port 5001\n"
          "[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec\n",
          DL_ERR_DATA, 0, "measure with iperf3"},
