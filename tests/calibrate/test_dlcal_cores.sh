@@ -430,6 +430,10 @@ if "$tested" costs elsewhere.json --batch 4 -o shown.ini | grep -q "one pass a s
     echo "FAIL: the batch that the inputs show is doubted"
     failures=$((failures + 1))
 fi
+if "$tested" costs elsewhere.json --batch 64 -o shown.ini | grep -q "right?"; then
+    echo "FAIL: the batch is doubted that the inputs show if sequences come first"
+    failures=$((failures + 1))
+fi
 # Two passes of 16 samples accumulate gradients if every second update, and the clearing of
 # gradients after it, is removed.
 zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
