@@ -63,7 +63,7 @@ typedef struct assumption {
 static void try_value(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
 {
     assumption *a = user;
-    if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED || quantity->value <= 0) return;
+    if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED) return;
     const double value = quantity->value;
     quantity->value = value / CHANGE; /* dividing keeps a fraction below 1 */
     const double time_ns = machine_ns(a->machine, a->probe);
