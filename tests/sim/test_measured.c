@@ -175,7 +175,7 @@ static void staleness_of_each_worker(void **state)
 
 /* Others took 30 % of the processors, or 6 % and the host 6 %: those two of four runs are left out,
  * and the median of 100 and 200 samples per second is 150. If both of two runs were disturbed, both
- * count. */
+ * count. A quarter of the runs is enough, also if the host alone is known. */
 static void disturbed_runs_are_left_out(void **state)
 {
     (void)state;
@@ -196,6 +196,14 @@ static void disturbed_runs_are_left_out(void **state)
                      DL_OK);
     assert_int_equal(m[3].runs, 2);
     assert_int_equal(m[3].disturbed_runs, 0);
+    dl_measured_free(m, 6);
+    assert_int_equal(
+        read_table("workers,sync,interval,throughput_per_s,steal_frac\n2,none,,40,0.3\n"
+                   "2,none,,41,0.2\n2,none,,42,0.2\n2,none,,100,0\n",
+                   &m, NULL),
+        DL_OK);
+    assert_int_equal(m[3].runs, 1);
+    assert_int_equal(m[3].disturbed_runs, 3);
     dl_measured_free(m, 6);
 }
 
