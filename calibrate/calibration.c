@@ -72,7 +72,7 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path, dl_error *err)
 {
     char date[DL_DATE_BYTES];
-    DL_AUTO(dl_notes_free) dl_notes from = {0};
+    DL_SCOPED(dl_notes) from = {0};
     dl_notes_add(&from, "dlcal %s, %s, from", dl_version(), dl_date_text(date));
     const dl_dataset *dataset = &calibration->dataset;
     for (size_t r = 0; r < dataset->run_count; r++)

@@ -297,7 +297,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
                            const settings *set, const dl_overlap_slowdown *slowdown,
                            dl_external external, dl_notes *notes, dl_error *err)
 {
-    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {.cores = true};
+    DL_SCOPED(dl_trace_inputs) in = {.cores = true};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     if (status == DL_OK) status = check_process(&in, path, err);
     if (status == DL_OK) note_cut(in.traces[0], path, notes);
@@ -324,7 +324,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
 static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
-    DL_AUTO(dl_step_costs_free) dl_step_costs other = {0};
+    DL_SCOPED(dl_step_costs) other = {0};
     dl_notes ignored = {0};
     dl_status status =
         take_file(&other, set->overlap_trace, 1, set, NULL, DL_EXTERNAL_REMOVE, &ignored, err);
@@ -456,7 +456,7 @@ static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t cou
 static dl_status write(dl_costs *costs, const dl_text_list *paths, const settings *set,
                        const dl_notes *notes, dl_error *err)
 {
-    DL_AUTO(dl_notes_free) dl_notes from = {0};
+    DL_SCOPED(dl_notes) from = {0};
     DL_AUTOFREE char *line = dl_format("dlcal costs %s of", dl_version());
     for (size_t i = 0; i < paths->count; i++)
         dl_join(&line, " ", dl_base_name(paths->items[i]));
@@ -527,8 +527,8 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
 static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
                              dl_error *err)
 {
-    DL_AUTO(dl_dataset_free) dl_dataset data = {0};
-    DL_AUTO(dl_contention_fit_free) dl_contention_fit fit = {0};
+    DL_SCOPED(dl_dataset) data = {0};
+    DL_SCOPED(dl_contention_fit) fit = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_dataset_add(&data, paths->items[i], notes, err);
@@ -672,8 +672,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     settings *set = user;
     DL_AUTOFREE int64_t *batches = dl_calloc(paths->count, sizeof *batches, "batch sizes");
     DL_AUTOFREE dl_step_costs *steps = dl_calloc(paths->count, sizeof *steps, "costs");
-    DL_AUTO(dl_notes_free) dl_notes notes = {0};
-    DL_AUTO(dl_costs_free) dl_costs costs = {0};
+    DL_SCOPED(dl_notes) notes = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     size_t taken = 0;
     dl_overlap_slowdown slowdown = {.factor = 1};
     const dl_overlap_slowdown *given = set->overlap_trace != NULL ? &slowdown : NULL;

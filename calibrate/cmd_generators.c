@@ -116,7 +116,7 @@ static dl_status run(const dl_text_list *paths, void *user, dl_error *err)
     const char *path = paths->items[0];
     line generator = {.x = "requests", .y = "tokens_per_s", .is_rate = true},
          trainer = {.x = "tokens", .per = "gpus", .y = "update_s"};
-    DL_AUTO(dl_csv_free) dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
     const dl_file_role output = {"--output", set->output};
     dl_status status = dl_outputs_check_paths(&output, 1, "the table", paths->items, 1, err);

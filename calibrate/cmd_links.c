@@ -54,9 +54,9 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     if (set->base != NULL && set->output == NULL) {
         return dl_error_set(err, DL_ERR_USAGE, "--costs needs --output");
     }
-    DL_AUTO(dl_link_data_free) dl_link_data data = {0};
-    DL_AUTO(dl_link_results_free) dl_link_results links = {0};
-    DL_AUTO(dl_link_comparisons_free) dl_link_comparisons comparisons = {0};
+    DL_SCOPED(dl_link_data) data = {0};
+    DL_SCOPED(dl_link_results) links = {0};
+    DL_SCOPED(dl_link_comparisons) comparisons = {0};
     const dl_link_place place = set->place == 0 ? DL_LINK_IN_PLACE : DL_LINK_OUT_OF_PLACE;
     DL_AUTOFREE int *nodes = NULL;
     size_t node_count = 0;

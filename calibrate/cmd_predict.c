@@ -51,10 +51,10 @@ typedef struct tally {
 static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_rows *to,
                                tally *errors, dl_error *err)
 {
-    DL_AUTO(dl_replay_run_free) dl_replay_run run = {0};
-    DL_AUTO(dl_instances_free) dl_instances instances = {0};
-    DL_AUTO(dl_transfer_free) dl_transfer transfer = {0};
-    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_transfer) transfer = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     dl_status status = dl_activity_steps_init(&steps, trace, &set->hints, err);
     if (status == DL_OK) status = dl_replay_build(&run, &trace, 1, err);
     if (status == DL_OK) {
@@ -161,9 +161,9 @@ static dl_status predict_together(dl_trace_inputs *in, const settings *set, dl_e
     if (in->count < 2) {
         return dl_error_set(err, DL_ERR_USAGE, "--together needs the traces of two or more ranks");
     }
-    DL_AUTO(dl_replay_run_free) dl_replay_run run = {0};
-    DL_AUTO(dl_instances_free) dl_instances instances = {0};
-    DL_AUTO(dl_multi_rank_free) dl_multi_rank multi = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_multi_rank) multi = {0};
     dl_status status = set->align ? dl_trace_inputs_align(in, err) : DL_OK;
     if (!set->align) warn_of_clocks(in);
     if (status == DL_OK) {
@@ -189,7 +189,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     if (set->align && !set->together) {
         return dl_error_set(err, DL_ERR_USAGE, "--align needs --together");
     }
-    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {0};
+    DL_SCOPED(dl_trace_inputs) in = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);

@@ -99,7 +99,7 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
  * last rank's start to the end of the collective. */
 static void join_collectives(dl_replay_run *run)
 {
-    DL_AUTO(dl_instances_free) dl_instances instances = {0};
+    DL_SCOPED(dl_instances) instances = {0};
     dl_instances_find(&instances, run);
     for (size_t i = 0; i < instances.count; i++) {
         const dl_instance *m = &instances.instances[i];
@@ -113,7 +113,7 @@ static void print_passes(const dl_trace *trace, const dl_activity_steps *steps)
 {
     for (size_t i = 0; i < steps->count; i++) {
         const dl_step_line *line = &steps->lines[i];
-        DL_AUTO(dl_step_phases_free) dl_step_phases phases = {0};
+        DL_SCOPED(dl_step_phases) phases = {0};
         if (line->regular_count == 0 || line->device == DL_NO_DEVICE) continue;
         dl_step_phases_find(&phases, trace, line);
         if (phases.passes > 1) {
@@ -147,7 +147,7 @@ static dl_status write_step(replay *r, const settings *set, dl_error *err)
     const dl_trace *trace = r->run.ranks[0].trace;
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
     const int64_t batch = set->batch > 0 ? set->batch : shown;
-    DL_AUTO(dl_replay_report_free) dl_replay_report replayed = {0};
+    DL_SCOPED(dl_replay_report) replayed = {0};
     double step_ns;
     if (batch == 0)
         return dl_error_set_at(
@@ -185,7 +185,7 @@ static dl_status replay_traces(const dl_trace *const *traces, size_t count, cons
 static dl_status replay_together(const dl_text_list *paths, const settings *set, bool *follows,
                                  dl_error *err)
 {
-    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {0};
+    DL_SCOPED(dl_trace_inputs) in = {0};
     dl_status status = DL_OK;
     for (size_t i = 0; i < paths->count && status == DL_OK; i++)
         status = dl_trace_inputs_read(&in, paths->items[i], &set->read, PROGRAM, err);
@@ -202,7 +202,7 @@ static dl_status replay_together(const dl_text_list *paths, const settings *set,
 static dl_status replay_one_by_one(const char *path, const settings *set, bool *follows,
                                    dl_error *err)
 {
-    DL_AUTO(dl_trace_inputs_free) dl_trace_inputs in = {0};
+    DL_SCOPED(dl_trace_inputs) in = {0};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
     dl_notes_print(&in.notes, "", PROGRAM ": ", stderr);
     if (status == DL_OK && (set->timeline != NULL || set->step != NULL) && in.count > 1)

@@ -29,8 +29,8 @@ static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
     const dl_file_role output = {"--output", set->output};
     const dl_file_role inputs[] = {{"the trace", paths->items[0]},
                                    {"the machine file", set->machine}};
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
-    DL_AUTO(dl_shapes_free) dl_shapes shapes = {0};
+    DL_SCOPED(dl_trace) trace = {0};
+    DL_SCOPED(dl_shapes) shapes = {0};
     DL_AUTOFREE char *base = NULL, *text = NULL;
     dl_status status = dl_outputs_check(&output, 1, inputs, 2, err);
     if (status == DL_OK) status = read_base(set->machine, &base, err);

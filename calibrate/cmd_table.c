@@ -150,7 +150,7 @@ static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *c
     }
     for (size_t p = 0; p < fit->part_count && status == DL_OK; p++) {
         if (pairs[p].predict == NULL) continue;
-        DL_AUTO(dl_table_evaluation_free) dl_table_evaluation evaluation = {0};
+        DL_SCOPED(dl_table_evaluation) evaluation = {0};
         status = dl_table_evaluate(&evaluation, fit, config, p, pairs[p].predict, err);
         if (status == DL_OK) dl_table_evaluation_print(&evaluation, stdout);
     }
@@ -164,7 +164,7 @@ static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *c
 static dl_status fit_pairs(const settings *set, const pair *pairs, dl_table_fit_config *config,
                            dl_error *err)
 {
-    DL_AUTO(dl_table_fit_free) dl_table_fit fit = {0};
+    DL_SCOPED(dl_table_fit) fit = {0};
     shown progress = {.fit = &fit};
     config->progress = show;
     config->user = &progress;

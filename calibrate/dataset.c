@@ -347,7 +347,7 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
                                "give traces of one worker (dlprof train --workers 1)",
                                (long long)workers);
     }
-    DL_AUTO(dl_steps_free) dl_steps steps = {0};
+    DL_SCOPED(dl_steps) steps = {0};
     dl_steps_init(&steps, trace);
     return dl_trace_meta(trace, "work") != NULL ? add_drawn(dataset, trace, &steps, err)
                                                 : add_steps(dataset, trace, &steps, notes, err);
@@ -559,7 +559,7 @@ static dl_status add_trace(dl_dataset *dataset, const dl_trace *trace, dl_notes 
 
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes, dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
     return add_trace(dataset, &trace, notes, err);

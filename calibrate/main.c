@@ -15,7 +15,7 @@ typedef struct fit_settings {
 static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
 {
     const fit_settings *set = user;
-    DL_AUTO(dl_calibration_free) dl_calibration calibration = {0};
+    DL_SCOPED(dl_calibration) calibration = {0};
     const dl_file_role outputs[] = {{"--output", set->output}, {"--json", set->json}};
     dl_status status =
         dl_outputs_check_paths(outputs, 2, "a trace", paths->items, paths->count, err);

@@ -104,7 +104,7 @@ static dl_status estimate(dl_captured_process *made, const dl_capture_figures *f
                           const dl_trace *trace, dl_error *err)
 {
     const dl_step_hints none = {0};
-    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     const dl_status status = dl_activity_steps_init(&steps, trace, &none, err);
     if (status != DL_OK) return status;
     for (size_t i = 0; i < steps.count; i++) {

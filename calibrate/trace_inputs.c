@@ -21,7 +21,7 @@ static bool has_work(const dl_trace *trace)
 /* Returns whether a framework's operators ran only on cores. */
 static bool has_operators(const dl_trace *trace)
 {
-    DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
+    DL_SCOPED(dl_cpu_operators) operators = {0};
     dl_cpu_operators_find(&operators, trace);
     return operators.count > 0;
 }

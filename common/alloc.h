@@ -10,10 +10,12 @@
 #include <stdlib.h>
 
 /* Declare a local variable that is released at the end of its scope, however the scope is left: a
- * pointer by free(), or an object by release(&object). It must be initialized before the scope can
- * be left, and its content must not be handed over to another owner. The variable declared last is
- * released first. Always inlined, so that a pointer need not lie in memory. */
+ * pointer by free(), an object of `type` by type_free(&object), or by release(&object). It must be
+ * initialized before the scope can be left, and its content must not be handed over to another
+ * owner. The variable declared last is released first. Always inlined, so that a pointer need not
+ * lie in memory. */
 #define DL_AUTOFREE __attribute__((cleanup(dl_free_variable)))
+#define DL_SCOPED(type) DL_AUTO(type##_free) type
 #define DL_AUTO(release) __attribute__((cleanup(release)))
 static inline __attribute__((always_inline)) void dl_free_variable(void *variable)
 {

@@ -112,7 +112,7 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
 {
     for (size_t c = 0; c < count; c++) {
         if (columns[c]->name == NULL) continue;
-        DL_AUTO(dl_datum_free) dl_datum datum = columns[c]->get(row, columns[c]);
+        DL_SCOPED(dl_datum) datum = columns[c]->get(row, columns[c]);
         switch (datum.kind) {
         case DL_DATUM_NONE: dl_csv_text(writer, ""); break;
         case DL_DATUM_NUMBER: dl_csv_double(writer, datum.number); break;
@@ -172,7 +172,7 @@ static char *list_text(const dl_column *column, const dl_datum *datum)
 
 char *dl_column_cell_text(const dl_column *column, const void *row)
 {
-    DL_AUTO(dl_datum_free) dl_datum datum = column->get(row, column);
+    DL_SCOPED(dl_datum) datum = column->get(row, column);
     char *text = NULL;
     switch (datum.kind) {
     case DL_DATUM_NONE: text = dl_strdup(""); break;

@@ -456,7 +456,7 @@ static dl_status read_all(const dl_machine_reader *r)
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     dl_machine read = {.path = dl_strdup(name)};

@@ -639,7 +639,7 @@ dl_status dl_stdout_check(dl_error *err)
 dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
                          void *user, dl_error *err)
 {
-    DL_AUTO(dl_text_list_free) dl_text_list positional = {0};
+    DL_SCOPED(dl_text_list) positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_status status = dl_options_parse(command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {

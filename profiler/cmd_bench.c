@@ -222,10 +222,10 @@ static dl_status set_up(const bench_options *options, const dl_device_choice *ch
 /* Prints the table from the written trace, so that it shows the content of the file. */
 static dl_status print_bench(const char *path, const bench_setup *setup, dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
-    DL_AUTO(dl_summary_free) dl_summary summary = {0};
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
     printf("data: %s\n", setup->data_note);
     dl_summary_print(&summary, stdout);
@@ -490,7 +490,7 @@ static dl_status measure_program(const program_options *options, const regex_t *
 /* Prints the step times by the number of copies. */
 static dl_status print_program(const char *path, dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
     DL_AUTOFREE double *values = dl_calloc(trace.record_count, sizeof *values, "steps");

@@ -44,7 +44,7 @@ static dl_status show_activities(info *all, const dl_info_settings *set, dl_erro
 
 static void show_records(info *all, const dl_info_settings *set)
 {
-    DL_AUTO(dl_summary_free) dl_summary summary = {0};
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &all->traces[all->count - 1]);
     separate(all, set->json);
     if (set->json) {
@@ -94,7 +94,7 @@ static dl_status list_files(dl_trace_folder *files, const dl_text_list *given, d
 static dl_status summarise(const dl_text_list *given, void *user, dl_error *err)
 {
     const dl_info_settings *set = user;
-    DL_AUTO(dl_trace_folder_free) dl_trace_folder files = {0};
+    DL_SCOPED(dl_trace_folder) files = {0};
     dl_status status = list_files(&files, given, err);
     const dl_trace_folder *paths = &files;
     info all = {.array = set->json && paths->count > 1,

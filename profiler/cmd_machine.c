@@ -168,8 +168,8 @@ static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const c
 static dl_status run(const dl_text_list *none DL_UNUSED, void *user, dl_error *err)
 {
     const settings *set = user;
-    DL_AUTO(dl_box_free) dl_box box = {0};
-    DL_AUTO(dl_machine_gaps_free) dl_machine_gaps gaps = {0};
+    DL_SCOPED(dl_box) box = {0};
+    DL_SCOPED(dl_machine_gaps) gaps = {0};
     const dl_file_role file = {"--output", set->output};
     dl_status status = dl_outputs_check(&file, 1, NULL, 0, err);
     if (status == DL_OK) status = probe(&box, err);

@@ -76,10 +76,10 @@ static void write_meta(dl_trace_writer *writer, const shapes_options *options,
 
 static dl_status print_trace(const char *path, dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
-    DL_AUTO(dl_summary_free) dl_summary summary = {0};
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
     dl_summary_print(&summary, stdout);
     if (dl_interrupt_caught())

@@ -374,7 +374,7 @@ static const char *const columns[] = {"cores",
 /* Checks that the file at `path` has the columns of a measured run. */
 static dl_status check_columns(const char *path, dl_error *err)
 {
-    DL_AUTO(dl_csv_free) dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_status status = dl_csv_read(&csv, path, err);
     if (status != DL_OK) return status;
     bool same = csv.columns == COLUMN_COUNT;

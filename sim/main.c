@@ -111,7 +111,7 @@ static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_e
     const double runs = (dl_run_varies(&few, &variant->costs) ? replicates : 1) +
                         (replicates > 1 && dl_costs_have_errors(&variant->costs) ? replicates : 0);
     const int threads = dl_settings_threads(set) * set->cluster->size;
-    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     dl_error ignored = {0};
     char time[40] = "an unknown time";
     const int64_t start_ns = dl_clock_ns();
@@ -226,7 +226,7 @@ static void print_checked(const dl_inputs *in)
     printf("%s: %zu points, %lld replicates of %lld steps; %s\n", in->study.path,
            in->study.point_count, (long long)first->replicates, (long long)first->steps,
            assumed == 0 ? "no costs are missing" : "costs that are missing are assumed");
-    DL_AUTO(dl_notes_free) dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_effects effects = {0};
     dl_study_notes(&notes, &in->study, DL_NOTES_ALL);
     dl_report_assumed(&effects, &in->study, NULL);
@@ -299,7 +299,7 @@ static dl_status find_journal(char **journal, const dl_settings *set, dl_error *
 static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
-    DL_AUTO(dl_sweep_free) dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     DL_AUTOFREE char *journal = NULL;
     dl_status status = find_journal(&journal, set, err);
     dl_sweep_config config = {
@@ -358,7 +358,7 @@ static dl_status write_machine(const char *path, const dl_settings *set, dl_erro
     const dl_file_role outputs[] = {{"--save-machine", set->save_machine},
                                     {"--draw-machine", set->draw}};
     const dl_file_role read = {"the machine file", path};
-    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    DL_SCOPED(dl_machine) machine = {0};
     dl_status status = dl_outputs_check(outputs, DL_LENGTH(outputs), &read, 1, err);
     if (status == DL_OK) status = dl_machine_open(&machine, path, err);
     if (status == DL_OK && set->save_machine != NULL)
@@ -490,7 +490,7 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
 
 static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
 {
-    DL_AUTO(dl_text_list_free) dl_text_list positional = {0};
+    DL_SCOPED(dl_text_list) positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_settings set;
     dl_status status = dl_settings_parse(&set, argc, argv, &positional, &action, err);

@@ -117,7 +117,7 @@ static dl_status write_explained(const dl_inputs *in, const dl_settings *set,
 dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
                           dl_error *err)
 {
-    DL_AUTO(dl_explanation_free) dl_explanation explanation = {.study = &in->study, .sweep = sweep};
+    DL_SCOPED(dl_explanation) explanation = {.study = &in->study, .sweep = sweep};
     if (set->explain || set->html != NULL) {
         const size_t row =
             set->explain && set->point > 0 ? (size_t)set->point - 1 : sweep->row_count;

@@ -47,7 +47,7 @@ static int64_t sequence_of(const dl_study *study)
     int64_t each = 0;
     for (size_t v = 0; v < study->variant_count; v++) {
         const char *model = study->variants[v].scenario.model;
-        DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+        DL_SCOPED(dl_architecture) network = {0};
         int64_t own = 0;
         if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
             own = network.sequence;
@@ -106,7 +106,7 @@ static dl_status advise_generators(const dl_inputs *in, const dl_settings *set,
 static dl_status advise_layout(const dl_inputs *in, const dl_settings *set,
                                const dl_advice_config *config, dl_error *err)
 {
-    DL_AUTO(dl_layout_advice_free) dl_layout_advice advice = {0};
+    DL_SCOPED(dl_layout_advice) advice = {0};
     dl_progress_start(config->user, "dlsim", "of at most %lld runs");
     dl_status status = dl_layouts_advise(&advice, &in->study, config, err);
     dl_progress_end(config->user);
@@ -128,7 +128,7 @@ static dl_status advise_layout(const dl_inputs *in, const dl_settings *set,
 dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
-    DL_AUTO(dl_advice_free) dl_advice advice = {0};
+    DL_SCOPED(dl_advice) advice = {0};
     dl_advice_config config = {
         .goal = (dl_goal)set->goal,
         .max_staleness = set->max_staleness >= 0 ? set->max_staleness : (double)NAN,
@@ -239,7 +239,7 @@ static dl_status write_solution(const dl_settings *set, const dl_solution *solut
 
 dl_status dl_inputs_solve(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
-    DL_AUTO(dl_solution_free) dl_solution solution = {0};
+    DL_SCOPED(dl_solution) solution = {0};
     dl_progress progress;
     dl_solve_config config = {
         .key = set->solve,

@@ -822,7 +822,7 @@ dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *e
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err)
 {
-    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     const dl_run_config config = {
         .scenario = scenario, .costs = costs, .point = point, .observer = observer};
     return dl_run(&config, &result, err);

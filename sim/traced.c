@@ -125,7 +125,7 @@ double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace)
     few.steps = few.steps < STEPS ? few.steps : STEPS;
     few.warmup = 0;
     const dl_run_config config = {.scenario = &few, .costs = &variant->costs, .point = &own};
-    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     dl_error ignored = {0};
     const dl_status status = dl_run(&config, &result, &ignored);
     return status == DL_OK ? result.step_mean_s : (double)NAN;

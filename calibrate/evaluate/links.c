@@ -47,7 +47,7 @@ dl_status dl_link_evaluate(dl_link_evaluation *evaluation, const dl_link_point *
     size_t seen_count = 0;
     for (size_t i = begin; i < n; i += 2)
         seen[seen_count++] = points[i];
-    DL_AUTO(dl_link_fit_free) dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     const dl_status status = dl_link_fit_run(&fit, seen, seen_count, err);
     if (status == DL_OK) {
         double latency, slope;

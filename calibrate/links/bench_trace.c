@@ -47,7 +47,7 @@ static bool take(dl_link_data *data, const dl_trace *trace, const dl_record *rec
 
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     size_t taken = 0;
     dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;

@@ -304,7 +304,7 @@ static dl_status take_all(dl_costs *costs, dl_link_results *links, dl_link_place
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
                               size_t node_count, const char *base, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_costs_free) dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
+    DL_SCOPED(dl_costs) costs = {.parameter_bytes = -1, .state_bytes = -1};
     dl_status status = base != NULL ? dl_costs_read(&costs, base, err) : DL_OK;
     if (status == DL_OK) status = take_all(&costs, links, place, err);
     if (status == DL_OK) status = take_scalings(&costs, links, place, nodes, node_count, err);

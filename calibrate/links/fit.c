@@ -390,7 +390,7 @@ static left_out left_out_at(const dl_link_point *points, size_t n, double noise_
     size_t count = 0;
     for (size_t fold = 0; fold < folds; fold++) {
         size_t seen_count = 0;
-        DL_AUTO(dl_link_fit_free) dl_link_fit fit;
+        DL_SCOPED(dl_link_fit) fit;
         for (size_t i = 0; i < n; i++) {
             if (i == 0 || i + 1 == n || i % folds != fold) seen[seen_count++] = points[i];
         }

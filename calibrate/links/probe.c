@@ -18,8 +18,8 @@ static double copy_ns(const dl_links *links, const dl_link_copy *c, double bytes
     if (!c->both_ways) {
         return route.latency_ns + bytes / dl_links_route_rate(links, &route) * DL_NS_PER_S;
     }
-    DL_AUTO(dl_engine_free) dl_engine engine;
-    DL_AUTO(dl_network_free) dl_network network;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_network) network;
     dl_links_route(links, c->to, c->from, &back);
     dl_engine_init(&engine, 8);
     dl_network_init(&network, &engine, 2);
@@ -42,7 +42,7 @@ double dl_link_probe_ns(const dl_links *links, const dl_link_probe *p)
 /* dl_link_probe_ns on idle links of a machine. */
 static double machine_ns(const dl_machine *machine, const dl_link_probe *p)
 {
-    DL_AUTO(dl_links_free) dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, machine);
     return dl_link_probe_ns(&links, p);
 }
@@ -180,7 +180,7 @@ dl_link_change dl_link_ports(double rate)
 double dl_link_changed_ns(const char *name, int nodes, const dl_link_change *what,
                           const dl_link_probe *p)
 {
-    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    DL_SCOPED(dl_machine) machine = {0};
     double time_ns = (double)NAN;
     if (dl_machine_open(&machine, name, NULL) != DL_OK) return time_ns;
     machine.nodes = nodes;

@@ -156,7 +156,7 @@ static dl_status take_row(dl_link_data *data, const dl_csv *csv, size_t row, con
 dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *text, size_t bytes,
                              dl_error *err)
 {
-    DL_AUTO(dl_csv_free) dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     int columns[COLUMNS];
     dl_status status = dl_csv_read_text(&csv, name, text, bytes, err);
     double unit_ns = 1;

@@ -14,7 +14,7 @@
 
 static dl_collective_kernels kernels_of(const dl_trace *trace)
 {
-    DL_AUTO(dl_launches_free) dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_collective_kernels list = {0};
     DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
@@ -412,7 +412,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
 /* Makes each instance a group with its modelled time, or its recorded time if that is unknown. */
 static void add_groups(dl_multi_rank *multi, dl_replay_run *run, const dl_instances *instances)
 {
-    DL_AUTO(dl_transfer_free) dl_transfer transfer = {0};
+    DL_SCOPED(dl_transfer) transfer = {0};
     dl_transfer_fit(&transfer, instances, run);
     for (size_t i = 0; i < instances->count; i++) {
         const dl_instance *m = &instances->instances[i];

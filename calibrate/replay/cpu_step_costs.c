@@ -638,7 +638,7 @@ static dl_status refuse_axes(const dl_cpu_training *cpu, const dl_trace *trace, 
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes, dl_error *err)
 {
-    DL_AUTO(dl_cpu_training_free) dl_cpu_training cpu = {0};
+    DL_SCOPED(dl_cpu_training) cpu = {0};
     const int64_t children_ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
     dl_cpu_training_find(&cpu, trace, line);
     const size_t regular = cpu.step_count > 0 ? line->regular_count : 0;

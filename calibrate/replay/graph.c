@@ -208,9 +208,9 @@ dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times
 {
     if (!times_fit(graph))
         return dl_error_set(err, DL_ERR_RANGE, "times add up to more than 104 days");
-    DL_AUTO(dl_program_free) dl_program program;
-    DL_AUTO(dl_program_run_free) dl_program_run run;
-    DL_AUTO(dl_engine_free) dl_engine engine;
+    DL_SCOPED(dl_program) program;
+    DL_SCOPED(dl_program_run) run;
+    DL_SCOPED(dl_engine) engine;
     make_program(graph, &program);
     /* A lane has at most one event: the start or the end of its current task. */
     dl_engine_init(&engine, (int)graph->lane_count + 1);

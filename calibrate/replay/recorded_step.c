@@ -205,7 +205,7 @@ static bool sums(const cut *c, const dl_instance *one)
  * activations nor shards. */
 static dl_status check_groups(const cut *c, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_instances_free) dl_instances found = {0};
+    DL_SCOPED(dl_instances) found = {0};
     dl_instances_find(&found, c->run);
     double all = 0, most = 0;
     for (size_t i = 0; i < found.count; i++) {
@@ -228,7 +228,7 @@ static dl_status check_groups(const cut *c, const char *path, dl_error *err)
 static void write_ready(writer *w)
 {
     const cut *c = w->cut;
-    DL_AUTO(dl_instances_free) dl_instances found = {0};
+    DL_SCOPED(dl_instances) found = {0};
     dl_instances_find(&found, c->run);
     for (size_t i = 0; i < found.count; i++) {
         const dl_instance *one = &found.instances[i];
@@ -302,7 +302,7 @@ dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
              .stack = dl_calloc(nodes, sizeof *c.stack, "step"),
              .first = dl_calloc(nodes + 2, sizeof *c.first, "step"),
              .order = dl_calloc(edges, sizeof *c.order, "step")};
-    DL_AUTO(dl_step_phases_free) dl_step_phases phases = {0};
+    DL_SCOPED(dl_step_phases) phases = {0};
     dl_step_phases_find(&phases, run->ranks[0].trace, line);
     sort_edges(&c);
     take_step(&c, line, &line->steps[step.number], &phases);

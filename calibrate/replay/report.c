@@ -380,7 +380,7 @@ static void note_waits(dl_notes *notes, const dl_replay_run *run)
 
 static void print_notes(const dl_replay_run *run, FILE *out)
 {
-    DL_AUTO(dl_notes_free) dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     for (size_t r = 0; r < run->rank_count; r++) {
         const dl_replay_rank *rank = &run->ranks[r];
         if (rank->unlaunched > 0)

@@ -68,7 +68,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              const dl_step_hints *hints, const dl_overlap_slowdown *slowdown,
                              dl_external external, dl_notes *notes, dl_error *err)
 {
-    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     *costs = (dl_step_costs){.batch = batch,
                              .axes = {.tensor = 1, .stages = 1, .copies = 1, .shards = 1}};
     const char *ungrouped = dl_trace_meta(trace, DL_META_UNGROUPED);

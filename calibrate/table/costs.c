@@ -341,7 +341,7 @@ void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
 static void assume(listing *to)
 {
     dl_value own[DL_TABLE_COSTS_MAX];
-    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
     const dl_table_costs *list = &to->costs;
     for (size_t i = 0; i < list->count; i++)
         own[i] = *list->items[i].value[to->number];
@@ -363,7 +363,7 @@ static void assume(listing *to)
  * if there is one. */
 static dl_status nothing_missing(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {
-    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
     DL_AUTOFREE char *name = NULL;
     if (scenario->gpu != NULL) dl_machine_assume(costs, &scenario->gpu->machine, &made);
     if (made.count > 0) name = dl_format("%s.%s", made.items[0].section, made.items[0].key->name);

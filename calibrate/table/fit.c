@@ -381,7 +381,7 @@ static void bound_undetermined(dl_table_fit *fit, dl_table_model *model, double 
 /* Sets the values and errors of the costs at x, the end of the search. */
 static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
-    DL_AUTO(dl_collinearity_free) dl_collinearity a = {0};
+    DL_SCOPED(dl_collinearity) a = {0};
     size_t index[DL_TABLE_COSTS_MAX];
     list_active(model, index);
     const dl_status status = dl_table_model_differentiate(model, x, true);
@@ -454,7 +454,7 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
  * according to the Jacobian at the end of a descent, and every active cost affects them. */
 static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
-    DL_AUTO(dl_collinearity_free) dl_collinearity a;
+    DL_SCOPED(dl_collinearity) a;
     size_t index[DL_TABLE_COSTS_MAX];
     list_active(model, index);
     analyse(model, &a);

@@ -69,7 +69,7 @@ static dl_status simulate_point(const dl_table_simulation *simulation, size_t po
     /* Prefetched batches can last for many steps of equal duration. */
     const bool from_stock = dl_costs_have_input(simulation->costs);
     const int64_t steady_after = 1 + (from_stock ? steps : filling_steps(simulation));
-    DL_AUTO(dl_run_result_free) dl_run_result half = {0}, whole = {0};
+    DL_SCOPED(dl_run_result) half = {0}, whole = {0};
     dl_status status = run(simulation, point, 2 * steps, steady_after, &whole, err);
     if (status == DL_OK && whole.steady_per_s > 0) {
         *per_s = whole.steady_per_s;

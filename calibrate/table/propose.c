@@ -53,7 +53,7 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
     const dl_machine *m = &from->parts->scenario.gpu->machine;
     const double link = m->classes[dl_machine_node(m, 0)->gpus[0].link].bytes_per_s.value;
     dl_table_costs list;
-    DL_AUTO(dl_table_model_free) dl_table_model model = {0};
+    DL_SCOPED(dl_table_model) model = {0};
     extend(&model, &list, from, extra, link);
     const size_t last = list.count - 1;
     double best[DL_TABLE_COSTS_MAX], at[DL_TABLE_COSTS_MAX];

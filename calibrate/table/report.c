@@ -283,7 +283,7 @@ static void add_shared(dl_notes *from, const dl_table_fit *fit, size_t part)
 dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *path, dl_error *err)
 {
     char date[DL_DATE_BYTES];
-    DL_AUTO(dl_notes_free) dl_notes from = {0};
+    DL_SCOPED(dl_notes) from = {0};
     const dl_table_part *of = &fit->parts[part];
     const dl_table_rows *rows = &of->rows;
     dl_notes_add(&from, "dlcal %s, %s: fitted through the simulator to", dl_version(),

@@ -416,7 +416,7 @@ static dl_status take_variant(dl_study *study, dl_scenario *scenario, dl_costs *
 dl_status dl_table_scenario_read(dl_scenario *scenario, dl_costs *costs, const char *path,
                                  const char *text, dl_error *err)
 {
-    DL_AUTO(dl_study_free) dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_status status = text != NULL ? dl_study_read_text(&study, path, text, strlen(text), err)
                                     : dl_study_read(&study, path, err);
     if (status != DL_OK) return status;

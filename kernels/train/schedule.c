@@ -512,7 +512,7 @@ static dl_status read_events(dl_schedule *schedule, const dl_csv *csv, dl_error 
 dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
                                 size_t bytes, dl_error *err)
 {
-    DL_AUTO(dl_csv_free) dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_schedule made = {.path = dl_strdup(name)};
     dl_status status = read_head(&made, (head_text){text, text + bytes}, err);
     if (status == DL_OK) status = dl_csv_read_text(&csv, name, text, bytes, err);

@@ -56,7 +56,7 @@ static dl_status run_copies(const dl_bench_config *config, const step_case *at,
     dl_status status = dl_recorder_open(recorder, &run, NULL, err);
     if (status != DL_OK) return status;
     const dl_train_observer observer = dl_recorder_observer(recorder);
-    DL_AUTO(dl_train_result_free) dl_train_result result = {0};
+    DL_SCOPED(dl_train_result) result = {0};
     status = dl_train_run(&run, config->data, &observer, &result, err);
     if (status != DL_OK) dl_recorder_free(recorder);
     return status;
@@ -234,7 +234,7 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     if (rounds < 1 || config->kind == DL_BENCH_SNAPSHOT) rounds = 1;
     if (rounds > ROUNDS_MAX) rounds = ROUNDS_MAX;
     DL_AUTOFREE step_case *cases = dl_calloc(count, sizeof *cases, "step cases");
-    DL_AUTO(dl_bench_order_free) dl_bench_order order;
+    DL_SCOPED(dl_bench_order) order;
     double run_ns = (double)budget_ns / (rounds * round_slices);
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
     dl_status status = make_cases(bench, config, &list, run_ns, cases, &count, err);

@@ -351,7 +351,7 @@ static dl_status run_rounds(const rounds *r, dl_error *err)
 {
     const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(r->seconds);
     dl_status status = DL_OK;
-    DL_AUTO(dl_bench_order_free) dl_bench_order order;
+    DL_SCOPED(dl_bench_order) order;
     dl_progress progress;
     dl_bench_order_init(&order, r->count, 1, r->stream);
     dl_progress_init(&progress, "bench of GPUs");

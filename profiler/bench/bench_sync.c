@@ -314,7 +314,7 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
     if (repetitions < 1) repetitions = 1;
     if (repetitions > REPETITIONS_MAX) repetitions = REPETITIONS_MAX;
     const int64_t duration_ns = budget_ns / (count * repetitions);
-    DL_AUTO(dl_bench_order_free) dl_bench_order order;
+    DL_SCOPED(dl_bench_order) order;
     dl_bench_order_init(&order, (uint32_t)count, config->train.seed, DL_BENCH_BARRIER);
     dl_status status = DL_OK;
     for (int r = 0; status == DL_OK && r < repetitions; r++) {

@@ -73,7 +73,7 @@ static dl_status child_recording_count(const char *folder, dl_child_recording *r
     *recording = (dl_child_recording){0};
     DL_AUTOFREE char *path = child_folder_find(folder, ".dlt");
     if (path == NULL) return DL_OK;
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     const dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
     recording->found = true;

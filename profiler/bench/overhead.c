@@ -27,7 +27,7 @@ char *dl_overhead_file_default(void)
 /* Reads the preset's text from the file, without checking that it was measured on this host. */
 static dl_status read_text(const char *path, int preset, char **text, dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_status status = dl_trace_read(&trace, path, err);
     if (status != DL_OK) return status;
     const char *kind = dl_trace_meta(&trace, "kind");
@@ -108,7 +108,7 @@ static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool 
         if (status != DL_OK) return status;
         observer = dl_recorder_observer(&recorder);
     }
-    DL_AUTO(dl_train_result_free) dl_train_result result = {0};
+    DL_SCOPED(dl_train_result) result = {0};
     status = dl_train_run(&train, config->data, traced ? &observer : NULL, &result, err);
     if (status == DL_OK && traced) status = dl_recorder_finish(&recorder, err);
     if (status == DL_OK) *step_ns = dl_s_to_ns(result.seconds) / (double)steps;
@@ -120,7 +120,7 @@ static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool 
 static dl_status count_records(const dl_overhead_config *config, dl_overhead *overhead,
                                dl_error *err)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     const dl_status status = dl_trace_read(&trace, config->path, err);
     if (status != DL_OK) return status;
     overhead->records_per_step =

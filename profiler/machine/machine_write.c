@@ -400,7 +400,7 @@ static void write_models(const writer *w)
 
 static void write_links(const writer *w)
 {
-    DL_AUTO(dl_link_list_free) dl_link_list links = dl_link_list_make(w->box);
+    DL_SCOPED(dl_link_list) links = dl_link_list_make(w->box);
     for (size_t i = 0; i < links.count; i++) {
         const dl_link_section *link = &links.items[i];
         fprintf(w->out, "\n; %s\n[link %s]\n", link->comment, link->name);

@@ -143,7 +143,7 @@ static dl_status read_torch(dl_trace *trace, const char *path, dl_error *err)
 
 static void read_trace(dl_run_process *process, const char *path)
 {
-    DL_AUTO(dl_trace_free) dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     process->has_trace = true;
     process->by_torch = dl_ends_with(path, TORCH_ENDING);
     struct stat file;

@@ -56,8 +56,8 @@ static void take_notes(dlscale_result *result)
 static dl_status simulate(const char *path, const char *text, int threads, dlscale_result **result,
                           dl_error *err)
 {
-    DL_AUTO(dl_study_free) dl_study study = {0};
-    DL_AUTO(dl_sweep_free) dl_sweep sweep = {0};
+    DL_SCOPED(dl_study) study = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_measured *measured = NULL;
     const dl_sweep_config config = {.threads = threads > 0 ? threads : dl_cpu_count()};
     dl_status status = text == NULL ? dl_study_read(&study, path, err)

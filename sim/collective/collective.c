@@ -82,9 +82,9 @@ static void keep_config(dl_collective *c, const dl_collective_config *config)
 static double idle_ns(const dl_links *links, const dl_collective_config *config,
                       const dl_collective_algorithm *algorithm, const dl_hop_costs *costs)
 {
-    DL_AUTO(dl_engine_free) dl_engine engine;
-    DL_AUTO(dl_network_free) dl_network network;
-    DL_AUTO(dl_plan_free) dl_plan plan;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_network) network;
+    DL_SCOPED(dl_plan) plan;
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, links);
     dl_plan_init(&plan, &network, links, costs);
@@ -468,7 +468,7 @@ static const char *fewer_transfers(dl_fidelity fidelity)
 static dl_status check_size(dl_plan *plan, const dl_collective_config *config,
                             const dl_collective_algorithm *algorithm, dl_error *err)
 {
-    DL_AUTO(dl_plan_free) dl_plan counted = {0};
+    DL_SCOPED(dl_plan) counted = {0};
     if (config->transfers_max <= 0 || algorithm == NULL) return DL_OK;
     dl_plan_init(&counted, plan->network, plan->links, &plan->costs);
     counted.counts_only = true;

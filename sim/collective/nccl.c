@@ -42,7 +42,7 @@ typedef struct crossing {
 /* Total rate of all rings over the ranks while all edges of all rings send. */
 static double rings_rate(const dl_links *links, const dl_place *ranks, int count, int *rings_count)
 {
-    DL_AUTO(dl_rings_free) dl_rings rings;
+    DL_SCOPED(dl_rings) rings;
     dl_route route;
     DL_AUTOFREE crossing *all = NULL;
     size_t all_count = 0;

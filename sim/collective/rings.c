@@ -232,7 +232,7 @@ static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *r
             repeat_node(rings, ranks, start, size);
             continue;
         }
-        DL_AUTO(dl_rings_free) dl_rings local = {0};
+        DL_SCOPED(dl_rings) local = {0};
         if (size > 1) dl_rings_init(&local, links, ranks + start, size);
         for (int r = 0; r < lines; r++)
             orders[r] = size > 1 ? local.order + r % local.count * size : ranks + start;
@@ -560,7 +560,7 @@ static void plan_chains(dl_plan *plan, const dl_collective_config *config, const
 
 static void plan_ring(dl_plan *plan, const dl_collective_config *config)
 {
-    DL_AUTO(dl_rings_free) dl_rings rings;
+    DL_SCOPED(dl_rings) rings;
     int n = config->rank_count;
     dl_rings_init(&rings, plan->links, config->ranks, n);
     if (config->kind == DL_REDUCE || config->kind == DL_BROADCAST) {
@@ -591,7 +591,7 @@ static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int pe
                        int join)
 {
     for (int start = 0; start < config->rank_count; start += per_node) {
-        DL_AUTO(dl_rings_free) dl_rings rings;
+        DL_SCOPED(dl_rings) rings;
         dl_rings_init(&rings, plan->links, config->ranks + start, per_node);
         rings_pass(plan, config->fidelity, &rings, config->bytes / per_node, per_node - 1, after,
                    join);
@@ -603,7 +603,7 @@ static void plan_between(dl_plan *plan, const dl_collective_config *config, int 
                          int join)
 {
     int nodes = config->rank_count / per_node;
-    DL_AUTO(dl_rings_free) dl_rings rings;
+    DL_SCOPED(dl_rings) rings;
     allocate(&rings, per_node, nodes);
     for (int i = 0; i < per_node; i++) {
         for (int node = 0; node < nodes; node++)

@@ -311,7 +311,7 @@ static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
 static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;
-    DL_AUTO(dl_rings_free) dl_rings rings;
+    DL_SCOPED(dl_rings) rings;
     dl_rings_init(&rings, plan->links, config->ranks, n);
     const double bytes = config->bytes / (2 * rings.count);
     plan->fold = fold_rings(plan, &rings);

@@ -31,7 +31,7 @@ static const dl_ini_entry *find_other(const dl_ini *ini)
 
 bool dl_costs_file_is_exchange(const char *path)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     return dl_ini_read(&ini, path, NULL) == DL_OK && find_other(&ini) == NULL;
 }
 
@@ -62,8 +62,8 @@ static void take_exchange(dl_costs *costs, dl_costs *from)
 
 dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
-    DL_AUTO(dl_costs_free) dl_costs from = {0};
+    DL_SCOPED(dl_ini) ini = {0};
+    DL_SCOPED(dl_costs) from = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     const dl_ini_entry *other = find_other(&ini);
     if (status == DL_OK && other != NULL) {

@@ -828,7 +828,7 @@ static dl_status from_ini(dl_costs *costs, const dl_ini *ini, dl_error *err)
 
 dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     if (status != DL_OK) return status;
     return from_ini(costs, &ini, err);
@@ -837,7 +837,7 @@ dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err)
 dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
                              dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     return from_ini(costs, &ini, err);

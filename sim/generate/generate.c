@@ -44,7 +44,7 @@ static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int 
     inner.point = &point;
     inner.draw = 0; /* the costs are already drawn */
     inner.observer = NULL;
-    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     const dl_status status = dl_run(&inner, &result, err);
     if (status == DL_OK) *seconds = result.step_mean_s;
     return status;

@@ -204,7 +204,7 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
     const dl_split whole = dl_point_split(point), split = dl_split_of_pieces(&whole);
     if (split.stages == 1) return NULL;
     if (dl_pipeline_cut(&scenario->pipeline->options, costs, &split, first, NULL)) return NULL;
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, costs);
     char *text = dl_strdup("");
     for (int s = 0; s < point->stages; s++)
@@ -352,7 +352,7 @@ static double experts_behind(const dl_run_island *island, const dl_split *split,
 static void divide_buckets(const dl_run_config *run, dl_run_island *island)
 {
     const dl_split split = dl_point_split(run->point);
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, run->costs);
     for (int s = 0; s < split.stages; s++) {
         dl_buckets *b = &island->buckets[s];

@@ -60,7 +60,7 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
 {
     const dl_gpu_options *options = p->options;
     dl_engine engine;
-    DL_AUTO(dl_network_free) dl_network network;
+    DL_SCOPED(dl_network) network;
     int64_t end_ns = 0;
     int flows = 1;
     dl_status status = DL_OK;
@@ -392,7 +392,7 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
         {DL_AXIS_TP, split->tensor}, {DL_AXIS_CP, split->context}, {DL_AXIS_EP, split->experts}};
     *made = NULL;
     if (split->tensor * split->context * split->experts == 1) return DL_OK;
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, costs);
     *made = dl_calloc(2 * (size_t)(dl_split_ranks(split) * split->chunks), sizeof **made,
                       "collectives");

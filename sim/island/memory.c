@@ -309,14 +309,14 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
 
 dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *passes)
 {
-    DL_AUTO(dl_model_layers_free) dl_model_layers model = {0};
+    DL_SCOPED(dl_model_layers) model = {0};
     if (rank->model == NULL) dl_model_layers_init(&model, rank->costs);
     return walk_over(rank, rank->model != NULL ? rank->model : &model, passes, NULL, NULL);
 }
 
 dl_gpu_content *dl_memory_course(const dl_memory_rank *rank, size_t *count)
 {
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, rank->costs);
     const size_t passes = 2 * (size_t)(rank->split.micro_batches * rank->split.chunks);
     dl_gpu_content *course =
@@ -330,7 +330,7 @@ char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at)
     const dl_split *split = &rank->split;
     char *of = split->micro_batches > 1 ? dl_format("micro-batch %d", at->micro_batch) : NULL;
     char *chunk = split->chunks > 1 ? dl_format("chunk %d", at->chunk) : NULL;
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, rank->costs);
     if (chunk != NULL) {
         dl_join(&of, ", ", chunk);

@@ -264,7 +264,7 @@ static dl_status cut(const dl_pipeline_options *options, const dl_costs *costs,
 dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, int *first, dl_error *err)
 {
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, costs);
     return cut(options, costs, &model, split, first, err);
 }
@@ -346,7 +346,7 @@ static void even_out(dl_stage *stage, int stages)
 void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *costs,
                         const dl_split *split, const int *first, dl_stage *stage)
 {
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, costs);
     const double parts = options->without_micro_batches ? split->micro_batches : 1;
     const double batch = split->samples * parts;
@@ -386,7 +386,7 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
                           const dl_split *split, const int *first, bool exchanges)
 {
     char *names = NULL;
-    DL_AUTO(dl_model_layers_free) dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, costs);
     for (int s = 0; s < split->stages - 1 && !options->without_activations; s++) {
         const dl_model_layer *last = &model.layers[first[s + 1] - 1];

@@ -196,7 +196,7 @@ void dl_accuracy_scatter(dl_notes *lines, const dl_accuracy *accuracy, const dl_
 
 void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep, bool errors)
 {
-    DL_AUTO(dl_notes_free) dl_notes lines = {0};
+    DL_SCOPED(dl_notes) lines = {0};
     if (errors)
         fprintf(out, "error over %d measured point%s: mean %.1f %%, largest %.1f %%\n",
                 accuracy->points, accuracy->points == 1 ? "" : "s", 100 * accuracy->mean_frac,

@@ -409,7 +409,7 @@ static dl_status try_beyond(dl_advice_search *s, dl_error *err)
 static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, dl_gains *gains,
                             dl_error *err)
 {
-    DL_AUTO(dl_study_free) dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_status status =
         dl_study_read_text(&study, s->study->path, best->text, strlen(best->text), err);
     if (status == DL_OK) {

@@ -636,7 +636,7 @@ void dl_advice_json_write(FILE *out, const dl_advice *advice)
 {
     char text[512];
     dl_json to = {.out = out};
-    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
+    DL_SCOPED(dl_cell_table) table = {0};
     dl_csv_writer writer = {.table = &table};
     write_points(&writer, advice);
     dl_json_begin(&to, NULL, '{');

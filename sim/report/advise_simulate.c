@@ -10,7 +10,7 @@
 
 bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_variant *variant)
 {
-    DL_AUTO(dl_study_free) dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_error err = {0};
     free(point->why);
     point->why = NULL;

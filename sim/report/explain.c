@@ -310,7 +310,7 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
 /* Reads the study again from its text and returns run_changed for the row's point. */
 static double throughput(trial *t, unsigned set, double factor, double compute)
 {
-    DL_AUTO(dl_study_free) dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_error ignored = {0};
     double per_s = (double)NAN;
     size_t point = 0;

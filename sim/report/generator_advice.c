@@ -175,7 +175,7 @@ static char *closer_text(const trial *t, const dl_study *study)
 static void print_advice(FILE *out, const trial *t, const dl_generators *g)
 {
     const dl_row *row = &t->sweep.rows[t->best];
-    DL_AUTO(dl_results_free) dl_results results;
+    DL_SCOPED(dl_results) results;
     dl_results_make(&results, &t->study, &t->sweep, NULL, false);
     DL_AUTOFREE char *answer = dl_generators_answer(&results.results[t->best], false);
     dl_wrap_print(out, 2, "Advised: %s", answer);

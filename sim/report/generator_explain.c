@@ -89,7 +89,7 @@ static double throughput(const dl_variant *variant, const dl_point *point,
                                       .point = point,
                                       .replicate = (uint32_t)r,
                                       .compute_log = c.compute_log};
-        DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+        DL_SCOPED(dl_run_result) result = {0};
         const bool ran = dl_run(&config, &result, NULL) == DL_OK;
         sum += ran ? result.throughput_per_s : (double)NAN;
     }

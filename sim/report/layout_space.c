@@ -81,7 +81,7 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
                                              {"pipeline", "micro_batches"},
                                              {"sync", "accumulate"},
                                              {"measured", "file"}};
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     s->text = dl_strdup(s->study->text);
     dl_status status = dl_scenario_plain_mode(&s->text, err);
     if (status == DL_OK)
@@ -250,7 +250,7 @@ static void add_experts(dl_layout_space *s, dl_layout *l, int ranks, int experts
 /* Number of experts that GPUs may divide; 1: none. */
 static int experts_of(const char *model)
 {
-    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    DL_SCOPED(dl_architecture) network = {0};
     int experts = 1;
     if (is_free(model, "ep=") && dl_architecture_make(&network, model, NULL) == DL_OK &&
         network.experts > 0 && !network.unfused)
@@ -262,7 +262,7 @@ static int experts_of(const char *model)
  * tokens, as many as are usually trained on without cp. */
 static bool may_divide(const char *model, int cp)
 {
-    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    DL_SCOPED(dl_architecture) network = {0};
     if (cp == 1) return true;
     if (!is_free(model, "cp=")) return false;
     DL_AUTOFREE char *divided = dl_format("%s%ccp=%d", model, strchr(model, ':') ? ',' : ':', cp);

@@ -713,7 +713,7 @@ dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const c
                                     dl_error *err)
 {
     static const char *const names[] = {"line", "left_out_error_frac"};
-    DL_AUTO(dl_csv_free) dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_status status = dl_csv_read(&csv, path, err);
     for (size_t n = 0; n < 2 && status == DL_OK; n++) {
         if (dl_csv_column(&csv, names[n]) < 0) {

@@ -489,7 +489,7 @@ static void add_estimate(dl_notes *list, const dl_study *study, const dl_variant
     const dl_model_class class = dl_architecture_class(scenario->model);
     const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
     const dl_efficiency *efficiency = dl_efficiency_of(gpu, class, arithmetic);
-    DL_AUTO(dl_architecture_free) dl_architecture network = network_of(scenario);
+    DL_SCOPED(dl_architecture) network = network_of(scenario);
     double least, most;
     DL_AUTOFREE char *name = estimated_name(study, variant, &least, &most);
     DL_AUTOFREE char *interval = interval_of(variant, exp(2 * least), exp(2 * most));
@@ -528,7 +528,7 @@ static void add_estimate(dl_notes *list, const dl_study *study, const dl_variant
 static void add_parameters(dl_notes *list, const dl_variant *variant)
 {
     if (variant->scenario.model == NULL) return;
-    DL_AUTO(dl_architecture_free) dl_architecture network = network_of(&variant->scenario);
+    DL_SCOPED(dl_architecture) network = network_of(&variant->scenario);
     if (variant->costs.frozen_bytes > 0)
         dl_notes_add(list,
                      "adapters of %.4g million parameters are trained, the other %.4g "

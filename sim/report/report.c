@@ -179,7 +179,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
                           const dl_measured *measured, const dl_explanation *explanation)
 {
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
-    DL_AUTO(dl_results_free) dl_results results;
+    DL_SCOPED(dl_results) results;
     write_head(writer, "results", study, sweep);
     write_accuracy(writer, &accuracy);
     /* If the first variant has GPUs, all have. */
@@ -247,7 +247,7 @@ static void write_counts(dl_csv_writer *writer, const dl_results *results, const
 static void write_histogram(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep,
                             size_t first, size_t end)
 {
-    DL_AUTO(dl_results_free) dl_results results;
+    DL_SCOPED(dl_results) results;
     dl_results_make(&results, study, sweep, NULL, false);
     dl_columns_csv_names(writer, results.columns, results.key_count);
     for (size_t i = 0; i < DL_LENGTH(histogram_columns); i++)

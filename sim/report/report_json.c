@@ -98,7 +98,7 @@ static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *s
 void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
                           const dl_measured *measured, const dl_explanation *explanation)
 {
-    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
+    DL_SCOPED(dl_cell_table) table = {0};
     dl_json to = {.out = out};
     dl_report_results_table(&table, study, sweep, measured, explanation);
     dl_json_begin(&to, NULL, '{');

@@ -535,7 +535,7 @@ void dl_report_notes(dl_notes *notes, const dl_study *study, const dl_sweep *swe
 {
     size_t deciding_count = 0;
     dl_effects effects = {0};
-    DL_AUTO(dl_notes_free) dl_notes computes = {0}, others = {0};
+    DL_SCOPED(dl_notes) computes = {0}, others = {0};
     dl_report_row_notes(notes, study, sweep);
     dl_traced_notes(notes, study, sweep);
     dl_study_notes(notes, study, DL_NOTES_LEADING);
@@ -564,7 +564,7 @@ void dl_report_note_print(FILE *out, const char *note)
 /* Prints the first NOTES_SHOWN notes, or all. */
 static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, bool all)
 {
-    DL_AUTO(dl_notes_free) dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_report_notes(&notes, study, sweep);
     const size_t more = !all && notes.count > NOTES_SHOWN ? notes.count - NOTES_SHOWN : 0;
     for (size_t i = 0; i + more < notes.count; i++)
@@ -608,7 +608,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
 {
     char used[DL_MARKS_BYTES] = "";
     bool compare = false;
-    DL_AUTO(dl_results_free) dl_results results;
+    DL_SCOPED(dl_results) results;
     for (size_t i = 0; i < sweep->row_count; i++) {
         compare |= measured[i].runs > 0;
         dl_report_marks_of(used, &sweep->rows[i]);

@@ -212,7 +212,7 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     one.variants = variant;
     one.variant_count = one.point_count = variant->scenario.point_count = 1;
     variant->scenario.points = &points[point];
-    DL_AUTO(dl_sweep_free) dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_measured *measured = NULL;
     s->trials_left = fmax(0, s->trials_left - 1);
     const dl_sweep_config config = {.threads = s->config->threads,
@@ -605,7 +605,7 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
 {
     double targets[DL_SOLVE_TARGETS_MAX] = {0};
     size_t count = 0;
-    DL_AUTO(dl_study_free) dl_study plain = {0};
+    DL_SCOPED(dl_study) plain = {0};
     dl_status status = find_key(&solution->key, config->key, err);
     if (status == DL_OK) {
         status = read_targets(config->targets, &solution->column, targets, &count, err);

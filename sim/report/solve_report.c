@@ -98,7 +98,7 @@ static void make_table(dl_cell_table *table, const dl_solution *solution)
 static void write_csv(FILE *out, const dl_solution *solution, const dl_study *study)
 {
     dl_csv_writer writer = {.out = out};
-    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
+    DL_SCOPED(dl_cell_table) table = {0};
     make_table(&table, solution);
     dl_csv_comment(&writer, "dlsim solved, schema %d", DL_SOLVE_SCHEMA);
     dl_csv_comment(&writer, "version: dlsim %s", dl_version());
@@ -128,7 +128,7 @@ dl_status dl_solution_write(const char *path, const dl_solution *solution, const
 void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_study *study)
 {
     dl_json to = {.out = out};
-    DL_AUTO(dl_cell_table_free) dl_cell_table table = {0};
+    DL_SCOPED(dl_cell_table) table = {0};
     make_table(&table, solution);
     dl_json_begin(&to, NULL, '{');
     dl_json_members(&to, "format=%s schema=%d", "dlsim solved", DL_SOLVE_SCHEMA);

@@ -427,7 +427,7 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
         .state = on_rollout_state, .update = on_rollout_update, .user = t};
     const dl_run_config config = {.scenario = scenario, .costs = costs, .point = point};
     const int replicas = dl_generators_rollout(scenario->generators, false, 0, 0).replicas;
-    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     char text[32];
     dl_chrome_trace_process(&t->trace, WORKERS_PID, scenario->name);
     dl_chrome_trace_thread(&t->trace, WORKERS_PID, 0, "trainer");

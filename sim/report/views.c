@@ -166,7 +166,7 @@ const dl_view dl_view_staleness =
 static bool reaches(const dl_results *results, const dl_column *column, double least)
 {
     for (size_t i = 0; i < results->count; i++) {
-        DL_AUTO(dl_datum_free) dl_datum datum = column->get(&results->results[i], column);
+        DL_SCOPED(dl_datum) datum = column->get(&results->results[i], column);
         const bool does = datum.number >= least;
         if (does) return true;
     }

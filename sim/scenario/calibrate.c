@@ -208,7 +208,7 @@ typedef struct search {
 static double assumed_launches_ns(const search *s)
 {
     DL_AUTO(dl_costs_draw_free) dl_costs costs;
-    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_draw(s->costs, NULL, &costs);
     if (costs.dispatch.per_worker_ns.known) return 0;
     dl_run_assume(s->scenario, &costs, s->point, &made);
@@ -220,8 +220,8 @@ static double assumed_launches_ns(const search *s)
 static double predict_ns(search *s, double factor)
 {
     DL_AUTO(dl_costs_draw_free) dl_costs costs;
-    DL_AUTO(dl_assumptions_free) dl_assumptions made = {0};
-    DL_AUTO(dl_run_result_free) dl_run_result result = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     dl_costs_draw(s->costs, NULL, &costs);
     dl_calibrate_apply(&costs, factor);
     dl_run_assume(s->scenario, &costs, s->point, &made);
@@ -272,7 +272,7 @@ static dl_status refuse(search *s, double limit, double limit_ns)
 static dl_status take_rate(const dl_scenario *scenario, const dl_point *point,
                            dl_calibrate *calibrate, dl_error *err)
 {
-    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    DL_SCOPED(dl_architecture) network = {0};
     double items = (double)point->batch;
     if (calibrate->in_tokens) {
         if (scenario->model == NULL ||

@@ -383,7 +383,7 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
     if (status != DL_OK) return status;
     for (char *file = strtok_r(files, ",", &rest); file != NULL && status == DL_OK;
          file = strtok_r(NULL, ",", &rest)) {
-        DL_AUTO(dl_machine_free) dl_machine machine = {0};
+        DL_SCOPED(dl_machine) machine = {0};
         status = dl_machine_open(&machine, file + strspn(file, " "), err);
         if (status != DL_OK) break;
         const int64_t gpus = dl_machine_gpus(&machine);
@@ -476,7 +476,7 @@ static dl_status put_measured_batch(char **text, const char *files, const char *
                                     dl_error *err)
 {
     const int64_t gpus = layouts != NULL ? dl_scenario_layout_batches(layouts) : 1;
-    DL_AUTO(dl_costs_free) dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     DL_AUTOFREE char *path = dl_strndup_trimmed(files, strcspn(files, ","));
     dl_status status = dl_costs_read(&costs, path, err);
     if (status != DL_OK) return status;

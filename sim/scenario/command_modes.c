@@ -72,7 +72,7 @@ static bool modes_take(const dl_scenario *scenario, const dl_key *key, const cha
 
 void dl_scenario_leave_exchange(char **text, const char *path, const char *list)
 {
-    DL_AUTO(dl_study_free) dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     if (dl_study_read_text(&study, path, *text, strlen(*text), NULL) == DL_OK) {
         const dl_scenario *scenario = &study.variants[0].scenario;
         for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {

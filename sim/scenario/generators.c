@@ -57,7 +57,7 @@ static dl_status read_lengths(dl_generators *g, const dl_ini *ini, dl_error *err
     const dl_ini_entry *entry = entry_of(ini, "lengths");
     if (entry == NULL) return DL_OK;
     g->lengths_path = dl_ini_beside(ini, entry->value);
-    DL_AUTO(dl_csv_free) dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_status status = dl_csv_read(&csv, g->lengths_path, err);
     if (status != DL_OK) return status;
     const int column = dl_csv_column(&csv, "tokens");

@@ -98,7 +98,7 @@ static void add_sheet(const char *name, dl_quantity flop_per_s, dl_quantity byte
 
 static void add_table(const char *path)
 {
-    DL_AUTO(dl_csv_free) dl_csv table = {0};
+    DL_SCOPED(dl_csv) table = {0};
     dl_error ignored = {0};
     if (dl_csv_read(&table, path, &ignored) != DL_OK) return;
     const int name = dl_csv_column(&table, "name"), flop = dl_csv_column(&table, "fp32");
@@ -115,7 +115,7 @@ static void add_table(const char *path)
 
 static void add_machine(const char *path)
 {
-    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    DL_SCOPED(dl_machine) machine = {0};
     dl_error ignored = {0};
     if (dl_machine_read(&machine, path, &ignored) != DL_OK) return;
     for (int m = 0; m < machine.model_count; m++) {

@@ -16,7 +16,7 @@
 
 char *dl_machine_usual(const char *gpu, int count)
 {
-    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_SCOPED(dl_machine_tables) t = {0};
     char *name = NULL;
     if (dl_machine_tables_read(&t, NULL) == DL_OK) {
         const int row = dl_machine_row(&t.gpus, gpu);
@@ -40,7 +40,7 @@ char *dl_machine_own_name(const char *path)
 
 bool dl_machine_is_known(const char *path)
 {
-    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_SCOPED(dl_machine_tables) t = {0};
     dl_wanted_machine w;
     const char *name = dl_base_name(path);
     if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) return false;
@@ -54,7 +54,7 @@ bool dl_machine_is_known(const char *path)
 
 bool dl_machine_counts_nodes(const char *path)
 {
-    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_SCOPED(dl_machine_tables) t = {0};
     dl_wanted_machine w;
     if (!dl_machine_is_known(path) || dl_machine_tables_read(&t, NULL) != DL_OK) return false;
     const dl_status status = dl_machine_understand(&t, dl_base_name(path), &w, NULL);
@@ -89,7 +89,7 @@ dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 
 dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error *err)
 {
-    DL_AUTO(dl_machine_free) dl_machine before = {0};
+    DL_SCOPED(dl_machine) before = {0};
     char nodes[24];
     DL_AUTOFREE char *name = NULL, *text = NULL;
     size_t bytes = 0;
@@ -138,7 +138,7 @@ static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const 
 static dl_status add_one(dl_rows *list, dl_rows *titles, const char *folder, const char *name,
                          const char *date, dl_error *err)
 {
-    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    DL_SCOPED(dl_machine) machine = {0};
     DL_AUTOFREE char *path =
         folder != NULL ? dl_format("%s/%s.ini", folder, name) : dl_strdup(name);
     dl_status status = dl_machine_open(&machine, path, err);
@@ -193,7 +193,7 @@ static const char syntax[] =
 
 dl_status dl_machines_print(FILE *out, dl_error *err)
 {
-    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_SCOPED(dl_machine_tables) t = {0};
     DL_AUTOFREE char **names = NULL;
     dl_status status = dl_machine_tables_read(&t, err);
     if (status != DL_OK) return status;

@@ -628,7 +628,7 @@ static void complete_rows(FILE *out, const char *typed, size_t kept, const dl_cs
 
 void dl_machines_complete(FILE *out, const char *typed, size_t kept)
 {
-    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_SCOPED(dl_machine_tables) t = {0};
     char **files = NULL;
     const char *last = strrchr(typed + kept, '+'), *rest = NULL;
     const char *name = last != NULL ? last + 1 : typed + kept;

@@ -669,7 +669,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
 static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machine *w,
                               const char *name, char **text, dl_error *err)
 {
-    DL_AUTO(dl_machine_free) dl_machine machine = {0};
+    DL_SCOPED(dl_machine) machine = {0};
     size_t bytes = 0;
     dl_status status = dl_machine_read(&machine, w->file, err);
     if (status != DL_OK) return status;
@@ -684,7 +684,7 @@ static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machin
 
 dl_status dl_machine_make_text(const char *name, char **text, dl_error *err)
 {
-    DL_AUTO(dl_machine_tables_free) dl_machine_tables t = {0};
+    DL_SCOPED(dl_machine_tables) t = {0};
     dl_wanted_machine w;
     *text = NULL;
     dl_status status = dl_machine_tables_read(&t, err);

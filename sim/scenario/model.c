@@ -44,7 +44,7 @@ dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini, dl_er
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "scale_compute is given too: give only one");
     }
-    DL_AUTO(dl_architecture_free) dl_architecture architecture = {0};
+    DL_SCOPED(dl_architecture) architecture = {0};
     dl_error inner = {0};
     dl_status status = dl_architecture_make(&architecture, scenario->model, &inner);
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
@@ -115,7 +115,7 @@ dl_status dl_scenario_network(const dl_scenario *scenario, dl_architecture *netw
 
 dl_status dl_scenario_check_network(const dl_scenario *scenario, dl_error *err)
 {
-    DL_AUTO(dl_architecture_free) dl_architecture network = {0};
+    DL_SCOPED(dl_architecture) network = {0};
     const bool divides = scenario->model != NULL && scenario->pipeline != NULL;
     return divides ? dl_scenario_network(scenario, &network, err) : DL_OK;
 }

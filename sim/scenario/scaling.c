@@ -340,7 +340,7 @@ dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scal
     if (scenario->gpu == NULL) return DL_OK;
     const bool by_file = scenario->scale_path != NULL && scenario->scale != DL_SCALE_NO;
     models_job job = {.scenario = scenario, .costs = costs, .first = scaling};
-    DL_AUTO(dl_machine_free) dl_machine file = {0};
+    DL_SCOPED(dl_machine) file = {0};
     dl_gpu_model known = {0};
     dl_status status = DL_OK;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);

@@ -295,7 +295,7 @@ static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
 static dl_status read_plain(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
-    DL_AUTO(dl_sweep_lists_free) dl_sweep_lists all = {0};
+    DL_SCOPED(dl_sweep_lists) all = {0};
     dl_status status;
     if ((status = check_keys(&parsed, ini, err)) || (status = read_texts(&parsed, ini, err)) ||
         (status = dl_keys_read(&dl_scenario_keys, DL_OF_SCENARIO, ini, NULL, &parsed, err)) ||
@@ -344,7 +344,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
 
 dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_status status = dl_ini_read(&ini, path, err);
     if (status != DL_OK) return status;
     return dl_scenario_read_ini(scenario, &ini, err);
@@ -353,7 +353,7 @@ dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *er
 dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const char *text,
                                 size_t bytes, dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     return dl_scenario_read_ini(scenario, &ini, err);

@@ -471,7 +471,7 @@ dl_status dl_study_read(dl_study *study, const char *path, dl_error *err)
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
                              dl_error *err)
 {
-    DL_AUTO(dl_ini_free) dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_status status = dl_ini_read_text(&ini, name, text, bytes, err);
     if (status != DL_OK) return status;
     status = from_ini(study, &ini, err);

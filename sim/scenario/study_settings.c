@@ -355,7 +355,7 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
     const dl_scenario *scenario = &variant->scenario;
     dl_scenario other = *scenario;
     dl_costs *costs = dl_calloc(1, sizeof *costs, "costs in another arithmetic");
-    DL_AUTO(dl_assumptions_free) dl_assumptions same = {0};
+    DL_SCOPED(dl_assumptions) same = {0};
     dl_error ignored = {0};
     other.arithmetic = 1 + (int)arithmetic;
     dl_status status =

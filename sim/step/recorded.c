@@ -192,8 +192,8 @@ static double busy_ns(const dl_recorded *recorded, const dl_program_run *run)
 static dl_status try_step(dl_recorded *recorded, const char *path, dl_error *err)
 {
     const dl_program *p = &recorded->program;
-    DL_AUTO(dl_engine_free) dl_engine engine;
-    DL_AUTO(dl_program_run_free) dl_program_run run;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_program_run) run;
     dl_engine_init(&engine, (int)p->lane_count + 1);
     dl_program_run_init(&run, p, &engine, NULL, NULL, 0);
     dl_program_start(&run);

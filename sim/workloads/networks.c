@@ -309,7 +309,7 @@ dl_status dl_architecture_make(dl_architecture *architecture, const char *text, 
 
 static void print_network(FILE *out, const dl_named_network *network)
 {
-    DL_AUTO(dl_architecture_free) dl_architecture made = {0};
+    DL_SCOPED(dl_architecture) made = {0};
     dl_error error = {0};
     const dl_status status = dl_architecture_make(&made, network->name, &error);
     DL_ASSERT(status == DL_OK, "%s: %s", network->name, error.text);

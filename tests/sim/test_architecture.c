@@ -906,8 +906,8 @@ static void fused_networks_have_fewer_kernels(void **state)
     for (size_t n = 0; n < DL_LENGTH(names); n++) {
         DL_AUTOFREE char *with =
             dl_format("%s%sfused=yes", names[n], strchr(names[n], ':') != NULL ? "," : ":");
-        DL_AUTO(dl_architecture_free) dl_architecture plain = network_of(names[n]);
-        DL_AUTO(dl_architecture_free) dl_architecture fused = network_of(with);
+        DL_SCOPED(dl_architecture) plain = network_of(names[n]);
+        DL_SCOPED(dl_architecture) fused = network_of(with);
         for (int in_half = 0; in_half < 2; in_half++)
             assert_true(dl_architecture_kernels(&fused, in_half, false) <=
                         dl_architecture_kernels(&plain, in_half, false));

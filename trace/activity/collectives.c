@@ -196,7 +196,7 @@ static void sum_kernels(dl_collectives *collectives, const dl_collective_kernel 
 void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
                          char *const *strings, const uint8_t *classes, const dl_launches *launches)
 {
-    DL_AUTO(dl_collective_kernels_free) dl_collective_kernels list = {0};
+    DL_SCOPED(dl_collective_kernels) list = {0};
     dl_collective_kernels_find(&list, activities, count, strings, classes, launches);
     dl_collectives_add(collectives, list.kernels, list.count);
 }

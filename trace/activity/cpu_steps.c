@@ -287,7 +287,7 @@ static void summarize(dl_cpu_training *training, const dl_step_line *line)
 void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
                           const dl_step_line *line)
 {
-    DL_AUTO(dl_cpu_operators_free) dl_cpu_operators operators = {0};
+    DL_SCOPED(dl_cpu_operators) operators = {0};
     if (line->device != DL_NO_DEVICE || line->count == 0 || line->work_count == 0) return;
     dl_cpu_operators_find(&operators, trace);
     dl_step_phases_find(&training->phases, trace, line);

@@ -504,7 +504,7 @@ static void write_line(exporter *to, process *from, const dl_export_line *line)
                                   .duration_ns = line->steps[i].duration_ns};
     }
     dl_launches none = {0};
-    DL_AUTO(dl_activity_tracks_free) dl_activity_tracks tracks = {0};
+    DL_SCOPED(dl_activity_tracks) tracks = {0};
     dl_activity_tracks_init(&tracks, ranges, line->count, &none);
     for (size_t t = 0; t < tracks.count; t++) {
         int tid = other_tid(from);

@@ -172,7 +172,7 @@ static dl_groups find_groups(const dl_trace *trace, const uint8_t *classes,
                              const uint8_t *timed)
 {
     dl_groups groups = {0};
-    DL_AUTO(dl_collective_kernels_free) dl_collective_kernels list = {0};
+    DL_SCOPED(dl_collective_kernels) list = {0};
     dl_collective_kernels_find(&list, trace->activities, trace->activity_count, trace->strings,
                                classes, launches);
     dl_communicators comms = dl_communicators_find(trace->activities, trace->activity_count);

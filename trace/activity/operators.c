@@ -286,7 +286,7 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, const dl_seque
         cuts[i] = cuts[(i + 1) * cycle - 1];
     *updates = *count >= STEPS_MIN ? cycle : 0;
     if (*updates == 0) {
-        DL_AUTO(dl_period_free) dl_period period = {0};
+        DL_SCOPED(dl_period) period = {0};
         dl_period_find(&period, sequence, 0);
         *count = period.cut_count >= STEPS_MIN ? period.cut_count : 0;
         for (size_t i = 0; i < *count; i++)

@@ -238,8 +238,8 @@ static bool is_updated(const search *s, const dl_activity_step *step)
 
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
 {
-    DL_AUTO(dl_launches_free) dl_launches launches = {0};
-    DL_AUTO(dl_phase_hints_free) dl_phase_hints hints = {0};
+    DL_SCOPED(dl_launches) launches = {0};
+    DL_SCOPED(dl_phase_hints) hints = {0};
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     dl_phase_hints_init(&hints, trace, &launches);
     phases->phases = dl_calloc(line->work_count, 1, "phases");

@@ -244,7 +244,7 @@ static double explained_after(const dl_sequence *sequence, const size_t *cuts, s
     DL_AUTOFREE size_t *moved = dl_calloc(count, sizeof *moved, "cuts");
     for (size_t i = 0; i < count; i++)
         moved[i] = cuts[i] - cuts[0];
-    DL_AUTO(dl_period_free) dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     dl_period_of_cuts(&period, &rest, moved, count);
     return period.explained;
 }
@@ -258,7 +258,7 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
     for (size_t s = 0; s < symbols->count; s++) {
         if (symbols->symbols[s] == graph) cuts[count++] = s;
     }
-    DL_AUTO(dl_period_free) dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     bool found = false;
     if (count >= GRAPH_COUNT_MIN) {
@@ -298,7 +298,7 @@ static dl_step_method check_phases(dl_period *period, const dl_sequence *sequenc
 static bool find_by_period(dl_step_line *line, const step_search *search,
                            const dl_symbol_line *symbols, dl_step_method method, bool late)
 {
-    DL_AUTO(dl_period_free) dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     const size_t given = method == DL_STEPS_GIVEN_PERIOD ? (size_t)search->hints->period : 0;
     if (late) {
@@ -384,7 +384,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
         parts[i] = (dl_step_part){.first = symbol, .label = line->steps[i].label};
         cuts[i] = symbol;
     }
-    DL_AUTO(dl_period_free) dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
     const bool several = whole && dl_parts_hold_steps(&sequence, cuts, line->count, NULL, 0, NULL);
@@ -412,7 +412,7 @@ static void take_one_step(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols)
 {
     const size_t begin = 0;
-    DL_AUTO(dl_period_free) dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     drop_steps(line);
     dl_period_of_cuts(&period, &sequence, &begin, symbols->count > 0);
@@ -440,7 +440,7 @@ static void prefer_marks(dl_step_line *line, const step_search *search,
 static bool find_by_updates(dl_step_line *line, const step_search *search,
                             const dl_symbol_line *symbols)
 {
-    DL_AUTO(dl_period_free) dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     dl_sequence sequence = dl_symbols_sequence(symbols);
     return dl_period_find_updates(&period, &sequence) && dl_period_is_whole(&period, &sequence) &&
            take_period(line, search, symbols, &period, DL_STEPS_OPTIMIZER);
@@ -653,7 +653,7 @@ static dl_status find_marks(step_search *search, dl_error *err)
 static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symbols *symbols,
                           dl_error *err)
 {
-    DL_AUTO(dl_symbols_free) dl_symbols plain = {0};
+    DL_SCOPED(dl_symbols) plain = {0};
     dl_status status = find_marks(search, err);
     if (status != DL_OK) return status;
     dl_symbols_init(symbols, search->trace, &search->phases, DL_SYMBOL_SHAPES);
@@ -759,12 +759,12 @@ static dl_status check_period(dl_activity_steps *steps, step_search *search, dl_
 dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_trace *trace,
                                  const dl_step_hints *hints, dl_error *err)
 {
-    DL_AUTO(dl_launches_free) dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_status status = check_hints(hints, err);
     if (status != DL_OK) return status;
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     step_search search = {.trace = trace, .hints = hints, .launches = &launches};
-    DL_AUTO(dl_symbols_free) dl_symbols symbols = {0};
+    DL_SCOPED(dl_symbols) symbols = {0};
     dl_phase_hints_init(&search.phases, trace, &launches);
     dl_cpu_operators_find(&search.operators, trace);
     status = find_all(steps, &search, &symbols, err);

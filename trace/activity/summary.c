@@ -198,7 +198,7 @@ static void sum_device(dl_activity_summary *summary, dl_device_summary *device,
     if (line != NULL && summary->capture.known)
         device->capture = dl_capture_estimate_of(&summary->capture.figures, trace, line);
     if (device->steps.step_ns.count == 0) return;
-    DL_AUTO(dl_activity_timeline_free) dl_activity_timeline inside = {0};
+    DL_SCOPED(dl_activity_timeline) inside = {0};
     dl_activity_timeline_init(&inside, trace->activities, trace->activity_count, classes, launches,
                               &window);
     const dl_device_timeline *time = dl_activity_timeline_device(&inside, number);
@@ -212,7 +212,7 @@ static void sum_devices(dl_activity_summary *summary, const uint8_t *classes,
                         const dl_launches *launches, const dl_activity_steps *steps)
 {
     const dl_trace *trace = summary->trace;
-    DL_AUTO(dl_activity_timeline_free) dl_activity_timeline whole = {0};
+    DL_SCOPED(dl_activity_timeline) whole = {0};
     dl_activity_timeline_init(&whole, trace->activities, trace->activity_count, classes, launches,
                               NULL);
     dl_collectives_init(&summary->collectives, trace->activities, trace->activity_count,
@@ -337,7 +337,7 @@ static void warn_about_quality(dl_activity_summary *summary)
 void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trace,
                               const dl_activity_steps *steps)
 {
-    DL_AUTO(dl_launches_free) dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     DL_AUTOFREE uint8_t *classes = dl_kernel_classes(trace);
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     summary->trace = trace;
@@ -403,7 +403,7 @@ void dl_info_options(dl_info_settings *settings, const char *json, dl_option *ta
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err)
 {
-    DL_AUTO(dl_activity_steps_free) dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     const dl_status status = dl_activity_steps_init(&steps, trace, &settings->hints, err);
     if (status != DL_OK) return status;
     dl_activity_summary_init(summary, trace, &steps);

@@ -67,7 +67,7 @@ void dl_trace_folder_free(dl_trace_folder *folder)
 /* Reads all processes of all traces in the folder. */
 static dl_status read_folder(dl_read_traces *traces, const char *path, dl_error *err)
 {
-    DL_AUTO(dl_trace_folder_free) dl_trace_folder folder = {0};
+    DL_SCOPED(dl_trace_folder) folder = {0};
     const dl_read_options all = {0};
     dl_status status = dl_trace_folder_list(&folder, path, err);
     for (size_t f = 0; f < folder.count && status == DL_OK; f++) {

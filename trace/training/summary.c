@@ -293,7 +293,7 @@ static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
 void dl_summary_init(dl_summary *summary, const dl_trace *trace)
 {
     *summary = (dl_summary){.trace = trace};
-    DL_AUTO(dl_steps_free) dl_steps steps = {0};
+    DL_SCOPED(dl_steps) steps = {0};
     dl_steps_init(&steps, trace);
     sum_workers(summary, &steps);
     sum_operations(summary, &steps);
