@@ -325,10 +325,9 @@ static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *se
                                dl_error *err)
 {
     DL_SCOPED(dl_step_costs) other = {0};
-    dl_notes ignored = {0};
+    DL_SCOPED(dl_notes) ignored = {0};
     dl_status status =
         take_file(&other, set->overlap_trace, 1, set, NULL, DL_EXTERNAL_REMOVE, &ignored, err);
-    dl_notes_free(&ignored);
     if (status == DL_OK && !other.slowdown.known) {
         status = dl_error_set_at(err, DL_ERR_DATA, set->overlap_trace, 0,
                                  "too little work ran during collectives, or without them");

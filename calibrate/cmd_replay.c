@@ -168,7 +168,7 @@ static dl_status write_step(replay *r, const settings *set, dl_error *err)
 static dl_status replay_traces(const dl_trace *const *traces, size_t count, const settings *set,
                                bool *follows, dl_error *err)
 {
-    replay r = {0};
+    DL_SCOPED(replay) r = {0};
     dl_status status = dl_replay_build(&r.run, traces, count, err);
     if (status == DL_OK) status = find_steps(&r, set, err);
     if (status == DL_OK) dl_external_use(&r.run, (dl_external)set->external);
@@ -178,7 +178,6 @@ static dl_status replay_traces(const dl_trace *const *traces, size_t count, cons
     if (status == DL_OK && set->timeline != NULL)
         status = dl_replay_timeline_write(set->timeline, &r.run, r.times, err);
     if (status == DL_OK && set->step != NULL) status = write_step(&r, set, err);
-    replay_free(&r);
     return status;
 }
 

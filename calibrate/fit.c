@@ -271,13 +271,12 @@ dl_status dl_fit_solve(const dl_fit_problem *problem, dl_fit_line *line, dl_erro
     int code;
     bool again;
     do {
-        solver s;
+        DL_SCOPED(solver) s;
         double tau = 0;
         code = solver_init(&s, problem, active);
         if (code == GSL_SUCCESS) code = solve_for_tau(&s, &tau);
         again = code == GSL_SUCCESS && hold_negative(&s, active);
         if (code == GSL_SUCCESS && !again) take_result(&s, tau, &found);
-        solver_free(&s);
     } while (again);
     if (code == GSL_ESING) {
         return dl_error_set(err, DL_ERR_DATA,

@@ -242,9 +242,8 @@ dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const cha
     dl_machine_free(&machine);
     if (status != DL_OK) return status;
     /* Check that dlsim can read the machine file. */
-    dl_machine written = {0};
+    DL_SCOPED(dl_machine) written = {0};
     status = dl_machine_read_text(&written, base_name, *text, strlen(*text), err);
-    dl_machine_free(&written);
     if (status != DL_OK) {
         free(*text);
         *text = NULL;

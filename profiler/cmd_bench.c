@@ -531,7 +531,7 @@ static int bench_of(int argc, char **argv, char **program)
         .options = table,
         .option_count = PROGRAM_OPTION_COUNT,
     };
-    dl_text_list none = {0};
+    DL_SCOPED(dl_text_list) none = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     regex_t lines;
@@ -552,7 +552,6 @@ static int bench_of(int argc, char **argv, char **program)
         }
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_text_list_free(&none);
     if (dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);
 }
@@ -589,7 +588,7 @@ int dl_cmd_bench(int argc, char **argv)
         .option_count = OPTION_COUNT,
         .positional_max = 1,
     };
-    dl_text_list positional = {0};
+    DL_SCOPED(dl_text_list) positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     bool overhead = false;
@@ -614,7 +613,6 @@ int dl_cmd_bench(int argc, char **argv)
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
     dl_data_set_free(&setup.data);
     free(setup.data_note);
-    dl_text_list_free(&positional);
     if (dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);
 }

@@ -344,7 +344,7 @@ int dl_cmd_run(int argc, char **argv)
         .positional_max = SIZE_MAX,
         .runs_program = true,
     };
-    dl_text_list positional = {0};
+    DL_SCOPED(dl_text_list) positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     /* Settings from the environment are the defaults. */
@@ -358,7 +358,6 @@ int dl_cmd_run(int argc, char **argv)
         status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must follow the options");
     }
     options.command = argv + (argc - (int)positional.count); /* the command is at the end of argv */
-    dl_text_list_free(&positional);
     if (status != DL_OK) {
         dl_error_print(&err, argv[0], stderr);
         return dl_status_exit_code(status);

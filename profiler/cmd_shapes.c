@@ -162,10 +162,10 @@ int dl_cmd_bench_shapes(int argc, char **argv)
         .options = table,
         .option_count = OPTION_COUNT,
     };
-    dl_text_list none = {0};
+    DL_SCOPED(dl_text_list) none = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
-    dl_architecture network = {0};
+    DL_SCOPED(dl_architecture) network = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &none, &action, &err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
         dl_bench_shapes_config config = {.seconds = options.quick ? QUICK_SECONDS : options.seconds,
@@ -176,8 +176,6 @@ int dl_cmd_bench_shapes(int argc, char **argv)
         if (status == DL_OK) status = measure(&options, &config, command_text, &err);
     }
     if (status != DL_OK) dl_error_print(&err, argv[0], stderr);
-    dl_architecture_free(&network);
-    dl_text_list_free(&none);
     if (dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);
 }

@@ -654,7 +654,7 @@ int dl_cmd_train(int argc, char **argv)
         .options = table,
         .option_count = OPTION_COUNT,
     };
-    dl_text_list positional = {0};
+    DL_SCOPED(dl_text_list) positional = {0};
     dl_options_action action = DL_OPTIONS_RUN;
     dl_error err = {0};
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, &err);
@@ -672,7 +672,6 @@ int dl_cmd_train(int argc, char **argv)
     if (status != DL_OK) print_error(&run, &err, argv[0]);
     free_run(&run, &err);
     dl_text_list_free(&options.slow);
-    dl_text_list_free(&positional);
     if (status == DL_OK && dl_interrupt_caught()) return dl_interrupt_exit_code();
     return dl_status_exit_code(status);
 }

@@ -63,7 +63,7 @@ static dl_status build_rank(dl_replay_run *run, const dl_trace *trace, size_t nu
                         .rank_number = (uint16_t)number,
                         .trace = trace,
                         .begin_ns = first_time(trace)};
-    replay_events events;
+    DL_SCOPED(replay_events) events;
     b.classes = dl_kernel_classes(trace);
     dl_launches_init(&b.launches, trace->activities, trace->activity_count);
     replay_events_init(&events, trace);
@@ -75,7 +75,6 @@ static dl_status build_rank(dl_replay_run *run, const dl_trace *trace, size_t nu
     replay_build_queues(&b);
     replay_build_events(&b, &events);
     replay_build_timed(&b);
-    replay_events_free(&events);
     free_builder(&b);
     if (rank->work_count > 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0, "it holds no work of a device");

@@ -101,11 +101,10 @@ dl_status dl_stage_costs_combine(dl_costs *costs, const dl_step_costs *steps, si
         size_t found = 0;
         DL_AUTOFREE dl_step_costs *own = list_stage(steps, count, stage, alike, &found);
         dl_costs one = {0};
-        dl_notes more = {0};
+        DL_SCOPED(dl_notes) more = {0};
         status = dl_step_costs_combine(&one, own, found, &more, err);
         for (size_t i = 0; i < more.count; i++)
             add_note_once(notes, more.lines[i]);
-        dl_notes_free(&more);
         if (status != DL_OK) {
             dl_costs_free(&one);
             break;

@@ -104,7 +104,7 @@ static void time_steps(dl_replay_steps *steps, const dl_replay_run *run,
 double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
                               const dl_replay_time *times, double *recorded_ns)
 {
-    dl_replay_steps steps = {0};
+    DL_AUTO(replay_steps_free) dl_replay_steps steps = {0};
     double sum_ns = 0, recorded_sum_ns = 0;
     const double count = line->regular_count > 0 ? (double)line->regular_count : 1;
     replay_line_add(&steps, run, 0, line, times);
@@ -113,7 +113,6 @@ double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line
         sum_ns += (double)steps.items[i].replayed_ns;
         recorded_sum_ns += (double)steps.items[i].recorded_ns;
     }
-    replay_steps_free(&steps);
     if (recorded_ns != NULL) *recorded_ns = recorded_sum_ns / count;
     return sum_ns / count;
 }

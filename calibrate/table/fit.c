@@ -611,7 +611,7 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     dl_status status = check_all_rows(fit, err);
     if (status != DL_OK) return status;
     double x[DL_TABLE_COSTS_MAX];
-    dl_table_model model = {0};
+    DL_SCOPED(dl_table_model) model = {0};
     dl_table_model_init(&model, fit->parts, fit->part_count, &fit->unknown, config->threads);
     model.cluster = config->cluster;
     model.journal = fit->journal;
@@ -630,7 +630,6 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     fit->runs = model.runs;
     if (status != DL_OK && err != NULL) *err = model.error;
     if (status == DL_OK) set_values(fit);
-    dl_table_model_free(&model);
     if (status != DL_OK) return status;
     for (size_t p = 0; p < fit->part_count; p++)
         set_batches(&fit->parts[p]);

@@ -304,7 +304,7 @@ static void pause(ring_run *r, double ns)
 
 static double simulate(const dl_tcp_ring *ring, double bytes)
 {
-    ring_run run;
+    DL_AUTO(run_free) ring_run run;
     double mean_ns = 0, squares = 0; /* sum of squared deviations from the mean */
     int count = 0;
     run_init(&run, ring);
@@ -316,7 +316,6 @@ static double simulate(const dl_tcp_ring *ring, double bytes)
         mean_ns += (ns - mean_ns) / ++count;
         squares += (ns - before_ns) * (ns - mean_ns);
     }
-    run_free(&run);
     return mean_ns;
 }
 

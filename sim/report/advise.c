@@ -548,7 +548,7 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
  * The caller frees the text. */
 static char *remedy(const dl_advice_search *s, dl_advised *nearest)
 {
-    dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
+    DL_SCOPED(dl_study) study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
     char *text = NULL;
     if (dl_advice_read_point(s, nearest, &study.variants[0])) {
         study.variant_count = 1;
@@ -575,7 +575,6 @@ static char *remedy(const dl_advice_search *s, dl_advised *nearest)
                    : dl_format("; there, a batch of %lld (%lld per GPU) is the largest that fits",
                                (long long)most, (long long)(most / point.workers));
     }
-    dl_study_free(&study);
     return text != NULL ? text : dl_strdup("");
 }
 

@@ -292,10 +292,9 @@ static void list_layouts(dl_layout_space *s)
     const int node = dl_machine_gpus_before(&scenario->gpu->machine, 1);
     const bool divides = is_free(scenario->model, "tp="),
                recomputes = is_free(scenario->model, "recompute=");
-    dl_model_layers model;
+    DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, &s->study->variants[0].costs);
     const int layers = model.count, experts = experts_of(scenario->model);
-    dl_model_layers_free(&model);
     for (int cp = 1; cp <= gpus; cp++) {
         if (gpus % cp != 0 || !may_divide(scenario->model, cp)) continue;
         for (int tp = 1; tp <= (divides ? node : 1); tp++) {

@@ -257,7 +257,7 @@ void dl_live_put(FILE *out, const dl_study *study, const dl_sweep *sweep)
 
 dl_status dl_live_write(const char *path, dl_error *err)
 {
-    core c;
+    DL_SCOPED(core) c;
     dl_output output = {0};
     dl_status status = core_read(&c, err);
     if (status == DL_OK) status = dl_output_open(&output, path, err);
@@ -274,6 +274,5 @@ dl_status dl_live_write(const char *path, dl_error *err)
         dl_html_end(output.out);
         status = dl_output_end(&output, DL_OK, err);
     }
-    core_free(&c);
     return status;
 }

@@ -242,7 +242,7 @@ static const trial *try(search *s, double key)
     while (i < s->count && s->trials[i].key < key)
         i++;
     if (i < s->count && s->trials[i].key == key) return &s->trials[i];
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     trial tried = {.key = key, .found = (double)NAN};
     dl_error error = {0};
     dl_status status = read_study(s, &study, key, &error);
@@ -251,7 +251,6 @@ static const trial *try(search *s, double key)
                               "--solve %s: the scenario has %zu points, with %g it has %zu",
                               s->solution->key->name, s->point_count, key, study.point_count);
     if (status == DL_OK) status = simulate(s, &study, &tried, &error);
-    dl_study_free(&study);
     s->solution->runs++;
     if (s->config->progress != NULL) {
         const double left = s->trials_left + (double)s->searches_left * TRIALS_OF_A_TARGET;

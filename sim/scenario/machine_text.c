@@ -191,7 +191,7 @@ static int write_pairs(FILE *out, const dl_ini *ini, const dl_ini_entry *pairs, 
 /* Writes the board's NVLink between the node's GPUs, which take the board's first places. */
 static void write_board(writer *to, const char *board)
 {
-    dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_error err = {0};
     DL_AUTOFREE char *path = dl_machine_file(board);
     const dl_status status = path != NULL ? dl_ini_read(&ini, path, &err) : DL_ERR_DATA;
@@ -201,7 +201,7 @@ static void write_board(writer *to, const char *board)
         const dl_ini_entry *link = dl_ini_find(&ini, section, "link");
         const dl_ini_entry *pairs = dl_ini_find(&ini, section, "pairs");
         const dl_ini_entry *lanes = dl_ini_find(&ini, section, "lanes");
-        char *text = NULL, *name = NULL;
+        DL_AUTOFREE char *text = NULL, *name = NULL;
         size_t bytes = 0;
         if (strncmp(section, "nvlinks ", 8) != 0 || link == NULL || pairs == NULL) continue;
         FILE *out = dl_text_stream(&text, &bytes);
@@ -221,10 +221,7 @@ static void write_board(writer *to, const char *board)
             if (lanes != NULL) fprintf(to->out, "lanes = %s\n", lanes->value);
             free(note);
         }
-        free(name);
-        free(text);
     }
-    dl_ini_free(&ini);
 }
 
 /* Writes the NVSwitch or the mesh of links between a node's GPUs, with the rates that copies

@@ -511,7 +511,7 @@ static void note_text(dl_kineto *kineto, const dl_json_events_result *result)
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
                               void *source, dl_error *err)
 {
-    dl_kineto kineto = {.item = item, .rank = -1, .ranks = -1, .pid = -1};
+    DL_AUTO(kineto_free) dl_kineto kineto = {.item = item, .rank = -1, .ranks = -1, .pid = -1};
     dl_json_events_result result = {0};
     const dl_json_events_spec spec = {
         .keys = event_keys,
@@ -530,7 +530,6 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
         const dl_error cause = *err;
         dl_error_set_at(err, status, name, 0, "%s", cause.text);
     }
-    kineto_free(&kineto);
     return status;
 }
 

@@ -320,7 +320,7 @@ static void note_ungrouped(dl_kineto *kineto, size_t calls)
 static void choose(dl_kineto *kineto)
 {
     dl_kineto_told best = TOLD_BY_PARAMETERS;
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     size_t kept = 0, unclear = 0;
     const bool parts = has_parts(kineto);
     while (best + 1 < TOLD_END && kineto->told[best] == 0)
@@ -337,7 +337,6 @@ static void choose(dl_kineto *kineto)
         kineto->calls[kept++] = *call;
     }
     kineto->call_count = kept;
-    dl_launches_free(&launches);
     if (unclear > 0) note_ungrouped(kineto, unclear);
 }
 
