@@ -1,4 +1,5 @@
-/* cmocka with the headers that it needs in front, and the checks that all tests share. */
+/* cmocka with the headers that it needs in front, guards of local variables, and the checks that all
+ * tests share. */
 #ifndef DL_TESTS_CHECK_H
 #define DL_TESTS_CHECK_H
 
@@ -10,6 +11,7 @@
 
 #include <cmocka.h> /* needs those above */
 
+#include "common/alloc.h"
 #include "common/status.h"
 
 /* The name of a status in messages. */

@@ -71,7 +71,7 @@ static inline dl_run_result fixture_run_machine(const char *text, const char *co
     char path[64];
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, text);
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\nfile = %s\nworkers = %d\n%s"
                          "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
@@ -81,7 +81,6 @@ static inline dl_run_result fixture_run_machine(const char *text, const char *co
     if (missing != NULL) fail_msg("missing: %s", missing);
     dl_run_result result = fixture_run(&costs, &scenario);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 
@@ -96,10 +95,8 @@ static inline dl_run_result fixture_run_gpus(const char *costs_text, const char 
 static inline double fixture_step_ns(const char *costs_text, const char *machine, int workers,
                                      const char *rest)
 {
-    dl_run_result r = fixture_run_gpus(costs_text, machine, workers, 20, rest);
-    double step_ns = 1e9 * r.step_p50_s;
-    dl_run_result_free(&r);
-    return step_ns;
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs_text, machine, workers, 20, rest);
+    return 1e9 * r.step_p50_s;
 }
 
 #endif

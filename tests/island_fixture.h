@@ -17,8 +17,8 @@ static inline dl_run_result run_so(bool is_whole, const char *costs_text, const 
     char path[64];
     snprintf(path, sizeof path, "island_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(costs_text);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 12\n[machine]\nfile = %s\n%s[workload]\ncosts = c\nbatch = %d\n%s",
         path, machine, batch, rest);
     unlink(path);
@@ -27,8 +27,6 @@ static inline dl_run_result run_so(bool is_whole, const char *costs_text, const 
     const dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .is_whole = is_whole};
     if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s: %s", rest, err.text);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 
@@ -54,7 +52,7 @@ static inline double needs_bytes(const char *costs_text, const char *layout, int
     char path[64];
     snprintf(path, sizeof path, "island_memory_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     dl_scenario s = fixture_scenario("[machine]\nfile = %s\nlayout = %s\n[workload]\ncosts = c\n"
                                      "batch = %d\n[sync]\nmode = allreduce\n[exchange]\n"
                                      "bucket_bytes = 0\nsharded = %s\n",
@@ -62,7 +60,6 @@ static inline double needs_bytes(const char *costs_text, const char *layout, int
     unlink(path);
     const dl_gpu_memory memory = dl_run_memory(&s, &costs, &s.points[0]);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
     return memory.needs_bytes;
 }
 
@@ -101,14 +98,13 @@ static inline void assert_layout_refused(const char *costs_text, const char *mac
     fixture_write(path, costs_text);
     snprintf(text, sizeof text,
              "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 64\n", machine, path);
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_error err = {0};
     dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
     if (status == DL_OK) status = dl_study_read_costs(&study, &err);
     unlink(path);
     assert_contains(err.text, says);
     assert_int_equal(status, DL_ERR_DATA);
-    dl_study_free(&study);
 }
 
 /* Asserts that the layouts of one worker, which are orders of the same axes, take equally long on a
@@ -117,25 +113,21 @@ static inline void assert_layout_refused(const char *costs_text, const char *mac
 static inline void assert_any_order(const char *costs_text, const char *const *layouts,
                                     size_t count, const char *with_one)
 {
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     double first_s = 0;
     for (size_t l = 0; l < count; l++) {
-        dl_scenario s = fixture_scenario(
+        DL_SCOPED(dl_scenario) s = fixture_scenario(
             "[scenario]\nsteps = 8\n[machine]\nfile = dgx_h100\nlayout = %s,dp=1\n[workload]\n"
             "costs = c\nbatch = 16\n[pipeline]\nmicro_batches = 4\nschedule = 1f1b\n[sync]\n"
             "mode = none\n",
             layouts[l]);
-        dl_run_result r = fixture_run(&costs, &s);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &s);
         if (l == 0) first_s = r.step_mean_s;
         assert_near(r.step_mean_s, first_s, 1e-9);
-        dl_run_result_free(&r);
-        dl_scenario_free(&s);
     }
-    dl_costs_free(&costs);
-    dl_run_result with = run(sharing, with_one, 16, "[sync]\nmode = average\n");
+    DL_SCOPED(dl_run_result) with = run(sharing, with_one, 16, "[sync]\nmode = average\n");
     dl_run_result without = run(sharing, "layout = fsdp=4,dp=2\n", 16, "[sync]\nmode = average\n");
     assert_same(&with, &without);
-    dl_run_result_free(&with);
     dl_run_result_free(&without);
 }
 

@@ -11,7 +11,7 @@
 static inline double fixture_reduce_s(const dl_machine *machine, const char *algorithm,
                                       const char *counts, double bytes, dl_fidelity fidelity)
 {
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, machine);
     dl_place ranks[64];
     dl_collective_config config = {.kind = DL_ALLREDUCE,
@@ -27,7 +27,6 @@ static inline double fixture_reduce_s(const dl_machine *machine, const char *alg
     double time_ns = 0;
     dl_error err = {0};
     if (dl_collective_idle_ns(&links, &config, &time_ns, &err) != DL_OK) fail_msg("%s", err.text);
-    dl_links_free(&links);
     return time_ns / 1e9;
 }
 

@@ -101,14 +101,13 @@ static inline dl_run_result fixture_run_mode(const char *costs_text, const char 
                                              int workers, int steps, const char *sync,
                                              const char *rest)
 {
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\nworkers = %d\n"
                          "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n%s%s",
                          steps, cores, workers, mode, sync, rest);
     dl_run_result result = fixture_run(&costs, &scenario);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 

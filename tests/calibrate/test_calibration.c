@@ -116,11 +116,11 @@ static void same_value(const dl_value *a, const dl_value *b)
 static void test_cost_file_round_trip(void **state)
 {
     (void)state;
-    dl_calibration calibration;
+    DL_SCOPED(dl_calibration) calibration;
     fit_all(&calibration);
     dl_error err = {0};
     assert_int_equal(dl_calibration_write(&calibration, "calibration.ini", &err), DL_OK);
-    dl_costs read = {0};
+    DL_SCOPED(dl_costs) read = {0};
     if (dl_costs_read(&read, "calibration.ini", &err) != DL_OK) fail_msg("%s", err.text);
     const dl_costs *costs = &calibration.costs;
     assert_int_equal(read.op_count, costs->op_count);
@@ -140,14 +140,11 @@ static void test_cost_file_round_trip(void **state)
         const dl_noise_set *a = &read.noise[i], *b = &costs->noise[i];
         assert_true(a->batch == b->batch && a->copies == b->copies && a->run_count == b->run_count);
     }
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     assert_int_equal(dl_file_read("calibration.ini", &text, &bytes, NULL), DL_OK);
     assert_contains(text, "; dlcal ");
     assert_contains(text, ";   calibration_64.dlt\n");
-    free(text);
-    dl_costs_free(&read);
-    dl_calibration_free(&calibration);
 }
 
 /* With only one kind of trace the other costs stay unknown, with a note. */
@@ -188,12 +185,12 @@ static void test_errors_pass_through(void **state)
 static void test_report(void **state)
 {
     (void)state;
-    dl_calibration calibration;
+    DL_SCOPED(dl_calibration) calibration;
     fit_all(&calibration);
     dl_notes_add(&calibration.notes, "a long note %070d and %s", 7,
                  "words behind it, so that it has "
                  "to be broken at a blank somewhere before it ends here");
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     dl_fit_report_print(&calibration, out);
@@ -215,8 +212,6 @@ static void test_report(void **state)
         if (length > 80) fail_msg("%zu columns: %.*s", length, (int)length, line);
         line += length + (line[length] == '\n');
     }
-    free(text);
-    dl_calibration_free(&calibration);
 }
 
 /* The JSON has the same content; brackets match outside strings, and there is no trailing comma. */
@@ -228,7 +223,7 @@ static void test_json(void **state)
     dl_notes_add(&calibration.notes, "a \"quoted\" note {");
     dl_error err = {0};
     assert_int_equal(dl_fit_report_json_write(&calibration, "calibration.json", &err), DL_OK);
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     assert_int_equal(dl_file_read("calibration.json", &text, &bytes, NULL), DL_OK);
     assert_contains(text, "\"name\":\"fc.backward\"");
@@ -248,7 +243,6 @@ static void test_json(void **state)
         last = *c;
     }
     assert_int_equal(depth, 0);
-    free(text);
     dl_calibration_free(&calibration);
 }
 

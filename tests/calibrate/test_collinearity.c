@@ -25,7 +25,7 @@ static void test_orthogonal_columns(void **state)
 {
     (void)state;
     const double jacobian[] = {3, 0, 4, 0, 0, -2};
-    dl_collinearity c = analyse(jacobian, 3, 2);
+    DL_SCOPED(dl_collinearity) c = analyse(jacobian, 3, 2);
     int group[2];
     dl_collinearity_groups(&c, group);
     NEAR(dl_collinearity_condition(&c), 1, 1e-12);
@@ -36,7 +36,6 @@ static void test_orthogonal_columns(void **state)
     NEAR(dl_collinearity_error(&c, 1), 0.5, 1e-12);
     assert_int_equal(group[0], 0);
     assert_int_equal(group[1], 0);
-    dl_collinearity_free(&c);
 }
 
 /* The first two columns have the given cosine, lengths 1 and 10; the third is orthogonal to
@@ -77,9 +76,8 @@ static void test_slanted_columns(void **state)
 static void test_parallel_columns(void **state)
 {
     (void)state;
-    dl_collinearity c = slanted(1 - 1e-10);
+    DL_SCOPED(dl_collinearity) c = slanted(1 - 1e-10);
     assert_int_equal(dl_collinearity_rank(&c), 2);
-    dl_collinearity_free(&c);
 }
 
 /* Two columns are parallel; a third is orthogonal to them except for a rounding error of 1e-5,
@@ -88,7 +86,7 @@ static void test_rounding_confuses_nobody(void **state)
 {
     (void)state;
     const double jacobian[] = {1, 2, 1e-5, 1, 2 + 1e-9, 0, 0, 1e-9, 1};
-    dl_collinearity c = analyse(jacobian, 3, 3);
+    DL_SCOPED(dl_collinearity) c = analyse(jacobian, 3, 3);
     int group[3];
     dl_collinearity_groups(&c, group);
     assert_int_equal(dl_collinearity_rank(&c), 2);
@@ -96,17 +94,15 @@ static void test_rounding_confuses_nobody(void **state)
     assert_int_equal(group[1], 1);
     assert_int_equal(group[2], 0);
     NEAR(dl_collinearity_error(&c, 2), 1, 1e-3);
-    dl_collinearity_free(&c);
 }
 
 static void test_no_parameters(void **state)
 {
     (void)state;
-    dl_collinearity none = {0};
+    DL_SCOPED(dl_collinearity) none = {0};
     NEAR(dl_collinearity_condition(&none), 1, 0);
     assert_int_equal(dl_collinearity_rank(&none), 0);
     dl_collinearity_groups(&none, NULL);
-    dl_collinearity_free(&none);
 }
 
 int main(void)

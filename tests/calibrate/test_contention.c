@@ -38,7 +38,7 @@ static void fit(const dl_dataset *dataset, dl_contention_fit *sharing, dl_costs 
 static void test_runs_are_told_apart(void **state)
 {
     (void)state;
-    dl_dataset dataset = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
     add_run(&dataset, 1, 8, 3, 100);
     add_run(&dataset, 1, 8, 4, 100);
     add_run(&dataset, 2, 8, 5, 100);
@@ -48,14 +48,12 @@ static void test_runs_are_told_apart(void **state)
     add_run(&dataset, 1, 16, 1, 100);
     add_run(&dataset, 1, 16, 1, 100);
     size_t count;
-    dl_copies_run *runs = dl_contention_runs(&dataset.benches[0], &count);
+    DL_AUTOFREE dl_copies_run *runs = dl_contention_runs(&dataset.benches[0], &count);
     assert_int_equal(count, 7);
     const size_t lengths[] = {3, 4, 10, 2, 4, 1, 1};
     for (size_t i = 0; i < 7; i++)
         assert_int_equal(runs[i].count, lengths[i]);
     assert_true(runs[2].copies == 2 && runs[3].batch == 16 && runs[2].cores == 2);
-    free(runs);
-    dl_dataset_free(&dataset);
 }
 
 /* Rounds at a machine speed that drifts twofold, in recorded order: times 100, 150, 200 alone; 2
@@ -63,7 +61,7 @@ static void test_runs_are_told_apart(void **state)
 static void test_rounds_are_paired(void **state)
 {
     (void)state;
-    dl_dataset dataset = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
     const int64_t alone_ns[] = {1000, 1500, 2000};
     for (int round = 0; round < 3; round++) {
         if (round == 1) add_run(&dataset, 4, 8, 6, alone_ns[round] * 24 / 10);
@@ -71,9 +69,9 @@ static void test_rounds_are_paired(void **state)
         add_run(&dataset, 2, 8, 6, alone_ns[round] * 11 / 10);
         if (round != 1) add_run(&dataset, 4, 8, 6, alone_ns[round] * 24 / 10);
     }
-    dl_contention_fit sharing;
-    dl_costs costs;
-    dl_notes notes;
+    DL_SCOPED(dl_contention_fit) sharing;
+    DL_SCOPED(dl_costs) costs;
+    DL_SCOPED(dl_notes) notes;
     fit(&dataset, &sharing, &costs, &notes);
     assert_int_equal(sharing.count, 2);
     assert_true(costs.sharing[1].known && costs.sharing[1].value == 1);
@@ -81,10 +79,6 @@ static void test_rounds_are_paired(void **state)
     assert_true(fabs(costs.sharing[4].value - 1.2) < 1e-9);
     assert_int_equal(costs.sharing[2].count, 3);
     assert_false(costs.sharing[3].known);
-    dl_contention_fit_free(&sharing);
-    dl_costs_free(&costs);
-    dl_notes_free(&notes);
-    dl_dataset_free(&dataset);
 }
 
 /* 4 copies on 2 cores with short steps: nine of ten steps take 100 ns as alone, the tenth waits
@@ -93,7 +87,7 @@ static void test_rounds_are_paired(void **state)
 static void test_turns_count_by_the_mean(void **state)
 {
     (void)state;
-    dl_dataset dataset = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
     add_run(&dataset, 1, 8, 100, 100);
     for (uint32_t copies = 4; copies >= 2; copies -= 2) {
         for (uint32_t i = 0; i < 100 * copies; i++) {
@@ -106,16 +100,12 @@ static void test_turns_count_by_the_mean(void **state)
                                    .duration_ns = i % 10 == 9 ? 1200 : 100});
         }
     }
-    dl_contention_fit sharing;
-    dl_costs costs;
-    dl_notes notes;
+    DL_SCOPED(dl_contention_fit) sharing;
+    DL_SCOPED(dl_costs) costs;
+    DL_SCOPED(dl_notes) notes;
     fit(&dataset, &sharing, &costs, &notes);
     assert_true(fabs(costs.sharing[4].value - 1.05) < 1e-9);
     assert_true(fabs(costs.sharing[2].value - 1) < 0.01);
-    dl_contention_fit_free(&sharing);
-    dl_costs_free(&costs);
-    dl_notes_free(&notes);
-    dl_dataset_free(&dataset);
 }
 
 /* Clearly different batch sizes, 1.1 and 1.3, each with equal rounds: combined to 1.2, with an
@@ -158,7 +148,7 @@ static void test_batches_are_combined(void **state)
 static void test_nothing_to_compare_with(void **state)
 {
     (void)state;
-    dl_dataset dataset = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
     add_run(&dataset, 2, 8, 6, 100);
     dl_contention_fit sharing = {0};
     dl_costs costs = {0};
@@ -168,7 +158,6 @@ static void test_nothing_to_compare_with(void **state)
                      DL_ERR_DATA);
     assert_contains(err.text, "never one");
     dl_contention_fit_free(&sharing);
-    dl_dataset_free(&dataset);
 
     dl_dataset none = {0};
     fit(&none, &sharing, &costs, &notes);
@@ -191,7 +180,7 @@ static void test_a_gpu_step_alone_is_as_trained(void **state)
                             {.name = backward, .fixed_ns = fixed[1]},
                             {.name = update, .fixed_ns = fixed[2]}};
         dl_step_run run = {.batch = trained ? 8 : 16};
-        dl_dataset dataset = {0};
+        DL_SCOPED(dl_dataset) dataset = {0};
         add_run(&dataset, 1, 8, 5, 120);
         add_run(&dataset, 2, 8, 5, 150);
         for (size_t i = 0; i < dataset.benches[0].count; i++)
@@ -199,17 +188,14 @@ static void test_a_gpu_step_alone_is_as_trained(void **state)
         dataset.gpu.gpu = dataset.benches[0].gpu = true;
         dataset.runs = &run;
         dataset.run_count = 1;
-        dl_contention_fit sharing = {0};
+        DL_SCOPED(dl_contention_fit) sharing = {0};
         dl_costs costs = {.ops = ops, .op_count = 3};
-        dl_notes notes = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         assert_int_equal(dl_contention_fit_factors(&dataset, &sharing, &costs, &notes, NULL),
                          DL_OK);
         assert_float_equal((float)costs.sharing[2].value, trained ? 0.75F : 0.625F, 1e-6F);
         dataset.runs = NULL;
         dataset.run_count = 0;
-        dl_contention_fit_free(&sharing);
-        dl_notes_free(&notes);
-        dl_dataset_free(&dataset);
     }
 }
 

@@ -9,24 +9,20 @@
 static void test_comment(void **state)
 {
     (void)state;
-    dl_notes from = {0}, notes = {0};
+    DL_SCOPED(dl_notes) from = {0}, notes = {0};
     dl_notes_add(&from, "dlcal of a test");
     dl_notes_add(&from, "  a.dlt");
     dl_notes_add(&notes, "one is noted");
     const dl_costs costs = {.parameter_bytes = 12, .state_bytes = -1};
     assert_int_equal(dl_cost_file_write(&costs, "cost_file.ini", &from, &notes, NULL), DL_OK);
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     assert_int_equal(dl_file_read("cost_file.ini", &text, &bytes, NULL), DL_OK);
     static const char head[] = "; dlcal of a test\n;   a.dlt\n; one is noted\n";
     assert_int_equal(strncmp(text, head, sizeof head - 1), 0);
-    free(text);
-    dl_costs back = {0};
+    DL_SCOPED(dl_costs) back = {0};
     assert_int_equal(dl_costs_read(&back, "cost_file.ini", NULL), DL_OK);
     assert_int_equal(back.parameter_bytes, 12);
-    dl_costs_free(&back);
-    dl_notes_free(&from);
-    dl_notes_free(&notes);
 }
 
 static void test_errors(void **state)

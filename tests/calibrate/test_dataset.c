@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "tests/calibrate/calibrate_traces.h"
 #include "tests/check.h"
 
@@ -241,10 +240,9 @@ static void test_batches(void **state)
         assert_int_equal(dl_dataset_add(&dataset, "dataset_a.dlt", &notes, NULL), DL_OK);
     }
     size_t count;
-    int64_t *batches = dl_dataset_batches(&dataset, &count);
+    DL_AUTOFREE int64_t *batches = dl_dataset_batches(&dataset, &count);
     assert_int_equal(count, 2);
     assert_true(batches[0] == 10 && batches[1] == 30);
-    free(batches);
     release(&dataset, &notes);
     assert_string_equal(dl_base_name("a/b/c.dlt"), "c.dlt");
     assert_string_equal(dl_base_name("c.dlt"), "c.dlt");

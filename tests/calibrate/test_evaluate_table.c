@@ -31,10 +31,10 @@ static void write_scenario(double bytes_per_s)
  * `noise`. */
 static void make_table(const char *path, const char *const *placements, int count, double noise)
 {
-    dl_scenario scenario = {0};
+    DL_SCOPED(dl_scenario) scenario = {0};
     dl_error err = {0};
-    dl_table_rows rows = {0};
-    dl_costs costs = {0};
+    DL_SCOPED(dl_table_rows) rows = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     FILE *out = fopen(path, "w");
     assert_non_null(out);
     fprintf(out, "placement,batch,step_s\n");
@@ -57,17 +57,13 @@ static void make_table(const char *path, const char *const *placements, int coun
     for (size_t i = 0; i < rows.count; i++) {
         const dl_run_config config = {
             .scenario = &scenario, .costs = &costs, .point = &rows.rows[i].point};
-        dl_run_result result = {0};
+        DL_SCOPED(dl_run_result) result = {0};
         if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s", err.text);
         const double off = i % 7 == 3 ? 1 + noise : 1;
         fprintf(out, "%s,%lld,%.9f\n", placements[i / 5], (long long)rows.rows[i].batch,
                 off * result.step_p50_s);
-        dl_run_result_free(&result);
     }
     fclose(out);
-    dl_table_rows_free(&rows);
-    dl_costs_free(&costs);
-    dl_scenario_free(&scenario);
 }
 
 static const char *const fitted[] = {"1", "2", "4", "11", "22", "33", "44"};
@@ -93,7 +89,7 @@ static void other_placements_are_predicted(void **state)
     make_table("judge_fitted.csv", fitted, 7, 0);
     make_table("judge_others.csv", others, 4, 0);
     write_scenario(9e8); /* start of the search */
-    dl_table_fit f;
+    DL_SCOPED(dl_table_fit) f;
     dl_table_fit_config config;
     fit(&f, &config);
     assert_near(f.estimates[0].value, 2e5, 1e-3);
@@ -112,7 +108,6 @@ static void other_placements_are_predicted(void **state)
     dl_table_evaluation_free(&j);
     assert_int_equal(dl_table_evaluate(&j, &f, &config, 0, "judge_none.csv", &err), DL_ERR_IO);
     dl_table_evaluation_free(&j);
-    dl_table_fit_free(&f);
 }
 
 /* A scenario that sweeps placements is accepted as one scenario for each; other lists are
@@ -148,7 +143,7 @@ static void rows_are_left_out_by_one_step(void **state)
     (void)state;
     write_scenario(3e8);
     make_table("judge_fitted.csv", fitted, 7, 0.06);
-    dl_table_fit f;
+    DL_SCOPED(dl_table_fit) f;
     dl_table_fit_config config;
     fit(&f, &config);
     assert_int_equal(f.quality.left_out_count, 35);
@@ -159,7 +154,6 @@ static void rows_are_left_out_by_one_step(void **state)
         assert_near(r->left_out_frac + 1, r->error_frac + 1, 0.02);
         assert_true(i % 7 != 3 || fabs(r->left_out_frac) > 0.04);
     }
-    dl_table_fit_free(&f);
 }
 
 static void linear_speedup_is_between_the_rows_of_one(void **state)
@@ -181,8 +175,8 @@ static void bytes_take_the_slowest_way(void **state)
     (void)state;
     write_scenario(3e8);
     fixture_write("judge_rows.csv", "placement,batch,step_s\n1,4,1\n4,16,1\n22,16,1\n121,16,1\n");
-    dl_scenario scenario = {0};
-    dl_table_rows rows = {0};
+    DL_SCOPED(dl_scenario) scenario = {0};
+    DL_SCOPED(dl_table_rows) rows = {0};
     dl_error err = {0};
     assert_int_equal(dl_scenario_read(&scenario, "judge.ini", &err), DL_OK);
     /* The machine has two nodes. */
@@ -196,8 +190,6 @@ static void bytes_take_the_slowest_way(void **state)
     assert_near(dl_table_bytes_s(&rows.rows[2], &scenario, 4e6), 1.5 * 4e6 / 1e9, 1e-9);
     const dl_table_shape shape = dl_table_shape_of(&rows.rows[2], &scenario);
     assert_true(shape.workers == 4 && shape.nodes == 2 && shape.batch == 4 && shape.step_s == 1);
-    dl_table_rows_free(&rows);
-    dl_scenario_free(&scenario);
 }
 
 /* The form is recovered from its values for 3 x 24 rows. */

@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 
 enum { MODEL_BYTES = 1000, TIMES = 10 };
@@ -42,8 +41,8 @@ static void add_run(dl_dataset *dataset, int64_t factor)
 static void test_a_slow_run_shows(void **state)
 {
     (void)state;
-    dl_dataset dataset = {.parameter_bytes = MODEL_BYTES};
-    dl_costs costs = {0};
+    DL_SCOPED(dl_dataset) dataset = {.parameter_bytes = MODEL_BYTES};
+    DL_SCOPED(dl_costs) costs = {0};
     dl_comm_point copies[] = {
         {.bytes = MODEL_BYTES, .threads = 1, .time_ns.value = 100},
         {.bytes = 2 * MODEL_BYTES, .threads = 1, .time_ns.value = 200},
@@ -66,8 +65,6 @@ static void test_a_slow_run_shows(void **state)
         assert_true(one->copy == 1 && one->update == 1);
         assert_true(fabsf(one->average - (run == 2 ? 5.0F : 1.0F)) < 1e-5F);
     }
-    dl_costs_free(&costs);
-    dl_dataset_free(&dataset);
 }
 
 /* (vectors + 1) 0.1 ns per byte for averages, 0.1 ns per byte for a copy. In the second run vectors
@@ -97,10 +94,10 @@ static void add_shared_run(dl_dataset *dataset, int64_t far)
 static void test_sharing_is_kept_apart(void **state)
 {
     (void)state;
-    dl_dataset dataset = {.parameter_bytes = 1000000};
-    dl_costs costs = {.parameter_bytes = 1000000, .cores = 2};
-    dl_comm_fit comm = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_dataset) dataset = {.parameter_bytes = 1000000};
+    DL_SCOPED(dl_costs) costs = {.parameter_bytes = 1000000, .cores = 2};
+    DL_SCOPED(dl_comm_fit) comm = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     add_shared_run(&dataset, 0);
     add_shared_run(&dataset, 1);
     assert_int_equal(dl_comm_costs_fit(&dataset, &comm, &costs, &notes, NULL), DL_OK);
@@ -116,23 +113,18 @@ static void test_sharing_is_kept_apart(void **state)
         const float shared = costs.exchange_runs[run].shared;
         assert_true(shared > 0 && fabsf(shared - 2.0F * (float)run) < 2e-3F);
     }
-    dl_comm_fit_free(&comm);
-    dl_notes_free(&notes);
-    dl_costs_free(&costs);
-    dl_dataset_free(&dataset);
 }
 
 /* One run gives no variation between runs. */
 static void test_one_run_says_nothing(void **state)
 {
     (void)state;
-    dl_dataset dataset = {.parameter_bytes = MODEL_BYTES};
+    DL_SCOPED(dl_dataset) dataset = {.parameter_bytes = MODEL_BYTES};
     dl_costs costs = {0};
     const dl_comm_fit comm = {0};
     add_run(&dataset, 1);
     dl_exchange_runs_fit(&dataset, &comm, &costs);
     assert_int_equal(costs.exchange_run_count, 0);
-    dl_dataset_free(&dataset);
 }
 
 int main(void)

@@ -62,8 +62,8 @@ static void the_copy_is_no_part_of_the_input(void **state)
 {
     (void)state;
     write_run("gpu_facts.dlt", 10, NULL);
-    dl_dataset dataset = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     assert_int_equal(dl_dataset_add(&dataset, "gpu_facts.dlt", &notes, NULL), DL_OK);
     static const char *const names[] = {"input", "fc.forward", "dispatch"};
     static const double times_ns[] = {INPUT_NS, PASS_NS, STEP_NS - INPUT_NS - COPY_NS - PASS_NS};
@@ -73,8 +73,6 @@ static void the_copy_is_no_part_of_the_input(void **state)
         assert_true(fabs(dataset.runs[0].op_ns[3 + op] - times_ns[op]) < 0.5);
     }
     assert_true(fabs(dataset.runs[0].step_ns[1] - (STEP_NS - COPY_NS)) < 0.5);
-    dl_dataset_free(&dataset);
-    dl_notes_free(&notes);
 }
 
 static void memory_and_input_go_to_the_costs(void **state)
@@ -83,7 +81,7 @@ static void memory_and_input_go_to_the_costs(void **state)
     static const char *const paths[] = {"gpu_facts_a.dlt", "gpu_facts_b.dlt"};
     write_run(paths[0], 10, "3505000");
     write_run(paths[1], 20, "3610000");
-    dl_calibration made = {0};
+    DL_SCOPED(dl_calibration) made = {0};
     dl_error err = {0};
     if (dl_calibration_fit(&made, paths, 2, &err) != DL_OK) fail_msg("%s", err.text);
     const dl_costs *costs = &made.costs;
@@ -92,7 +90,6 @@ static void memory_and_input_go_to_the_costs(void **state)
     assert_int_equal(costs->gpu_memory.workspace_bytes.origin, DL_ORIGIN_MEASURED);
     assert_true(costs->input_bytes_per_sample.value == 12);
     assert_true(fabs(costs->input_copy_ns.value - 4000) < 0.5);
-    dl_calibration_free(&made);
 }
 
 static dl_value copy_ns(dl_gpu_copies *copies, size_t count)
@@ -192,13 +189,12 @@ static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
         }
     }
     made_close(&trace);
-    dl_calibration made = {0};
+    DL_SCOPED(dl_calibration) made = {0};
     dl_error err = {0};
     if (dl_calibration_fit(&made, paths, 1, &err) != DL_OK) fail_msg("%s", err.text);
     assert_true(made.costs.barrier_ns.value == 250);
     assert_true(fabs(made.costs.copy.pageable_bytes_per_s.value / 5e9 - 1) < 1e-9);
     assert_true(fabs(made.costs.average.read_bytes_per_s.value / 1e10 - 1) < 0.01);
-    dl_calibration_free(&made);
 }
 
 int main(void)

@@ -16,7 +16,7 @@ static void test_members(void **state)
 {
     (void)state;
     const int answer = 42;
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_notes_add(&notes, "a \"note\"");
     dl_notes_add(&notes, "another");
     assert_int_equal(dl_json_report_write("report.json", write_answer, &answer, &notes, NULL),
@@ -30,7 +30,6 @@ static void test_members(void **state)
              dl_version());
     assert_string_equal(text, expected);
     free(text);
-    dl_notes_free(&notes);
 }
 
 static void test_errors(void **state)

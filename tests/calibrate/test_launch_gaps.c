@@ -115,7 +115,7 @@ static bool says(const dl_calibration *made, const char *text)
 static void gaps_bound_launching(void **state)
 {
     (void)state;
-    dl_calibration made = fitted(300000, 500000);
+    DL_SCOPED(dl_calibration) made = fitted(300000, 500000);
     const dl_costs *costs = &made.costs;
     NEAR(dl_costs_step_ns(costs, 10, "forward"), FORWARD_NS);
     NEAR(dl_costs_step_ns(costs, 20, "backward"), BACKWARD_NS + 500000);
@@ -126,20 +126,18 @@ static void gaps_bound_launching(void **state)
     assert_true(says(&made,
                      "at batch 10 the GPU waits for launches during 70 % of a pass: launching a "
                      "step is taken to need at most 1000.0 us"));
-    dl_calibration_free(&made);
 }
 
 /* Within 5 %, [dispatch] is one launch for each of 3 operations. */
 static void a_busy_gpu_has_none(void **state)
 {
     (void)state;
-    dl_calibration made = fitted(990000, 1440000);
+    DL_SCOPED(dl_calibration) made = fitted(990000, 1440000);
     NEAR(dl_costs_step_ns(&made.costs, 10, "forward"), FORWARD_NS);
     NEAR(made.costs.dispatch.per_worker_ns.value, 3 * 4000);
     NEAR(made.costs.dispatch.launch_ns.value, 4000);
     NEAR(made.costs.sharing[2].value, 0.5);
     assert_true(says(&made, "at most 4.0 % of a pass"));
-    dl_calibration_free(&made);
 }
 
 int main(void)

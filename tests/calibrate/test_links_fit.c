@@ -30,7 +30,7 @@ static void two_protocols_are_two_regimes(void **state)
 {
     (void)state;
     dl_link_point points[20];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 20, two_protocols_ns);
     assert_int_equal(dl_link_fit_run(&fit, points, 20, &err), DL_OK);
@@ -47,7 +47,6 @@ static void two_protocols_are_two_regimes(void **state)
         const double expected = two_protocols_ns(bytes);
         assert_true(fabs(dl_link_fit_time_ns(&fit, bytes) - expected) < 0.03 * expected);
     }
-    dl_link_fit_free(&fit);
 }
 
 /* 80 B/ns for 32 and 64 MB, 370 B/ns from 512 MB; 128 and 256 MB take 750 us + S / 2000: no size
@@ -56,7 +55,7 @@ static void a_change_of_protocol_has_no_bandwidth(void **state)
 {
     (void)state;
     dl_link_point points[10];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     for (size_t i = 0; i < 10; i++) {
         const double bytes = ldexp(32e6, (int)i);
@@ -70,7 +69,6 @@ static void a_change_of_protocol_has_no_bandwidth(void **state)
     for (size_t k = 0; k < 3; k++)
         assert_int_equal(fit.regimes[k].changes, k == 1);
     assert_true(fabs(fit.fastest_per_s / 370e9 - 1) < 1e-3);
-    dl_link_fit_free(&fit);
 }
 
 static double one_line_ns(double bytes)
@@ -82,7 +80,7 @@ static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
 {
     (void)state;
     dl_link_point points[16];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 16, one_line_ns);
     points[6].time_ns *= 1.4;
@@ -93,7 +91,6 @@ static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
     assert_true(fabs(fit.residual[6] + 0.286) < 0.01);
     assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 50);
     assert_true(fit.regimes[0].latency_determined && fit.regimes[0].bandwidth_determined);
-    dl_link_fit_free(&fit);
 }
 
 /* Ten sizes on one line with an irregular scatter of up to 35 %. */
@@ -102,7 +99,7 @@ static void scatter_is_no_regime(void **state)
     static const double off[] = {0.25, -0.31, 0.12, 0.34, -0.22, -0.28, 0.30, 0.05, -0.33, 0.18};
     (void)state;
     dl_link_point points[10];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     for (size_t i = 0; i < 10; i++) {
         const double bytes = 1000 * pow(4, (double)i);
@@ -116,7 +113,6 @@ static void scatter_is_no_regime(void **state)
     assert_true(fabs(r->latency_ns.value - 5e3) < 2 * r->latency_ns.error);
     assert_true(r->latency_ns.error > 0.05 * r->latency_ns.value);
     assert_true(fabs(r->ns_per_byte.value - 0.1) < 2 * r->ns_per_byte.error);
-    dl_link_fit_free(&fit);
 }
 
 /* The noise is that of most points; a line's errors grow with additional scatter: here four of ten
@@ -129,7 +125,7 @@ static void errors_grow_with_the_scatter(void **state)
     double error[2];
     for (int w = 0; w < 2; w++) {
         dl_link_point points[20];
-        dl_link_fit fit = {0};
+        DL_SCOPED(dl_link_fit) fit = {0};
         dl_error err = {0};
         for (size_t i = 0; i < 20; i++) {
             const double bytes = 1000 * pow(2, (double)i);
@@ -144,7 +140,6 @@ static void errors_grow_with_the_scatter(void **state)
         assert_true(last->bytes == points[19].bytes);
         assert_true(fabs(last->error_ns / (fit.regimes[0].ns_per_byte.error * last->bytes) - 1) <
                     0.01);
-        dl_link_fit_free(&fit);
     }
     assert_true(error[1] > 1.05 * error[0]);
 }
@@ -156,7 +151,7 @@ static void errors_are_no_less_than_those_of_repeats(void **state)
 {
     (void)state;
     dl_link_point points[12];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     double s = 0, sx = 0, sxx = 0;
     for (size_t i = 0; i < 12; i++) {
@@ -173,7 +168,6 @@ static void errors_are_no_less_than_those_of_repeats(void **state)
     const double determinant = s * sxx - sx * sx;
     assert_true(fabs(fit.regimes[0].ns_per_byte.error / sqrt(s / determinant) - 1) < 1e-3);
     assert_true(fabs(fit.regimes[0].latency_ns.error / sqrt(sxx / determinant) - 1) < 1e-3);
-    dl_link_fit_free(&fit);
 }
 
 static double below_zero_ns(double bytes)
@@ -186,13 +180,12 @@ static void no_latency_is_negative(void **state)
 {
     (void)state;
     dl_link_point points[12];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 12, below_zero_ns);
     assert_int_equal(dl_link_fit_run(&fit, points, 12, &err), DL_OK);
     assert_true(fit.regimes[0].latency_ns.value == 0);
     assert_true(fit.regimes[0].ns_per_byte.value > 0.7 && fit.regimes[0].ns_per_byte.value < 1);
-    dl_link_fit_free(&fit);
 }
 
 /* Up to 50 kB all sizes take 30 us, beyond that 1 ns per byte less 20 us. */
@@ -206,7 +199,7 @@ static void a_later_line_may_begin_below_zero(void **state)
 {
     (void)state;
     dl_link_point points[16];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 16, knee_ns);
     assert_int_equal(dl_link_fit_run(&fit, points, 16, &err), DL_OK);
@@ -214,7 +207,6 @@ static void a_later_line_may_begin_below_zero(void **state)
     assert_true(fabs(fit.regimes[1].latency_ns.value + 20e3) < 3 * fit.regimes[1].latency_ns.error);
     assert_true(fit.regimes[1].latency_ns.error < 2e3);
     assert_true(fabs(dl_link_fit_time_ns(&fit, 64e3) / 44e3 - 1) < 0.02);
-    dl_link_fit_free(&fit);
 }
 
 static double flat_ns(double bytes)
@@ -250,13 +242,12 @@ static void a_time_above_that_of_the_next_size_is_named(void **state)
 {
     (void)state;
     dl_link_point points[16];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 16, one_line_ns);
     points[9].time_ns = 1.2 * points[10].time_ns;
     assert_int_equal(dl_link_fit_run(&fit, points, 16, &err), DL_OK);
     assert_true(fit.outlier[9]);
-    dl_link_fit_free(&fit);
 }
 
 /* One time is 100 times too short, or too long, at any size: only that size is an outlier, and the
@@ -266,7 +257,7 @@ static void one_wrong_time_is_the_one_that_is_named(void **state)
     (void)state;
     for (size_t wrong = 0; wrong < 20; wrong++) {
         dl_link_point points[10];
-        dl_link_fit fit = {0};
+        DL_SCOPED(dl_link_fit) fit = {0};
         dl_error err = {0};
         sample(points, 10, one_line_ns);
         points[wrong % 10].time_ns *= wrong < 10 ? 0.01 : 100;
@@ -275,7 +266,6 @@ static void one_wrong_time_is_the_one_that_is_named(void **state)
         for (size_t i = 0; i < 10; i++)
             if (fit.outlier[i] != (i == wrong % 10)) fail_msg("case %zu: size %zu", wrong, i);
         assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 60);
-        dl_link_fit_free(&fit);
     }
 }
 
@@ -285,7 +275,7 @@ static void slow_sizes_in_a_row_are_kept(void **state)
 {
     (void)state;
     dl_link_point points[10];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 10, one_line_ns);
     for (size_t i = 0; i < 5; i++)
@@ -294,7 +284,6 @@ static void slow_sizes_in_a_row_are_kept(void **state)
     assert_int_equal(fit.regime_count, 2);
     for (size_t i = 0; i < 10; i++)
         assert_true(fabs(fit.residual[i]) < 0.02);
-    dl_link_fit_free(&fit);
 }
 
 /* Times printed to one digit have little weight: 0.4 for 0.35 to 0.45 does not bend the line. */
@@ -302,7 +291,7 @@ static void coarse_times_do_not_bend_the_line(void **state)
 {
     (void)state;
     dl_link_point points[12];
-    dl_link_fit fit = {0};
+    DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
     sample(points, 12, one_line_ns);
     points[0].time_ns *= 1.25;
@@ -311,14 +300,13 @@ static void coarse_times_do_not_bend_the_line(void **state)
     assert_int_equal(fit.regime_count, 1);
     assert_false(fit.outlier[0]);
     assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 100);
-    dl_link_fit_free(&fit);
 }
 
 static void sizes_left_out_are_judged(void **state)
 {
     (void)state;
     dl_link_point points[20];
-    dl_link_fit all = {0};
+    DL_SCOPED(dl_link_fit) all = {0};
     dl_link_evaluation j = {0};
     dl_error err = {0};
     sample(points, 20, two_protocols_ns);
@@ -332,7 +320,6 @@ static void sizes_left_out_are_judged(void **state)
     assert_true(isnan(j.beside_frac[0]) && isnan(j.beside_frac[2]) && isnan(j.beside_frac[19]));
     dl_link_evaluation_free(&j);
     assert_int_equal(dl_link_evaluate(&j, points, 5, 0, &all, &err), DL_ERR_DATA);
-    dl_link_fit_free(&all);
 }
 
 /* A size twice as fast as its neighbours is unpredictable for the fit. */
@@ -340,8 +327,8 @@ static void a_size_off_the_line_beside_it_is_told_apart(void **state)
 {
     (void)state;
     dl_link_point points[20];
-    dl_link_fit all = {0};
-    dl_link_evaluation j = {0};
+    DL_SCOPED(dl_link_fit) all = {0};
+    DL_SCOPED(dl_link_evaluation) j = {0};
     dl_error err = {0};
     sample(points, 20, one_line_ns);
     points[7].time_ns /= 2;
@@ -360,8 +347,6 @@ static void a_size_off_the_line_beside_it_is_told_apart(void **state)
         even += fabs(j.beside_frac[i]) <= DL_LINK_EVEN_FRAC;
     assert_int_equal(j.even.count, even);
     assert_true(even > 4 && even < 10);
-    dl_link_evaluation_free(&j);
-    dl_link_fit_free(&all);
 }
 
 int main(void)

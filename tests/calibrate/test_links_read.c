@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "calibrate/links/links.h"
-#include "common/alloc.h"
 #include "trace/dlt/dlt.h"
 
 static dl_link_data read_text(const char *name, const char *text)
@@ -52,7 +51,7 @@ static void its_json_is_read_as_its_table(void **state)
         "\"nwrong\":0.0}}],"
         "\"out_of_bounds\":{\"count\":0,\"okay\":\"true\"},\"errors\":[]}\n";
     (void)state;
-    dl_link_data data = read_text("run.json", json);
+    DL_SCOPED(dl_link_data) data = read_text("run.json", json);
     assert_int_equal(data.series_count, 2);
     const dl_link_series *out = &data.series[0], *in = &data.series[1];
     assert_string_equal(out->name, "allgather");
@@ -65,13 +64,12 @@ static void its_json_is_read_as_its_table(void **state)
     assert_int_equal(in->place, DL_LINK_IN_PLACE);
     assert_int_equal(in->count, 2);
     assert_true(in->points[1].bytes == 2048 && in->points[1].time_ns == 21250);
-    dl_link_data_free(&data);
 }
 
 static void several_tables_of_new_nccl_tests_are_read(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "run.log",
         "# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n"
         "# nThread 1 nGpus 1 minBytes 8\n" RANKS NEW_HEAD
@@ -93,7 +91,6 @@ static void several_tables_of_new_nccl_tests_are_read(void **state)
     assert_int_equal(in->count, 1); /* N/A is skipped */
     assert_int_equal(in->points[0].line, 10);
     assert_string_equal(data.series[3].name, "alltoall");
-    dl_link_data_free(&data);
 }
 
 #define OLD_RUN "# nThread 1 nGpus 8 minBytes 1 maxBytes 8\n# Using devices\n"
@@ -119,10 +116,9 @@ static void old_tables_tell_their_collective(void **state)
                  OLD_RUN "#  size  count  %s  time algbw busbw error time algbw busbw error\n"
                          "   0 0 %s\n 400000 100000 %s\n",
                  cases[i].columns, cases[i].row, cases[i].row);
-        dl_link_data data = read_text(cases[i].file, text);
+        DL_SCOPED(dl_link_data) data = read_text(cases[i].file, text);
         assert_string_equal(data.series[0].name, cases[i].name);
         assert_int_equal(data.series[0].ranks, 8);
-        dl_link_data_free(&data);
     }
 }
 
@@ -148,14 +144,13 @@ static void labels_and_missing_hashes_do_not_matter(void **state)
     };
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        dl_link_data data = read_text("x.log", texts[i]);
+        DL_SCOPED(dl_link_data) data = read_text("x.log", texts[i]);
         assert_int_equal(data.series_count, 2);
         assert_string_equal(data.series[0].name, "allreduce");
         assert_string_equal(data.series[0].device, "GPU X");
         assert_int_equal(data.series[0].ranks, 2);
         assert_int_equal(data.series[0].nodes, 2);
         assert_true(data.series[1].points[0].time_ns == 21500);
-        dl_link_data_free(&data);
     }
 }
 
@@ -164,7 +159,7 @@ static void labels_and_missing_hashes_do_not_matter(void **state)
 static void rows_alone_are_a_table(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "rows.log", "  1048576 262144 float sum -1 80.0 13.11 22.94 0 81.0 12.95 22.66 0\n"
                     "  2097152 524288 float sum -1 90.0 23.30 40.78 0 91.0 23.05 40.33 0\n"
                     "  1048576 262144 float sum -1 50.0 20.97 15.73 0 51.0 20.56 15.42 0\n"
@@ -178,7 +173,6 @@ static void rows_alone_are_a_table(void **state)
     assert_string_equal(data.series[2].name, "reducescatter");
     assert_int_equal(data.series[2].ranks, 4);
     assert_int_equal(data.series[3].count, 1);
-    dl_link_data_free(&data);
 }
 
 #define COLUMNS "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
@@ -213,13 +207,12 @@ static void commands_name_their_tables(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_link_data data = read_text("x.log", cases[i].text);
+        DL_SCOPED(dl_link_data) data = read_text("x.log", cases[i].text);
         for (size_t k = 0; cases[i].names[k] != NULL; k++) {
             assert_true(2 * k < data.series_count);
             assert_string_equal(data.series[2 * k].name, cases[i].names[k]);
             assert_int_equal(data.series[2 * k].ranks, i == 3 && k == 1 ? 4 : 2);
         }
-        dl_link_data_free(&data);
     }
 }
 
@@ -227,13 +220,12 @@ static void commands_name_their_tables(void **state)
 static void rows_of_no_bytes_are_no_calls(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "x.log", "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 2\n" COLUMNS
                  "0 0 float none -1 0.33 0 0 0 0.33 0 0 0\n" GATHERED(32, 16));
     assert_int_equal(data.series_count, 2);
     assert_int_equal(data.series[0].count, 1);
     assert_true(data.series[0].points[0].bytes == 3.2e6);
-    dl_link_data_free(&data);
 }
 
 /* algbw with few digits, 0.01 GB/s of 8 bytes in 0.6 us; and of an old version, without a rank's
@@ -246,9 +238,8 @@ static void rates_agree_within_their_digits(void **state)
         "# size count time algbw busbw\n 4000000 250000 2000 1.5 1.5\n"};
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(texts); i++) {
-        dl_link_data data = read_text("x.log", texts[i]);
+        DL_SCOPED(dl_link_data) data = read_text("x.log", texts[i]);
         assert_int_equal(data.series_count, 1);
-        dl_link_data_free(&data);
     }
 }
 
@@ -278,13 +269,12 @@ static void tables_may_lack_columns(void **state)
         snprintf(text, sizeof text,
                  "$ ./all_reduce_perf -t 2 -g 2\n# %s\n  %s\n#bytes #iterations\n 9 9 9\n",
                  cases[i].columns, cases[i].row);
-        dl_link_data data = read_text("x.log", text);
+        DL_SCOPED(dl_link_data) data = read_text("x.log", text);
         assert_true(data.series_count >= 1);
         assert_string_equal(data.series[0].name, "allreduce");
         assert_int_equal(data.series[0].ranks, 4);
         assert_int_equal(data.series[0].place, cases[i].place);
         assert_true(fabs(data.series[0].points[0].time_ns - cases[i].time_ns) < 1);
-        dl_link_data_free(&data);
     }
 }
 
@@ -307,10 +297,8 @@ static void tables_of_other_tools_are_read(void **state)
 
 static dl_status read_wrong(const char *text, dl_error *err)
 {
-    dl_link_data data = {0};
-    const dl_status status = dl_link_data_read_text(&data, "x.log", text, strlen(text), err);
-    dl_link_data_free(&data);
-    return status;
+    DL_SCOPED(dl_link_data) data = {0};
+    return dl_link_data_read_text(&data, "x.log", text, strlen(text), err);
 }
 
 static void faults_are_named_with_their_line(void **state)
@@ -366,7 +354,7 @@ static void faults_are_named_with_their_line(void **state)
 static void both_forms_of_bandwidth_test_are_read(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "bw.log", " Device 0: Tesla V100-PCIE-32GB\n"
                   "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, Size = "
                   "6000000 bytes, NumDevsUsed = 1\n"
@@ -388,7 +376,6 @@ static void both_forms_of_bandwidth_test_are_read(void **state)
     assert_true(fabs(data.series[0].points[0].error_frac - 0.05 / 12 / sqrt(3)) < 1e-6);
     assert_string_equal(data.series[1].name, "d2h pageable");
     assert_true(fabs(data.series[1].points[0].time_ns - 5e6) < 1);
-    dl_link_data_free(&data);
 }
 
 static void matrices_and_single_rates_are_read(void **state)
@@ -421,7 +408,7 @@ static void matrices_and_single_rates_are_read(void **state)
 static void matrices_of_peers_are_read(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "p2p.log", "Device=0 CAN Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0\n"
                    "P2P Connectivity Matrix\n     D\\D     0     1\n     0       1     1\n"
                    "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n"
@@ -443,14 +430,13 @@ static void matrices_of_peers_are_read(void **state)
     assert_string_equal(data.rates[5].name, "GPU to GPU, P2P=Enabled");
     assert_string_equal(data.rates[9].name, "GPU and GPU, P2P=Enabled");
     assert_true(data.rates[13].is_latency && data.rates[13].value == 10900);
-    dl_link_data_free(&data);
 }
 
 /* MB of perftest are 2^20 bytes: 65536 x 0.044127e6 per second are 2892e6 bytes, or 2757.93 MB. */
 static void messages_are_read(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "ib.log",
         "   RDMA_Write BW Test\n"
         " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
@@ -491,7 +477,6 @@ static void messages_are_read(void **state)
     assert_string_equal(data.series[1].name, "allgather");
     assert_int_equal(data.series[1].ranks, 4);
     assert_true(data.series[1].points[1].bytes == 8192); /* 4 ranks */
-    dl_link_data_free(&data);
 }
 
 /* The first column of a non-blocking collective includes computation. */
@@ -538,14 +523,13 @@ static void a_sum_replaces_the_streams_of_its_run(void **state)
 static void wrong_results_are_counted(void **state)
 {
     (void)state;
-    dl_link_data data = read_text(
+    DL_SCOPED(dl_link_data) data = read_text(
         "bad.log", "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4\n"
                    "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
                    " 1024 256 float sum -1 20.5 0.05 0.07 N/A 21.5 0.05 0.07 0\n"
                    " 2048 512 float sum -1 22.0 0.09 0.14 3 23.0 0.09 0.13 12\n");
     assert_int_equal(data.wrong, 2);
     assert_string_equal(data.first_wrong, "bad.log:5");
-    dl_link_data_free(&data);
 }
 
 /* Terminals, launchers and services add text around each line; e-mail wraps long ones. */
@@ -586,13 +570,12 @@ static void lines_are_read_as_people_paste_them(void **state)
             snprintf(text + used, sizeof text - used, "%s%s%s\n", cases[i].before, lines[k],
                      cases[i].after);
         }
-        dl_link_data data = read_text("x.log", text);
+        DL_SCOPED(dl_link_data) data = read_text("x.log", text);
         assert_int_equal(data.series_count, 2);
         assert_string_equal(data.series[1].name, "allreduce");
         assert_int_equal(data.series[1].ranks, 4);
         assert_int_equal(data.series[1].count, 2);
         assert_true(data.series[1].points[1].time_ns == 23000);
-        dl_link_data_free(&data);
     }
 }
 
@@ -602,20 +585,18 @@ static void many_sizes_are_joined(void **state)
     (void)state;
     size_t used = 0;
     const size_t room = 4200 * 64;
-    char *text = malloc(room);
+    DL_AUTOFREE char *text = malloc(room);
     assert_non_null(text);
     used += (size_t)snprintf(text, room, "collective,ranks,bytes,time_us\n");
     for (int i = 1; i <= 4096; i++)
         used += (size_t)snprintf(text + used, room - used, "allreduce,2,%d,%d\n", 1000 * i, 10 + i);
-    dl_link_data data = read_text("many.csv", text);
-    free(text);
+    DL_SCOPED(dl_link_data) data = read_text("many.csv", text);
     assert_int_equal(data.series[0].count, 512);
     for (size_t i = 0; i < 512; i++) {
         const dl_link_point *p = &data.series[0].points[i];
         assert_int_equal(p->count, 8);
         assert_true(fabs(p->time_ns - 10000 - p->bytes) < 1e-3);
     }
-    dl_link_data_free(&data);
 }
 
 /* A script that runs several programs produces one log. */
@@ -659,7 +640,7 @@ static void traces_of_bench_are_read(void **state)
         dl_trace_stream_append(stream, &r);
     }
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    dl_link_data data = {0};
+    DL_SCOPED(dl_link_data) data = {0};
     assert_int_equal(dl_link_data_read(&data, path, &err), DL_OK);
     dl_link_data_finish(&data);
     assert_int_equal(data.series_count, 1);
@@ -668,7 +649,6 @@ static void traces_of_bench_are_read(void **state)
     assert_int_equal(data.series[0].points[0].count, 3);
     assert_true(data.series[0].points[0].time_ns == 1100);
     assert_true(data.series[0].points[0].error_frac > 0);
-    dl_link_data_free(&data);
     unlink(path);
 }
 

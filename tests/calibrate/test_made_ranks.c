@@ -6,7 +6,6 @@
 #include "calibrate/replay/collectives.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/step_costs.h"
-#include "common/alloc.h"
 #include "tests/calibrate/made_ranks.h"
 #include "tests/check.h"
 
@@ -196,7 +195,7 @@ static void steps_are_found(void **state)
 {
     (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
-        found f = find(&variants[v]);
+        DL_SCOPED(found) f = find(&variants[v]);
         const made_model *m = &f.made->model;
         for (size_t s = 0; s < f.line->count; s++) {
             const dl_activity_step *step = &f.line->steps[s];
@@ -213,7 +212,6 @@ static void steps_are_found(void **state)
         const size_t least = (size_t)(m->steps - m->warmup);
         if (f.line->regular_count < least || f.line->regular_count > (size_t)m->steps)
             fail_msg("%s: %zu steps", f.name, f.line->regular_count);
-        found_free(&f);
     }
 }
 
@@ -222,35 +220,30 @@ static void replay_keeps_the_steps(void **state)
 {
     (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
-        found f = find(&variants[v]);
-        dl_replay_run run = {0};
-        dl_replay_report report = {0};
+        DL_SCOPED(found) f = find(&variants[v]);
+        DL_SCOPED(dl_replay_run) run = {0};
+        DL_SCOPED(dl_replay_report) report = {0};
         dl_error err = {0};
         const dl_trace *traces[] = {f.trace};
         assert_int_equal(dl_replay_build(&run, traces, 1, &err), DL_OK);
-        dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
+        DL_AUTOFREE dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
         assert_int_equal(dl_replay_simulate(&run.graph, times, &err), DL_OK);
         dl_replay_report_init(&report, &run, &f.steps, times);
         if (report.worst_error > 0.002 || report.run->waits_of_devices.count > 0)
             fail_msg("%s: error %g, %zu gaps", f.name, report.worst_error,
                      report.run->waits_of_devices.count);
-        dl_replay_report_free(&report);
-        dl_replay_run_free(&run);
-        free(times);
-        found_free(&f);
     }
 }
 
 static dl_step_costs take(const found *f)
 {
     dl_step_costs costs = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     const dl_step_hints none = {0};
     if (dl_step_costs_take(&costs, f->trace, 8, &none, NULL, DL_EXTERNAL_THREADS, &notes, &err) !=
         DL_OK)
         fail_msg("%s: %s", f->name, err.text);
-    dl_notes_free(&notes);
     return costs;
 }
 
@@ -275,10 +268,10 @@ static void costs_come_out(void **state)
 {
     (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
-        found f = find(&variants[v]);
+        DL_SCOPED(found) f = find(&variants[v]);
         const made_truth *truth = &f.made->truth;
         const made_model *m = &f.made->model;
-        dl_step_costs c = take(&f);
+        DL_SCOPED(dl_step_costs) c = take(&f);
         const double part = m->side || m->lateness > 0.02 ? 0.05 : 0.03;
         expect_near(&f, "forward", c.forward_ns.value, truth->forward_ns, part);
         const double left = c.slowdown.known ? 0 : m->slowdown - 1;
@@ -290,8 +283,6 @@ static void costs_come_out(void **state)
         if (c.slowdown.known && fabs(c.slowdown.factor - m->slowdown) > 4 * c.slowdown.error)
             fail_msg("%s: slowdown %g +- %g", f.name, c.slowdown.factor, c.slowdown.error);
         check_gradients(&f, &c);
-        dl_step_costs_free(&c);
-        found_free(&f);
     }
 }
 
@@ -302,10 +293,10 @@ static void collectives_are_put_back(void **state)
     (void)state;
     double farthest = 0;
     for (size_t v = 0; v < VARIANTS; v++) {
-        found f = find(&variants[v]);
-        dl_replay_run run = {0};
-        dl_instances instances = {0};
-        dl_transfer transfer = {0};
+        DL_SCOPED(found) f = find(&variants[v]);
+        DL_SCOPED(dl_replay_run) run = {0};
+        DL_SCOPED(dl_instances) instances = {0};
+        DL_SCOPED(dl_transfer) transfer = {0};
         dl_prediction prediction;
         dl_error err = {0};
         const dl_trace *traces[] = {f.trace};
@@ -316,10 +307,6 @@ static void collectives_are_put_back(void **state)
                          DL_OK);
         expect_near(&f, "predicted step", prediction.predicted_ns, prediction.recorded_ns, 0.02);
         farthest = fmax(farthest, 1 - prediction.empty_ns / prediction.recorded_ns);
-        dl_transfer_free(&transfer);
-        dl_instances_free(&instances);
-        dl_replay_run_free(&run);
-        found_free(&f);
     }
     assert_true(farthest > 0.1);
 }
@@ -339,9 +326,9 @@ static void ends_of_all_ranks_come_out(void **state)
         const dl_trace *traces[MADE_RANKS];
         for (int k = 0; k < model.ranks; k++)
             traces[k] = &made->ranks[k].trace;
-        dl_replay_run run = {0};
-        dl_instances instances = {0};
-        dl_multi_rank multi = {0};
+        DL_SCOPED(dl_replay_run) run = {0};
+        DL_SCOPED(dl_instances) instances = {0};
+        DL_SCOPED(dl_multi_rank) multi = {0};
         dl_error err = {0};
         assert_int_equal(dl_replay_build(&run, traces, (size_t)model.ranks, &err), DL_OK);
         dl_instances_find(&instances, &run);
@@ -349,9 +336,6 @@ static void ends_of_all_ranks_come_out(void **state)
         assert_int_equal(multi.count, 3 * model.buckets);
         if (multi.worst_end_ns > 50000)
             fail_msg("%s: %lld ns", variants[v].name, (long long)multi.worst_end_ns);
-        dl_multi_rank_free(&multi);
-        dl_instances_free(&instances);
-        dl_replay_run_free(&run);
         made_run_free(made);
     }
 }

@@ -30,7 +30,7 @@ static void test_limit(void **state)
     (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000), point(65536, 0, 2, 1000),
                               point(1000000, 0, 2, 160000)};
-    dl_memory_fit memory;
+    DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
     dl_notes notes;
     fit(copies, 3, NULL, 0, &memory, &costs, &notes);
@@ -40,7 +40,6 @@ static void test_limit(void **state)
     assert_true(fabs(costs.memory_total_bytes_per_s.error - 25e7) < 1);
     assert_int_equal(costs.memory_total_bytes_per_s.origin, DL_ORIGIN_FITTED);
     assert_int_equal(notes.count, 0);
-    dl_memory_fit_free(&memory);
 }
 
 /* Two concurrent copies are hardly slower (1.98 times one): a lower bound, assumed, with a note.
@@ -51,9 +50,9 @@ static void test_lower_bound(void **state)
     (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000), point(1000000, 0, 2, 101000)};
     dl_comm_point averages[] = {point(1000000, 4, 2, 200000)};
-    dl_memory_fit memory;
+    DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
-    dl_notes notes;
+    DL_SCOPED(dl_notes) notes;
     fit(copies, 2, averages, 1, &memory, &costs, &notes);
     assert_int_equal(memory.count, 2);
     assert_true(isnan(memory.points[1].speedup));
@@ -62,8 +61,6 @@ static void test_lower_bound(void **state)
     assert_int_equal(costs.memory_total_bytes_per_s.origin, DL_ORIGIN_ASSUMED);
     assert_int_equal(notes.count, 1);
     assert_contains(notes.lines[0], "lower bound");
-    dl_notes_free(&notes);
-    dl_memory_fit_free(&memory);
 }
 
 /* An average takes two threads 60 us and one thread 100 us: a speedup of 1.67. */
@@ -71,13 +68,12 @@ static void test_average(void **state)
 {
     (void)state;
     dl_comm_point averages[] = {point(1000000, 2, 1, 100000), point(1000000, 2, 2, 60000)};
-    dl_memory_fit memory;
+    DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
     dl_notes notes;
     fit(NULL, 0, averages, 2, &memory, &costs, &notes);
     assert_true(fabs(memory.points[0].speedup - 100.0 / 60) < 1e-9);
     assert_true(fabs(costs.memory_total_bytes_per_s.value - 3e6 / 60e-6) < 1);
-    dl_memory_fit_free(&memory);
 }
 
 /* Without a point of one thread the speedup is unknown, and so is whether the limit was reached. */
@@ -85,27 +81,24 @@ static void test_no_single_thread(void **state)
 {
     (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 2, 160000)};
-    dl_memory_fit memory;
+    DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
-    dl_notes notes;
+    DL_SCOPED(dl_notes) notes;
     fit(copies, 1, NULL, 0, &memory, &costs, &notes);
     assert_true(fabs(costs.memory_total_bytes_per_s.value - 25e9) < 1);
     assert_int_equal(costs.memory_total_bytes_per_s.origin, DL_ORIGIN_ASSUMED);
     assert_contains(notes.lines[0], "one thread was not measured");
-    dl_notes_free(&notes);
-    dl_memory_fit_free(&memory);
 }
 
 static void test_one_thread_says_nothing(void **state)
 {
     (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000)};
-    dl_memory_fit memory;
+    DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
     dl_notes notes;
     fit(copies, 1, NULL, 0, &memory, &costs, &notes);
     assert_false(costs.memory_total_bytes_per_s.known);
-    dl_memory_fit_free(&memory);
 }
 
 int main(void)

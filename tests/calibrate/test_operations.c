@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "tests/check.h"
 

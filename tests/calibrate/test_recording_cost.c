@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 
 /* Returns a trace in memory with meta keys from `pairs`, alternating key and value,
@@ -20,10 +19,8 @@ static dl_trace make_trace(const char *const *pairs)
 
 static dl_status take(dl_dataset *dataset, const char *const *pairs, dl_error *err)
 {
-    dl_trace trace = make_trace(pairs);
-    const dl_status status = dl_recording_cost_take(dataset, &trace, err);
-    dl_trace_free(&trace);
-    return status;
+    DL_SCOPED(dl_trace) trace = make_trace(pairs);
+    return dl_recording_cost_take(dataset, &trace, err);
 }
 
 /* Adds a run of two operations and dispatch: 100, 300, 50 ns; 5 records. */
@@ -49,7 +46,7 @@ static void add_run(dl_dataset *dataset)
 static void subtract(double record_ns, double error_ns, double expected[4], const char *says)
 {
     dl_dataset dataset = {.record_ns = record_ns, .record_error_ns = error_ns, .record_pairs = 400};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     add_run(&dataset);
     dl_recording_cost_subtract(&dataset, &notes);
     const dl_step_run *run = &dataset.runs[0];
@@ -58,7 +55,6 @@ static void subtract(double record_ns, double error_ns, double expected[4], cons
         assert_true(fabs(run->op_ns[op] - expected[op + 1]) < 1e-9);
     assert_int_equal(notes.count, 1);
     assert_contains(notes.lines[0], says);
-    dl_notes_free(&notes);
     dl_dataset_free(&dataset);
 }
 
@@ -75,13 +71,12 @@ static void test_cost_comes_off_dispatch_first(void **state)
 static void test_nothing_known_is_nothing_done(void **state)
 {
     (void)state;
-    dl_dataset dataset = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
     dl_notes notes = {0};
     add_run(&dataset);
     dl_recording_cost_subtract(&dataset, &notes);
     assert_true(dataset.runs[0].step_ns[0] == 450);
     assert_int_equal(notes.count, 0);
-    dl_dataset_free(&dataset);
 }
 
 static void test_figures_are_taken_once(void **state)
@@ -90,14 +85,13 @@ static void test_figures_are_taken_once(void **state)
     static const char *const figures[] = {
         "record_ns", "100",    "record_low_ns", "60.8", "record_high_ns", "139.2", "pairs",
         "400",       "device", "here",          NULL};
-    dl_dataset dataset = {.device = dl_strdup("here")};
+    DL_SCOPED(dl_dataset) dataset = {.device = dl_strdup("here")};
     dl_error err = {0};
     assert_int_equal(take(&dataset, figures, &err), DL_OK);
     assert_true(dataset.record_ns == 100 && dataset.record_pairs == 400);
     assert_true(fabs(dataset.record_error_ns - 20) < 1e-9);
     assert_int_equal(take(&dataset, figures, &err), DL_ERR_DATA);
     assert_contains(err.text, "already gives the cost");
-    dl_dataset_free(&dataset);
 }
 
 static void test_wrong_figures_are_refused(void **state)
@@ -108,14 +102,13 @@ static void test_wrong_figures_are_refused(void **state)
     static const char *const elsewhere[] = {
         "record_ns", "100",    "record_low_ns", "90", "record_high_ns", "110", "pairs",
         "9",         "device", "there",         NULL};
-    dl_dataset dataset = {.device = dl_strdup("here")};
+    DL_SCOPED(dl_dataset) dataset = {.device = dl_strdup("here")};
     dl_error err = {0};
     assert_int_equal(take(&dataset, missing, &err), DL_ERR_DATA);
     assert_contains(err.text, "record_low_ns");
     assert_int_equal(take(&dataset, no_number, &err), DL_ERR_PARSE);
     assert_int_equal(take(&dataset, elsewhere, &err), DL_ERR_DATA);
     assert_contains(err.text, "'there'");
-    dl_dataset_free(&dataset);
 }
 
 static const char *const process[] = {"host", "node1", "pid", "77", NULL};
@@ -123,7 +116,7 @@ static const char *const process[] = {"host", "node1", "pid", "77", NULL};
 static dl_status take_run(dl_dataset *dataset, const char *cost, int launches, dl_error *err)
 {
     const char *const pairs[] = {"host", "node1", "pid", "77", "capture_cost", cost, NULL};
-    dl_trace trace = make_trace(pairs);
+    DL_SCOPED(dl_trace) trace = make_trace(pairs);
     trace.string_count = 3;
     trace.strings = dl_calloc(3, sizeof *trace.strings, "test");
     trace.strings[0] = dl_strdup("");
@@ -143,9 +136,7 @@ static dl_status take_run(dl_dataset *dataset, const char *cost, int launches, d
                               .start_ns = at_ns + 100 * i,
                               .duration_ns = 50};
     }
-    const dl_status status = dl_recording_cost_take_run(dataset, &trace, err);
-    dl_trace_free(&trace);
-    return status;
+    return dl_recording_cost_take_run(dataset, &trace, err);
 }
 
 #define FIGURES(kernel)                                                                     \
@@ -156,14 +147,13 @@ static dl_status take_run(dl_dataset *dataset, const char *cost, int launches, d
  * dlprof run. */
 static void capture(const char *cost, double step_ns, double dispatch_ns, const char *says)
 {
-    dl_dataset dataset = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     add_run(&dataset);
-    dl_trace trace = make_trace(process);
+    DL_SCOPED(dl_trace) trace = make_trace(process);
     dataset.runs[0].process = dl_recording_process(&trace);
     dataset.runs[0].captured = dl_strdup("default");
-    dl_trace_free(&trace);
     if (cost != NULL && take_run(&dataset, cost, 4, &err) != DL_OK) fail_msg("%s", err.text);
     dl_recording_cost_subtract(&dataset, &notes);
     assert_int_equal(notes.count, 1);
@@ -172,8 +162,6 @@ static void capture(const char *cost, double step_ns, double dispatch_ns, const 
     assert_true(fabs(run->step_ns[0] - step_ns) < 1e-9);
     assert_true(fabs(run->op_ns[2] - dispatch_ns) < 1e-9);
     assert_true(run->op_ns[0] == 100 && run->op_ns[1] == 300);
-    dl_notes_free(&notes);
-    dl_dataset_free(&dataset);
 }
 
 /* Four kernels per step at 10 ns are 40 ns; at 20 ns they exceed dispatch. */
@@ -198,13 +186,11 @@ static void test_run_must_say_its_process(void **state)
 {
     (void)state;
     static const char *const nothing[] = {"kind", "run", NULL};
-    dl_dataset dataset = {0};
+    DL_SCOPED(dl_dataset) dataset = {0};
     dl_error err = {0};
-    dl_trace trace = make_trace(nothing);
+    DL_SCOPED(dl_trace) trace = make_trace(nothing);
     assert_int_equal(dl_recording_cost_take_run(&dataset, &trace, &err), DL_ERR_DATA);
     assert_contains(err.text, "of which process");
-    dl_trace_free(&trace);
-    dl_dataset_free(&dataset);
 }
 
 int main(void)

@@ -27,7 +27,7 @@ static void test_device_bound(void **state)
 {
     (void)state;
     uint32_t k[3], sync;
-    replayed r = device_bound(k, &sync);
+    DL_SCOPED(replayed) r = device_bound(k, &sync);
     assert_int_equal(replayed_us(&r, k[0]), 5);
     assert_int_equal(replayed_us(&r, k[1]), 106);
     assert_int_equal(replayed_us(&r, k[2]), 157);
@@ -40,7 +40,6 @@ static void test_device_bound(void **state)
     /* Without the wait the call takes only the 3 us after it: 40-43. */
     replayed_without(&r, DL_REPLAY_SYNC);
     assert_int_equal(replayed_end_us(&r, sync), 43);
-    replayed_free(&r);
 }
 
 /* Slow launches with 40 us between them and short kernels: the device's gaps come from the host. */
@@ -53,7 +52,7 @@ static void test_host_bound(void **state)
         calls[i] = replay_call(&trace, 1, "cudaLaunchKernel", 50 * i, 10, i + 1);
         kernels[i] = replay_kernel(&trace, 7, "k", 50 * i + LATENCY, 20, i + 1);
     }
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_us(&r, kernels[2]), 105);
     replayed_node(&r, kernels[0])->duration_ns *= 2; /* hidden */
     replay_again(&r);
@@ -61,7 +60,6 @@ static void test_host_bound(void **state)
     replayed_node(&r, calls[0])->duration_ns *= 2; /* not hidden */
     replay_again(&r);
     assert_int_equal(replayed_us(&r, kernels[2]), 115);
-    replayed_free(&r);
 }
 
 /* The second kernel starts 500 us after all possible causes: no wait, no event. Replay drops the
@@ -74,7 +72,7 @@ static void test_unexplained(void **state)
     replay_call(&trace, 1, "cudaLaunchKernel", 10, 10, 2);
     const uint32_t first = replay_kernel(&trace, 7, "k", 5, 100, 1);
     uint32_t late = replay_kernel(&trace, 7, "k", 605, 10, 2);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_us(&r, late), 105); /* no spacing was observed */
     int64_t *earliest_ns = dl_calloc(r.run.graph.node_count, sizeof *earliest_ns, "test");
     dl_replay_earliest_starts(&r.run.graph, earliest_ns);
@@ -95,7 +93,6 @@ static void test_unexplained(void **state)
     dl_external_use(&r.run, DL_EXTERNAL_REMOVE);
     replay_again(&r);
     assert_int_equal(replayed_us(&r, late), 205);
-    replayed_free(&r);
 }
 
 /* Kernels without launches only follow their stream; a launch without a kernel is counted. */
@@ -106,13 +103,12 @@ static void test_missing_launches(void **state)
     uint32_t first = replay_kernel(&trace, 7, "k", 30, 10, 0);
     uint32_t second = replay_kernel(&trace, 7, "k", 41, 10, 88);
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_us(&r, first), 30);
     assert_int_equal(replayed_us(&r, second), 41);
     assert_int_equal(r.run.ranks[0].unlaunched, 2);
     assert_int_equal(r.run.ranks[0].launches_without, 1);
     assert_int_equal(r.run.ranks[0].launch_calls, 1);
-    replayed_free(&r);
 }
 
 /* A kernel on stream 7, an event recorded after it, another kernel on stream 8 behind a wait for
@@ -147,7 +143,7 @@ static void test_event(void **state)
     (void)state;
     for (int named = 0; named < 2; named++) {
         uint32_t k[3];
-        replayed r = two_streams(named, k);
+        DL_SCOPED(replayed) r = two_streams(named, k);
         assert_int_equal(
             replayed_edges(&r, DL_REPLAY_EVENT, named ? DL_REPLAY_RECORDED : DL_REPLAY_INFERRED),
             1);
@@ -160,7 +156,6 @@ static void test_event(void **state)
         /* Without the edge, stream 8 runs immediately: launched at 8. */
         replayed_without(&r, DL_REPLAY_EVENT);
         assert_int_equal(replayed_us(&r, k[1]), 8 + LATENCY);
-        replayed_free(&r);
     }
 }
 
@@ -184,9 +179,8 @@ static void test_event_between_devices(void **state)
     wait->stream = 7;
     wait->object = 77;
     wait->correlation = 3;
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_EVENT, DL_REPLAY_RECORDED), 1);
-    replayed_free(&r);
 }
 
 /* The wait is for an earlier event: the kernel on 8 starts while the one on 7 runs. */
@@ -200,10 +194,9 @@ static void test_refuted_event(void **state)
     replay_call(&trace, 1, "cudaStreamWaitEvent", 6, 2, 3);
     replay_call(&trace, 1, "cudaLaunchKernel", 8, 4, 4);
     uint32_t other = replay_kernel(&trace, 8, "k", 8 + LATENCY, 20, 4);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_EVENT, DL_REPLAY_INFERRED), 0);
     assert_int_equal(replayed_us(&r, other), 8 + LATENCY);
-    replayed_free(&r);
 }
 
 /* No calls record events, but the kernel on stream 8 starts as that on 7 ends. */
@@ -215,12 +208,11 @@ static void test_timed_event(void **state)
     uint32_t first = replay_kernel(&trace, 7, "k", 5, 200, 1);
     replay_call(&trace, 1, "cudaLaunchKernel", 8, 4, 4);
     uint32_t other = replay_kernel(&trace, 8, "k", 207, 20, 4);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_EVENT, DL_REPLAY_TIMED), 1);
     replayed_node(&r, first)->duration_ns += 50000;
     replay_again(&r);
     assert_int_equal(replayed_us(&r, other), 255);
-    replayed_free(&r);
 }
 
 /* A copy to pageable memory: the call returns 4 us after its end. The copy waits for the kernel. */
@@ -235,12 +227,11 @@ static void test_blocking_copy(void **state)
     copy->stream = 7;
     copy->correlation = 2;
     copy->copy = DL_COPY_D2H;
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_end_us(&r, call), 330);
     replayed_node(&r, kernel)->duration_ns -= 100000;
     replay_again(&r);
     assert_int_equal(replayed_end_us(&r, call), 230);
-    replayed_free(&r);
 }
 
 /* cudaStreamSynchronize waits for the stream of its thread's last launch, not for another running
@@ -256,7 +247,7 @@ static void test_stream_sync(void **state)
     uint32_t sync = replay_call(&trace, 1, "cudaStreamSynchronize", 10, 203, 3);
     replay_call(&trace, 1, "cudaLaunchKernel", 213, 5, 4);
     uint32_t after = replay_kernel(&trace, 7, "k", 218, 10, 4);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_end_us(&r, sync), 213);
     assert_int_equal(replayed_us(&r, after), 218);
     replayed_node(&r, own)->duration_ns += 100000;
@@ -264,7 +255,6 @@ static void test_stream_sync(void **state)
     replay_again(&r);
     assert_int_equal(replayed_end_us(&r, sync), 313);
     assert_int_equal(replayed_us(&r, after), 318);
-    replayed_free(&r);
 }
 
 /* The main thread launches forward, hands over to the backward thread at 30 and continues at 205, 5
@@ -281,14 +271,13 @@ static void test_threads(void **state)
     replay_kernel(&trace, 7, "k", 110 + LATENCY, 20, 3);
     uint32_t update = replay_call(&trace, 1, "cudaLaunchKernel", 205, 10, 4);
     replay_kernel(&trace, 7, "k", 205 + LATENCY, 20, 4);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_HANDOVER, DL_REPLAY_INFERRED), 2);
     assert_int_equal(replayed_us(&r, backward), 40);
     assert_int_equal(replayed_us(&r, update), 205);
     replayed_node(&r, backward)->duration_ns += 33000;
     replay_again(&r);
     assert_int_equal(replayed_us(&r, update), 238);
-    replayed_free(&r);
 }
 
 /* A quiet span while no other thread works is the thread's own time. */
@@ -301,10 +290,9 @@ static void test_busy_quiet(void **state)
     uint32_t late = replay_call(&trace, 1, "cudaLaunchKernel", 5000, 10, 2);
     replay_kernel(&trace, 7, "k", 5000 + LATENCY, 20, 2);
     replay_call(&trace, 2, "cudaEventQuery", 20000, 10, 3);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_HANDOVER, DL_REPLAY_INFERRED), 0);
     assert_int_equal(replayed_us(&r, late), 5000);
-    replayed_free(&r);
 }
 
 /* 200 kernels of 100 us, launches of 10 us; from the 81st the host waits for the end of the kernel
@@ -325,7 +313,7 @@ static void test_queue(void **state)
         device_us = ends_us[i] + SPACING;
         host_us = end_us;
     }
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(r.run.ranks[0].queue_depth, DEPTH);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_QUEUE, DL_REPLAY_INFERRED), KERNELS - DEPTH);
     assert_int_equal(replayed_end_us(&r, last), host_us);
@@ -336,7 +324,6 @@ static void test_queue(void **state)
     }
     replay_again(&r);
     assert_int_equal(replayed_end_us(&r, last), LATENCY + 119 * 51 + 50 + 6);
-    replayed_free(&r);
 }
 
 /* A nested call belongs to the outer one: cuLaunchKernel within cudaLaunchKernel. */
@@ -347,10 +334,9 @@ static void test_nested_call(void **state)
     uint32_t inner = replay_call(&trace, 1, "cuLaunchKernel", 2, 5, 1);
     uint32_t outer = replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     uint32_t kernel = replay_kernel(&trace, 7, "k", LATENCY, 20, 1);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_ptr_equal(replayed_node(&r, inner), replayed_node(&r, outer));
     assert_int_equal(replayed_us(&r, kernel), LATENCY);
-    replayed_free(&r);
 }
 
 /* Overlapping kernels of one stream, such as branches of a graph, are on separate lanes. */
@@ -361,17 +347,16 @@ static void test_overlapping_works(void **state)
     replay_call(&trace, 1, "cudaGraphLaunch", 0, 10, 1);
     uint32_t a = replay_kernel(&trace, 7, "k", LATENCY, 100, 1);
     uint32_t b = replay_kernel(&trace, 7, "k", LATENCY, 40, 1);
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     assert_int_equal(replayed_us(&r, a), LATENCY);
     assert_int_equal(replayed_us(&r, b), LATENCY);
     assert_int_not_equal(replayed_node(&r, a)->lane, replayed_node(&r, b)->lane);
-    replayed_free(&r);
 }
 
 static void test_refused(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     const dl_trace *traces[] = {&trace};
     dl_replay_run run = {0};
@@ -382,7 +367,6 @@ static void test_refused(void **state)
     trace.activities[0].start_ns = INT64_MAX - 10000;
     assert_int_equal(dl_replay_build(&run, traces, 1, &err), DL_ERR_RANGE);
     dl_replay_run_free(&run);
-    dl_trace_free(&trace);
 }
 
 int main(void)

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "calibrate/replay/report.h"
-#include "common/alloc.h"
 #include "trace/readers/reader.h"
 
 typedef struct expected {
@@ -50,14 +49,14 @@ static double sum_of_steps(const dl_replay_steps *steps)
 
 static void check(const dl_trace *trace, const expected *want)
 {
-    dl_replay_run run = {0};
-    dl_activity_steps steps = {0};
-    dl_replay_report report = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
+    DL_SCOPED(dl_replay_report) report = {0};
     dl_error err = {0};
     const dl_step_hints hints = {0};
     assert_int_equal(dl_replay_build(&run, &trace, 1, &err), DL_OK);
     assert_int_equal(dl_activity_steps_init(&steps, trace, &hints, &err), DL_OK);
-    dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
+    DL_AUTOFREE dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
     assert_int_equal(dl_replay_simulate(&run.graph, times, &err), DL_OK);
     dl_replay_report_init(&report, &run, &steps, times);
     if (!(report.regular > 0 && report.mean_error < 0.01))
@@ -69,10 +68,6 @@ static void check(const dl_trace *trace, const expected *want)
     if (!(longer >= want->low && longer <= want->high))
         fail_msg("%s: with %s doubled %g longer, not %g to %g", want->file, want->what, longer,
                  want->low, want->high);
-    free(times);
-    dl_replay_report_free(&report);
-    dl_activity_steps_free(&steps);
-    dl_replay_run_free(&run);
 }
 
 static void real_traces_replay_and_answer_to_changes(void **state)
@@ -86,13 +81,12 @@ static void real_traces_replay_and_answer_to_changes(void **state)
             free(path);
             continue;
         }
-        dl_read_traces traces = {0};
+        DL_AUTO(dl_read_free) dl_read_traces traces = {0};
         const dl_read_options options = {0};
         dl_error err = {0};
         assert_int_equal(dl_read(&traces, path, &options, &err), DL_OK);
         for (size_t p = 0; p < traces.count; p++)
             check(&traces.items[p].trace, &files[i]);
-        dl_read_free(&traces);
         free(path);
     }
 }
@@ -100,9 +94,8 @@ static void real_traces_replay_and_answer_to_changes(void **state)
 int main(void)
 {
     const char *folder = getenv("DL_DATA");
-    char *path = dl_format("%s/traces", folder != NULL ? folder : "");
+    DL_AUTOFREE char *path = dl_format("%s/traces", folder != NULL ? folder : "");
     bool there = folder != NULL && access(path, R_OK) == 0;
-    free(path);
     if (!there) {
         fprintf(stderr, "skipped: no traces under DL_DATA\n");
         return 77;

@@ -39,7 +39,7 @@ static void retime(const dl_replay_graph *graph, dl_replay_time *times)
 static void test_device_bound(void **state)
 {
     (void)state;
-    dl_replay_graph g = lanes(1);
+    DL_SCOPED(dl_replay_graph) g = lanes(1);
     uint32_t c0 = add(&g, 0, DL_REPLAY_CALL, 10), c1 = add(&g, 0, DL_REPLAY_CALL, 10);
     uint32_t k0 = add(&g, 1, DL_REPLAY_KERNEL, 100), k1 = add(&g, 1, DL_REPLAY_KERNEL, 50);
     uint32_t wait = add(&g, 0, DL_REPLAY_CALL, 3);
@@ -66,14 +66,13 @@ static void test_device_bound(void **state)
     g.edge_count--; /* without the wait the thread continues */
     retime(&g, t);
     assert_int_equal(t[wait].end_ns, 73);
-    dl_replay_graph_free(&g);
 }
 
 /* Slow launches, short kernels: host-bound, a longer kernel is hidden. */
 static void test_host_bound(void **state)
 {
     (void)state;
-    dl_replay_graph g = lanes(1);
+    DL_SCOPED(dl_replay_graph) g = lanes(1);
     uint32_t c0 = add(&g, 0, DL_REPLAY_CALL, 40), c1 = add(&g, 0, DL_REPLAY_CALL, 40);
     uint32_t k0 = add(&g, 1, DL_REPLAY_KERNEL, 10), k1 = add(&g, 1, DL_REPLAY_KERNEL, 10);
     edge(&g, c0, k0, DL_REPLAY_LAUNCH, 5);
@@ -87,14 +86,13 @@ static void test_host_bound(void **state)
     g.nodes[c0].duration_ns = 50;
     retime(&g, t);
     assert_int_equal(t[k1].start_ns, 55);
-    dl_replay_graph_free(&g);
 }
 
 /* Two streams: b waits for a's event, c does not. */
 static void test_events(void **state)
 {
     (void)state;
-    dl_replay_graph g = lanes(3);
+    DL_SCOPED(dl_replay_graph) g = lanes(3);
     uint32_t a = add(&g, 1, DL_REPLAY_KERNEL, 100);
     uint32_t b = add(&g, 2, DL_REPLAY_COLLECTIVE, 30);
     uint32_t c = add(&g, 3, DL_REPLAY_COPY, 20);
@@ -106,14 +104,13 @@ static void test_events(void **state)
     g.edge_count = 0;
     retime(&g, t);
     assert_int_equal(t[b].start_ns, 0);
-    dl_replay_graph_free(&g);
 }
 
 /* A collective of two ranks: the early one waits for the late one. */
 static void test_group(void **state)
 {
     (void)state;
-    dl_replay_graph g = lanes(2);
+    DL_SCOPED(dl_replay_graph) g = lanes(2);
     uint32_t a = add(&g, 1, DL_REPLAY_KERNEL, 10), b = add(&g, 2, DL_REPLAY_KERNEL, 70);
     uint32_t pair[] = {add(&g, 1, DL_REPLAY_COLLECTIVE, 65), add(&g, 2, DL_REPLAY_COLLECTIVE, 5)};
     dl_replay_graph_add_group(&g, pair, 2, 5);
@@ -129,14 +126,13 @@ static void test_group(void **state)
     g.nodes[a].duration_ns = 90;
     retime(&g, t);
     assert_int_equal(t[pair[1]].end_ns, 95);
-    dl_replay_graph_free(&g);
 }
 
 /* Lanes begin at their first node's recorded start; time 0 is the earliest. */
 static void test_begin(void **state)
 {
     (void)state;
-    dl_replay_graph g = lanes(1);
+    DL_SCOPED(dl_replay_graph) g = lanes(1);
     dl_replay_graph_add(&g, 0, &(dl_replay_node){.recorded_ns = 1000, .duration_ns = 5});
     dl_replay_graph_add(&g, 1, &(dl_replay_node){.kind = DL_REPLAY_KERNEL, .recorded_ns = 1040});
     dl_replay_time t[2];
@@ -144,13 +140,12 @@ static void test_begin(void **state)
     assert_int_equal(t[0].start_ns, 0);
     assert_int_equal(t[1].start_ns, 40);
     assert_int_equal(t[1].cause, DL_REPLAY_BY_BEGIN);
-    dl_replay_graph_free(&g);
 }
 
 static void test_circle(void **state)
 {
     (void)state;
-    dl_replay_graph g = lanes(1);
+    DL_SCOPED(dl_replay_graph) g = lanes(1);
     uint32_t call = add(&g, 0, DL_REPLAY_CALL, 1), kernel = add(&g, 1, DL_REPLAY_KERNEL, 1);
     edge(&g, call, kernel, DL_REPLAY_LAUNCH, 0);
     edge(&g, kernel, call, DL_REPLAY_SYNC, 0);
@@ -158,7 +153,6 @@ static void test_circle(void **state)
     dl_error err = {0};
     assert_int_equal(dl_replay_simulate(&g, t, &err), DL_ERR_DATA);
     assert_contains(err.text, "2 of 2 parts");
-    dl_replay_graph_free(&g);
 }
 
 int main(void)

@@ -18,8 +18,8 @@ static void kernels_of_one_rank_are_alone(void **state)
     rank_trace_work(&a, RT_COMPUTE, 5000);
     const uint32_t reduce = rank_trace_collective(&a, RT_REDUCE, RT_REDUCE_KERNEL, 800, 3000);
     rank_trace_collective(&a, RT_GATHER, RT_GATHER_KERNEL, 80, 2000);
-    dl_replay_run run = build((const dl_trace *[]){&a.trace}, 1);
-    dl_instances instances = {0};
+    DL_SCOPED(dl_replay_run) run = build((const dl_trace *[]){&a.trace}, 1);
+    DL_SCOPED(dl_instances) instances = {0};
     dl_instances_find(&instances, &run);
     assert_int_equal(instances.count, 2);
     assert_int_equal(instances.left_alone, 0);
@@ -29,8 +29,6 @@ static void kernels_of_one_rank_are_alone(void **state)
     assert_int_equal(run.graph.nodes[m->nodes[0]].activity, reduce);
     assert_int_equal(m->last_ns, RT_AHEAD_NS + 5000);
     assert_int_equal(m->end_ns, RT_AHEAD_NS + 8000);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 /* The second rank arrives 700 ns later at both reductions; its gather has no counterpart. */
@@ -47,8 +45,8 @@ static void ranks_meet_in_the_order_of_a_name(void **state)
     rank_trace_collective(&b, RT_GATHER, RT_GATHER_KERNEL, 80, 200);
     const uint32_t second_a = rank_trace_collective(&a, RT_REDUCE, RT_REDUCE_KERNEL, 8, 900);
     const uint32_t second_b = rank_trace_collective(&b, RT_REDUCE, RT_REDUCE_KERNEL, 8, 700);
-    dl_replay_run run = build((const dl_trace *[]){&a.trace, &b.trace}, 2);
-    dl_instances instances = {0};
+    DL_SCOPED(dl_replay_run) run = build((const dl_trace *[]){&a.trace, &b.trace}, 2);
+    DL_SCOPED(dl_instances) instances = {0};
     dl_instances_find(&instances, &run);
     assert_int_equal(instances.count, 2);
     assert_int_equal(instances.left_alone, 1);
@@ -59,8 +57,6 @@ static void ranks_meet_in_the_order_of_a_name(void **state)
     assert_int_equal(run.graph.nodes[nodes[0]].activity, second_a);
     assert_int_equal(run.graph.nodes[nodes[1]].activity, second_b);
     assert_true(run.graph.nodes[nodes[0]].rank == 0 && run.graph.nodes[nodes[1]].rank == 1);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 static void unequal_numbers_are_left_alone(void **state)
@@ -72,13 +68,11 @@ static void unequal_numbers_are_left_alone(void **state)
     rank_trace_collective(&a, RT_REDUCE, RT_REDUCE_KERNEL, 800, 3000);
     rank_trace_collective(&b, RT_REDUCE, RT_REDUCE_KERNEL, 800, 3000);
     rank_trace_collective(&b, RT_REDUCE, RT_REDUCE_KERNEL, 800, 3000);
-    dl_replay_run run = build((const dl_trace *[]){&a.trace, &b.trace}, 2);
-    dl_instances instances = {0};
+    DL_SCOPED(dl_replay_run) run = build((const dl_trace *[]){&a.trace, &b.trace}, 2);
+    DL_SCOPED(dl_instances) instances = {0};
     dl_instances_find(&instances, &run);
     assert_int_equal(instances.count, 0);
     assert_int_equal(instances.left_alone, 3);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 int main(void)

@@ -45,10 +45,8 @@ static void init(made_steps *t, const double factors[STEPS][KERNELS], int64_t sh
 
 static dl_overlap_slowdown find(const made_steps *t)
 {
-    dl_spans collectives = dl_collective_spans(&t->trace.trace);
-    const dl_overlap_slowdown s = dl_overlap_slowdown_find(&t->trace.trace, &t->line, &collectives);
-    dl_spans_free(&collectives);
-    return s;
+    DL_SCOPED(dl_spans) collectives = dl_collective_spans(&t->trace.trace);
+    return dl_overlap_slowdown_find(&t->trace.trace, &t->line, &collectives);
 }
 
 /* Kernels of 10, 20 and 40 us with slowdowns 1.3, 1.2 and 1.1, each twice: the longest outweighs

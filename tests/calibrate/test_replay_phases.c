@@ -64,14 +64,13 @@ static void forward_passes_repeat(void **state)
         if (texts[i] == 'B') rank_trace_range(&t, RT_BACKWARD, begin_ns);
         if (texts[i] == 'U') rank_trace_range(&t, RT_OPTIMIZER, begin_ns);
     }
-    dl_step_phases phases = find(&t, work, N, DL_STEP_REGULAR);
+    DL_SCOPED(dl_step_phases) phases = find(&t, work, N, DL_STEP_REGULAR);
     for (size_t i = 0; i < N; i++) {
         const dl_phase expected = phases_of[i] == 'F'   ? DL_PHASE_FORWARD
                                   : phases_of[i] == 'B' ? DL_PHASE_BACKWARD
                                                         : DL_PHASE_UPDATE;
         if (phases.phases[i] != expected) fail_msg("work %zu: phase %d", i, phases.phases[i]);
     }
-    dl_step_phases_free(&phases);
 }
 
 /* After the update an evaluation has the kernels of the forward pass; a few of them, or others, are
@@ -96,7 +95,7 @@ static void an_evaluation_is_no_update(void **state)
             if (kind == 'B') rank_trace_range(&t, RT_BACKWARD, begin_ns);
             if (kind == 'U') rank_trace_range(&t, RT_OPTIMIZER, begin_ns);
         }
-        dl_step_phases phases = find(&t, work, n, DL_STEP_REGULAR);
+        DL_SCOPED(dl_step_phases) phases = find(&t, work, n, DL_STEP_REGULAR);
         for (size_t i = 0; i < n; i++) {
             const char expected = cases[c].phases[i];
             assert_int_equal(phases.phases[i], expected == 'F'   ? DL_PHASE_FORWARD
@@ -104,7 +103,6 @@ static void an_evaluation_is_no_update(void **state)
                                                                  : DL_PHASE_UPDATE);
         }
         assert_int_equal(phases.passes, 1);
-        dl_step_phases_free(&phases);
     }
 }
 
@@ -125,12 +123,11 @@ static void named_forward_passes_repeat(void **state)
     t.strings[RT_GATHER] = backward;
     for (int i = 0; i < N; i++)
         work[i] = rank_trace_work(&t, texts[i] == 'F' ? RT_COMPUTE : RT_GATHER, 1000);
-    dl_step_phases phases = find(&t, work, N, DL_STEP_REGULAR);
+    DL_SCOPED(dl_step_phases) phases = find(&t, work, N, DL_STEP_REGULAR);
     for (size_t i = 0; i < N; i++)
         assert_int_equal(phases.phases[i],
                          phases_of[i] == 'F' ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD);
     assert_int_equal(phases.passes, 3);
-    dl_step_phases_free(&phases);
 }
 
 /* Products G of both passes have the same names: the loss L ends the forward pass, in each of two
@@ -153,12 +150,11 @@ static void loss_ends_the_forward_pass(void **state)
         t.strings[ids[i]] = names[i];
     for (int i = 0; i < N; i++)
         work[i] = rank_trace_work(&t, ids[strchr(kernels, texts[i]) - kernels], 1000);
-    dl_step_phases phases = find(&t, work, N, DL_STEP_REGULAR);
+    DL_SCOPED(dl_step_phases) phases = find(&t, work, N, DL_STEP_REGULAR);
     for (size_t i = 0; i < N; i++)
         assert_int_equal(phases.phases[i],
                          phases_of[i] == 'F' ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD);
     assert_int_equal(phases.passes, 2);
-    dl_step_phases_free(&phases);
 }
 
 static void without_a_backward_pass_nothing_is_known(void **state)

@@ -55,7 +55,7 @@ static void run_free(run_of_steps *r)
 static void what_is_taken_out_is_put_back(void **state)
 {
     (void)state;
-    run_of_steps r;
+    DL_AUTO(run_free) run_of_steps r;
     run_init(&r, (const int64_t[STEPS]){0, 30000, 60000});
     dl_prediction prediction;
     dl_error err = {0};
@@ -69,13 +69,12 @@ static void what_is_taken_out_is_put_back(void **state)
     assert_float_equal(prediction.empty_ns, 100000, 100);
     assert_float_equal(prediction.added_ns, 120000, 100);
     assert_float_equal(prediction.predicted_ns, 150000, 100);
-    run_free(&r);
 }
 
 static void the_graph_is_restored(void **state)
 {
     (void)state;
-    run_of_steps r;
+    DL_AUTO(run_free) run_of_steps r;
     run_init(&r, (const int64_t[STEPS]){0, 30000, 60000});
     dl_prediction prediction;
     dl_error err = {0};
@@ -85,7 +84,6 @@ static void the_graph_is_restored(void **state)
         const dl_replay_node *node = &r.run.graph.nodes[r.instances.instances[i].nodes[0]];
         assert_int_equal(node->duration_ns, r.trace.activities[node->activity].duration_ns);
     }
-    run_free(&r);
 }
 
 /* A step is never predicted from itself: with one late regular step and two others, the two others
@@ -93,7 +91,7 @@ static void the_graph_is_restored(void **state)
 static void other_steps_are_the_ones_that_tell(void **state)
 {
     (void)state;
-    run_of_steps r;
+    DL_AUTO(run_free) run_of_steps r;
     run_init(&r, (const int64_t[STEPS]){0, 90000, 0});
     r.steps[0].label = DL_STEP_WARMUP;
     r.line.regular_count = STEPS - 1;
@@ -108,7 +106,6 @@ static void other_steps_are_the_ones_that_tell(void **state)
         dl_predict_steps(&prediction, &r.run, &r.instances, &r.transfer, &r.line, &err),
         DL_ERR_DATA);
     assert_contains(err.text, "1 regular steps");
-    run_free(&r);
 }
 
 int main(void)

@@ -34,16 +34,13 @@ static void ends_come_out_of_the_starts(void **state)
 {
     (void)state;
     rank_trace a, b;
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_multi_rank multi = replay_two(0, &run, &instances, &a, &b);
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_multi_rank) multi = replay_two(0, &run, &instances, &a, &b);
     assert_int_equal(multi.count, 3);
     assert_float_equal(multi.instances[1].transfer_ns, 4100, 1);
     assert_int_equal(multi.instances[1].recorded_ns, 4100);
     assert_true(multi.worst_end_ns <= 2);
-    dl_multi_rank_free(&multi);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 /* A collective's recorded time is not used: its peculiarity is missed and appears as an error, in
@@ -52,16 +49,13 @@ static void a_slow_one_is_missed(void **state)
 {
     (void)state;
     rank_trace a, b;
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_multi_rank multi = replay_two(3000, &run, &instances, &a, &b);
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_multi_rank) multi = replay_two(3000, &run, &instances, &a, &b);
     assert_float_equal(multi.instances[1].transfer_ns, 4100, 1);
     assert_int_equal(multi.instances[1].recorded_ns, 7100);
     assert_float_equal((double)multi.instances[1].worst_end_ns,
                        (double)multi.instances[0].worst_end_ns - 3000, 10);
-    dl_multi_rank_free(&multi);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 int main(void)

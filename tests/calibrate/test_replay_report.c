@@ -55,9 +55,9 @@ static void test_steps_and_path(void **state)
 {
     (void)state;
     dl_trace trace = two_steps();
-    replayed r = replay_trace(&trace);
-    dl_activity_steps found = given_steps();
-    dl_replay_report report = {0};
+    DL_SCOPED(replayed) r = replay_trace(&trace);
+    DL_SCOPED(dl_activity_steps) found = given_steps();
+    DL_SCOPED(dl_replay_report) report = {0};
     dl_replay_report_init(&report, &r.run, &found, r.times);
     assert_int_equal(report.steps.count, 3);
     assert_int_equal(report.steps.items[0].recorded_ns, 400000);
@@ -73,17 +73,14 @@ static void test_steps_and_path(void **state)
     assert_int_equal(report.path_ns[DL_PATH_HOST], 30000);
     assert_int_equal(report.path_ns[DL_PATH_LAUNCH], 5000);
     assert_int_equal(report.run->waits_of_devices.count, 0);
-    dl_replay_report_free(&report);
-    dl_activity_steps_free(&found);
-    replayed_free(&r);
 }
 
 static void check_change(const char *what, double factor, int64_t step_ns)
 {
     dl_trace trace = two_steps();
-    replayed r = replay_trace(&trace);
-    dl_activity_steps found = given_steps();
-    dl_replay_report report = {0};
+    DL_SCOPED(replayed) r = replay_trace(&trace);
+    DL_SCOPED(dl_activity_steps) found = given_steps();
+    DL_SCOPED(dl_replay_report) report = {0};
     dl_replay_report_init(&report, &r.run, &found, r.times);
     dl_error err = {0};
     assert_int_equal(dl_replay_scale(&r.run, what, factor, NULL, &err), DL_OK);
@@ -91,9 +88,6 @@ static void check_change(const char *what, double factor, int64_t step_ns)
     dl_replay_report_change(&report, &found, r.times);
     assert_int_equal(report.changed.items[0].replayed_ns, step_ns);
     assert_int_equal(report.steps.items[0].replayed_ns, 400000);
-    dl_replay_report_free(&report);
-    dl_activity_steps_free(&found);
-    replayed_free(&r);
 }
 
 static void test_what_if(void **state)
@@ -109,7 +103,7 @@ static void test_what_if(void **state)
     /* Without device work, the step is 12 us of calls, the last kernel's latency after its launch,
      * 5 us of the waiting call, 30 us of host: the all-reduce launched at 8 ends at 13. */
     dl_trace trace = two_steps();
-    replayed r = replay_trace(&trace);
+    DL_SCOPED(replayed) r = replay_trace(&trace);
     dl_error err = {0};
     size_t changed = 0;
     assert_int_equal(dl_replay_scale(&r.run, "kernel", 0, &changed, &err), DL_OK);
@@ -121,7 +115,6 @@ static void test_what_if(void **state)
     assert_int_equal(dl_replay_scale(&r.run, "gem", 2, &changed, &err), DL_OK);
     assert_int_equal(dl_replay_scale(&r.run, "convolutoin", 2, NULL, &err), DL_ERR_USAGE);
     assert_contains(err.text, "did you mean 'convolution'");
-    replayed_free(&r);
 }
 
 static void test_parse(void **state)
@@ -145,10 +138,10 @@ static void test_without_steps(void **state)
 {
     (void)state;
     dl_trace trace = two_steps();
-    replayed r = replay_trace(&trace);
-    dl_activity_steps found = given_steps();
+    DL_SCOPED(replayed) r = replay_trace(&trace);
+    DL_SCOPED(dl_activity_steps) found = given_steps();
     found.lines[0].count = 0;
-    dl_replay_report report = {0};
+    DL_SCOPED(dl_replay_report) report = {0};
     dl_replay_report_init(&report, &r.run, &found, r.times);
     assert_int_equal(report.steps.count, 1);
     assert_true(report.steps.items[0].whole);
@@ -159,9 +152,6 @@ static void test_without_steps(void **state)
     for (int i = 0; i < DL_PATH_END; i++)
         sum_ns += report.path_ns[i];
     assert_int_equal(sum_ns, 1100000);
-    dl_replay_report_free(&report);
-    dl_activity_steps_free(&found);
-    replayed_free(&r);
 }
 
 int main(void)

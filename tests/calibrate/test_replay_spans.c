@@ -5,7 +5,7 @@
 static void overlapping_spans_are_one(void **state)
 {
     (void)state;
-    dl_spans s = {0};
+    DL_SCOPED(dl_spans) s = {0};
     dl_spans_add(&s, 2, 100, 200);
     dl_spans_add(&s, 1, 50, 60);
     dl_spans_add(&s, 2, 300, 310);
@@ -15,13 +15,12 @@ static void overlapping_spans_are_one(void **state)
     assert_int_equal(s.count, 3);
     assert_int_equal(s.items[1].start_ns, 100);
     assert_int_equal(s.items[1].end_ns, 220);
-    dl_spans_free(&s);
 }
 
 static void ends_do_not_count(void **state)
 {
     (void)state;
-    dl_spans s = {0};
+    DL_SCOPED(dl_spans) s = {0};
     assert_false(dl_spans_hold(&s, 0, 0));
     dl_spans_add(&s, 2, 100, 200);
     dl_spans_add(&s, 3, 150, 160);
@@ -32,13 +31,12 @@ static void ends_do_not_count(void **state)
     assert_false(dl_spans_hold(&s, 2, 200));
     assert_false(dl_spans_hold(&s, 3, 100));
     assert_false(dl_spans_hold(&s, 1, 150));
-    dl_spans_free(&s);
 }
 
 static void what_is_covered_adds_up(void **state)
 {
     (void)state;
-    dl_spans s = {0};
+    DL_SCOPED(dl_spans) s = {0};
     dl_spans_add(&s, 2, 100, 200);
     dl_spans_add(&s, 2, 300, 400);
     dl_spans_add(&s, 3, 0, 1000);
@@ -49,7 +47,6 @@ static void what_is_covered_adds_up(void **state)
     assert_int_equal(dl_spans_covered(&s, 2, 200, 300), 0);
     assert_int_equal(dl_spans_covered(&s, 1, 0, 1000), 0);
     assert_int_equal(dl_spans_covered(&s, 4, 0, 1000), 0);
-    dl_spans_free(&s);
 }
 
 int main(void)

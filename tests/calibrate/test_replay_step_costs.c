@@ -60,10 +60,8 @@ static dl_step_costs take_noting(const rank_trace *t, int64_t batch, dl_notes *n
 
 static dl_step_costs take(const rank_trace *t, int64_t batch)
 {
-    dl_notes notes = {0};
-    dl_step_costs costs = take_noting(t, batch, &notes);
-    dl_notes_free(&notes);
-    return costs;
+    DL_SCOPED(dl_notes) notes = {0};
+    return take_noting(t, batch, &notes);
 }
 
 static bool has_note(const dl_notes *notes, const char *part)
@@ -78,7 +76,7 @@ static void phases_and_gradients_come_out(void **state)
     (void)state;
     rank_trace t;
     add_steps(&t, 4, 1);
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_int_equal(c.steps, 3); /* the last one has no end on the host */
     assert_float_equal(c.step_ns, 170000, 5000);
     assert_float_equal(c.device_ns, 160000, 5000);
@@ -96,7 +94,6 @@ static void phases_and_gradients_come_out(void **state)
     assert_float_equal(c.gradients[1].share, 1, 1e-9);
     assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
     assert_int_equal(c.slowdown.works, 0);
-    dl_step_costs_free(&c);
 }
 
 /* An all-reduce of integers during the backward pass, as of DDP's map of used parameters, is no
@@ -120,14 +117,12 @@ static void sums_of_integers_are_no_gradients(void **state)
         rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_notes notes = {0};
-    dl_step_costs c = take_noting(&t, 8, &notes);
+    DL_SCOPED(dl_notes) notes = {0};
+    DL_SCOPED(dl_step_costs) c = take_noting(&t, 8, &notes);
     assert_int_equal(c.gradient_count, 1);
     assert_true(c.gradients[0].bytes == 4000);
     assert_float_equal(c.gradients[0].share, 1, 1e-9);
     assert_true(has_note(&notes, "4 calls in the trace sum integers"));
-    dl_notes_free(&notes);
-    dl_step_costs_free(&c);
 }
 
 /* Thread 2 of the process all-reduces the same gradients on device 1. */
@@ -164,11 +159,10 @@ static void collectives_of_other_devices_are_not_counted(void **state)
         }
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_int_equal(c.gradient_count, 2);
     assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
     assert_int_equal(c.other_count, 0);
-    dl_step_costs_free(&c);
 }
 
 /* A step with 30 us more work on the device, as with a validation, is left out; so is one with more
@@ -192,8 +186,8 @@ static void longer_steps_are_noted(void **state)
             add_unmarked_step(&t, 1, 0);
             rank_trace_range(&t, RT_STEP, step_ns);
         }
-        dl_notes notes = {0};
-        dl_step_costs costs = {0};
+        DL_SCOPED(dl_notes) notes = {0};
+        DL_SCOPED(dl_step_costs) costs = {0};
         const dl_step_hints hints = {0};
         assert_int_equal(dl_step_costs_take(&costs, &t.trace, 8, &hints, NULL, DL_EXTERNAL_THREADS,
                                             &notes, NULL),
@@ -203,8 +197,6 @@ static void longer_steps_are_noted(void **state)
         } else {
             assert_true(has_note(&notes, cases[i].note));
         }
-        dl_notes_free(&notes);
-        dl_step_costs_free(&costs);
     }
 }
 
@@ -218,11 +210,10 @@ static void reduces_before_the_steps_are_of_no_pass(void **state)
     add_unmarked_step(&t, 1, 0);
     add_unmarked_step(&t, 1, 0);
     add_steps_that_gather(&t, 2, 1, 0);
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_int_equal(c.steps, 1);
     assert_int_equal(c.gradient_count, 2);
     assert_true(c.gradients[1].bytes == 4000);
-    dl_step_costs_free(&c);
 }
 
 static void sum_over(rank_trace *t, uint64_t object, uint64_t bytes)
@@ -257,10 +248,9 @@ static void unknown_communicators_divide_no_layers(void **state)
         rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_int_equal(c.axes.tensor, 2);
     assert_true(c.axes.tensor_object == 9 && c.axes.tensor_bytes == 500);
-    dl_step_costs_free(&c);
 }
 
 /* Two gathers per step are neither gradients nor part of the costs, and are noted; all-reduces of
@@ -270,10 +260,10 @@ static void other_collectives_are_named(void **state)
     (void)state;
     for (int gathers = 0; gathers <= 2; gathers += 2) {
         rank_trace t;
-        dl_notes notes = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         rank_trace_init(&t, 0);
         add_steps_that_gather(&t, 4, 1, gathers);
-        dl_step_costs c = take_noting(&t, 8, &notes);
+        DL_SCOPED(dl_step_costs) c = take_noting(&t, 8, &notes);
         bool named = false;
         for (size_t i = 0; i < notes.count; i++) {
             if (strstr(notes.lines[i], "besides the exchange of gradients") == NULL) continue;
@@ -283,8 +273,6 @@ static void other_collectives_are_named(void **state)
         assert_true(named == (gathers > 0));
         assert_float_equal(c.device_ns, 160000, 5000);
         assert_true(c.gradients[1].bytes == 4000);
-        dl_notes_free(&notes);
-        dl_step_costs_free(&c);
     }
 }
 
@@ -320,7 +308,7 @@ static void accumulated_passes_come_apart(void **state)
     for (int each = 0; each <= 1; each++) {
         rank_trace t;
         add_accumulating_steps(&t, 3, each);
-        dl_step_costs c = take(&t, 8);
+        DL_SCOPED(dl_step_costs) c = take(&t, 8);
         assert_int_equal(c.passes, 2);
         assert_float_equal(c.forward_ns.value, 80000, 3000);
         assert_float_equal(c.backward_ns.value, 205000, 6000);
@@ -328,8 +316,8 @@ static void accumulated_passes_come_apart(void **state)
         assert_float_equal(c.gradients[0].share, 0.3, 1e-9);
         assert_float_equal(c.gradients[1].share, 1, 1e-9);
         assert_true(c.gradients[0].bytes == 3000 && c.gradients[1].bytes == 4000);
-        dl_costs costs = {0};
-        dl_notes notes = {0};
+        DL_SCOPED(dl_costs) costs = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         dl_error err = {0};
         assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
         assert_true(costs.accumulate == 2 && costs.batch_min == 4 && costs.batch_max == 4);
@@ -339,9 +327,6 @@ static void accumulated_passes_come_apart(void **state)
         assert_float_equal(dl_costs_step_ns(&costs, 4, "update"), UPDATE_NS, 500);
         assert_float_equal(costs.dispatch.per_worker_ns.value, c.host_ns / 2, 1);
         assert_int_equal(costs.traces[0].batch, 8);
-        dl_costs_free(&costs);
-        dl_notes_free(&notes);
-        dl_step_costs_free(&c);
     }
 }
 
@@ -399,16 +384,14 @@ static void waits_of_later_stages_count(void **state)
         steps[s].axes.stage = s;
         steps[s].waits_ns = s * 1000;
     }
-    dl_costs costs = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_costs) costs = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     assert_int_equal(dl_stage_costs_combine(&costs, steps, 2, false, &notes, &err), DL_OK);
     assert_true(costs.dispatch.external_ns.known);
     assert_float_equal(costs.dispatch.external_ns.value, 1000, 1e-9);
     assert_int_equal(costs.dispatch.external_ns.origin, DL_ORIGIN_MEASURED);
     assert_float_equal(costs.dispatch.per_worker_ns.value, 2 * steps[0].host_ns - 1000, 1e-6);
-    dl_costs_free(&costs);
-    dl_notes_free(&notes);
     dl_step_costs_free(&steps[0]);
     dl_step_costs_free(&steps[1]);
 }
@@ -419,20 +402,17 @@ static void ranks_that_do_not_fit_the_layout_are_noted(void **state)
     (void)state;
     rank_trace t;
     add_steps(&t, 4, 1);
-    dl_step_costs step = take(&t, 8);
+    DL_SCOPED(dl_step_costs) step = take(&t, 8);
     step.axes.shards = 2;
     for (uint32_t ranks = 3; ranks < 5; ranks++) {
-        dl_costs costs = {0};
-        dl_notes notes = {0};
+        DL_SCOPED(dl_costs) costs = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         dl_error err = {0};
         step.ranks = ranks;
         assert_int_equal(dl_step_costs_combine(&costs, &step, 1, &notes, &err), DL_OK);
         assert_int_equal(costs.traces[0].ranks, ranks == 3 ? 0 : 4);
         assert_int_equal(has_note(&notes, "3 ranks are not a multiple of the 2 GPUs"), ranks == 3);
-        dl_costs_free(&costs);
-        dl_notes_free(&notes);
     }
-    dl_step_costs_free(&step);
 }
 
 /* A kernel that takes 1.25 times as long beside a collective is charged its time alone; copies to
@@ -463,7 +443,7 @@ static void what_is_charged_by_itself_is_taken_out(void **state)
         }
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_true(c.slowdown.known);
     assert_float_equal(c.slowdown.factor, 1.25, 1e-3);
     assert_float_equal(c.forward_ns.value, 30000, 100);
@@ -471,7 +451,6 @@ static void what_is_charged_by_itself_is_taken_out(void **state)
     assert_float_equal(c.device_ns, 70000, 100);
     assert_float_equal(c.input_bytes.value, 240000, 1e-6);
     assert_int_equal(c.op_count, 2);
-    dl_step_costs_free(&c);
 }
 
 /* A trace of the device alone does not give the host's time. */
@@ -488,9 +467,9 @@ static void without_launches_dispatch_is_unknown(void **state)
         if (a->kind == DL_ACTIVITY_KERNEL && a->name == RT_COMPUTE && compute++ % 4 == 0)
             a->name = RT_GATHER;
     }
-    dl_step_costs c = {0};
-    dl_costs costs = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_step_costs) c = {0};
+    DL_SCOPED(dl_costs) costs = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     const dl_step_hints hints = {.period = 4};
     assert_int_equal(
@@ -500,9 +479,6 @@ static void without_launches_dispatch_is_unknown(void **state)
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
     assert_false(costs.dispatch.per_worker_ns.known);
     assert_true(costs.ops[0].per_sample_ns.known);
-    dl_costs_free(&costs);
-    dl_step_costs_free(&c);
-    dl_notes_free(&notes);
 }
 
 /* Only one step: forward 50, backward 30 + 70, update 10 us on the device; six launches in
@@ -512,7 +488,7 @@ static void one_step_is_taken_as_it_is(void **state)
     (void)state;
     rank_trace t;
     add_steps(&t, 1, 1);
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_int_equal(c.steps, 1);
     assert_float_equal(c.step_ns, 170000, 1);
     assert_float_equal(c.device_ns, 160000, 1);
@@ -520,16 +496,13 @@ static void one_step_is_taken_as_it_is(void **state)
     assert_float_equal(c.forward_ns.value, FORWARD_NS, 1);
     assert_float_equal(c.backward_ns.value, FIRST_NS + SECOND_NS, 1);
     assert_true(isnan(c.forward_ns.error));
-    dl_costs costs = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_costs) costs = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
     assert_float_equal(costs.ops[0].per_sample_ns.value, (FORWARD_NS - 5000) / 8., 1);
     assert_true(costs.ops[0].per_sample_ns.error == 0);
     assert_int_equal(costs.noise_count, 0); /* one step has no scatter */
-    dl_costs_free(&costs);
-    dl_notes_free(&notes);
-    dl_step_costs_free(&c);
 }
 
 /* Takes the costs of a trace in which the device waits 80 us in every backward pass, before its
@@ -555,7 +528,7 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
 {
     (void)state;
     dl_step_costs c;
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     assert_int_equal(take_waiting(&c, DL_EXTERNAL_THREADS, &notes, &err), DL_ERR_DATA);
     assert_contains(err.text, "of a step of 250 us, the trace explains 170 us, 32 % less: 4 "
@@ -568,17 +541,15 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
     assert_int_equal(c.op_count, 4);
     assert_string_equal(c.ops[2].name, "external.backward");
     assert_float_equal(c.ops[2].ns.value, 80000, 500);
-    dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
     assert_float_equal(costs.ops[2].fixed_ns.value, 80000, 500); /* independent of the batch */
     assert_true(costs.ops[2].per_sample_ns.value == 0);
-    dl_costs_free(&costs);
     dl_step_costs_free(&c);
     assert_int_equal(take_waiting(&c, DL_EXTERNAL_REMOVE, &notes, &err), DL_OK);
     assert_float_equal(c.device_ns, 160000, 500);
     assert_true(has_note(&notes, "it took 250 us, and takes 170 us"));
     dl_step_costs_free(&c);
-    dl_notes_free(&notes);
 }
 
 /* Steps of a kernel of 2 ms, after which the host waits 3 ms more for input, with nothing recorded;
@@ -596,8 +567,8 @@ static void waits_of_threads_are_named(void **state)
             t.host_ns = t.device_ns + 3000000;
             rank_trace_range(&t, RT_STEP, step_ns);
         }
-        dl_step_costs c = {0};
-        dl_notes notes = {0};
+        DL_SCOPED(dl_step_costs) c = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         dl_error err = {0};
         const dl_step_hints hints = {.marks = "ProfilerStep"};
         assert_int_equal(dl_step_costs_take(&c, &t.trace, 8, &hints, NULL,
@@ -614,14 +585,11 @@ static void waits_of_threads_are_named(void **state)
             named = named || (strstr(notes.lines[i], "external waits") != NULL &&
                               strstr(notes.lines[i], "longest 3.00 ms, in 'ProfilerStep#1'"));
         assert_true(named);
-        dl_costs costs = {0};
+        DL_SCOPED(dl_costs) costs = {0};
         assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
         assert_float_equal(costs.dispatch.per_worker_ns.value, 2005000, 1000);
         assert_true(costs.dispatch.external_ns.known == !remove);
         if (!remove) assert_float_equal(costs.dispatch.external_ns.value, 3000000, 1000);
-        dl_costs_free(&costs);
-        dl_notes_free(&notes);
-        dl_step_costs_free(&c);
     }
 }
 
@@ -639,10 +607,10 @@ static void waits_of_few_steps_count(void **state)
         t.host_ns = t.device_ns + (s % 4 == 3 ? 80000000 : 0);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_costs costs = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_costs) costs = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
-    dl_step_costs c = take_noting(&t, 8, &notes);
+    DL_SCOPED(dl_step_costs) c = take_noting(&t, 8, &notes);
     assert_int_equal(c.steps, 8);
     assert_float_equal(c.step_ns, 40005000, 1);
     assert_float_equal(c.waits_ns, 20000000, 1000);
@@ -650,9 +618,6 @@ static void waits_of_few_steps_count(void **state)
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
     assert_float_equal(costs.dispatch.per_worker_ns.value, 20005000, 1000);
     assert_float_equal(costs.dispatch.external_ns.value, 20000000, 1000);
-    dl_costs_free(&costs);
-    dl_notes_free(&notes);
-    dl_step_costs_free(&c);
 }
 
 /* Six launches per step: 200 ns each by the trace's figures; without figures of a recorder, 2.7 us
@@ -709,10 +674,9 @@ static void host_is_the_mean_without_interruptions(void **state)
             t.host_ns += s == 2 ? cases[i].long_ns : 500000;
             rank_trace_range(&t, RT_STEP, step_ns);
         }
-        dl_step_costs c = take(&t, 8);
+        DL_SCOPED(dl_step_costs) c = take(&t, 8);
         assert_int_equal(c.steps, 5);
         assert_float_equal(c.host_ns, cases[i].host_ns, 500);
-        dl_step_costs_free(&c);
     }
 }
 
@@ -729,13 +693,12 @@ static void interrupted_steps_have_no_more_work(void **state)
         const double all = isnan(cases[i].works) ? NAN : 50;
         const double ns[] = {100, 100, cases[i].ns, 100};
         const double works[] = {all, all, cases[i].works, all};
-        dl_notes notes = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         uint8_t kept[] = {1, 1, 1, 1};
         dl_steps_leave_out_interrupted(kept, ns, works, 4, &notes);
         assert_int_equal(kept[0] + kept[1] + kept[3], 3);
         assert_int_equal(kept[2], !cases[i].interrupted);
         assert_int_equal(notes.count, cases[i].interrupted);
-        dl_notes_free(&notes);
     }
     /* Two of five are no exceptions, one of four is. */
     const double ns[] = {100, 900, 400, 100, 100}, works[] = {50, 50, 50, 50, 50};
@@ -764,13 +727,12 @@ static void only_a_single_pause_is_left_out(void **state)
         {{100, 9000}, 2, SIZE_MAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_notes notes = {0};
+        DL_SCOPED(dl_notes) notes = {0};
         uint8_t kept[] = {1, 1, 1, 1, 1};
         dl_steps_leave_out_pause(kept, cases[i].ns, cases[i].count, NULL, &notes);
         for (size_t s = 0; s < 5; s++)
             assert_int_equal(kept[s], s != cases[i].paused);
         assert_int_equal(notes.count, cases[i].paused != SIZE_MAX);
-        dl_notes_free(&notes);
     }
 }
 
@@ -806,8 +768,8 @@ static void a_pause_is_left_out_of_gpu_steps(void **state)
             t.device_ns = t.host_ns + 2000;
             rank_trace_range(&t, RT_STEP, step_ns);
         }
-        dl_notes notes = {0};
-        dl_step_costs c = take_noting(&t, 8, &notes);
+        DL_SCOPED(dl_notes) notes = {0};
+        DL_SCOPED(dl_step_costs) c = take_noting(&t, 8, &notes);
         assert_int_equal(c.steps, cases[i].steps);
         assert_float_equal(c.step_ns, cases[i].step_ns, 0.02 * cases[i].step_ns);
         assert_float_equal(c.waits_ns, cases[i].waits_ns, 0.02 * cases[i].step_ns);
@@ -815,8 +777,6 @@ static void a_pause_is_left_out_of_gpu_steps(void **state)
         assert_true(has_note(&notes,
                              "1 of 7 steps is left out: it takes 20.2 ms, in "
                              "'save_checkpoint', the others 173 us") == (cases[i].pauses == 1));
-        dl_step_costs_free(&c);
-        dl_notes_free(&notes);
     }
 }
 
@@ -856,9 +816,8 @@ static void model_is_what_was_copied_before(void **state)
             rank_trace_work_in(&t, RT_OPTIMIZER, cases[i].update_ns);
             rank_trace_range(&t, RT_STEP, step_ns);
         }
-        dl_step_costs c = take(&t, 8);
+        DL_SCOPED(dl_step_costs) c = take(&t, 8);
         assert_float_equal(c.parameter_bytes, cases[i].parameters, 0);
-        dl_step_costs_free(&c);
     }
 }
 
@@ -889,9 +848,8 @@ static void model_is_as_large_as_gradients_that_are_added(void **state)
             rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
             rank_trace_range(&t, RT_STEP, step_ns);
         }
-        dl_step_costs c = take(&t, 8);
+        DL_SCOPED(dl_step_costs) c = take(&t, 8);
         assert_float_equal(c.parameter_bytes, cases[i].parameters, 0);
-        dl_step_costs_free(&c);
     }
 }
 
@@ -912,10 +870,9 @@ static void model_is_as_large_as_gradients_of_varying_passes(void **state)
         rank_trace_work_in(&t, RT_OPTIMIZER, UPDATE_NS);
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_step_costs c = take(&t, 8);
+    DL_SCOPED(dl_step_costs) c = take(&t, 8);
     assert_float_equal(c.mean_passes, 3.2, 1e-9);
     assert_float_equal(c.parameter_bytes, 4000, 1e-6);
-    dl_step_costs_free(&c);
 }
 
 /* Gradients of two passes, with an update after each, may be those of the same parameters. */
@@ -935,12 +892,10 @@ static void shared_parameters_are_noted(void **state)
         }
         rank_trace_range(&t, RT_STEP, step_ns);
     }
-    dl_notes notes = {0};
-    dl_step_costs c = take_noting(&t, 8, &notes);
+    DL_SCOPED(dl_notes) notes = {0};
+    DL_SCOPED(dl_step_costs) c = take_noting(&t, 8, &notes);
     assert_float_equal(c.parameter_bytes, 5000, 0);
     assert_true(has_note(&notes, "several optimizers add, except"));
-    dl_notes_free(&notes);
-    dl_step_costs_free(&c);
 }
 
 /* Marks that each hold three updates of the same parameters, as of an epoch, are not steps. */
@@ -962,13 +917,11 @@ static void marks_of_several_updates_are_no_steps(void **state)
         }
         rank_trace_range(&t, RT_STEP, mark_ns);
     }
-    dl_notes notes = {0};
-    dl_step_costs c = take_by(&t, 8, NULL, &notes);
+    DL_SCOPED(dl_notes) notes = {0};
+    DL_SCOPED(dl_step_costs) c = take_by(&t, 8, NULL, &notes);
     assert_float_equal(c.parameter_bytes, 4000, 0);
     assert_float_equal(c.update_ns.value, UPDATE_NS, 0.01 * UPDATE_NS);
     assert_true(has_note(&notes, "holds several updates of the same parameters"));
-    dl_notes_free(&notes);
-    dl_step_costs_free(&c);
 }
 
 /* Where marks hold several updates of unequal work, steps may be launches of a graph instead. */
@@ -991,17 +944,14 @@ static void steps_of_graphs_are_not_called_updates(void **state)
         }
         rank_trace_range(&t, RT_STEP, mark_ns);
     }
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     dl_error err = {0};
     assert_int_equal(dl_activity_steps_init(&steps, &t.trace, &(dl_step_hints){0}, &err), DL_OK);
     assert_true(steps.lines[0].marks_hold_steps);
     assert_int_equal(steps.lines[0].method, DL_STEPS_GRAPH);
-    dl_activity_steps_free(&steps);
-    dl_notes notes = {0};
-    dl_step_costs c = take_by(&t, 8, NULL, &notes);
+    DL_SCOPED(dl_notes) notes = {0};
+    DL_SCOPED(dl_step_costs) c = take_by(&t, 8, NULL, &notes);
     assert_false(has_note(&notes, "holds several updates of the same parameters"));
-    dl_notes_free(&notes);
-    dl_step_costs_free(&c);
 }
 
 int main(void)

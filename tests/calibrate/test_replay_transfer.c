@@ -10,9 +10,9 @@ static void of_one_rank_the_fastest_counts(void **state)
 {
     (void)state;
     rank_trace a;
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_transfer transfer = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_transfer) transfer = {0};
     dl_error err = {0};
     rank_trace_init(&a, 0);
     rank_trace_work(&a, RT_GATHER_KERNEL, 100);
@@ -31,9 +31,6 @@ static void of_one_rank_the_fastest_counts(void **state)
     assert_float_equal(dl_transfer_ns_without(&transfer, &m[1], &run), 2000, 1e-9);
     assert_float_equal(dl_transfer_ns_without(&transfer, &m[2], &run), 6000, 1e-9);
     assert_true(isnan(dl_transfer_ns_without(&transfer, &m[0], &run)));
-    dl_transfer_free(&transfer);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 /* Fits two ranks, the second `late_ns` behind, that all-reduce bytes[i] in times_ns[i] after the
@@ -41,9 +38,9 @@ static void of_one_rank_the_fastest_counts(void **state)
 static dl_transfer_line fit_two(const uint64_t *bytes, const int64_t *times_ns, int count)
 {
     rank_trace a, b;
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_transfer transfer = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_transfer) transfer = {0};
     dl_error err = {0};
     const int64_t late_ns = 400;
     rank_trace_init(&a, 0);
@@ -60,9 +57,6 @@ static dl_transfer_line fit_two(const uint64_t *bytes, const int64_t *times_ns, 
     assert_int_equal(transfer.count, 1);
     dl_transfer_line line = transfer.lines[0];
     line.name = NULL;
-    dl_transfer_free(&transfer);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
     return line;
 }
 

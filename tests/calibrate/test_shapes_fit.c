@@ -119,8 +119,8 @@ static dl_trace make(int spread, double factor, const char *kind)
 static void three_numbers_are_found_again(void **state)
 {
     (void)state;
-    dl_trace trace = make(9, 1.25, "shapes");
-    dl_shapes shapes = {0};
+    DL_SCOPED(dl_trace) trace = make(9, 1.25, "shapes");
+    DL_SCOPED(dl_shapes) shapes = {0};
     dl_error err = {0};
     if (dl_shapes_fit(&shapes, &trace, &err)) fail_msg("%s", err.text);
     for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
@@ -142,8 +142,6 @@ static void three_numbers_are_found_again(void **state)
     assert_true(near_scaled(shapes.moves[DL_MOVE_PLAIN].per_s.value, 10e9, 0, 1e-6));
     assert_true(near_scaled(shapes.moves[DL_MOVE_PLAIN].fixed_ns.value, 3000, 0, 1e-3));
     assert_true(near_scaled(shapes.drift, 1.1, 0, 1e-3));
-    dl_shapes_free(&shapes);
-    dl_trace_free(&trace);
 }
 
 /* The numbers are written for the machine's own device, and for the device of another machine's
@@ -151,10 +149,10 @@ static void three_numbers_are_found_again(void **state)
 static void a_machine_file_has_them(void **state)
 {
     (void)state;
-    dl_trace trace = make(9, 1, "shapes");
-    dl_shapes shapes = {0};
-    dl_machine machine = {0};
-    char *text = NULL, *more = NULL;
+    DL_SCOPED(dl_trace) trace = make(9, 1, "shapes");
+    DL_SCOPED(dl_shapes) shapes = {0};
+    DL_SCOPED(dl_machine) machine = {0};
+    DL_AUTOFREE char *text = NULL, *more = NULL;
     dl_error err = {0};
     assert_int_equal(dl_shapes_fit(&shapes, &trace, &err), DL_OK);
     if (dl_shapes_machine(&shapes, NULL, "m.ini", &text, &err)) fail_msg("%s", err.text);
@@ -177,20 +175,15 @@ static void a_machine_file_has_them(void **state)
     assert_int_equal(dl_shapes_machine(&shapes, NULL, "m.ini", &more, &err), DL_ERR_USAGE);
     if (dl_shapes_machine(&shapes, text, "m.ini", &more, &err)) fail_msg("%s", err.text);
     assert_non_null(strstr(more, "[kernels cores fp32]"));
-    free(more);
-    free(text);
-    dl_machine_free(&machine);
-    dl_shapes_free(&shapes);
-    dl_trace_free(&trace);
 }
 
 static void kinds_and_the_layer_are_found(void **state)
 {
     (void)state;
-    dl_trace trace = make(9, 1, "shapes");
+    DL_SCOPED(dl_trace) trace = make(9, 1, "shapes");
     dl_shapes shapes = {0};
     dl_machine machine = {0};
-    char *text = NULL, *more = NULL;
+    DL_AUTOFREE char *text = NULL, *more = NULL;
     dl_error err = {0};
     add_kinds(&trace);
     if (dl_shapes_fit(&shapes, &trace, &err)) fail_msg("%s", err.text);
@@ -230,19 +223,16 @@ static void kinds_and_the_layer_are_found(void **state)
     assert_true(near_scaled(kernels->sustained.value, 1.3, 0, 1e-3));
     assert_int_equal(kernels->sustained.origin, DL_ORIGIN_MEASURED);
     assert_true(kernels->sustained.low < 1.3 && kernels->sustained.high > 1.3);
-    free(more);
-    free(text);
     dl_machine_free(&machine);
     dl_shapes_free(&shapes);
-    dl_trace_free(&trace);
 }
 
 static void traces_without_enough_are_refused(void **state)
 {
     (void)state;
     dl_error err = {0};
-    dl_trace few = make(3, 1, "shapes"), other = make(9, 1, "bench");
-    dl_trace damaged = make(9, 1, "shapes");
+    DL_SCOPED(dl_trace) few = make(3, 1, "shapes"), other = make(9, 1, "bench");
+    DL_SCOPED(dl_trace) damaged = make(9, 1, "shapes");
     dl_shapes shapes = {0};
     assert_int_equal(dl_shapes_fit(&shapes, &few, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "3 spread shapes of products 'forward', 4 are needed"));
@@ -254,9 +244,6 @@ static void traces_without_enough_are_refused(void **state)
     assert_int_equal(dl_shapes_fit(&shapes, &damaged, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "a record is of round 4294967295, but the trace has"));
     dl_shapes_free(&shapes);
-    dl_trace_free(&few);
-    dl_trace_free(&other);
-    dl_trace_free(&damaged);
 }
 
 int main(void)

@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 
 /* A data set of train and bench runs, the costs of one operation of 100 ns, and the results of the

@@ -10,11 +10,9 @@ static const made_variation steady = {0, 0, 0};
 /* Adds the run of one file; after an expected failure the data set may only be freed. */
 static dl_status add(dl_dataset *dataset, const char *path, dl_notes *notes, dl_error *err)
 {
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     assert_int_equal(dl_trace_read(&trace, path, NULL), DL_OK);
-    const dl_status status = dl_step_run_add(dataset, &trace, notes, err);
-    dl_trace_free(&trace);
-    return status;
+    return dl_step_run_add(dataset, &trace, notes, err);
 }
 
 static dl_status add_first(dl_dataset *dataset, const char *path, dl_notes *notes)

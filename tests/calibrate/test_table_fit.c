@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "calibrate/table/table_internal.h"
-#include "common/alloc.h"
 #include "common/file.h"
 #include "common/random.h"
 #include "sim/report/report_assumed.h"
@@ -45,8 +44,8 @@ static void write_scenario(const char *known)
  * number). */
 static void make_table_of(const char *path, double noise, const char *more)
 {
-    dl_study study = {0};
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_study) study = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     if (dl_study_read(&study, "table_scenario.ini", &err) != DL_OK ||
@@ -66,8 +65,6 @@ static void make_table_of(const char *path, double noise, const char *more)
     }
     fputs(more, out);
     fclose(out);
-    dl_sweep_free(&sweep);
-    dl_study_free(&study);
 }
 
 static void make_table(const char *path, double noise, const char *more)
@@ -96,14 +93,13 @@ static void run(dl_table_fit *fit, const char *table, const char *names)
 static void fails(const char *table_text, const char *names, dl_status code, const char *part)
 {
     fixture_write("table_bad.csv", table_text);
-    dl_table_fit fit = {0};
+    DL_SCOPED(dl_table_fit) fit = {0};
     dl_error err = {0};
     const dl_table_part_config of = {
         .scenario_path = "table_scenario.ini", .table_path = "table_bad.csv", .names = names};
     const dl_table_fit_config config = {.parts = &of, .part_count = 1, .threads = 1};
     assert_int_equal(dl_table_fit_run(&fit, &config, &err), code);
     assert_contains(err.text, part);
-    dl_table_fit_free(&fit);
 }
 
 static bool has_note(const dl_table_fit *fit, const char *part)
@@ -120,7 +116,7 @@ static void test_costs_are_recovered(void **state)
     (void)state;
     make_table("table_exact.csv", 0, "");
     write_scenario(KNOWN);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_exact.csv", NULL);
     assert_int_equal(fit.unknown.count, 4);
     assert_string_equal(fit.unknown.items[0].name, "[op network.*] fixed_ns");
@@ -138,7 +134,6 @@ static void test_costs_are_recovered(void **state)
     assert_true(has_note(&fit, "a third is taken for the forward pass: assumed"));
     assert_int_equal(fit.parts->costs.batch_min, 2);
     assert_int_equal(fit.parts->costs.batch_max, 128);
-    dl_table_fit_free(&fit);
 }
 
 /* Guards against repeated simulation of the same points: the four costs of nine rows took 5,500
@@ -148,11 +143,10 @@ static void test_few_runs_are_needed(void **state)
     (void)state;
     make_table("table_runs.csv", 0.02, "");
     write_scenario(KNOWN);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_runs.csv", NULL);
     assert_int_equal(fit.parts->rows.used, 9);
     assert_in_range(fit.runs, 500, 8000);
-    dl_table_fit_free(&fit);
 }
 
 /* With 2 % noise the truth lies within four standard errors, and the errors have the magnitude of
@@ -162,7 +156,7 @@ static void test_noise_gives_errors(void **state)
     (void)state;
     make_table("table_noisy.csv", 0.02, "");
     write_scenario(KNOWN);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_noisy.csv", NULL);
     for (size_t j = 0; j < 4; j++) {
         const dl_table_estimate *e = &fit.estimates[j];
@@ -174,7 +168,6 @@ static void test_noise_gives_errors(void **state)
     assert_null(fit.proposal.name); /* there is no exchange */
     assert_true(fit.quality.left_out_mean_frac > 0.003 && fit.quality.left_out_mean_frac < 0.1);
     assert_true(fit.quality.left_out_max_frac >= fit.quality.left_out_mean_frac);
-    dl_table_fit_free(&fit);
 }
 
 /* One worker only: the GPU takes 2.8, 5.2 and 8.4 ms, issuing less. The two numbers of [dispatch]
@@ -185,7 +178,7 @@ static void test_undetermined_is_left_out(void **state)
     write_scenario(KNOWN);
     fixture_write("table_one.csv", "workers,batch,step_s\n1,16,0.0028\n1,64,0.0052\n1,128,0.0084\n"
                                    "1,32,0.0036\n1,96,0.0068\n");
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_one.csv", NULL);
     assert_true(fit.estimates[0].determined && fit.estimates[1].determined);
     assert_true(fabs(fit.estimates[0].value / 2e6 - 1) < 0.02);
@@ -210,20 +203,19 @@ static void test_undetermined_is_left_out(void **state)
     free(text);
     /* The simulator runs with these costs, whose interval extends to where the thread limits a
      * step. */
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     assert_int_equal(dl_file_read("table_scenario.ini", &text, &bytes, &err), DL_OK);
     char *with = strstr(text, "[scenario]\n") + strlen("[scenario]\n");
-    char *scenario = dl_format("[scenario]\nreplicates = 60\n%s", with);
+    DL_AUTOFREE char *scenario = dl_format("[scenario]\nreplicates = 60\n%s", with);
     fixture_write("table_bounded.ini", scenario);
     free(text);
-    free(scenario);
     assert_int_equal(dl_file_read("table_out.ini", &text, &bytes, &err), DL_OK);
     fixture_write("table_costs.ini", text);
     free(text);
     assert_int_equal(dl_study_read(&study, "table_bounded.ini", &err), DL_OK);
     assert_int_equal(dl_study_read_costs(&study, &err), DL_OK);
     assert_int_equal(study.variants[0].assumed.count, 0);
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     const dl_sweep_config config = {.threads = 1};
     assert_int_equal(dl_sweep_run(&sweep, &study, &config, &err), DL_OK);
     const dl_row *row = NULL;
@@ -237,7 +229,7 @@ static void test_undetermined_is_left_out(void **state)
     assert_true(fabs(row->mean.throughput_per_s / (16 / 2.1e-3) - 1) < 0.02);
     assert_true(row->low_per_s < 16 / 15e-3);
     dl_effects effects = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     bool said = false;
     dl_report_assumed(&effects, &study, &sweep);
     dl_effects_end(&notes, &effects);
@@ -245,10 +237,6 @@ static void test_undetermined_is_left_out(void **state)
         said |= strstr(notes.lines[i],
                        "not determined: [dispatch] serial_ns, between 0 ns and 2") != NULL;
     assert_true(said);
-    dl_notes_free(&notes);
-    dl_sweep_free(&sweep);
-    dl_study_free(&study);
-    dl_table_fit_free(&fit);
 }
 
 /* One batch size: only the sum of fixed and per-sample time is determined. */
@@ -258,7 +246,7 @@ static void test_confused_costs_are_named(void **state)
     write_scenario(KNOWN TRUE_DISPATCH);
     fixture_write("table_same.csv",
                   "workers,batch,step_s\n1,64,0.0052\n1,64,0.0053\n1,64,0.0051\n");
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_same.csv", NULL);
     assert_int_equal(fit.estimates[0].confused, 1);
     assert_int_equal(fit.estimates[1].confused, 1);
@@ -266,7 +254,6 @@ static void test_confused_costs_are_named(void **state)
     assert_true(has_note(&fit, "do not distinguish them"));
     assert_int_equal(fit.quality.left_out_count, 0);
     assert_true(has_note(&fit, "3 of 3 rows cannot be left out"));
-    dl_table_fit_free(&fit);
 }
 
 #define AVERAGE_KNOWN                                                                      \
@@ -396,11 +383,10 @@ static void test_machine_numbers_are_fitted(void **state)
     fails("workers,batch,step_s\n1,16,0.01\n", "memory_bytes_per_s", DL_ERR_USAGE,
           "several sections have 'memory_bytes_per_s'");
     write_scenario_of(MACHINE_COSTS "[machine link x17]\nbytes_per_s = 7e9\n", sync);
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     assert_int_equal(dl_study_read(&study, "table_scenario.ini", &err), DL_OK);
     assert_int_equal(dl_study_read_costs(&study, &err), DL_ERR_NAME);
     assert_contains(err.text, "[machine link x17] bytes_per_s: table_gpus.ini has no [link x17]");
-    dl_study_free(&study);
 }
 
 /* Three threads give bitwise the same result as one. */
@@ -409,15 +395,13 @@ static void test_threads_do_not_matter(void **state)
     (void)state;
     make_table("table_threads.csv", 0.02, "");
     write_scenario(KNOWN TRUE_OP);
-    dl_table_fit one, three;
+    DL_SCOPED(dl_table_fit) one, three;
     run_on(&one, "table_threads.csv", NULL, 1);
     run_on(&three, "table_threads.csv", NULL, 3);
     for (size_t j = 0; j < 2; j++) {
         assert_memory_equal(&one.estimates[j].value, &three.estimates[j].value, sizeof(double));
     }
     assert_int_equal(one.runs, three.runs);
-    dl_table_fit_free(&one);
-    dl_table_fit_free(&three);
 }
 
 /* A row with twice the throughput is reported and marked; a failed run is shown; a batch of 64 for
@@ -427,7 +411,7 @@ static void test_rows_are_judged(void **state)
     (void)state;
     make_table("table_odd.csv", 0, "1,64,385,wrong\n3,128,error,broke\n3,64,23000,uneven\n");
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_odd.csv", "op network.forward.fixed_ns, per_worker_ns");
     assert_int_equal(fit.parts->rows.count, 12);
     assert_int_equal(fit.parts->rows.used, 11);
@@ -439,15 +423,14 @@ static void test_rows_are_judged(void **state)
     assert_int_equal(fit.parts->rows.rows[11].point.batch, 66);
     assert_int_equal(fit.parts->rows.rows[11].batch, 64);
     assert_true(has_note(&fit, "1 row with a batch that the workers cannot share evenly"));
-    dl_table_fit_free(&fit);
 }
 
 /* Asserts the first row of a table that is read with table_scenario.ini. */
 static void assert_first_row(const char *table_text, int workers, int64_t batch, double per_s)
 {
     fixture_write("table_words.csv", table_text);
-    dl_table_rows rows = {0};
-    dl_scenario scenario = {0};
+    DL_SCOPED(dl_table_rows) rows = {0};
+    DL_SCOPED(dl_scenario) scenario = {0};
     dl_error err = {0};
     if (dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err) != DL_OK ||
         dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK) {
@@ -456,8 +439,6 @@ static void assert_first_row(const char *table_text, int workers, int64_t batch,
     assert_int_equal(rows.rows[0].point.workers, workers);
     assert_int_equal(rows.rows[0].point.batch, batch);
     assert_near(rows.rows[0].throughput_per_s, per_s, 1e-12);
-    dl_table_rows_free(&rows);
-    dl_scenario_free(&scenario);
 }
 
 /* Without a column, the batch is the scenario's only one: of all workers, or of each. */
@@ -515,7 +496,7 @@ static void test_three_rows_do_not_judge(void **state)
         strcat(text, "1,16,1300\n");
         fixture_write("table_three.csv", text);
         write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
-        dl_table_fit fit;
+        DL_SCOPED(dl_table_fit) fit;
         run(&fit, "table_three.csv", "op network.forward.fixed_ns");
         const dl_table_residual *last = &fit.parts->residuals[agree];
         assert_true(last->unexplained == (agree == 8));
@@ -528,7 +509,6 @@ static void test_three_rows_do_not_judge(void **state)
             assert_near(scatter->value, log(1300 / 1001.0) / sqrt(8), 0.001);
             assert_near(scatter->error, scatter->value / 4, 1e-12);
         }
-        dl_table_fit_free(&fit);
     }
 }
 
@@ -538,7 +518,7 @@ static void test_reports(void **state)
     (void)state;
     make_table("table_report.csv", 0.02, "4,64,error,broke\n");
     write_scenario(KNOWN);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     run(&fit, "table_report.csv", NULL);
     char *text = NULL;
     size_t bytes = 0;
@@ -559,7 +539,6 @@ static void test_reports(void **state)
     assert_contains(text, "\"measured_per_s\":null");
     free(text);
     assert_int_equal(dl_table_report_json_write(&fit, "no/such/folder.json", &err), DL_ERR_IO);
-    dl_table_fit_free(&fit);
 }
 
 static void test_bad_tables(void **state)
@@ -599,13 +578,12 @@ static void test_bad_names(void **state)
 static void what_is_not_fitted_is_assumed(void **state)
 {
     (void)state;
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     fixture_write("table_two.csv", "workers,batch,step_s\n1,64,1\n1,32,0.6\n");
     write_scenario(KNOWN TRUE_OP);
     run(&fit, "table_two.csv", "serial_ns");
     assert_true(fit.parts->costs.dispatch.per_worker_ns.known);
     assert_true(has_note(&fit, "assumed [dispatch] per_worker_ns = "));
-    dl_table_fit_free(&fit);
     unlink("table_two.csv");
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "calibrate/table/table.h"
-#include "common/alloc.h"
 #include "common/file.h"
 #include "tests/check.h"
 #include "tests/gpu_fixture.h"
@@ -18,19 +17,18 @@
 
 static void write_scenario(const char *name)
 {
-    char *costs = dl_format("parts_%s_costs.ini", name), *path = dl_format("parts_%s.ini", name);
-    char *text = dl_format("[scenario]\nsteps = 100\n[machine]\nfile = parts_gpus.ini\n"
-                           "workers = 1, 4, 8\ndispatch = single\n[workload]\ncosts = %s\n"
-                           "batch = 16, 64\n[sync]\nmode = none\n",
-                           costs);
+    DL_AUTOFREE char *costs = dl_format("parts_%s_costs.ini", name),
+                     *path = dl_format("parts_%s.ini", name);
+    DL_AUTOFREE char *text =
+        dl_format("[scenario]\nsteps = 100\n[machine]\nfile = parts_gpus.ini\n"
+                  "workers = 1, 4, 8\ndispatch = single\n[workload]\ncosts = %s\n"
+                  "batch = 16, 64\n[sync]\nmode = none\n",
+                  costs);
     fixture_write("parts_gpus.ini", FIXTURE_GPUS);
     fixture_write(costs, "[costs]\nschema = 1\nparameter_bytes = 80000\n[op network.forward]\n"
                          "fixed_ns = 3e6\nper_sample_ns = 50000\n[dispatch]\nserial_ns = 300000\n"
                          "per_worker_ns = 500000\n");
     fixture_write(path, text);
-    free(text);
-    free(path);
-    free(costs);
 }
 
 /* Writes six rows each of 1, 4 and 8 GPUs, which deviate by +`off`, -`off`, +`off` / 2, ... in
@@ -78,7 +76,7 @@ static void each_scenario_has_its_own_and_the_shared_costs(void **state)
     write_scenario("b");
     write_table("parts_a.csv", 2e-3, 0.7e-3, 0);
     write_table("parts_b.csv", 1e-3, 0.7e-3, 0);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     fit_both(&fit);
     assert_int_equal(fit.unknown.count, 3);
     assert_true(fit.unknown.items[0].shared);
@@ -104,7 +102,6 @@ static void each_scenario_has_its_own_and_the_shared_costs(void **state)
     for (int i = 1; i <= 6; i++)
         squares += pow(2 / (2 + 0.4 * i), 2);
     assert_near(fit.estimates[1].effect, sqrt(squares / 18), 0.01);
-    dl_table_fit_free(&fit);
 }
 
 /* Table b has a per_worker of 0.73 ms and a scatter of 6 %, table a 0.7 ms and 0.2 %. With one
@@ -125,7 +122,7 @@ static void the_table_that_scatters_less_counts_more(void **state)
     fixture_write("parts_a.csv", with);
     free(with);
     free(text);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     fit_both(&fit);
     assert_near(estimate(&fit, 0) / 0.7e6, 1, 0.002);
     assert_true(fit.parts[0].quality.sigma_frac < 0.005);
@@ -138,7 +135,6 @@ static void the_table_that_scatters_less_counts_more(void **state)
         assert_true(fit.parts[1].residuals[i].weight > 0.3);
         assert_true(fit.parts[1].residuals[i].weight <= 1 + 1e-12);
     }
-    dl_table_fit_free(&fit);
 }
 
 static bool has_note(const dl_notes *notes, const char *part)
@@ -164,7 +160,7 @@ static void reports_say_whose_costs_and_rows_they_are(void **state)
     fixture_write("parts_b.csv", with);
     free(with);
     free(text);
-    dl_table_fit fit;
+    DL_SCOPED(dl_table_fit) fit;
     fit_both(&fit);
     assert_true(
         has_note(&fit.notes, "parts_b.ini: line 20 (workers 8, batch 112, none): an error"));
@@ -190,7 +186,6 @@ static void reports_say_whose_costs_and_rows_they_are(void **state)
     assert_contains(text, ";   18 rows of parts_b.csv, lines 2 to 20, scenario parts_b.ini\n"
                           ";   and, with it and parts_a.csv together, [dispatch] per_worker_ns\n");
     free(text);
-    dl_table_fit_free(&fit);
 }
 
 static void fails(const char *share, const char *own, const char *part)
@@ -199,11 +194,10 @@ static void fails(const char *share, const char *own, const char *part)
     parts[1].names = own;
     const dl_table_fit_config config = {
         .parts = parts, .part_count = 2, .share = share, .near = true, .threads = 1};
-    dl_table_fit fit = {0};
+    DL_SCOPED(dl_table_fit) fit = {0};
     dl_error err = {0};
     assert_int_not_equal(dl_table_fit_run(&fit, &config, &err), DL_OK);
     assert_contains(err.text, part);
-    dl_table_fit_free(&fit);
 }
 
 static void bad_costs_are_refused(void **state)

@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
-
 static void nothing_is_still_a_block(void **state)
 {
     (void)state;
@@ -175,12 +173,9 @@ static void locals_are_released_when_their_scope_is_left(void **state)
 static void strings_are_copies(void **state)
 {
     (void)state;
-    char *whole = dl_strdup("abc"), *part = dl_strndup("abc", 2);
-    char *made = dl_format("%s-%d-%s", whole, 42, part);
+    DL_AUTOFREE char *whole = dl_strdup("abc"), *part = dl_strndup("abc", 2);
+    DL_AUTOFREE char *made = dl_format("%s-%d-%s", whole, 42, part);
     assert_string_equal(made, "abc-42-ab");
-    free(made);
-    free(part);
-    free(whole);
 }
 
 /* The arguments may depend on the text before it grows. */

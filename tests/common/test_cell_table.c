@@ -63,9 +63,9 @@ static void cells_know_what_they_are(void **state)
 static void json_has_the_cells_by_name(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
-    dl_cell_table table = {0};
+    DL_SCOPED(dl_cell_table) table = {0};
     dl_csv_writer writer = {.table = &table};
     write_all(&writer);
     dl_json to = {.out = open_memstream(&text, &bytes)};
@@ -79,14 +79,12 @@ static void json_has_the_cells_by_name(void **state)
                               "\n,{\"name\":\"7\",\"value\":null,\"by_worker\":null}"
                               "\n,{\"name\":null,\"value\":-3,\"by_worker\":[1]}"
                               "\n,{\"name\":\"infinite\",\"value\":null,\"by_worker\":null}]}");
-    free(text);
-    dl_cell_table_free(&table);
 }
 
 static void a_file_has_the_same_cells(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_csv_writer writer = {.out = open_memstream(&text, &bytes)};
     assert_non_null(writer.out);
@@ -94,7 +92,6 @@ static void a_file_has_the_same_cells(void **state)
     fclose(writer.out);
     assert_string_equal(text, "# note: 2 of them\nname,value,by_worker\n"
                               "\"a, \"\"b\"\"\",0.25,1;2.5\n7,,\n,-3,1\ninfinite,inf,\n");
-    free(text);
 }
 
 int main(void)

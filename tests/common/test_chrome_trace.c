@@ -122,9 +122,8 @@ static void scanner_refuses_what_is_no_json(void **state)
 static void empty_trace_is_json(void **state)
 {
     (void)state;
-    char *text = close_trace();
+    DL_AUTOFREE char *text = close_trace();
     assert_contains(text, "\"traceEvents\":[");
-    free(text);
 }
 
 static void every_kind_of_event_is_written(void **state)
@@ -148,7 +147,7 @@ static void every_kind_of_event_is_written(void **state)
     dl_chrome_trace_instant(&trace, 1, 2, "mark", "now", 7, args, 1);
     dl_chrome_trace_instant(&trace, 1, 2, "mark", "then", 8, NULL, 0);
     assert_int_equal(trace.events, 10);
-    char *text = close_trace();
+    DL_AUTOFREE char *text = close_trace();
     static const char *const lines[] = {
         "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"dlsim\"}},\n",
         "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,"
@@ -171,7 +170,6 @@ static void every_kind_of_event_is_written(void **state)
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         assert_contains(text, lines[i]);
-    free(text);
 }
 
 /* A double holds at most 2^53 ns (104 days) exactly; the text must be exact beyond. */
@@ -180,10 +178,9 @@ static void times_are_exact_over_the_whole_range(void **state)
     (void)state;
     dl_chrome_trace_slice(&trace, 1, 1, "c", "n", INT64_MIN, INT64_MAX, NULL, 0);
     dl_chrome_trace_slice(&trace, 1, 1, "c", "n", -1, 9007199254740993, NULL, 0);
-    char *text = close_trace();
+    DL_AUTOFREE char *text = close_trace();
     assert_contains(text, "\"ts\":-9223372036854775.808,\"dur\":9223372036854775.807");
     assert_contains(text, "\"ts\":-0.001,\"dur\":9007199254740.993");
-    free(text);
 }
 
 /* Valid UTF-8 of 1 to 4 bytes is kept; control characters are escaped; each invalid byte (overlong
@@ -208,7 +205,7 @@ static void strings_are_always_valid_utf8(void **state)
     enum { CASES = sizeof cases / sizeof cases[0] };
     for (int i = 0; i < CASES; i++)
         dl_chrome_trace_process(&trace, i, cases[i].name);
-    char *text = close_trace();
+    DL_AUTOFREE char *text = close_trace();
     for (int i = 0; i < CASES; i++) {
         char expected[100] = "\"args\":{\"name\":\"";
         for (const char *c = cases[i].written; *c != '\0'; c++) {
@@ -218,7 +215,6 @@ static void strings_are_always_valid_utf8(void **state)
         strcat(expected, "\"}");
         assert_contains(text, expected);
     }
-    free(text);
 }
 
 static void write_errors_are_reported(void **state)

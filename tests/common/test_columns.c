@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 
 typedef struct item {
@@ -82,7 +81,7 @@ static void test_csv(void **state)
     (void)state;
     const dl_column *columns[DL_LENGTH(all)];
     const dl_column_table table = make_table(columns);
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
     dl_csv_writer writer = {.out = out};
@@ -98,7 +97,6 @@ static void test_csv(void **state)
                               "ring,0.0123,1;2.5\n"
                               "\"tree, two\",1.5,0;1\n"
                               "nvls,,0;0\n");
-    free(text);
 }
 
 /* Texts left-aligned, numbers right-aligned; 9 + 1 + 7 + 1 + 7 columns and a mark; no trailing
@@ -141,9 +139,8 @@ static void test_common_values(void **state)
     assert_null(dl_column_common_text(&table, &all[0]));
     assert_true(dl_column_has_values(&table, &all[2]));
     table.row_count = 1;
-    char *common = dl_column_common_text(&table, &all[2]);
+    DL_AUTOFREE char *common = dl_column_common_text(&table, &all[2]);
     assert_string_equal(common, "25.0");
-    free(common);
     table.rows = &items[1];
     assert_false(dl_column_has_values(&table, &all[2]));
     assert_null(dl_column_common_text(&table, &all[2]));

@@ -90,7 +90,7 @@ static void numbers_are_strict(void **state)
 {
     (void)state;
     const char text[] = "step_s,b\n0.25,\n1e999, 3\n";
-    dl_csv csv = read_ok(text, sizeof text - 1);
+    DL_SCOPED(dl_csv) csv = read_ok(text, sizeof text - 1);
     double value = 0.0;
     dl_error err = {0};
     assert_int_equal(dl_csv_number(&csv, 0, 0, &value, NULL), DL_OK);
@@ -104,7 +104,6 @@ static void numbers_are_strict(void **state)
     assert_int_equal(err.line, 3);
     assert_int_equal(dl_csv_number(&csv, 1, 0, &value, &err), DL_ERR_RANGE);
     assert_true(value == 7.0);
-    dl_csv_free(&csv);
 }
 
 /* Written tables read back equal: texts that need quotes, numbers to the last bit. */
@@ -115,7 +114,7 @@ static void written_tables_read_back(void **state)
                                         "#no",   "",    "\r"};
     static const double numbers[] = {0.1,      0.1 + 0.2, -DBL_MAX, DBL_MIN / 3.0,
                                      INFINITY, -INFINITY, 1e23};
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_csv_writer writer = {.out = open_memstream(&text, &bytes)};
     dl_csv_comment(&writer, "schema %d\nsecond line", 1);
@@ -134,7 +133,7 @@ static void written_tables_read_back(void **state)
     fclose(writer.out);
     assert_contains(text,
                     "# schema 1\n# second line\n\"#text\",number,none,count\nplain,0.1,,-9223");
-    dl_csv csv = read_ok(text, bytes);
+    DL_SCOPED(dl_csv) csv = read_ok(text, bytes);
     assert_int_equal(csv.rows, 7);
     for (size_t i = 0; i < 7; i++) {
         double value = 0.0;
@@ -144,8 +143,6 @@ static void written_tables_read_back(void **state)
         assert_string_equal(dl_csv_cell(&csv, i, 2), "");
     }
     assert_string_equal(dl_csv_cell(&csv, 0, 3), "-9223372036854775808");
-    dl_csv_free(&csv);
-    free(text);
 }
 
 int main(void)

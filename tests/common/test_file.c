@@ -15,22 +15,20 @@ static void whole_file_is_read(void **state)
     (void)state;
     enum { BYTES = 200000 };
     char path[] = "file_XXXXXX";
-    char *written = malloc(BYTES);
+    DL_AUTOFREE char *written = malloc(BYTES);
     for (int i = 0; i < BYTES; i++)
         written[i] = (char)(i % 251);
     int file = mkstemp(path);
     assert_int_equal(dl_file_write(file, written, BYTES), 0);
     assert_int_equal(dl_file_write(-1, written, BYTES), EBADF);
     close(file);
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(dl_file_read(path, &text, &bytes, NULL), DL_OK);
     unlink(path);
     assert_int_equal(bytes, BYTES);
     assert_memory_equal(text, written, BYTES);
     assert_int_equal(text[BYTES], '\0');
-    free(text);
-    free(written);
 }
 
 static void missing_files_and_folders_are_errors(void **state)
@@ -106,16 +104,14 @@ ssize_t __wrap_readlink(const char *path, char *to, size_t bytes)
 static void the_program_finds_its_own_file(void **state)
 {
     (void)state;
-    char *with = dl_system_program();
+    DL_AUTOFREE char *with = dl_system_program();
     assert_non_null(with);
     assert_contains(with, "/test_file");
     no_proc = true;
-    char *without = dl_system_program();
+    DL_AUTOFREE char *without = dl_system_program();
     no_proc = false;
     assert_non_null(without);
     assert_string_equal(without, with);
-    free(with);
-    free(without);
 }
 
 /* Sizes around the limit, and around the size at which the buffer grows. */
@@ -168,12 +164,11 @@ static void another_format_is_not_read_on(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text(path, cases[i].content);
-        char *text = NULL;
+        DL_AUTOFREE char *text = NULL;
         size_t bytes = 0;
         assert_int_equal(dl_file_read_format(path, "MAGIC", 5, &text, &bytes, NULL), DL_OK);
         assert_string_equal(text, cases[i].read);
         assert_int_equal(bytes, strlen(cases[i].read));
-        free(text);
     }
     unlink(path);
 }

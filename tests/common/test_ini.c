@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/keys.h"
 
 static dl_ini read_ok(const char *text)
@@ -66,9 +65,8 @@ static void entries_keep_order_and_lines(void **state)
 static void empty_text_is_an_empty_file(void **state)
 {
     (void)state;
-    dl_ini ini = read_ok("");
+    DL_SCOPED(dl_ini) ini = read_ok("");
     assert_int_equal(ini.count, 0);
-    dl_ini_free(&ini);
 }
 
 static void broken_lines_are_refused(void **state)
@@ -107,27 +105,24 @@ static void broken_lines_are_refused(void **state)
 static void long_lines_are_read_whole(void **state)
 {
     (void)state;
-    char *text = dl_format(";%09999d\n[%0999d]\n x = %099999d ; end\ny = 2\n", 7, 7, 7);
-    dl_ini ini = read_ok(text);
+    DL_AUTOFREE char *text = dl_format(";%09999d\n[%0999d]\n x = %099999d ; end\ny = 2\n", 7, 7, 7);
+    DL_SCOPED(dl_ini) ini = read_ok(text);
     assert_int_equal(ini.count, 2);
     assert_int_equal(strlen(ini.entries[0].section), 999);
     assert_int_equal(strlen(ini.entries[0].value), 99999);
     assert_int_equal(ini.entries[0].line, 3);
     assert_string_equal(ini.entries[1].value, "2");
-    dl_ini_free(&ini);
-    free(text);
 }
 
 /* A comment inside a line starts only at ';' after a blank. */
 static void comments_start_after_a_blank(void **state)
 {
     (void)state;
-    dl_ini ini = read_ok("[a];b\na = ; x\nb =;x\nc = 1;2 ;3 ;4\nd = 1\t;2  \n");
+    DL_SCOPED(dl_ini) ini = read_ok("[a];b\na = ; x\nb =;x\nc = 1;2 ;3 ;4\nd = 1\t;2  \n");
     static const char *const values[] = {"", ";x", "1;2", "1"};
     assert_int_equal(ini.count, 4);
     for (size_t i = 0; i < 4; i++)
         assert_string_equal(ini.entries[i].value, values[i]);
-    dl_ini_free(&ini);
 }
 
 static const dl_key rows[] = {
@@ -148,10 +143,8 @@ static void tables_admit_patterns(void **state)
 
 static dl_status check_wrong(const char *text, dl_error *err)
 {
-    dl_ini ini = read_ok(text);
-    const dl_status status = dl_keys_check(&keys, &ini, err);
-    dl_ini_free(&ini);
-    return status;
+    DL_SCOPED(dl_ini) ini = read_ok(text);
+    return dl_keys_check(&keys, &ini, err);
 }
 
 static void tables_name_what_they_do_not_know(void **state)
@@ -175,7 +168,7 @@ static void tables_name_what_they_do_not_know(void **state)
 static void getters_read_and_fall_back(void **state)
 {
     (void)state;
-    dl_ini ini = read_ok("[s]\ni = -4\nt = some text\n");
+    DL_SCOPED(dl_ini) ini = read_ok("[s]\ni = -4\nt = some text\n");
     int64_t i = 0, i0 = 15;
     const char *t = NULL;
     assert_int_equal(dl_ini_get_int(&ini, "s", "i", -5, 5, NULL, &i, NULL), DL_OK);
@@ -186,13 +179,12 @@ static void getters_read_and_fall_back(void **state)
     assert_string_equal(t, "some text");
     assert_int_equal(dl_ini_get_string(&ini, "s", "no", "else", &t, NULL), DL_OK);
     assert_string_equal(t, "else");
-    dl_ini_free(&ini);
 }
 
 static void getters_refuse_with_file_line_key_value(void **state)
 {
     (void)state;
-    dl_ini ini = read_ok("[s]\ni = 6\nj = 6x\n");
+    DL_SCOPED(dl_ini) ini = read_ok("[s]\ni = 6\nj = 6x\n");
     dl_error err = {0};
     int64_t i = 7;
     const char *t = "untouched";
@@ -207,13 +199,12 @@ static void getters_refuse_with_file_line_key_value(void **state)
     assert_int_equal(dl_ini_get_string(&ini, "s", "x", NULL, &t, &err), DL_ERR_DATA);
     assert_int_equal(i, 7);
     assert_string_equal(t, "untouched");
-    dl_ini_free(&ini);
 }
 
 static void lists_are_split_and_trimmed(void **state)
 {
     (void)state;
-    dl_ini ini = read_ok("[s]\na = 1, 2 ,\tx y\nb = one\nc = 1,,2\nd = 1,\ne =\n");
+    DL_SCOPED(dl_ini) ini = read_ok("[s]\na = 1, 2 ,\tx y\nb = one\nc = 1,,2\nd = 1,\ne =\n");
     char **items = NULL;
     size_t count = 0;
     assert_int_equal(dl_ini_split(&ini, &ini.entries[0], &items, &count, NULL), DL_OK);
@@ -235,7 +226,6 @@ static void lists_are_split_and_trimmed(void **state)
                          DL_ERR_PARSE);
         assert_contains(err.text, messages[i]);
     }
-    dl_ini_free(&ini);
 }
 
 static dl_status take_digit(void *user, char *item, dl_error *err)
@@ -250,7 +240,7 @@ static void items_are_taken_until_one_fails(void **state)
 {
     (void)state;
     static const char text[] = "[s]\ngood = 1, 2,3\nbad = 4, 56, 7\n";
-    dl_ini ini = {0};
+    DL_SCOPED(dl_ini) ini = {0};
     dl_error err = {0};
     int digits = 0;
     assert_int_equal(dl_ini_read_text(&ini, "at/x.ini", text, strlen(text), &err), DL_OK);
@@ -259,7 +249,6 @@ static void items_are_taken_until_one_fails(void **state)
     assert_int_equal(dl_ini_each(&ini, &ini.entries[1], take_digit, &digits, &err), DL_ERR_RANGE);
     assert_int_equal(digits, 1234);
     assert_string_equal(err.text, "[s] bad = 4, 56, 7: '56' is no digit");
-    dl_ini_free(&ini);
 }
 
 static void paths_are_beside_the_file(void **state)
@@ -268,9 +257,8 @@ static void paths_are_beside_the_file(void **state)
     static const char *const cases[][3] = {
         {"at/x.ini", "y", "at/y"}, {"at/x.ini", "/y", "/y"}, {"x.ini", "a/y", "a/y"}};
     for (size_t i = 0; i < 3; i++) {
-        char *path = dl_ini_beside(&(dl_ini){.path = (char *)cases[i][0]}, cases[i][1]);
+        DL_AUTOFREE char *path = dl_ini_beside(&(dl_ini){.path = (char *)cases[i][0]}, cases[i][1]);
         assert_string_equal(path, cases[i][2]);
-        free(path);
     }
 }
 
@@ -295,10 +283,9 @@ static void files_are_read_and_missing_ones_named(void **state)
 
 static void assert_set(const char *text, const char *section, const char *key, const char *expected)
 {
-    char *changed = dl_strdup(text);
+    DL_AUTOFREE char *changed = dl_strdup(text);
     dl_ini_text_set(&changed, section, key, "9");
     assert_string_equal(changed, expected);
-    free(changed);
 }
 
 static void keys_are_set_in_place(void **state)
@@ -317,13 +304,12 @@ static void keys_are_set_in_place(void **state)
 static void keys_are_removed_from_a_text(void **state)
 {
     (void)state;
-    char *text = dl_strdup("[a]\n; x = 0\n  x = 1 ; one\ny = 2\n[b]\nx = 3");
+    DL_AUTOFREE char *text = dl_strdup("[a]\n; x = 0\n  x = 1 ; one\ny = 2\n[b]\nx = 3");
     dl_ini_text_remove(&text, "a", "z");
     dl_ini_text_remove(&text, "a", "x");
     assert_string_equal(text, "[a]\n; x = 0\ny = 2\n[b]\nx = 3");
     dl_ini_text_remove(&text, "b", "x");
     assert_string_equal(text, "[a]\n; x = 0\ny = 2\n[b]\n");
-    free(text);
 }
 
 static void values_are_found_in_a_text(void **state)

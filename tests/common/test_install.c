@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/file.h"
 #include "common/install.h"
 #include "common/system.h"
@@ -16,11 +15,9 @@ static void share_is_found_from_the_program(void **state)
 {
     (void)state;
     unsetenv("DLSCALE_SHARE");
-    char *plots = dl_share_path("plots"), *script = dl_format("%s/speedup.gp", plots);
+    DL_AUTOFREE char *plots = dl_share_path("plots"), *script = dl_format("%s/speedup.gp", plots);
     assert_true(plots[0] == '/');
     assert_int_equal(access(script, R_OK), 0);
-    free(script);
-    free(plots);
 }
 
 static void the_variable_goes_before(void **state)

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/alloc.h"
 #include "common/jobs.h"
 
 enum { COUNT = 1000 };

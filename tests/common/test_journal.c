@@ -142,7 +142,7 @@ static void a_newer_program_starts_anew(void **state)
     (void)state;
     dl_journal *journal = NULL;
     struct stat file;
-    char *program = dl_system_program();
+    DL_AUTOFREE char *program = dl_system_program();
     assert_non_null(program);
     unlink("run.journal");
     assert_int_equal(open_and_count(7, &journal), 0);
@@ -158,7 +158,6 @@ static void a_newer_program_starts_anew(void **state)
     dl_journal_end(journal, true);
     assert_int_equal(open_and_count(7, &journal), 1);
     dl_journal_end(journal, true);
-    free(program);
 }
 
 static void another_run_is_set_aside(void **state)

@@ -8,24 +8,22 @@
 
 static void writes_string(const char *text, const char *json)
 {
-    char *written = NULL;
+    DL_AUTOFREE char *written = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&written, &bytes);
     dl_json_string(out, text);
     fclose(out);
     assert_string_equal(written, json);
-    free(written);
 }
 
 static void writes_number(double value, const char *json)
 {
-    char *written = NULL;
+    DL_AUTOFREE char *written = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&written, &bytes);
     dl_json_number(out, value);
     fclose(out);
     assert_string_equal(written, json);
-    free(written);
 }
 
 /* Quote, backslash and control characters are escaped; UTF-8 of 2 to 4 bytes is kept; a stray
@@ -60,7 +58,7 @@ static void test_numbers(void **state)
 static void test_items(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
@@ -84,7 +82,6 @@ static void test_items(void **state)
     assert_string_equal(text, "{\"empty\":[],\"list\":[{\"n\":0.5,\"quoted \\\"\":\"a\\u000ab\"},"
                               "{\"n\":1.5,\"quoted \\\"\":\"a\\u000ab\"},3],"
                               "\"yes\":true,\"none\":null}");
-    free(text);
 }
 
 int main(void)

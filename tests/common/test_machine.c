@@ -87,7 +87,7 @@ static void nodes_are_of_kinds(void **state)
         "fp32_flop_per_s = 8Tflop/s\n[nodes 1, 3]\nkind = t4\n[host of t4]\nsockets = 1\n"
         "[gpus 0 of t4]\nmodel = t4\nparent = socket0\nlink = x16\n[nodes 2]\nmodel = t4\n"
         "[machine of t4]\npeer = none\n[nics 0 of t4]\nparent = socket0\nlink = x16\nport = qpi\n";
-    dl_machine m = {0};
+    DL_SCOPED(dl_machine) m = {0};
     dl_error err = {0};
     if (dl_machine_read_text(&m, "m.ini", text, sizeof text - 1, &err) != DL_OK) {
         fail_msg("line %d: %s", err.line, err.text);
@@ -110,7 +110,6 @@ static void nodes_are_of_kinds(void **state)
     assert_string_equal(dl_machine_model(&m, 0, 0)->name, "k80");
     assert_int_equal(dl_machine_gpus(&m), 8);
     assert_int_equal(dl_machine_links_kind(&m, 2), 0);
-    dl_machine_free(&m);
 }
 
 static dl_status read_wrong(const char *text, dl_error *err)
@@ -264,7 +263,7 @@ static void the_shipped_files_are_read(void **state)
     for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/%s.ini", DL_MACHINES, shipped[i].file);
-        dl_machine m = {0};
+        DL_SCOPED(dl_machine) m = {0};
         dl_error err = {0};
         if (dl_machine_read(&m, path, &err) != DL_OK) {
             fail_msg("%s:%d: %s", path, err.line, err.text);
@@ -272,7 +271,6 @@ static void the_shipped_files_are_read(void **state)
         assert_int_equal(m.nodes, shipped[i].nodes);
         assert_int_equal(m.kinds[0].gpu_count, shipped[i].gpus);
         assert_string_equal(m.models[m.kinds[0].gpus[0].model].name, shipped[i].model);
-        dl_machine_free(&m);
     }
     glob_t files = {0};
     assert_int_equal(glob(DL_MACHINES "/*.ini", 0, NULL, &files), 0);

@@ -22,9 +22,8 @@ static char *man_text(const char *text)
 
 static void check_text(const char *text, const char *expected)
 {
-    char *written = man_text(text);
+    DL_AUTOFREE char *written = man_text(text);
     assert_string_equal(written, expected);
-    free(written);
 }
 
 /* A dot or an apostrophe starts a request only at the start of a line. */
@@ -143,13 +142,12 @@ static void a_page_has_all_that_the_table_has(void **state)
 static void completion_knows_options_and_choices(void **state)
 {
     (void)state;
-    char *text = print("--print-completion");
+    DL_AUTOFREE char *text = print("--print-completion");
     assert_contains(text, "options='--steps= --output= --mode= --quiet --help --version'\n");
     assert_contains(text, "--steps | -n) kind=value words='' ;;\n");
     assert_contains(text, "--mode) kind=value words='allreduce async' ;;\n");
     assert_contains(text, "--output | -o) kind=file ;;\n");
     assert_contains(text, "complete -o default -F _doit doit\n");
-    free(text);
 }
 
 static int run_command(int argc, char **argv)

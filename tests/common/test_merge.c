@@ -19,7 +19,7 @@ static dl_merger merger_of(dl_merge_config config, int64_t bound, int workers)
 static void a_quorum_starts_a_merge(void **state)
 {
     (void)state;
-    dl_merger m = merger_of((dl_merge_config){.quorum = 2}, -1, 3);
+    DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 2}, -1, 3);
     int64_t next = 0;
     dl_merger_submit(&m, 2, 9, 0, S);
     assert_int_equal(dl_merger_look(&m, 1 * S, &next), 0);
@@ -33,7 +33,6 @@ static void a_quorum_starts_a_merge(void **state)
     dl_merger_publish(&m);
     assert_int_equal(m.version, 1);
     assert_int_equal(dl_merger_look(&m, 3 * S, &next), 0);
-    dl_merger_free(&m);
 }
 
 /* A quorum of one waits 5 s for more uploads: until 5 s after the first was seen, or until all are
@@ -41,7 +40,7 @@ static void a_quorum_starts_a_merge(void **state)
 static void grace_ends_by_time_or_when_all_are_there(void **state)
 {
     (void)state;
-    dl_merger m = merger_of((dl_merge_config){.quorum = 1, .grace_s = 5}, -1, 2);
+    DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 1, .grace_s = 5}, -1, 2);
     int64_t next = 0;
     dl_merger_submit(&m, 0, 0, 0, S);
     assert_int_equal(dl_merger_look(&m, 10 * S, &next), 0);
@@ -54,7 +53,6 @@ static void grace_ends_by_time_or_when_all_are_there(void **state)
     assert_int_equal(dl_merger_look(&m, 20 * S, &next), 0);
     dl_merger_submit(&m, 1, 1, 0, S);
     assert_int_equal(dl_merger_look(&m, 21 * S, &next), 2);
-    dl_merger_free(&m);
 }
 
 /* Adaptive: learner 0, seen at 10 s, took 3 s for its interval, and is expected again at 13 s. The
@@ -62,7 +60,7 @@ static void grace_ends_by_time_or_when_all_are_there(void **state)
 static void adaptive_grace_ends_when_one_is_due_again(void **state)
 {
     (void)state;
-    dl_merger m = merger_of(
+    DL_SCOPED(dl_merger) m = merger_of(
         (dl_merge_config){.quorum = 1, .grace_s = 5, .adaptive = true, .scan_s = 2}, -1, 2);
     int64_t next = 0;
     assert_int_equal(dl_merger_look(&m, 8 * S, &next), 0);
@@ -77,14 +75,13 @@ static void adaptive_grace_ends_when_one_is_due_again(void **state)
     dl_merger_submit(&m, 0, 1, 1, 9 * S);
     assert_int_equal(dl_merger_look(&m, 20 * S, &next), 0);
     assert_int_equal(dl_merger_look(&m, 25 * S, &next), 1);
-    dl_merger_free(&m);
 }
 
 /* A merge takes at most quorum_max uploads, the oldest. */
 static void the_rest_waits_for_the_next_merge(void **state)
 {
     (void)state;
-    dl_merger m = merger_of((dl_merge_config){.quorum = 1, .quorum_max = 2}, -1, 3);
+    DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 1, .quorum_max = 2}, -1, 3);
     int64_t next = 0;
     for (int w = 2; w >= 0; w--)
         dl_merger_submit(&m, w, 0, 0, S);
@@ -95,7 +92,6 @@ static void the_rest_waits_for_the_next_merge(void **state)
     assert_int_equal(dl_merger_look(&m, S, &next), 1);
     assert_int_equal(m.chosen[0], 0);
     assert_int_equal(m.version - m.uploads[0].base, 1);
-    dl_merger_free(&m);
 }
 
 /* A quorum of more uploads than there are learners is one of all: two. At the end an upload is
@@ -103,7 +99,7 @@ static void the_rest_waits_for_the_next_merge(void **state)
 static void the_last_uploads_need_no_quorum(void **state)
 {
     (void)state;
-    dl_merger m = merger_of((dl_merge_config){.quorum = 9}, -1, 2);
+    DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 9}, -1, 2);
     int64_t next = 0;
     assert_int_equal(dl_merger_take(&m, S), 0);
     dl_merger_submit(&m, 1, 0, 0, S);
@@ -113,7 +109,6 @@ static void the_last_uploads_need_no_quorum(void **state)
     dl_merger_submit(&m, 0, 0, 0, S);
     dl_merger_submit(&m, 1, 1, 0, S);
     assert_int_equal(dl_merger_look(&m, S, &next), 2);
-    dl_merger_free(&m);
 }
 
 /* Learner 1's upload, based on version 0, waits when version 1 is made. It is older than learner
@@ -147,7 +142,7 @@ static void stale_uploads_are_weighted_or_lost(void **state)
 static void newer_uploads_supersede(void **state)
 {
     (void)state;
-    dl_merger m = merger_of((dl_merge_config){.quorum = 2}, -1, 2);
+    DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 2}, -1, 2);
     int64_t next = 0;
     dl_merger_submit(&m, 0, 4, 0, S);
     dl_merger_submit(&m, 0, 9, 0, S);
@@ -159,7 +154,6 @@ static void newer_uploads_supersede(void **state)
     assert_true(m.uploads[0].lies);
     assert_false(m.uploads[1].lies);
     assert_int_equal(m.uploads[0].step, 14);
-    dl_merger_free(&m);
 }
 
 static void bad_settings_are_refused(void **state)

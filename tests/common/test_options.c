@@ -221,7 +221,7 @@ static void help_shows_ranges_units_and_defaults(void **state)
     dl_options_action action = DL_OPTIONS_RUN;
     begin_capture();
     dl_status status = PARSE(&action, NULL, "-n", "5", "-h", "--nonsense");
-    char *text = end_capture();
+    DL_AUTOFREE char *text = end_capture();
     assert_int_equal(status, DL_OK);
     assert_int_equal(action, DL_OPTIONS_DONE);
     assert_string_equal(
@@ -242,7 +242,6 @@ static void help_shows_ranges_units_and_defaults(void **state)
               "                     A further thing (may be given several times)\n"
               "  -h, --help         Show this help and exit.\n"
               "      --version      Show the version and exit.\n");
-    free(text);
 }
 
 /* An option without a group belongs to the group of the previous row; a repeated group is listed
@@ -267,7 +266,7 @@ static void help_lists_options_by_group(void **state)
     dl_options_action action = DL_OPTIONS_RUN;
     begin_capture();
     dl_status status = dl_options_parse(&grouped, 2, argv, NULL, &action, NULL);
-    char *text = end_capture();
+    DL_AUTOFREE char *text = end_capture();
     assert_int_equal(status, DL_OK);
     assert_string_equal(text, "Usage: dlsim [OPTION...]\n"
                               "Simulates.\n"
@@ -286,7 +285,6 @@ static void help_lists_options_by_group(void **state)
                               "Help:\n"
                               "  -h, --help      Show this help and exit.\n"
                               "      --version   Show the version and exit.\n");
-    free(text);
 }
 
 static void version_names_the_program(void **state)
@@ -296,12 +294,11 @@ static void version_names_the_program(void **state)
     char expected[64];
     begin_capture();
     dl_status status = PARSE(&action, NULL, "--version");
-    char *text = end_capture();
+    DL_AUTOFREE char *text = end_capture();
     assert_int_equal(status, DL_OK);
     assert_int_equal(action, DL_OPTIONS_DONE);
     snprintf(expected, sizeof expected, "dlprof %s\n", dl_version());
     assert_string_equal(text, expected);
-    free(text);
 }
 
 /* The dump must contain the effective settings in a form that the parser reads back. */
@@ -335,9 +332,8 @@ static void command_without_options_takes_nothing(void **state)
     dl_error err = {0};
     assert_int_equal(dl_options_parse(&bare, 1, argv, NULL, &action, NULL), DL_OK);
     assert_int_equal(dl_options_parse(&bare, 2, argv, NULL, &action, &err), DL_ERR_USAGE);
-    char *text = dl_options_dump(&bare);
+    DL_AUTOFREE char *text = dl_options_dump(&bare);
     assert_string_equal(text, "");
-    free(text);
 }
 
 /* A constant table serves any number of settings; fields of nested structs are allowed. */
@@ -397,10 +393,9 @@ static void subcommands_are_dispatched(void **state)
     char *argv[] = {(char *)"./dlprof", (char *)"train", (char *)"--help", (char *)"x", NULL};
     begin_capture();
     int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 4, argv);
-    char *text = end_capture();
+    DL_AUTOFREE char *text = end_capture();
     assert_int_equal(exit_status, 7);
     assert_string_equal(text, "dlprof train with 3: --help x");
-    free(text);
 }
 
 static void subcommands_explain_themselves(void **state)

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/file.h"
 #include "common/output.h"
 
@@ -27,10 +26,8 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    char *command = dl_format("rm -rf %s", folder);
-    const int failed = chdir("..") != 0 || system(command) != 0;
-    free(command);
-    return failed;
+    DL_AUTOFREE char *command = dl_format("rm -rf %s", folder);
+    return chdir("..") != 0 || system(command) != 0;
 }
 
 static void put(const char *path, const char *text)
@@ -43,12 +40,11 @@ static void put(const char *path, const char *text)
 
 static void check_holds(const char *path, const char *expected)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_error err = {0};
     assert_int_equal(dl_file_read(path, &text, &bytes, &err), DL_OK);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 /* Returns the number of entries, including hidden ones, except "." and "..". */
@@ -88,7 +84,7 @@ static void the_file_appears_when_it_is_whole(void **state)
     (void)state;
     dl_output output = {0};
     dl_error err = {0};
-    char *partial = dl_format(".x.partial-%ld", (long)getpid());
+    DL_AUTOFREE char *partial = dl_format(".x.partial-%ld", (long)getpid());
     assert_int_equal(dl_output_open(&output, "x", &err), DL_OK);
     assert_int_equal(access("x", F_OK), -1);
     assert_int_equal(access(partial, F_OK), 0);
@@ -96,7 +92,6 @@ static void the_file_appears_when_it_is_whole(void **state)
     assert_int_equal(dl_output_close(&output, &err), DL_OK);
     check_holds("x", "new");
     assert_int_equal(count_entries(), 1);
-    free(partial);
 }
 
 static void an_abandoned_one_leaves_the_old_file(void **state)
@@ -403,12 +398,10 @@ static void control_characters_are_escaped(void **state)
         print_started(cases[i][0], i % 2 == 1);
         check_holds("printed", cases[i][1]);
     }
-    char *many = dl_format("%05000d\033", 0); /* more than the filter's buffer */
-    char *expected = dl_format("%05000d\\u001b", 0);
+    DL_AUTOFREE char *many = dl_format("%05000d\033", 0); /* more than the filter's buffer */
+    DL_AUTOFREE char *expected = dl_format("%05000d\\u001b", 0);
     print_started(many, false);
     check_holds("printed", expected);
-    free(many);
-    free(expected);
 }
 
 /* With a file size limit of 8 bytes, the write fails and the program continues. */

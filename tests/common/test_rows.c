@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 
 /* Writes three rows with all kinds of values; the last has none. */
@@ -31,7 +30,7 @@ static void put(dl_rows *rows, size_t most)
 static void test_people(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_rows rows = {.out = dl_text_stream(&text, &bytes), .indent = 1};
     put(&rows, 0);
@@ -47,13 +46,12 @@ static void test_people(void **state)
                         " link    size      rate    time n off %     x   way\n"
                         " x16  1.50 kB 1.00 GB/s 12.3 us 7 -12.5 0.123 there *\n"
                         "and 2 more\n");
-    free(text);
 }
 
 static void test_files(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
     dl_json json = {.out = out};
@@ -75,14 +73,13 @@ static void test_files(void **state)
               "x16,1500,1000000000,12300,7,-0.125,1\n"
               "\"nvlink, two\",2000000,0.5,1,-3,0.5,0\n"
               ",,,,0,,0\n");
-    free(text);
 }
 
 /* A table without rows: an empty list, and no text. */
 static void test_no_rows(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
     dl_json json = {.out = out};
@@ -93,7 +90,6 @@ static void test_no_rows(void **state)
     dl_rows_end(&list, 0);
     fclose(out);
     assert_string_equal(text, "[]");
-    free(text);
 }
 
 int main(void)

@@ -22,9 +22,8 @@ static void error_names_file_and_line(void **state)
     assert_int_equal(dl_error_set_at(&err, DL_ERR_PARSE, "a.ini", 7, "bad %s", "key"),
                      DL_ERR_PARSE);
     assert_int_equal(err.code, DL_ERR_PARSE);
-    char *text = printed(&err);
+    DL_AUTOFREE char *text = printed(&err);
     assert_string_equal(text, "dlsim: a.ini:7: bad key\n");
-    free(text);
 }
 
 static void error_without_line_or_file(void **state)

@@ -6,14 +6,13 @@
 
 static void check(const char *text, int column, int indent, int columns, const char *expected)
 {
-    char *written = NULL;
+    DL_AUTOFREE char *written = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&written, &bytes);
     assert_non_null(out);
     dl_wrap(out, text, column, indent, columns);
     fclose(out);
     assert_string_equal(written, expected);
-    free(written);
 }
 
 /* "aa bb cc" in 5 columns: two words and a blank take 5, a third does not fit. */
@@ -44,7 +43,7 @@ static void newlines_of_the_text_are_kept(void **state)
 static void other_streams_than_terminals_have_80_columns(void **state)
 {
     (void)state;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes), *file = tmpfile();
     unsetenv("COLUMNS");
@@ -60,7 +59,6 @@ static void other_streams_than_terminals_have_80_columns(void **state)
     unsetenv("COLUMNS");
     fclose(memory);
     fclose(file);
-    free(text);
 }
 
 int main(void)

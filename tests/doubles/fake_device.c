@@ -564,13 +564,12 @@ static void reduce_slice(const group *g, int member, size_t count)
 {
     const size_t first = count * (size_t)member / (size_t)g->count;
     const size_t end = count * (size_t)(member + 1) / (size_t)g->count;
-    double *mean = dl_calloc(count, sizeof *mean, "mean");
+    DL_AUTOFREE double *mean = dl_calloc(count, sizeof *mean, "mean");
     dl_exchange_average(mean, (const void *const *)g->values, g->count, first, end - first,
                         DL_DOUBLE);
     for (int i = 0; i < g->count; i++) {
         memcpy((double *)g->values[i] + first, mean + first, (end - first) * sizeof *mean);
     }
-    free(mean);
 }
 
 /* Waits for other members; one in another rank may be lost without notifying this group. */

@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "profiler/inject/capture.h"
 
 #define TEXTS_MAX 4096

@@ -44,13 +44,12 @@ static void relocate(CUpti_Activity *record, const text_list *texts, bool owned)
 static void replay_buffer(const uint8_t *bytes, size_t count, const dl_cupti_api *api,
                           dl_cupti_decoder *decoder, const text_list *texts)
 {
-    uint8_t *buffer = dl_alloc_aligned(count > 0 ? count : 1, "raw buffer");
+    DL_AUTOFREE uint8_t *buffer = dl_alloc_aligned(count > 0 ? count : 1, "raw buffer");
     memcpy(buffer, bytes, count);
     CUpti_Activity *record = NULL;
     while (api->ActivityGetNextRecord(buffer, count, &record) == CUPTI_SUCCESS)
         relocate(record, texts, dl_cupti_gives_names(api));
     dl_cupti_decode(decoder, buffer, count);
-    free(buffer);
 }
 
 /* Reads one block; false if its form is unknown. */

@@ -19,7 +19,7 @@ char *sysfs_tree_make(void)
 
 void sysfs_tree_put(const char *root, const char *path, const char *text)
 {
-    char *full = dl_format("%s/%s", root, path);
+    DL_AUTOFREE char *full = dl_format("%s/%s", root, path);
     for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
         *slash = '\0';
         mkdir(full, 0700);
@@ -29,14 +29,12 @@ void sysfs_tree_put(const char *root, const char *path, const char *text)
     DL_ASSERT(file != NULL, "cannot write %s", full);
     fprintf(file, "%s\n", text);
     fclose(file);
-    free(full);
 }
 
 static void put(const char *root, const char *bus_id, const char *file, const char *text)
 {
-    char *path = dl_format("bus/pci/devices/%s/%s", bus_id, file);
+    DL_AUTOFREE char *path = dl_format("bus/pci/devices/%s/%s", bus_id, file);
     sysfs_tree_put(root, path, text);
-    free(path);
 }
 
 void sysfs_tree_put_link(const char *root, const char *bus_id, const char *max_speed, int max_width,

@@ -134,11 +134,10 @@ static bool lost(dl_rank_group *group)
 static void abandon(dl_rank_group *group, const dl_error *failure)
 {
     thread_ranks *ranks = ranks_of(group);
-    char *what = dl_format("has failed: %s", failure->text);
+    DL_AUTOFREE char *what = dl_format("has failed: %s", failure->text);
     pthread_mutex_lock(&ranks->mutex);
     fail(ranks, group->rank, what);
     pthread_mutex_unlock(&ranks->mutex);
-    free(what);
 }
 
 static void leave(dl_rank_group *group, const dl_error *failure)

@@ -33,7 +33,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const char path[] = "fuzz_config.json";
-    dl_architecture made = {0};
+    DL_SCOPED(dl_architecture) made = {0};
     dl_error err = {0};
     fuzz_file(path, data, bytes);
     if (dl_architecture_make(&made, path, &err) == DL_OK) {
@@ -43,6 +43,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     } else {
         DL_ASSERT(err.text[0] != '\0', "an error without text");
     }
-    dl_architecture_free(&made);
     return 0;
 }

@@ -49,7 +49,7 @@ static void check_round_trip(dl_costs *costs)
     dl_status status = dl_costs_write(costs, name, NULL, &err);
     if (status == DL_ERR_DATA) return;
     DL_ASSERT(status == DL_OK, "%s", err.text);
-    dl_costs back = {0};
+    DL_SCOPED(dl_costs) back = {0};
     status = dl_costs_read(&back, name, &err);
     DL_ASSERT(status == DL_OK, "line %d: %s", err.line, err.text);
     sum before = {0}, after = {0};
@@ -60,7 +60,6 @@ static void check_round_trip(dl_costs *costs)
               before.values, after.values);
     DL_ASSERT(back.noise_count == costs->noise_count, "%zu factors, %zu read back",
               costs->noise_count, back.noise_count);
-    dl_costs_free(&back);
     remove(name);
 }
 

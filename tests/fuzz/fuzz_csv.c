@@ -42,8 +42,8 @@ static char *write_table(const dl_csv *csv, size_t *bytes)
 static void check_round_trip(const dl_csv *csv)
 {
     size_t bytes = 0;
-    char *text = write_table(csv, &bytes);
-    dl_csv again = {0};
+    DL_AUTOFREE char *text = write_table(csv, &bytes);
+    DL_SCOPED(dl_csv) again = {0};
     dl_error err = {0};
     dl_status status = dl_csv_read_text(&again, "again", text, bytes, &err);
     DL_ASSERT(status == DL_OK, "line %d: %s", err.line, err.text);
@@ -52,8 +52,6 @@ static void check_round_trip(const dl_csv *csv)
     for (size_t i = 0; i < csv->rows * csv->columns; i++) {
         DL_ASSERT(strcmp(again.cells[i], csv->cells[i]) == 0, "cell %zu", i);
     }
-    dl_csv_free(&again);
-    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

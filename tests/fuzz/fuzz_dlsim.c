@@ -74,7 +74,7 @@ static void check_row(const dl_row *row)
 
 static void run(dl_study *study)
 {
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     if (dl_sweep_run(&sweep, study, &config, &err) == DL_OK) {
@@ -83,7 +83,6 @@ static void run(dl_study *study)
     } else {
         DL_ASSERT(err.text[0] != '\0', "status %d without a text", (int)err.code);
     }
-    dl_sweep_free(&sweep);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

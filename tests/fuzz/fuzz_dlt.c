@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/file.h"
 #include "tests/fuzz/fuzz_driver.h"
 #include "trace/activity/export.h"

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/alloc.h"
+
 /* A valid input from which mutants are made. */
 typedef struct dl_fuzz_seed {
     const void *data;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "calibrate/calibration.h"
-#include "common/alloc.h"
 #include "common/file.h"
 #include "tests/calibrate/calibrate_traces.h"
 #include "tests/fuzz/fuzz_driver.h"
@@ -77,11 +76,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fuzz_file("fuzz_fit.dlt", sealed, bytes);
     free(sealed);
     const char *const paths[] = {"fuzz_fit.dlt", OTHER};
-    dl_calibration calibration = {0};
+    DL_SCOPED(dl_calibration) calibration = {0};
     dl_error err = {0};
     if (dl_calibration_fit(&calibration, paths, 2, &err) != DL_OK) {
         DL_ASSERT(err.text[0] != '\0', "status %d without a text", (int)err.code);
     }
-    dl_calibration_free(&calibration);
     return 0;
 }

@@ -167,7 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0) return 0;
     size_t xml_bytes = 0;
-    char *text = make_xml(data, bytes, &xml_bytes);
+    DL_AUTOFREE char *text = make_xml(data, bytes, &xml_bytes);
     hwloc_topology_t topology;
     const bool starts = hwloc_topology_init(&topology) == 0;
     DL_ASSERT(starts, "hwloc cannot start");
@@ -175,11 +175,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const bool loaded = hwloc_topology_set_xmlbuffer(topology, text, (int)xml_bytes) == 0 &&
                         hwloc_topology_load(topology) == 0;
     DL_ASSERT(loaded, "hwloc refuses\n%s", text);
-    dl_box found = {0};
+    DL_SCOPED(dl_box) found = {0};
     dl_probe_topology(&found, topology, NULL);
     check(&found);
-    dl_box_free(&found);
     hwloc_topology_destroy(topology);
-    free(text);
     return 0;
 }

@@ -28,7 +28,7 @@ static uint8_t zipped[256] = {1};
 static size_t zip_labels(void)
 {
     gzFile out = gzopen("fuzz_images.gz", "wb");
-    char *data = NULL;
+    DL_AUTOFREE char *data = NULL;
     size_t bytes = 0;
     dl_error err = {0};
     DL_ASSERT(out != NULL && gzwrite(out, labels + 1, sizeof labels - 1) > 0 &&
@@ -37,7 +37,6 @@ static size_t zip_labels(void)
     const dl_status status = dl_file_read("fuzz_images.gz", &data, &bytes, &err);
     DL_ASSERT(status == DL_OK && bytes < sizeof zipped, "%s", err.text);
     memcpy(zipped + 1, data, bytes);
-    free(data);
     return 1 + bytes;
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/file.h"
 #include "common/journal.h"
 #include "sim/run.h"

@@ -128,11 +128,10 @@ static void use(const dl_trace *trace)
         DL_ASSERT(a->name < trace->string_count && a->detail < trace->string_count,
                   "activity %zu has name %u of %zu", i, a->name, trace->string_count);
     }
-    dl_activity_summary summary = {0};
+    DL_SCOPED(dl_activity_summary) summary = {0};
     dl_activity_summary_init(&summary, trace, NULL);
     dl_activity_summary_print(&summary, 10, sink);
     dl_activity_summary_write_json(&summary, sink);
-    dl_activity_summary_free(&summary);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -82,7 +82,7 @@ static void fit(const dl_link_series *series)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    dl_link_data links = {0};
+    DL_SCOPED(dl_link_data) links = {0};
     dl_error err = {0};
     const dl_status status =
         dl_link_data_read_text(&links, "fuzz", (const char *)data, bytes, &err);
@@ -90,6 +90,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     dl_link_data_finish(&links);
     for (size_t i = 0; i < links.series_count; i++)
         fit(&links.series[i]);
-    dl_link_data_free(&links);
     return 0;
 }

@@ -73,7 +73,7 @@ static void write_file(const uint8_t *data, size_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     const dl_read_options options = {0};
-    dl_read_traces traces = {0};
+    DL_AUTO(dl_read_free) dl_read_traces traces = {0};
     dl_error err = {0};
     write_file(data, bytes);
     dl_status status = dl_read(&traces, path, &options, &err);
@@ -88,6 +88,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                       "activity %zu is invalid", i);
         }
     }
-    dl_read_free(&traces);
     return 0;
 }

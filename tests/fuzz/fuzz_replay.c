@@ -7,7 +7,6 @@
 #include "calibrate/replay/collectives.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/step_costs.h"
-#include "common/alloc.h"
 #include "tests/calibrate/made_ranks.h"
 #include "tests/fuzz/fuzz_driver.h"
 
@@ -191,12 +190,12 @@ static void report(const dl_replay_run *run, const dl_activity_steps *steps,
 
 static void replay(const dl_trace *trace, const dl_activity_steps *steps, FILE *sink)
 {
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_transfer transfer = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_transfer) transfer = {0};
     dl_error err = {0};
     if (dl_replay_build(&run, &trace, 1, &err) == DL_OK) {
-        dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
+        DL_AUTOFREE dl_replay_time *times = dl_calloc(run.graph.node_count, sizeof *times, "test");
         if (dl_replay_simulate(&run.graph, times, &err) == DL_OK) {
             check_times(&run.graph, times);
             report(&run, steps, times, sink);
@@ -210,35 +209,28 @@ static void replay(const dl_trace *trace, const dl_activity_steps *steps, FILE *
         }
         (void)!dl_replay_scale(&run, "kernel", 2, NULL, &err);
         if (dl_replay_simulate(&run.graph, times, &err) == DL_OK) check_times(&run.graph, times);
-        free(times);
     }
-    dl_transfer_free(&transfer);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 /* Replays the trace as two ranks. */
 static void replay_twice(const dl_trace *trace)
 {
     const dl_trace *traces[] = {trace, trace};
-    dl_replay_run run = {0};
-    dl_instances instances = {0};
-    dl_multi_rank multi = {0};
+    DL_SCOPED(dl_replay_run) run = {0};
+    DL_SCOPED(dl_instances) instances = {0};
+    DL_SCOPED(dl_multi_rank) multi = {0};
     dl_error err = {0};
     if (dl_replay_build(&run, traces, 2, &err) == DL_OK) {
         dl_instances_find(&instances, &run);
         (void)!dl_multi_rank_replay(&multi, &run, &instances, &err);
     }
-    dl_multi_rank_free(&multi);
-    dl_instances_free(&instances);
-    dl_replay_run_free(&run);
 }
 
 static void take_costs(const dl_trace *trace)
 {
-    dl_step_costs step = {0};
-    dl_costs costs = {0};
-    dl_notes notes = {0};
+    DL_SCOPED(dl_step_costs) step = {0};
+    DL_SCOPED(dl_costs) costs = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
     const dl_step_hints none = {0};
     if (dl_step_costs_take(&step, trace, 8, &none, NULL, DL_EXTERNAL_THREADS, &notes, &err) ==
@@ -248,9 +240,6 @@ static void take_costs(const dl_trace *trace)
                                      : dl_step_costs_combine(&costs, &step, 1, &notes, &err);
         DL_ASSERT(status == DL_OK, "%s", err.text);
     }
-    dl_costs_free(&costs);
-    dl_step_costs_free(&step);
-    dl_notes_free(&notes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -270,7 +259,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         DL_ASSERT(dl_activity_valid(&activities[trace.activity_count]), "activity %zu",
                   trace.activity_count);
     }
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     dl_error err = {0};
     const dl_step_hints none = {0};
     if (dl_activity_steps_init(&steps, &trace, &none, &err) == DL_OK) {
@@ -278,6 +267,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         replay_twice(&trace);
         take_costs(&trace);
     }
-    dl_activity_steps_free(&steps);
     return 0;
 }

@@ -1,6 +1,5 @@
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/status.h"
 #include "sim/run.h"
 #include "tests/fuzz/fuzz_driver.h"
@@ -51,11 +50,10 @@ static void check_point(const dl_scenario *scenario, const dl_point *point)
     int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
     DL_ASSERT(interval >= 1 && dl_run_steps(scenario, point) % interval == 0, "interval %lld",
               (long long)interval);
-    double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
+    DL_AUTOFREE double *slow = dl_calloc((size_t)point->workers, sizeof *slow, "slow workers");
     dl_scenario_slow(scenario, point->workers, slow);
     for (int w = 0; w < point->workers; w++)
         DL_ASSERT(slow[w] > 0, "factor %g", slow[w]);
-    free(slow);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

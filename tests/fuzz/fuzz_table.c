@@ -58,8 +58,8 @@ static void check(const dl_table_rows *rows, const dl_scenario *scenario)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const char path[] = "fuzz_table.csv", scenario_path[] = "fuzz_table.ini";
-    dl_scenario scenario = {0};
-    dl_table_rows rows = {0};
+    DL_SCOPED(dl_scenario) scenario = {0};
+    DL_SCOPED(dl_table_rows) rows = {0};
     dl_error err = {0};
     fuzz_file(scenario_path, scenario_text, sizeof scenario_text - 1);
     fuzz_file(path, data, bytes);
@@ -70,7 +70,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     } else {
         DL_ASSERT(err.text[0] != '\0' && scenario.point_count > 0, "status %d", (int)err.code);
     }
-    dl_table_rows_free(&rows);
-    dl_scenario_free(&scenario);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/file.h"
 #include "profiler/inject/cupti_raw.h"
 #include "tests/doubles/raw_replay.h"
@@ -32,14 +33,13 @@ static void meta(const char *key, const char *value)
 
 static bool holds(const char *path, const char *text)
 {
-    char *expected = NULL;
+    DL_AUTOFREE char *expected = NULL;
     size_t bytes = 0;
     dl_error err = {0};
     const bool same =
         dl_file_read(path, &expected, &bytes, &err) == DL_OK && strcmp(expected, text) == 0;
     if (!same)
         fprintf(stderr, "%s holds something else: %s", path, expected != NULL ? expected : "");
-    free(expected);
     return same;
 }
 

@@ -279,7 +279,7 @@ static void bench_model(const dl_bench_case *c, double seconds)
                         .forward = dl_calloc((size_t)operations, sizeof *timing.forward, "timing"),
                         .backward =
                             dl_calloc((size_t)operations, sizeof *timing.backward, "timing")};
-    dl_peak peak;
+    DL_AUTO(peak_free) dl_peak peak;
     peak_init(&peak);
     fill_batch(model, c->batch);
     const double end_ns = now_ns() + seconds * 1e9;
@@ -292,7 +292,6 @@ static void bench_model(const dl_bench_case *c, double seconds)
     print_model(c->name, model, &timing, &peak);
     bench_updates(model, seconds / 4);
     timing_free(&timing, operations);
-    peak_free(&peak);
     dl_model_destroy(model);
 }
 

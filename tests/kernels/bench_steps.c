@@ -57,7 +57,7 @@ static dl_status train(const char *model, int batch, int workers, int threads, d
     const dl_model_table *table = NULL;
     dl_status status = dl_model_table_find(&table, model, err);
     if (status != DL_OK) return status;
-    dl_data_set data;
+    DL_SCOPED(dl_data_set) data;
     dl_data_set_synthetic(&data, table->in, dl_model_table_classes(table), IMAGES, 1);
     span start;
     dl_train_config config = dl_train_default_config();
@@ -72,7 +72,6 @@ static dl_status train(const char *model, int batch, int workers, int threads, d
         .steps_only = true, .user = &start, .record = ignore, .step = on_step};
     status = dl_train_run(&config, &data, &observer, &result, err);
     if (status == DL_OK) dl_train_result_free(&result);
-    dl_data_set_free(&data);
     return status;
 }
 

@@ -45,8 +45,8 @@ static dl_status check_sum(dl_rank_group *group, int n, size_t count, dl_precisi
     const int all = group->size * n;
     const size_t bytes = count * dl_precision_bytes(precision);
     const void **vectors = dl_calloc((size_t)all, sizeof *vectors, "vectors");
-    void *expected = dl_alloc_aligned(bytes + 1, "expected");
-    void *actual = dl_alloc_aligned(bytes + 1, "actual");
+    DL_AUTOFREE void *expected = dl_alloc_aligned(bytes + 1, "expected");
+    DL_AUTOFREE void *actual = dl_alloc_aligned(bytes + 1, "actual");
     for (int v = 0; v < all; v++)
         vectors[v] = vector_of(v, count, precision);
     dl_exchange_average(expected, vectors, all, 0, count, precision);
@@ -58,8 +58,6 @@ static dl_status check_sum(dl_rank_group *group, int n, size_t count, dl_precisi
     for (int v = 0; v < all; v++)
         free((void *)(uintptr_t)vectors[v]);
     free(vectors);
-    free(expected);
-    free(actual);
     return status;
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 #include "kernels/exchange.h"
 #include "kernels/model.h"
@@ -38,24 +37,22 @@ static void put(const dl_backend *backend, void *to, const float *from, size_t c
 /* Returns the values as double; free() them. */
 static double *get(const dl_backend *backend, const void *from, size_t count)
 {
-    float *values = dl_calloc(count, sizeof *values, "test");
+    DL_AUTOFREE float *values = dl_calloc(count, sizeof *values, "test");
     double *result = dl_calloc(count, sizeof *result, "test");
     dl_error err = {0};
     backend->download(values, from, count * sizeof *values);
     if (backend->wait(&err) != DL_OK) fail_msg("%s", err.text);
     for (size_t i = 0; i < count; i++)
         result[i] = (double)values[i];
-    free(values);
     return result;
 }
 
 static void draw(dl_random *random, const dl_backend *backend, void *to, size_t count)
 {
-    float *values = dl_calloc(count, sizeof *values, "test");
+    DL_AUTOFREE float *values = dl_calloc(count, sizeof *values, "test");
     for (size_t i = 0; i < count; i++)
         values[i] = (float)dl_random_normal(random);
     put(backend, to, values, count);
-    free(values);
 }
 
 static void *numbers(const dl_backend *backend, size_t count)
@@ -92,13 +89,11 @@ static void init_state(rig *r)
     if (layer->type->init == NULL) return;
     dl_random random;
     dl_random_init(&random, 9, 0, 0, 0);
-    void *parameters = dl_calloc(layer->parameter_count, sizeof(float), "test");
-    void *state = dl_calloc(1, layer->state_bytes, "test");
+    DL_AUTOFREE void *parameters = dl_calloc(layer->parameter_count, sizeof(float), "test");
+    DL_AUTOFREE void *state = dl_calloc(1, layer->state_bytes, "test");
     layer->type->init(layer, parameters, state, &random);
     layer->backend->upload(layer->state, state, layer->state_bytes);
     assert_int_equal(layer->backend->wait(NULL), DL_OK);
-    free(state);
-    free(parameters);
 }
 
 static void rig_init(rig *r, const dl_backend *backend, const layer_case *c)
@@ -121,13 +116,12 @@ static void rig_init(rig *r, const dl_backend *backend, const layer_case *c)
     draw(&random, backend, r->layer.input, r->in_count);
     draw(&random, backend, r->other, r->in_count);
     draw(&random, backend, r->layer.parameters, r->layer.parameter_count);
-    int32_t *labels = dl_calloc((size_t)c->batch, sizeof *labels, "test");
+    DL_AUTOFREE int32_t *labels = dl_calloc((size_t)c->batch, sizeof *labels, "test");
     for (int i = 0; i < c->batch; i++) {
         labels[i] = (int32_t)dl_random_below(&random, dl_shape_count(c->in));
     }
     backend->upload(r->labels, labels, (size_t)c->batch * sizeof *labels);
     assert_int_equal(backend->wait(NULL), DL_OK);
-    free(labels);
 }
 
 static void rig_free(rig *r)
@@ -151,13 +145,11 @@ static void rig_free(rig *r)
 static void check_same(const rig *a, const void *from_a, const rig *b, const void *from_b,
                        size_t count, const char *what)
 {
-    double *actual = get(a->layer.backend, from_a, count);
-    double *expected = get(b->layer.backend, from_b, count);
+    DL_AUTOFREE double *actual = get(a->layer.backend, from_a, count);
+    DL_AUTOFREE double *expected = get(b->layer.backend, from_b, count);
     if (!near_all(actual, expected, count, TOLERANCE)) {
         fail_msg("%s, %s", a->layer.spec->name, what);
     }
-    free(actual);
-    free(expected);
 }
 
 static void run_both(rig *gpu, rig *cpu)
@@ -191,7 +183,7 @@ static void layers_match_the_processors(void **state)
 {
     (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
-        rig gpu, cpu;
+        DL_SCOPED(rig) gpu, cpu;
         rig_init(&gpu, &dl_backend_cuda, &cases[i]);
         rig_init(&cpu, dl_backend_cpu(DL_FLOAT), &cases[i]);
         run_both(&gpu, &cpu);
@@ -206,8 +198,6 @@ static void layers_match_the_processors(void **state)
             cpu.layer.type->forward(&cpu.layer, cpu.batch);
             check_same(&gpu, gpu.layer.output, &cpu, cpu.layer.output, gpu.out_count, "inference");
         }
-        rig_free(&gpu);
-        rig_free(&cpu);
     }
 }
 
@@ -402,11 +392,9 @@ static void averages_have_the_processors_bits(void **state)
     for (int n = 1; n <= VECTORS; n++) {
         dl_exchange_average(near_mean, (const void *const *)near, n, 0, COUNT, DL_FLOAT);
         dl_device_cuda.average(far_mean, (const void *const *)far, n, COUNT);
-        double *expected = get(cpu, near_mean, COUNT);
-        double *actual = get(&dl_backend_cuda, far_mean, COUNT);
+        DL_AUTOFREE double *expected = get(cpu, near_mean, COUNT);
+        DL_AUTOFREE double *actual = get(&dl_backend_cuda, far_mean, COUNT);
         assert_memory_equal(actual, expected, COUNT * sizeof *actual);
-        free(expected);
-        free(actual);
     }
     for (int v = 0; v < VECTORS; v++) {
         cpu->release(near[v]);
@@ -418,11 +406,9 @@ static void averages_have_the_processors_bits(void **state)
 
 static void check_vectors(const void *near, const void *far, size_t count, const char *what)
 {
-    double *expected = get(dl_backend_cpu(DL_FLOAT), near, count);
-    double *actual = get(&dl_backend_cuda, far, count);
+    DL_AUTOFREE double *expected = get(dl_backend_cpu(DL_FLOAT), near, count);
+    DL_AUTOFREE double *actual = get(&dl_backend_cuda, far, count);
     if (!near_all(actual, expected, count, TOLERANCE)) fail_msg("%s", what);
-    free(expected);
-    free(actual);
 }
 
 /* Message, decoded values and residual of the GPU equal those of the processor. */
@@ -430,7 +416,7 @@ static void check_message(dl_quantise kind)
 {
     enum { COUNT = 5000, ROUNDS = 3 };
     const dl_backend *cpu = dl_backend_cpu(DL_FLOAT), *cuda = &dl_backend_cuda;
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, kind);
     dl_quantise_plan_add(&plan, 1500);
     dl_quantise_plan_add(&plan, COUNT - 1500);
@@ -459,7 +445,6 @@ static void check_message(dl_quantise kind)
         cuda->release(far[i]);
     }
     cuda->release(blocks);
-    dl_quantise_plan_free(&plan);
 }
 
 static void messages_match_the_processors(void **state)

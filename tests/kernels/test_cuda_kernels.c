@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_internal.h"
@@ -64,14 +63,13 @@ static float *copy_of(const float *values, size_t count)
 
 static void assert_close(const float *actual, const float *expected, size_t count)
 {
-    double *a = dl_calloc(count, sizeof *a, "test"), *e = dl_calloc(count, sizeof *e, "test");
+    DL_AUTOFREE double *a = dl_calloc(count, sizeof *a, "test"),
+                       *e = dl_calloc(count, sizeof *e, "test");
     for (size_t i = 0; i < count; i++) {
         a[i] = (double)actual[i];
         e[i] = (double)expected[i];
     }
     assert_true(near_all(a, e, count, TOLERANCE));
-    free(a);
-    free(e);
 }
 
 static void rows_are_repeated_and_arrays_filled(void **state)
@@ -173,7 +171,7 @@ static void check_softmax(int batch, int classes)
 {
     const size_t count = (size_t)batch * (size_t)classes;
     float *scores = drawn(count);
-    int32_t *labels = dl_calloc((size_t)batch, sizeof *labels, "test");
+    DL_AUTOFREE int32_t *labels = dl_calloc((size_t)batch, sizeof *labels, "test");
     for (size_t i = 0; i < count; i++)
         scores[i] = 100 * roundf(scores[i]); /* gives ties, and exp of them would be infinite */
     for (int i = 0; i < batch; i++)
@@ -204,7 +202,6 @@ static void check_softmax(int batch, int classes)
         free(correct[c]);
     }
     cpu->release(scores);
-    free(labels);
 }
 
 /* Fewer and more classes than threads in a block. */
@@ -299,7 +296,7 @@ static void half_precision_has_the_processors_bits(void **state)
     memcpy(values, special, sizeof special);
     for (size_t i = COUNT(special); i < NUMBERS; i++)
         values[i] *= ldexpf(1, (int)dl_random_below(&draws, 44) - 26);
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_FP16);
     dl_quantise_plan_add(&plan, NUMBERS);
     uint16_t message[2][NUMBERS];
@@ -313,7 +310,6 @@ static void half_precision_has_the_processors_bits(void **state)
     dl_cuda_encode(&plan, NULL, values, NULL, message[0]);
     dl_cuda_decode(&plan, NULL, message[0], wide[0]);
     assert_true(isnan(wide[0][0]));
-    dl_quantise_plan_free(&plan);
     cpu->release(values);
     cpu->release(wide[0]);
     cpu->release(wide[1]);
@@ -324,7 +320,7 @@ static void one_bit_messages(void **state)
 {
     (void)state;
     enum { FIRST = 2500, SECOND = 31, THIRD = 1024, NUMBERS = FIRST + SECOND + THIRD };
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_1BIT);
     dl_quantise_plan_add(&plan, FIRST);
     dl_quantise_plan_add(&plan, SECOND);
@@ -350,7 +346,6 @@ static void one_bit_messages(void **state)
         assert_close(residual[0], residual[1], NUMBERS);
         cpu->release(values);
     }
-    dl_quantise_plan_free(&plan);
     for (int c = 0; c < 2; c++) {
         free(message[c]);
         cpu->release(residual[c]);

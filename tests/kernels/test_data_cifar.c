@@ -6,7 +6,6 @@
 
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "kernels/data_set.h"
 
 #define FOLDER "test_data_cifar.tmp"
@@ -19,10 +18,9 @@ enum { FILES = sizeof names / sizeof names[0] };
 static void remove_files(void)
 {
     for (int f = 0; f < FILES; f++) {
-        char *path = dl_format(FOLDER "/%s", names[f]);
+        DL_AUTOFREE char *path = dl_format(FOLDER "/%s", names[f]);
         unlink(path);
         rmdir(path);
-        free(path);
     }
     rmdir(FOLDER);
 }
@@ -37,7 +35,7 @@ static uint8_t expected_byte(int f, int i, int k)
 /* Writes the first `bytes` bytes of file f, continued beyond its end in the same way. */
 static void write_file(int f, size_t bytes)
 {
-    char *path = dl_format(FOLDER "/%s", names[f]);
+    DL_AUTOFREE char *path = dl_format(FOLDER "/%s", names[f]);
     FILE *out = fopen(path, "wb");
     assert_non_null(out);
     for (size_t at = 0; at < bytes; at += RECORD_BYTES) {
@@ -47,7 +45,6 @@ static void write_file(int f, size_t bytes)
         fwrite(record, 1, bytes - at < sizeof record ? bytes - at : sizeof record, out);
     }
     assert_int_equal(fclose(out), 0);
-    free(path);
 }
 
 static int make_files(void **state)
@@ -93,22 +90,20 @@ static void check_image(const dl_data_set *set, size_t at, int f, int i)
 static void five_files_are_the_training_set(void **state)
 {
     (void)state;
-    dl_data_set set = read_set(0);
+    DL_SCOPED(dl_data_set) set = read_set(0);
     assert_int_equal(set.count, 50000);
     check_image(&set, 0, 0, 0);
     check_image(&set, 9999, 0, 9999);
     check_image(&set, 10000, 1, 0);
     check_image(&set, 49998, 4, 9998);
-    dl_data_set_free(&set);
 }
 
 static void one_file_is_the_test_set(void **state)
 {
     (void)state;
-    dl_data_set set = read_set(1);
+    DL_SCOPED(dl_data_set) set = read_set(1);
     assert_int_equal(set.count, 10000);
     check_image(&set, 1234, 5, 1234);
-    dl_data_set_free(&set);
 }
 
 /* Reading must fail with `code`, name the file, report `text`, and leave the set unchanged. */
@@ -126,9 +121,8 @@ static void check_fails(int test_set, dl_status code, const char *file, const ch
 /* Sets the length of file f; added bytes are zeros. */
 static void resize_file(int f, off_t bytes)
 {
-    char *path = dl_format(FOLDER "/%s", names[f]);
+    DL_AUTOFREE char *path = dl_format(FOLDER "/%s", names[f]);
     assert_int_equal(truncate(path, bytes), 0);
-    free(path);
 }
 
 /* This is the last test: the files stay damaged. */

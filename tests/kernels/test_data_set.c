@@ -8,7 +8,6 @@
 
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "kernels/data_set.h"
 
 #define FOLDER "test_data_set.tmp"
@@ -250,7 +249,7 @@ static void synthetic_set_is_deterministic(void **state)
 {
     (void)state;
     const dl_shape digits = {28, 28, 1};
-    dl_data_set a = {0}, b = {0}, c = {0};
+    DL_SCOPED(dl_data_set) a = {0}, b = {0}, c = {0};
     dl_data_set_synthetic(&a, digits, 10, 200, 5);
     dl_data_set_synthetic(&b, digits, 10, 200, 5);
     dl_data_set_synthetic(&c, digits, 10, 200, 6);
@@ -278,16 +277,13 @@ static void synthetic_set_is_deterministic(void **state)
         assert_int_equal(seen[k], 1);
     assert_true(pairs[1] > 0);
     assert_true(distance[1] / pairs[1] < 0.85 * distance[0] / pairs[0]);
-    dl_data_set_free(&a);
-    dl_data_set_free(&b);
-    dl_data_set_free(&c);
 }
 
 /* More classes than a byte can count: labels above 255 occur, all below the number of classes. */
 static void synthetic_set_has_any_shape(void **state)
 {
     (void)state;
-    dl_data_set set = {0};
+    DL_SCOPED(dl_data_set) set = {0};
     dl_data_set_synthetic(&set, (dl_shape){3, 2, 5}, 1000, 100, 1);
     assert_int_equal(set.sample_bytes, 30);
     assert_int_equal(set.classes, 1000);
@@ -296,7 +292,6 @@ static void synthetic_set_has_any_shape(void **state)
         if (set.labels[i] > largest) largest = set.labels[i];
     }
     assert_true(largest > 255 && largest < 1000);
-    dl_data_set_free(&set);
 }
 
 static void batch_takes_the_order_and_scales(void **state)

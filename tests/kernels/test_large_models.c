@@ -2,7 +2,6 @@
  * PyTorch's, and that they learn. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "kernels/model_table.h"
 #include "tests/check.h"

@@ -2,7 +2,6 @@
  * values with results worked out by hand or by plain loops of the definition. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "kernels/layers/layer.h"
 #include "tests/check.h"
 #include "tests/kernels/layer_cases.h"
@@ -101,9 +100,8 @@ static void rig_init(layer_rig *rig, const dl_layer_spec *spec, dl_shape in, int
         rig->labels[i] = (int32_t)dl_random_below(&random, dl_shape_count(in));
     }
     rig_allocate(rig);
-    double *parameters = draw(&random, rig->layer.parameter_count);
+    DL_AUTOFREE double *parameters = draw(&random, rig->layer.parameter_count);
     store(rig, rig->layer.parameters, parameters, rig->layer.parameter_count);
-    free(parameters);
 }
 
 static void rig_free(layer_rig *rig)
@@ -188,28 +186,23 @@ static void gradients_match_finite_differences(void **state)
 {
     (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
-        layer_rig rig;
+        DL_AUTO(rig_free) layer_rig rig;
         rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
         (void)rig_forward(&rig);
         rig_backward(&rig);
         const size_t count = rig.layer.parameter_count;
-        double *input_gradient = load_all(&rig, rig.layer.input_gradient, rig.in_count);
-        double *gradients = load_all(&rig, rig.layer.gradients, count);
+        DL_AUTOFREE double *input_gradient = load_all(&rig, rig.layer.input_gradient, rig.in_count);
+        DL_AUTOFREE double *gradients = load_all(&rig, rig.layer.gradients, count);
         check_gradient(&rig, "input", rig.input, input_gradient, rig.in_count);
         check_gradient(&rig, "parameter", rig.layer.parameters, gradients, count);
-        free(input_gradient);
-        free(gradients);
-        rig_free(&rig);
     }
 }
 
 static void check_same(const layer_rig *a, const void *from_a, const layer_rig *b,
                        const void *from_b, size_t count, const char *what)
 {
-    double *x = load_all(a, from_a, count), *y = load_all(b, from_b, count);
+    DL_AUTOFREE double *x = load_all(a, from_a, count), *y = load_all(b, from_b, count);
     if (!near_all(x, y, count, 1e-4)) fail_msg("%s, %s", a->layer.spec->name, what);
-    free(x);
-    free(y);
 }
 
 /* Both precisions give the same numbers: float has a precision of 1e-7, sums of some hundred terms
@@ -218,7 +211,7 @@ static void float_matches_double(void **state)
 {
     (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
-        layer_rig single, twofold;
+        DL_AUTO(rig_free) layer_rig single, twofold;
         rig_init(&single, &cases[i].spec, cases[i].in, cases[i].batch, DL_FLOAT);
         rig_init(&twofold, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
         const double loss = rig_forward(&twofold);
@@ -231,8 +224,6 @@ static void float_matches_double(void **state)
                    single.in_count, "input gradient");
         check_same(&single, single.layer.gradients, &twofold, twofold.layer.gradients,
                    single.layer.parameter_count, "parameter gradient");
-        rig_free(&single);
-        rig_free(&twofold);
     }
 }
 
@@ -263,7 +254,7 @@ static void conv_follows_its_definition(void **state)
     int checked = 0;
     for (int i = 0; i < CASE_COUNT; i++) {
         if (strcmp(cases[i].spec.kind, "conv") != 0) continue;
-        layer_rig rig;
+        DL_AUTO(rig_free) layer_rig rig;
         rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
         (void)rig_forward(&rig);
         const dl_shape out = rig.layer.out;
@@ -274,7 +265,6 @@ static void conv_follows_its_definition(void **state)
                                             pixel % out.columns, at % out.channels);
             assert_true(near_scaled(load(&rig, rig.layer.output, (size_t)at), expected, 1, 1e-12));
         }
-        rig_free(&rig);
         checked++;
     }
     assert_int_equal(checked, 17);
@@ -299,11 +289,11 @@ static void second_reader_adds_its_gradient(void **state)
     (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         if (strcmp(cases[i].spec.kind, "conv") != 0) continue;
-        layer_rig rig;
+        DL_AUTO(rig_free) layer_rig rig;
         rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
         (void)rig_forward(&rig);
         rig_backward(&rig);
-        double *expected = load_all(&rig, rig.layer.input_gradient, rig.in_count);
+        DL_AUTOFREE double *expected = load_all(&rig, rig.layer.input_gradient, rig.in_count);
         rig.layer.accumulates = true;
         rig_backward(&rig);
         for (size_t k = 0; k < rig.in_count; k++)
@@ -311,8 +301,6 @@ static void second_reader_adds_its_gradient(void **state)
         if (!near_all(rig.layer.input_gradient, expected, rig.in_count, 1e-14)) {
             fail_msg("%s", rig.layer.spec->name);
         }
-        free(expected);
-        rig_free(&rig);
     }
 }
 
@@ -325,7 +313,7 @@ static void pool_takes_nothing_from_beyond_the_edge(void **state)
     (void)state;
     const dl_layer_spec spec = {
         .name = "pool", .kind = "max_pool", .kernel = 3, .stride = 2, .padding = 1};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){3, 3, 1}, 1, DL_DOUBLE);
     for (int i = 0; i < 9; i++)
         rig.input[i] = i + 1 - 100;
@@ -335,7 +323,6 @@ static void pool_takes_nothing_from_beyond_the_edge(void **state)
     memcpy(rig.weights, (double[]){1, 2, 3, 4}, 4 * sizeof(double));
     rig_backward(&rig);
     assert_true(near_all(rig.layer.input_gradient, (double[]){0, 0, 0, 0, 1, 2, 0, 3, 4}, 9, 0));
-    rig_free(&rig);
 }
 
 /* Two samples of 2 x 1 pixels and two channels: means 2 3 and 6 7; a gradient of 4 gives 2 per
@@ -365,7 +352,7 @@ static void conv_in_float_gives_closed_values(void **state)
                                 .stride = 2,
                                 .padding = 1,
                                 .no_bias = true};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){2, 2, 1}, 1, DL_FLOAT);
     memcpy(rig.input, (double[]){1, 2, 3, 4}, 4 * sizeof(double));
     memcpy(rig.layer.parameters, (float[]){10, 20, 30, 40}, 4 * sizeof(float));
@@ -376,7 +363,6 @@ static void conv_in_float_gives_closed_values(void **state)
     assert_memory_equal(y, ((float[]){40, 60, 60, 40}), 4 * sizeof(float));
     assert_memory_equal(dw, ((float[]){16, 9, 4, 1}), 4 * sizeof(float));
     assert_memory_equal(dx, ((float[]){40, 60, 60, 40}), 4 * sizeof(float));
-    rig_free(&rig);
 }
 
 /* 2x6 image, one channel:  1 5 | 2 2 | 0 1    maxima: 5, the second; 2, the first of four equal
@@ -387,7 +373,7 @@ static void pool_picks_the_first_of_equal_maxima(void **state)
     const dl_layer_spec spec = {.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2};
     const double image[] = {1, 5, 2, 2, 0, 1, 3, 4, 2, 2, 6, 6};
     const double gradient[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0, 30, 0};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){2, 6, 1}, 1, DL_DOUBLE);
     memcpy(rig.input, image, sizeof image);
     (void)rig_forward(&rig);
@@ -395,14 +381,13 @@ static void pool_picks_the_first_of_equal_maxima(void **state)
     memcpy(rig.weights, (double[]){10, 20, 30}, 3 * sizeof(double));
     rig_backward(&rig);
     assert_true(near_all(rig.layer.input_gradient, gradient, 12, 0));
-    rig_free(&rig);
 }
 
 static void relu_has_no_gradient_at_zero(void **state)
 {
     (void)state;
     const dl_layer_spec spec = {.name = "relu", .kind = "relu"};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){1, 1, 3}, 1, DL_DOUBLE);
     memcpy(rig.input, (double[]){-2, 0, 3}, 3 * sizeof(double));
     (void)rig_forward(&rig);
@@ -410,7 +395,6 @@ static void relu_has_no_gradient_at_zero(void **state)
     memcpy(rig.weights, (double[]){7, 8, 9}, 3 * sizeof(double));
     rig_backward(&rig);
     assert_true(near_all(rig.layer.input_gradient, (double[]){0, 0, 9}, 3, 0));
-    rig_free(&rig);
 }
 
 /* One channel, batch 1, 3, 5, 7: mean 4, variance 5 (over 4) or 20/3 (over 3). Running statistics
@@ -421,7 +405,7 @@ static void batch_norm_keeps_running_statistics(void **state)
     (void)state;
     const dl_layer_spec spec = {.name = "norm", .kind = "batch_norm"};
     const double values[] = {1, 3, 5, 7};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     dl_random random;
     rig_init(&rig, &spec, (dl_shape){1, 1, 1}, 4, DL_DOUBLE);
     dl_random_init(&random, 1, 0, 0, 0);
@@ -436,7 +420,6 @@ static void batch_norm_keeps_running_statistics(void **state)
     (void)rig_forward(&rig);
     assert_true(near_scaled(y[1], 2 * (3 - 0.4) / sqrt(0.9 + 2.0 / 3 + 1e-5) + 1, 1, 1e-14));
     assert_true(near_scaled(norm[2], 0.4, 1, 1e-14));
-    rig_free(&rig);
 }
 
 /* Two samples of two classes, with scores far beyond the range of exp. Equal scores: probability
@@ -445,7 +428,7 @@ static void softmax_survives_large_scores(void **state)
 {
     (void)state;
     const dl_layer_spec spec = {.name = "loss", .kind = "softmax"};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){1, 1, 2}, 2, DL_DOUBLE);
     memcpy(rig.input, (double[]){-1e4, -1e4, 1000, 998}, 4 * sizeof(double));
     rig.labels[0] = 0;
@@ -458,7 +441,6 @@ static void softmax_survives_large_scores(void **state)
     rig_backward(&rig);
     const double expected[] = {-0.25, 0.25, p / 2, -p / 2};
     assert_true(near_all(rig.layer.input_gradient, expected, 4, 1e-14));
-    rig_free(&rig);
 }
 
 /* A layer that needs no input gradient does not write that memory; its parameters' gradients are
@@ -470,7 +452,7 @@ static void input_gradient_is_left_out_on_request(void **state)
         const layer_case *c = &cases[i];
         const dl_layer_type *type = dl_layer_type_find(c->spec.kind, DL_DOUBLE);
         if (type->in_place || type->result != NULL) continue; /* these already have the gradient */
-        layer_rig rig;
+        DL_AUTO(rig_free) layer_rig rig;
         rig_init(&rig, &c->spec, c->in, c->batch, DL_DOUBLE);
         (void)rig_forward(&rig);
         rig_backward(&rig);
@@ -485,7 +467,6 @@ static void input_gradient_is_left_out_on_request(void **state)
         assert_memory_equal(gradients, rig.layer.gradients,
                             rig.layer.parameter_count * sizeof(double));
         free(gradients);
-        rig_free(&rig);
     }
 }
 
@@ -495,7 +476,7 @@ static void initial_weights_follow_he(void **state)
 {
     (void)state;
     const dl_layer_spec spec = {.name = "dense", .kind = "dense", .units = 100};
-    layer_rig rig;
+    DL_AUTO(rig_free) layer_rig rig;
     dl_random random;
     rig_init(&rig, &spec, (dl_shape){1, 1, 200}, 1, DL_DOUBLE);
     double *parameters = rig.layer.parameters, mean = 0;
@@ -507,7 +488,6 @@ static void initial_weights_follow_he(void **state)
     assert_true(near_scaled(mean, 0, 1, 0.0028));
     assert_true(near_scaled(rms(parameters, 20000), 0.1, 0, 0.02));
     assert_true(near_scaled(rms(parameters + 20000, 100), 0, 0, 0));
-    rig_free(&rig);
 }
 
 static void types_are_found_by_name(void **state)

@@ -3,7 +3,6 @@
 
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "kernels/train/train.h"
 
 #define SKIPPED 77 /* ctest's SKIP_RETURN_CODE */
@@ -15,10 +14,9 @@ static dl_status read_mnist(dl_error *err)
 {
     const char *root = getenv("DL_DATA");
     if (root == NULL) return dl_error_set(err, DL_ERR_IO, "DL_DATA is not set");
-    char *folder = dl_format("%s/mnist", root);
+    DL_AUTOFREE char *folder = dl_format("%s/mnist", root);
     dl_status status = dl_data_set_read_mnist(&train, folder, 0, err);
     if (status == DL_OK) status = dl_data_set_read_mnist(&test, folder, 1, err);
-    free(folder);
     return status;
 }
 
@@ -31,7 +29,7 @@ static void lenet_learns_mnist_in_two_epochs(void **state)
     config.optimizer = (dl_optimizer_config){.name = "sgd", .learning_rate = 0.02, .momentum = 0.9};
     config.batch = 64;
     config.steps = 2 * 60000 / config.batch;
-    dl_train_result result = {0};
+    DL_SCOPED(dl_train_result) result = {0};
     dl_error err = {0};
     double accuracy = 0;
     if (dl_train_run(&config, &train, NULL, &result, &err) != DL_OK) fail_msg("%s", err.text);
@@ -40,7 +38,6 @@ static void lenet_learns_mnist_in_two_epochs(void **state)
     }
     print_message("test accuracy %.2f %%, %.0f samples/s\n", 100 * accuracy, result.samples_per_s);
     assert_true(accuracy >= 0.985);
-    dl_train_result_free(&result);
 }
 
 int main(void)

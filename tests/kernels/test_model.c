@@ -2,7 +2,6 @@
  * seeds. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "kernels/model.h"
 #include "tests/check.h"
@@ -103,8 +102,8 @@ static void check_shards(const char *name, dl_precision precision, int shard, do
 {
     dl_model *model = create(name, precision, 11);
     const size_t count = dl_model_parameter_count(model);
-    double *whole = dl_calloc(count, sizeof *whole, "test");
-    double *mean = dl_calloc(count, sizeof *mean, "test");
+    DL_AUTOFREE double *whole = dl_calloc(count, sizeof *whole, "test");
+    DL_AUTOFREE double *mean = dl_calloc(count, sizeof *mean, "test");
     double loss = 0;
     fill(model, 0, BATCH);
     const double whole_loss = forward(model, BATCH);
@@ -124,8 +123,6 @@ static void check_shards(const char *name, dl_precision precision, int shard, do
     assert_true(near_scaled(loss, whole_loss, 0, tolerance));
     assert_int_equal(correct, whole_correct);
     assert_true(near_all(mean, whole, count, tolerance));
-    free(whole);
-    free(mean);
     dl_model_destroy(model);
 }
 
@@ -241,7 +238,7 @@ static void steps_repeat_bit_for_bit(void **state)
     (void)state;
     dl_model *model = create("lenet", DL_FLOAT, 5);
     const size_t bytes = dl_model_parameter_bytes(model);
-    void *first = dl_calloc(1, bytes, "test");
+    DL_AUTOFREE void *first = dl_calloc(1, bytes, "test");
     fill(model, 0, BATCH);
     (void)forward(model, BATCH);
     backward(model, BATCH);
@@ -254,7 +251,6 @@ static void steps_repeat_bit_for_bit(void **state)
     (void)forward(model, BATCH);
     backward(model, BATCH);
     assert_memory_equal(first, dl_model_gradients(model), bytes);
-    free(first);
     dl_model_destroy(model);
 }
 

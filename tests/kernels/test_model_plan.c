@@ -2,7 +2,6 @@
  * every parameter. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "kernels/model_table.h"
 #include "tests/check.h"
@@ -106,7 +105,7 @@ static void steps_repeat_bit_for_bit(void **state)
     (void)state;
     dl_model *model = dl_model_create_from(&table, DL_DOUBLE, BATCH, 4);
     const size_t bytes = dl_model_parameter_bytes(model);
-    void *first = dl_calloc(1, bytes, "test");
+    DL_AUTOFREE void *first = dl_calloc(1, bytes, "test");
     fill(model, 1);
     (void)forward(model);
     backward(model);
@@ -119,7 +118,6 @@ static void steps_repeat_bit_for_bit(void **state)
     (void)forward(model);
     backward(model);
     assert_memory_equal(first, dl_model_gradients(model), bytes);
-    free(first);
     dl_model_destroy(model);
 }
 

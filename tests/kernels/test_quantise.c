@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "kernels/quantise.h"
 #include "tests/check.h"
@@ -71,7 +70,7 @@ static void check_halves(dl_precision precision)
                                      -1e9,   6e-8,     2.9e-8,    3.1e-8,    6.1e-5,   1 + 0x1p-11,
                                      1.0005, -0x1p-24, 0x1.8p-24, 0x1.002p0, 0x1.006p0};
     enum { SPECIALS = sizeof special / sizeof special[0] };
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_FP16);
     dl_quantise_plan_add(&plan, COUNT + SPECIALS);
     double from[COUNT + SPECIALS], to[COUNT + SPECIALS];
@@ -89,7 +88,6 @@ static void check_halves(dl_precision precision)
         const double expected = fmin(fmax(half_reference(from[i]), -65504), 65504);
         assert_true((single ? (double)to_single[i] : to[i]) == expected);
     }
-    dl_quantise_plan_free(&plan);
 }
 
 static void halves_are_rounded_and_stay_finite(void **state)
@@ -114,11 +112,11 @@ static void bit_reference(const double *from, size_t count, double *to)
 
 static void check_bits(dl_precision precision, double tolerance)
 {
-    dl_quantise_plan plan = make_plan(DL_QUANTISE_1BIT);
+    DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_1BIT);
     const bool single = precision == DL_FLOAT;
     double residual[COUNT] = {0}, to[COUNT], kept[COUNT] = {0};
     float residual_single[COUNT] = {0}, to_single[COUNT];
-    dl_quantise_bits *message = dl_calloc(plan.block_count, sizeof *message, "test");
+    DL_AUTOFREE dl_quantise_bits *message = dl_calloc(plan.block_count, sizeof *message, "test");
     for (int round = 0; round < 5; round++) {
         dl_quantise_encode(&plan, single ? (void *)singles : (void *)values,
                            single ? (void *)residual_single : (void *)residual, message, precision);
@@ -144,8 +142,6 @@ static void check_bits(dl_precision precision, double tolerance)
     assert_int_equal(message[1].words[0] & ~1u, 0);
     for (int w = 1; w < DL_QUANTISE_BLOCK / 32; w++)
         assert_int_equal(message[1].words[w], 0);
-    free(message);
-    dl_quantise_plan_free(&plan);
 }
 
 static void bits_are_means_and_keep_the_rest(void **state)
@@ -161,9 +157,9 @@ static void what_is_sent_adds_up_to_the_gradients(void **state)
 {
     (void)state;
     enum { ROUNDS = 200 };
-    dl_quantise_plan plan = make_plan(DL_QUANTISE_1BIT);
+    DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_1BIT);
     double residual[COUNT] = {0}, sent[COUNT], sum[COUNT] = {0};
-    dl_quantise_bits *message = dl_calloc(plan.block_count, sizeof *message, "test");
+    DL_AUTOFREE dl_quantise_bits *message = dl_calloc(plan.block_count, sizeof *message, "test");
     for (int round = 0; round < ROUNDS; round++) {
         dl_quantise_encode(&plan, values, residual, message, DL_DOUBLE);
         dl_quantise_decode(&plan, message, sent, DL_DOUBLE);
@@ -177,14 +173,12 @@ static void what_is_sent_adds_up_to_the_gradients(void **state)
     }
     assert_true(one_round > 0.05);
     assert_true(error < 20 * one_round);
-    free(message);
-    dl_quantise_plan_free(&plan);
 }
 
 static void one_sided_blocks_have_one_mean(void **state)
 {
     (void)state;
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_1BIT);
     dl_quantise_plan_add(&plan, 3);
     const float from[] = {-1, -2, -6};
@@ -195,7 +189,6 @@ static void one_sided_blocks_have_one_mean(void **state)
     assert_true(message.low == -3 && message.high == 0);
     for (int i = 0; i < 3; i++)
         assert_true(to[i] == -3 && residual[i] == from[i] + 3);
-    dl_quantise_plan_free(&plan);
 }
 
 /* Blocks of 4 and of 2 numbers. The first one's scale is 1 / 127: 1 becomes 127, -0.5 is -63.5 and
@@ -206,7 +199,7 @@ static void bytes_are_multiples_of_a_scale(void **state)
     (void)state;
     static const double from[] = {1, -0.5, 0.25, 0.1, -2, 1e-3};
     static const int expected[] = {127, -64, 32, 13, -127, 0};
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_INT8);
     dl_quantise_plan_add(&plan, 4);
     dl_quantise_plan_add(&plan, 2);
@@ -231,15 +224,14 @@ static void bytes_are_multiples_of_a_scale(void **state)
         for (int i = 2; i < DL_QUANTISE_BLOCK; i++)
             assert_int_equal(message[1].numbers[i], 0);
     }
-    dl_quantise_plan_free(&plan);
 }
 
 /* No error exceeds half a scale, which is the block's largest magnitude / 127. */
 static void bytes_are_off_by_half_a_scale_at_most(void **state)
 {
     (void)state;
-    dl_quantise_plan plan = make_plan(DL_QUANTISE_INT8);
-    dl_quantise_bytes *message = dl_calloc(plan.block_count, sizeof *message, "test");
+    DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_INT8);
+    DL_AUTOFREE dl_quantise_bytes *message = dl_calloc(plan.block_count, sizeof *message, "test");
     double to[COUNT];
     dl_quantise_encode(&plan, values, NULL, message, DL_DOUBLE);
     dl_quantise_decode(&plan, message, to, DL_DOUBLE);
@@ -252,8 +244,6 @@ static void bytes_are_off_by_half_a_scale_at_most(void **state)
         for (size_t i = first; i < end; i++)
             assert_true(fabs(to[i] - values[i]) <= (0.5 + 1e-4) * most / 127);
     }
-    free(message);
-    dl_quantise_plan_free(&plan);
 }
 
 /* The 2 numbers of largest magnitude in a range of 5 are sent, and the 1 in a range of 2, the first
@@ -318,13 +308,13 @@ static void topk_is_what_sorting_finds(void **state)
     (void)state;
     static const double fractions[] = {1e-9, 0.01, 0.3, 1};
     for (size_t f = 0; f < 4; f++) {
-        dl_quantise_plan plan;
+        DL_SCOPED(dl_quantise_plan) plan;
         dl_quantise_plan_init(&plan, DL_QUANTISE_TOPK);
         plan.kept_frac = fractions[f];
         dl_quantise_plan_add(&plan, COUNT);
         const size_t kept = f == 0 ? 1 : f == 1 ? 25 : f == 2 ? 750 : COUNT;
         assert_int_equal(plan.message_bytes, kept * sizeof(dl_quantise_entry));
-        dl_quantise_entry *message = dl_calloc(kept, sizeof *message, "test");
+        DL_AUTOFREE dl_quantise_entry *message = dl_calloc(kept, sizeof *message, "test");
         float residual[COUNT] = {0}, sent[COUNT];
         dl_quantise_encode(&plan, singles, residual, message, DL_FLOAT);
         dl_quantise_decode(&plan, message, sent, DL_FLOAT);
@@ -340,8 +330,6 @@ static void topk_is_what_sorting_finds(void **state)
             number += larger < kept;
         }
         assert_int_equal(number, kept);
-        free(message);
-        dl_quantise_plan_free(&plan);
     }
 }
 
@@ -353,7 +341,7 @@ static void nibbles_are_powers_of_a_scale(void **state)
     (void)state;
     static const double from[] = {4, -2, 3, 2.9, -0.1, 1.0 / 32, 0.03};
     static const double expected[] = {4, -2, 4, 2, -0.125, 1.0 / 16, 0};
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_FP4);
     dl_quantise_plan_add(&plan, 7);
     assert_int_equal(plan.message_bytes, 4 + DL_QUANTISE_BLOCK / 2);
@@ -373,15 +361,14 @@ static void nibbles_are_powers_of_a_scale(void **state)
         for (int i = 0; i < 7; i++)
             assert_true((single ? (double)out[i] : to[i]) == expected[i]);
     }
-    dl_quantise_plan_free(&plan);
 }
 
 /* No error exceeds a third of the number, or 2^-7 of the block's largest magnitude. */
 static void nibbles_are_off_by_a_third_at_most(void **state)
 {
     (void)state;
-    dl_quantise_plan plan = make_plan(DL_QUANTISE_FP4);
-    dl_quantise_nibbles *message = dl_calloc(plan.block_count, sizeof *message, "test");
+    DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_FP4);
+    DL_AUTOFREE dl_quantise_nibbles *message = dl_calloc(plan.block_count, sizeof *message, "test");
     double to[COUNT];
     dl_quantise_encode(&plan, values, NULL, message, DL_DOUBLE);
     dl_quantise_decode(&plan, message, to, DL_DOUBLE);
@@ -392,19 +379,17 @@ static void nibbles_are_off_by_a_third_at_most(void **state)
             assert_true(fabs(to[i] - values[i]) <= fmax(fabs(values[i]) / 3, least) * (1 + 1e-6));
         }
     }
-    free(message);
-    dl_quantise_plan_free(&plan);
 }
 
 /* Blocks of zeros, of numbers too small for a scale, and with numbers that are not finite. */
 static void check_unusual_blocks(dl_quantise kind)
 {
     static const double from[] = {0, 0, 0x1p-110, -0x1p-111, 1, (double)NAN, -INFINITY, 3};
-    dl_quantise_plan plan;
+    DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, kind);
     for (int b = 0; b < 4; b++)
         dl_quantise_plan_add(&plan, 2);
-    void *message = dl_calloc(1, plan.message_bytes, "test");
+    DL_AUTOFREE void *message = dl_calloc(1, plan.message_bytes, "test");
     double to[8];
     dl_quantise_encode(&plan, from, NULL, message, DL_DOUBLE);
     dl_quantise_decode(&plan, message, to, DL_DOUBLE);
@@ -412,8 +397,6 @@ static void check_unusual_blocks(dl_quantise kind)
         assert_true(to[i] == 0);
     for (int i = 4; i < 8; i++)
         assert_true(isnan(to[i]));
-    free(message);
-    dl_quantise_plan_free(&plan);
 }
 
 static void unusual_blocks_have_no_scale(void **state)

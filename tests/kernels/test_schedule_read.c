@@ -4,7 +4,6 @@
 
 #include "tests/refused.h"
 
-#include "common/alloc.h"
 #include "kernels/train/schedule.h"
 
 #define HEAD "# dlscale schedule\n# schema: 1\n# mode: softsync\n# workers: 2\n# batch: 12\n"
@@ -21,7 +20,7 @@ static void gradients_are_grouped_by_update(void **state)
                                             "0.75,gradient,2,0,0,2\n"
                                             "1,gradient,3,1,1,3\n"
                                             "1,gradient,3,0,2,4\n";
-    dl_schedule s = {0};
+    DL_SCOPED(dl_schedule) s = {0};
     dl_error err = {0};
     assert_int_equal(dl_schedule_read_text(&s, "s.csv", rows, strlen(rows), &err), DL_OK);
     assert_string_equal(s.mode, "softsync");
@@ -41,7 +40,6 @@ static void gradients_are_grouped_by_update(void **state)
         assert_int_equal(s.events[i].batch, i);
     }
     assert_true(s.events[2].time_s == 0.75);
-    dl_schedule_free(&s);
 }
 
 static void local_steps_follow_their_worker(void **state)
@@ -52,7 +50,7 @@ static void local_steps_follow_their_worker(void **state)
                                             "0,local,,1,,3\n"
                                             "1,average,1,,,\n"
                                             "2,local,,0,,2\n";
-    dl_schedule s = {0};
+    DL_SCOPED(dl_schedule) s = {0};
     dl_error err = {0};
     assert_int_equal(dl_schedule_read_text(&s, "s.csv", rows, strlen(rows), &err), DL_OK);
     static const size_t after[] = {0, 0, 2, 3, 4};
@@ -60,7 +58,6 @@ static void local_steps_follow_their_worker(void **state)
         assert_int_equal(s.events[i].after, after[i]);
     assert_int_equal(s.gradients, 4);
     assert_int_equal(s.updates, 1);
-    dl_schedule_free(&s);
 }
 
 /* Bytes after the text in memory are not part of it. */
@@ -71,10 +68,9 @@ static void only_its_own_bytes_are_read(void **state)
     dl_error err = {0};
     for (size_t bytes = 0; bytes < strlen(HEAD); bytes++) {
         dl_schedule s = {0};
-        char *part = dl_realloc(NULL, bytes, 1, "text");
+        DL_AUTOFREE char *part = dl_realloc(NULL, bytes, 1, "text");
         memcpy(part, text, bytes);
         assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", part, bytes, &err), DL_OK);
-        free(part);
         /* The error is the same if the rest of the text follows. */
         dl_error again = {0};
         assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", text, bytes, &again), DL_OK);
@@ -89,13 +85,12 @@ static void lines_may_end_as_on_windows(void **state)
     static const char rows[] =
         "# dlscale schedule\r\n# schema: 1\r\n# mode: async\r\n# workers: 2\r\n# batch: 12\r\n"
         "time_s,event,update,worker,read,batch\r\n0,gradient,1,0,0,0\r\n";
-    dl_schedule s = {0};
+    DL_SCOPED(dl_schedule) s = {0};
     dl_error err = {0};
     assert_int_equal(dl_schedule_read_text(&s, "s.csv", rows, strlen(rows), &err), DL_OK);
     assert_string_equal(s.mode, "async");
     assert_int_equal(s.batch, 12);
     assert_int_equal(s.count, 1);
-    dl_schedule_free(&s);
 }
 
 static dl_status read_wrong(const char *text, dl_error *err)
@@ -103,10 +98,9 @@ static dl_status read_wrong(const char *text, dl_error *err)
     dl_schedule s = {.workers = 99};
     /* A block of exactly this size, for AddressSanitizer. */
     const size_t bytes = strlen(text);
-    char *copy = dl_realloc(NULL, bytes, 1, "text");
+    DL_AUTOFREE char *copy = dl_realloc(NULL, bytes, 1, "text");
     memcpy(copy, text, bytes);
     const dl_status status = dl_schedule_read_text(&s, "s.csv", copy, bytes, err);
-    free(copy);
     if (status != DL_OK) assert_int_equal(s.workers, 99);
     return status;
 }
@@ -215,7 +209,7 @@ static void a_version_that_is_gone_is_refused(void **state)
 {
     (void)state;
     for (int last = 1024; last <= 1025; last++) {
-        char *text = NULL;
+        DL_AUTOFREE char *text = NULL;
         size_t bytes = 0;
         FILE *out = open_memstream(&text, &bytes);
         fputs(HEAD COLUMNS, out);
@@ -235,7 +229,6 @@ static void a_version_that_is_gone_is_refused(void **state)
             assert_int_equal(err.line, 6 + last);
             assert_contains(err.text, "reads version 0 after update");
         }
-        free(text);
     }
 }
 

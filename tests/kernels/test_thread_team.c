@@ -2,7 +2,6 @@
  * thread. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "kernels/blas.h"
 #include "kernels/model_table.h"
@@ -125,7 +124,7 @@ static void check_model(const char *name, int side, dl_precision precision, int 
 {
     dl_model *model = make_model(name, side, precision);
     const size_t bytes = dl_model_parameter_bytes(model);
-    void *expected = dl_alloc_aligned(bytes, "gradients");
+    DL_AUTOFREE void *expected = dl_alloc_aligned(bytes, "gradients");
     dl_model_pass(model, 1);
     memcpy(expected, dl_model_gradients(model), bytes);
     memset(dl_model_gradients(model), 0, bytes);
@@ -133,7 +132,6 @@ static void check_model(const char *name, int side, dl_precision precision, int 
     if (memcmp(dl_model_gradients(model), expected, bytes) != 0) {
         fail_msg("%s with %d threads differs", name, threads);
     }
-    free(expected);
     dl_model_destroy(model);
 }
 

@@ -33,20 +33,18 @@ static void one_worker_is_the_same_in_all_modes(void **state)
             config.precision = (dl_precision)precision;
             config.optimizer = (dl_optimizer_config){dl_optimizer_names[optimizer], 0.01,
                                                      optimizer == 0 ? 0.9 : 0};
-            dl_train_result none = run(&config, NULL);
+            DL_SCOPED(dl_train_result) none = run(&config, NULL);
             for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_SOFTSYNC; sync++) {
                 config.sync = (dl_sync)sync;
                 config.interval = sync == DL_SYNC_AVERAGE ? 3 : 1;
                 config.average_state = sync == DL_SYNC_AVERAGE;
-                dl_train_result other = run(&config, NULL);
+                DL_SCOPED(dl_train_result) other = run(&config, NULL);
                 if (!same_bits(&none, &other)) {
                     fail_msg("%s differs from none with %s", dl_sync_names[sync],
                              dl_optimizer_names[optimizer]);
                 }
                 assert_true(none.last_loss == other.last_loss);
-                dl_train_result_free(&other);
             }
-            dl_train_result_free(&none);
         }
     }
 }
@@ -59,14 +57,12 @@ static void check_equals_one_worker(dl_train_config config, int workers)
     dl_train_config alone = config;
     alone.sync = DL_SYNC_NONE;
     alone.workers = 1;
-    dl_train_result expected = run(&alone, NULL);
+    DL_SCOPED(dl_train_result) expected = run(&alone, NULL);
     config.workers = workers;
-    dl_train_result result = run(&config, NULL);
+    DL_SCOPED(dl_train_result) result = run(&config, NULL);
     assert_true(near_all(result.parameters, expected.parameters, expected.parameter_count, 1e-10));
     assert_true(near_scaled(result.first_loss, expected.first_loss, 0, 1e-12));
     assert_true(near_scaled(result.last_loss, expected.last_loss, 0, 1e-10));
-    dl_train_result_free(&result);
-    dl_train_result_free(&expected);
 }
 
 static void gradient_averaging_equals_one_worker(void **state)
@@ -118,14 +114,12 @@ static void a_plain_outer_optimizer_is_averaging(void **state)
         config.interval = i & 2 ? 1 : 4;
         config.average_state = i & 4;
         config.server_threads = i & 8 ? 3 : 1;
-        dl_train_result plain = run(&config, NULL);
+        DL_SCOPED(dl_train_result) plain = run(&config, NULL);
         for (int kind = DL_OUTER_SGD; kind <= DL_OUTER_NESTEROV; kind++) {
             config.outer = (dl_outer_config){(dl_outer)kind, 1, 0};
-            dl_train_result outer = run(&config, NULL);
+            DL_SCOPED(dl_train_result) outer = run(&config, NULL);
             assert_true(same_bits(&plain, &outer));
-            dl_train_result_free(&outer);
         }
-        dl_train_result_free(&plain);
     }
 }
 
@@ -138,22 +132,18 @@ static void an_outer_optimizer_of_single_steps_is_sgd(void **state)
     dl_train_config config = small_config();
     config.sync = DL_SYNC_AVERAGE;
     config.outer = (dl_outer_config){DL_OUTER_SGD, 1, 0.75};
-    dl_train_result block = run(&config, NULL);
+    DL_SCOPED(dl_train_result) block = run(&config, NULL);
     config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.5, 0};
-    dl_train_result half = run(&config, NULL);
+    DL_SCOPED(dl_train_result) half = run(&config, NULL);
     config.outer.kind = DL_OUTER_NONE;
     config.optimizer.momentum = 0.75;
-    dl_train_result momentum = run(&config, NULL);
+    DL_SCOPED(dl_train_result) momentum = run(&config, NULL);
     config.optimizer = (dl_optimizer_config){.name = "sgd", .learning_rate = 0.025};
-    dl_train_result slower = run(&config, NULL);
+    DL_SCOPED(dl_train_result) slower = run(&config, NULL);
     const size_t count = block.parameter_count;
     assert_true(near_all(block.parameters, momentum.parameters, count, 1e-12));
     assert_true(near_all(half.parameters, slower.parameters, count, 1e-12));
     assert_false(near_all(half.parameters, block.parameters, count, 1e-6));
-    dl_train_result_free(&block);
-    dl_train_result_free(&half);
-    dl_train_result_free(&momentum);
-    dl_train_result_free(&slower);
 }
 
 /* DiLoCo's optimizer, in slices by as many threads as workers, or by one thread: equal bits, which
@@ -166,16 +156,13 @@ static void outer_slices_change_nothing(void **state)
     config.workers = 4;
     config.interval = 5;
     config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
-    dl_train_result one = run(&config, NULL);
+    DL_SCOPED(dl_train_result) one = run(&config, NULL);
     config.server_threads = 4;
-    dl_train_result four = run(&config, NULL);
+    DL_SCOPED(dl_train_result) four = run(&config, NULL);
     config.outer.kind = DL_OUTER_SGD;
-    dl_train_result sgd = run(&config, NULL);
+    DL_SCOPED(dl_train_result) sgd = run(&config, NULL);
     assert_true(same_bits(&one, &four));
     assert_false(near_all(one.parameters, sgd.parameters, one.parameter_count, 1e-6));
-    dl_train_result_free(&one);
-    dl_train_result_free(&four);
-    dl_train_result_free(&sgd);
 }
 
 static void outer_settings_are_checked(void **state)
@@ -204,26 +191,21 @@ static void other_settings_do_differ(void **state)
 {
     (void)state;
     dl_train_config config = small_config();
-    dl_train_result one = run(&config, NULL);
+    DL_SCOPED(dl_train_result) one = run(&config, NULL);
     config.workers = 2;
-    dl_train_result none = run(&config, NULL);
+    DL_SCOPED(dl_train_result) none = run(&config, NULL);
     config.sync = DL_SYNC_AVERAGE;
     config.interval = 4;
-    dl_train_result rarely = run(&config, NULL);
+    DL_SCOPED(dl_train_result) rarely = run(&config, NULL);
     assert_false(near_all(none.parameters, one.parameters, one.parameter_count, 1e-6));
     assert_false(near_all(rarely.parameters, one.parameters, one.parameter_count, 1e-6));
 
     config.interval = 1;
     config.optimizer = (dl_optimizer_config){.name = "adam", .learning_rate = 1e-3};
-    dl_train_result kept = run(&config, NULL);
+    DL_SCOPED(dl_train_result) kept = run(&config, NULL);
     config.average_state = true;
-    dl_train_result averaged = run(&config, NULL);
+    DL_SCOPED(dl_train_result) averaged = run(&config, NULL);
     assert_false(near_all(kept.parameters, averaged.parameters, one.parameter_count, 1e-6));
-    dl_train_result_free(&averaged);
-    dl_train_result_free(&kept);
-    dl_train_result_free(&rarely);
-    dl_train_result_free(&none);
-    dl_train_result_free(&one);
 }
 
 /* System: batches as large as the set, on the set and on the set reversed. Expectation: equal to
@@ -231,7 +213,7 @@ static void other_settings_do_differ(void **state)
 static void an_epoch_has_every_sample_once(void **state)
 {
     (void)state;
-    dl_data_set reversed;
+    DL_SCOPED(dl_data_set) reversed;
     dl_data_set_synthetic(&reversed, (dl_shape){28, 28, 1}, 10, SAMPLES, 3);
     for (size_t i = 0; i < SAMPLES; i++) {
         reversed.labels[i] = data.labels[SAMPLES - 1 - i];
@@ -242,15 +224,12 @@ static void an_epoch_has_every_sample_once(void **state)
         config.batch = batch;
         config.workers = 2;
         config.sync = DL_SYNC_ALLREDUCE;
-        dl_train_result forth = run(&config, NULL), back = {0};
+        DL_SCOPED(dl_train_result) forth = run(&config, NULL), back = {0};
         dl_error err = {0};
         assert_int_equal(dl_train_run(&config, &reversed, NULL, &back, &err), DL_OK);
         const bool equal = near_all(forth.parameters, back.parameters, forth.parameter_count, 1e-9);
         assert_int_equal(equal, batch == SAMPLES);
-        dl_train_result_free(&forth);
-        dl_train_result_free(&back);
     }
-    dl_data_set_free(&reversed);
 }
 
 static void count_record(void *user, const dl_record *fields)
@@ -268,15 +247,13 @@ static void waiting_and_watching_change_nothing(void **state)
         config.workers = 2;
         config.sync = (dl_sync)sync;
         config.wait = DL_WAIT_SPIN;
-        dl_train_result spin = run(&config, NULL);
+        DL_SCOPED(dl_train_result) spin = run(&config, NULL);
         config.wait = DL_WAIT_BLOCK;
         _Atomic int records = 0;
         const dl_train_observer observer = {.user = (void *)&records, .record = count_record};
-        dl_train_result block = run(&config, &observer);
+        DL_SCOPED(dl_train_result) block = run(&config, &observer);
         assert_true(records > 0);
         assert_true(same_bits(&spin, &block));
-        dl_train_result_free(&spin);
-        dl_train_result_free(&block);
     }
 }
 
@@ -300,7 +277,7 @@ static void stop_ends_at_an_exchange(void **state)
         config.sync = (dl_sync)sync;
         config.interval = 7;
         config.stop = &stop;
-        dl_train_result stopped = run(&config, &observer);
+        DL_SCOPED(dl_train_result) stopped = run(&config, &observer);
         const int64_t steps = stopped.steps_done[0];
         const bool ragged = sync == DL_SYNC_NONE || sync >= DL_SYNC_ASYNC;
         for (int w = 0; w < 3; w++) {
@@ -312,11 +289,9 @@ static void stop_ends_at_an_exchange(void **state)
         if (!ragged) {
             config.stop = NULL;
             config.steps = steps;
-            dl_train_result shorter = run(&config, NULL);
+            DL_SCOPED(dl_train_result) shorter = run(&config, NULL);
             assert_true(same_bits(&stopped, &shorter));
-            dl_train_result_free(&shorter);
         }
-        dl_train_result_free(&stopped);
     }
 }
 
@@ -328,7 +303,7 @@ static void durations_of_many_steps_are_kept(void **state)
     config.precision = DL_FLOAT;
     config.batch = 1;
     config.steps = 9000;
-    dl_train_result result = run(&config, NULL);
+    DL_SCOPED(dl_train_result) result = run(&config, NULL);
     assert_int_equal(result.worker_count, 1);
     assert_int_equal(result.steps_done[0], config.steps);
     double sum_s = 0;
@@ -337,7 +312,6 @@ static void durations_of_many_steps_are_kept(void **state)
         sum_s += 1e-9 * (double)result.step_ns[0][s];
     }
     assert_true(sum_s <= result.seconds + 1e-9 && sum_s > 0);
-    dl_train_result_free(&result);
 }
 
 /* A stop changes nothing if the run would end before the next exchange anyway; a stop from the
@@ -396,14 +370,12 @@ static void threads_of_a_worker_change_nothing(void **state)
         config.sync = (dl_sync)sync;
         config.workers = sync == DL_SYNC_NONE ? 1 : 2;
         config.optimizer.momentum = 0.9;
-        dl_train_result one = run(&config, NULL);
+        DL_SCOPED(dl_train_result) one = run(&config, NULL);
         for (config.threads = 2; config.threads <= 3; config.threads++) {
-            dl_train_result several = run(&config, NULL);
+            DL_SCOPED(dl_train_result) several = run(&config, NULL);
             assert_true(same_bits(&one, &several));
             assert_true(one.last_loss == several.last_loss);
-            dl_train_result_free(&several);
         }
-        dl_train_result_free(&one);
     }
 }
 
@@ -549,7 +521,7 @@ static void a_failing_worker_ends_the_run(void **state)
 static void accuracy_counts_what_is_right(void **state)
 {
     (void)state;
-    dl_data_set seen, unseen;
+    DL_SCOPED(dl_data_set) seen, unseen;
     dl_data_set_synthetic(&seen, (dl_shape){28, 28, 1}, 10, 500, 3);
     dl_data_set_synthetic(&unseen, (dl_shape){28, 28, 1}, 10, 333, 4);
     dl_train_config config = small_config();
@@ -571,8 +543,6 @@ static void accuracy_counts_what_is_right(void **state)
         fail_msg("accuracy %g, then %g", accuracy[0], accuracy[1]);
     }
     assert_true(near_scaled(accuracy[1] * 333, round(accuracy[1] * 333), 0, 1e-12));
-    dl_data_set_free(&seen);
-    dl_data_set_free(&unseen);
 }
 
 /* Numbers of samples in 20,000 steps of two workers, 100 on average: mean and coefficient of
@@ -639,9 +609,9 @@ static void drawn_samples_are_trained_on(void **state)
     dl_train_config config = small_config();
     config.workers = 2;
     config.sync = DL_SYNC_ALLREDUCE;
-    dl_train_result equal = run(&config, NULL);
+    DL_SCOPED(dl_train_result) equal = run(&config, NULL);
     config.work = (dl_train_work){DL_TRAIN_WORK_UNIFORM, 0.5};
-    dl_train_result drawn = run(&config, &observer), again = run(&config, NULL);
+    DL_SCOPED(dl_train_result) drawn = run(&config, &observer), again = run(&config, NULL);
     double sum = 0;
     for (int w = 0; w < 2; w++) {
         for (int s = 0; s < 20; s++) {
@@ -653,9 +623,6 @@ static void drawn_samples_are_trained_on(void **state)
     assert_true(near_scaled(drawn.samples_per_s * drawn.seconds, sum, 0, 1e-9));
     assert_false(same_bits(&equal, &drawn));
     assert_true(same_bits(&again, &drawn));
-    dl_train_result_free(&equal);
-    dl_train_result_free(&drawn);
-    dl_train_result_free(&again);
 }
 
 static void accuracy_needs_model_and_data(void **state)

@@ -34,14 +34,12 @@ static void fragments_and_lags_that_change_nothing(void **state)
     dl_train_config config = average_config(1, 4);
     config.average_state = true;
     config.sync = DL_SYNC_NONE;
-    dl_train_result one = run(&config, NULL);
+    DL_SCOPED(dl_train_result) one = run(&config, NULL);
     config.sync = DL_SYNC_AVERAGE;
     for (config.fragments = 2; config.fragments <= 4; config.fragments *= 2) {
-        dl_train_result divided = run(&config, NULL);
+        DL_SCOPED(dl_train_result) divided = run(&config, NULL);
         assert_true(same_bits(&one, &divided));
-        dl_train_result_free(&divided);
     }
-    dl_train_result_free(&one);
 
     config = average_config(3, 4);
     config.fragments = 2;
@@ -72,27 +70,22 @@ static void who_averages_changes_nothing(void **state)
         config.fragments = 3;
         config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
         config.precision = kind % 2 == 0 ? DL_FLOAT : DL_DOUBLE;
-        dl_train_result slices = run(&config, NULL);
+        DL_SCOPED(dl_train_result) slices = run(&config, NULL);
         config.server_threads = 3;
-        dl_train_result by_three = run(&config, NULL);
+        DL_SCOPED(dl_train_result) by_three = run(&config, NULL);
         assert_true(same_bits(&slices, &by_three));
-        dl_train_result_free(&by_three);
         config.lag = 5;
-        dl_train_result first = run(&config, NULL);
+        DL_SCOPED(dl_train_result) first = run(&config, NULL);
         assert_false(near_all(first.parameters, slices.parameters, first.parameter_count, 1e-6));
         for (int again = 0; again < (kind == DL_QUANTISE_NONE ? REPEATS : 2); again++) {
             config.wait = again % 2 == 0 ? DL_WAIT_BLOCK : DL_WAIT_AUTO;
             config.slow = again < REPEATS / 2 ? slow : NULL;
-            dl_train_result other = run(&config, NULL);
+            DL_SCOPED(dl_train_result) other = run(&config, NULL);
             assert_true(same_bits(&first, &other));
-            dl_train_result_free(&other);
         }
         config.mixing = 0;
-        dl_train_result replaced = run(&config, NULL);
+        DL_SCOPED(dl_train_result) replaced = run(&config, NULL);
         assert_false(near_all(first.parameters, replaced.parameters, first.parameter_count, 1e-6));
-        dl_train_result_free(&replaced);
-        dl_train_result_free(&first);
-        dl_train_result_free(&slices);
     }
 }
 
@@ -106,14 +99,14 @@ static void check_bytes(int fragments)
     dl_train_config config = average_config(1, fragments);
     config.steps = 1;
     config.sync = DL_SYNC_NONE;
-    dl_train_result plain = run(&config, NULL);
+    DL_SCOPED(dl_train_result) plain = run(&config, NULL);
     dl_model *model = NULL;
     assert_int_equal(dl_model_create(&model, config.model, DL_DOUBLE, 1, config.seed, NULL), DL_OK);
     const double *start = dl_model_parameters(model);
     config.sync = DL_SYNC_AVERAGE;
     config.quantise = DL_QUANTISE_INT8;
     config.fragments = fragments;
-    dl_train_result sent = run(&config, NULL);
+    DL_SCOPED(dl_train_result) sent = run(&config, NULL);
     const size_t count = sent.parameter_count, units = (count + 15) / 16;
     const size_t end_of_first = fragments == 1 ? count : units / (size_t)fragments * 16;
     size_t first = 0, layer = 0, layer_end = layers[0], differing = 0;
@@ -141,8 +134,6 @@ static void check_bytes(int fragments)
     /* Fragments that were not sent have the worker's parameters. */
     for (size_t i = end_of_first; i < count; i++)
         assert_true(sent.parameters[i] == plain.parameters[i]);
-    dl_train_result_free(&plain);
-    dl_train_result_free(&sent);
     dl_model_destroy(model);
 }
 
@@ -162,7 +153,7 @@ static void messages_are_close_to_the_average(void **state)
     dl_train_config config = average_config(2, 5);
     config.optimizer.momentum = 0;
     config.steps = 5;
-    dl_train_result whole = run(&config, NULL);
+    DL_SCOPED(dl_train_result) whole = run(&config, NULL);
     static const double off[DL_QUANTISE_COUNT] = {[DL_QUANTISE_FP16] = 1.0 / 2048,
                                                   [DL_QUANTISE_INT8] = 1.0 / 254,
                                                   [DL_QUANTISE_1BIT] = 1,
@@ -177,16 +168,14 @@ static void messages_are_close_to_the_average(void **state)
         most = fmax(most, fabs(whole.parameters[i] - start[i]));
     for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind += NEXT_KIND) {
         config.quantise = (dl_quantise)kind;
-        dl_train_result sent = run(&config, NULL);
+        DL_SCOPED(dl_train_result) sent = run(&config, NULL);
         double largest = 0;
         for (size_t i = 0; i < whole.parameter_count; i++)
             largest = fmax(largest, fabs(sent.parameters[i] - whole.parameters[i]));
         /* A worker's change may be twice as large as the mean. */
         assert_true(largest > 0 && largest <= 2 * off[kind] * most);
-        dl_train_result_free(&sent);
     }
     dl_model_destroy(model);
-    dl_train_result_free(&whole);
 }
 
 /* If all gradients are sent, ps and allreduce have the same bits as without messages. The change of
@@ -199,21 +188,18 @@ static void all_of_topk_is_everything(void **state)
         config.sync = (dl_sync)sync;
         config.steps = 9;
         config.precision = DL_FLOAT;
-        dl_train_result whole = run(&config, NULL);
+        DL_SCOPED(dl_train_result) whole = run(&config, NULL);
         config.quantise = DL_QUANTISE_TOPK;
         config.topk_frac = 1;
-        dl_train_result all = run(&config, NULL);
+        DL_SCOPED(dl_train_result) all = run(&config, NULL);
         if (sync == DL_SYNC_AVERAGE) {
             assert_true(near_all(all.parameters, whole.parameters, whole.parameter_count, 1e-5));
         } else {
             assert_true(same_bits(&all, &whole));
         }
         config.topk_frac = 0.5;
-        dl_train_result half = run(&config, NULL);
+        DL_SCOPED(dl_train_result) half = run(&config, NULL);
         assert_false(near_all(half.parameters, whole.parameters, whole.parameter_count, 1e-5));
-        dl_train_result_free(&half);
-        dl_train_result_free(&all);
-        dl_train_result_free(&whole);
     }
 }
 
@@ -228,11 +214,10 @@ static void a_stop_with_a_lag_ends_all_alike(void **state)
     config.fragments = 3;
     config.lag = 5;
     config.stop = &stop;
-    dl_train_result result = run(&config, NULL);
+    DL_SCOPED(dl_train_result) result = run(&config, NULL);
     /* Requested after 1 step: 1 + period 2 + lag 5 = 8, and the next multiple of 6 is 12. */
     for (int w = 0; w < 3; w++)
         assert_int_equal(result.steps_done[w], 12);
-    dl_train_result_free(&result);
 }
 
 /* One site of all workers is allreduce, at any interval; sites of one worker are average: bit for
@@ -282,32 +267,26 @@ static void a_site_is_a_worker_with_the_batch_of_all(void **state)
     for (config.lag = 0; config.lag < 4; config.lag += 3) {
         config.workers = 4;
         config.sites = 2;
-        dl_train_result sites = run(&config, NULL);
-        dl_train_result again = run(&config, NULL);
+        DL_SCOPED(dl_train_result) sites = run(&config, NULL);
+        DL_SCOPED(dl_train_result) again = run(&config, NULL);
         assert_true(same_bits(&sites, &again));
         config.workers = 2;
         config.sites = 0;
         config.server_threads = 1;
-        dl_train_result workers = run(&config, NULL);
+        DL_SCOPED(dl_train_result) workers = run(&config, NULL);
         assert_true(near_all(sites.parameters, workers.parameters, sites.parameter_count, 1e-10));
-        dl_train_result_free(&sites);
-        dl_train_result_free(&again);
-        dl_train_result_free(&workers);
     }
     config = average_config(4, 1);
     config.steps = 9;
     config.sites = 2;
-    dl_train_result each_step = run(&config, NULL);
+    DL_SCOPED(dl_train_result) each_step = run(&config, NULL);
     config.interval = 4;
-    dl_train_result rarely = run(&config, NULL);
+    DL_SCOPED(dl_train_result) rarely = run(&config, NULL);
     config.sites = 0;
     config.sync = DL_SYNC_ALLREDUCE;
-    dl_train_result all = run(&config, NULL);
+    DL_SCOPED(dl_train_result) all = run(&config, NULL);
     assert_true(near_all(each_step.parameters, all.parameters, all.parameter_count, 1e-10));
     assert_false(near_all(rarely.parameters, all.parameters, all.parameter_count, 1e-6));
-    dl_train_result_free(&each_step);
-    dl_train_result_free(&rarely);
-    dl_train_result_free(&all);
 }
 
 /* Workers of equal speed do the interval's steps: the same bits, without slowing or if all are
@@ -317,16 +296,14 @@ static void equal_speeds_have_the_plain_interval(void **state)
     (void)state;
     static const double alike[] = {1.5, 1.5, 1.5};
     dl_train_config config = average_config(3, 4);
-    dl_train_result plain = run(&config, NULL);
+    DL_SCOPED(dl_train_result) plain = run(&config, NULL);
     config.interval_by_speed = true;
     for (int slowed = 0; slowed <= 1; slowed++) {
         config.slow = slowed ? alike : NULL;
-        dl_train_result by_speed = run(&config, NULL);
+        DL_SCOPED(dl_train_result) by_speed = run(&config, NULL);
         assert_true(same_bits(&plain, &by_speed));
         assert_int_equal(by_speed.samples, 20 * 12);
-        dl_train_result_free(&by_speed);
     }
-    dl_train_result_free(&plain);
 }
 
 /* Of an interval of 4 steps, workers that take 1, 2, 3 and 9 times as long do 4, 2, 1 (4/3) and 1
@@ -341,21 +318,18 @@ static void slower_workers_do_fewer_steps(void **state)
     dl_train_config config = average_config(4, 4);
     config.slow = slow;
     config.interval_by_speed = true;
-    dl_train_result first = run(&config, NULL);
+    DL_SCOPED(dl_train_result) first = run(&config, NULL);
     for (int w = 0; w < 4; w++)
         assert_int_equal(first.steps_done[w], steps[w]);
     assert_int_equal(first.samples, 40 * 3);
     config.wait = DL_WAIT_BLOCK;
     config.server_threads = 4;
-    dl_train_result again = run(&config, NULL);
+    DL_SCOPED(dl_train_result) again = run(&config, NULL);
     assert_true(same_bits(&first, &again));
     config.stop = &stop;
-    dl_train_result stopped = run(&config, NULL);
+    DL_SCOPED(dl_train_result) stopped = run(&config, NULL);
     for (int w = 0; w < 4; w++)
         assert_int_equal(stopped.steps_done[w], steps[w] / 5);
-    dl_train_result_free(&first);
-    dl_train_result_free(&again);
-    dl_train_result_free(&stopped);
 }
 
 static void speed_settings_are_checked(void **state)

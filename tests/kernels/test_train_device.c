@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/doubles/fake_device.h"
 #include "tests/train_case.h"
 
@@ -52,7 +51,7 @@ static const dl_train_result *processor_result(const dl_train_config *config)
 static void check_same_as_processor(const dl_train_config *config)
 {
     const dl_train_result *expected = processor_result(config);
-    dl_train_result actual = run(config, NULL);
+    DL_SCOPED(dl_train_result) actual = run(config, NULL);
     assert_true(same_bits(&actual, expected));
     assert_true(actual.first_loss == expected->first_loss);
     assert_true(actual.last_loss == expected->last_loss);
@@ -60,7 +59,6 @@ static void check_same_as_processor(const dl_train_config *config)
     assert_int_equal(expected->device_bytes, 0);
     assert_memory_equal(actual.steps_done, expected->steps_done,
                         (size_t)config->workers * sizeof *actual.steps_done);
-    dl_train_result_free(&actual);
     assert_int_equal(fake_device_leaks(), 0);
 }
 
@@ -161,10 +159,9 @@ static void asynchronous_workers_share_a_device(void **state)
             config.where = DL_TRAIN_WHERE_GPU;
             config.where_device = devices - 1;
             config.quantise = DL_QUANTISE_1BIT;
-            dl_train_result result = run(&config, NULL);
+            DL_SCOPED(dl_train_result) result = run(&config, NULL);
             assert_true(isfinite(result.last_loss) && result.last_loss < 2 * result.first_loss);
             assert_true(result.parameters[0] != 0);
-            dl_train_result_free(&result);
             assert_int_equal(fake_device_leaks(), 0);
         }
     }
@@ -199,11 +196,11 @@ static void a_slowed_worker_repeats_passes(void **state)
     for (int i = 0; i < 5; i++) {
         fake_device_set(1, -1);
         dl_train_config config = device_config(DL_SYNC_PS, 1);
-        dl_train_result plain = run(&config, NULL);
+        DL_SCOPED(dl_train_result) plain = run(&config, NULL);
         config.slow = &factors[i];
         record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
         const dl_train_observer observer = {.user = &told, .record = keep};
-        dl_train_result slowed = run(&config, &observer);
+        DL_SCOPED(dl_train_result) slowed = run(&config, &observer);
         assert_true(same_bits(&plain, &slowed));
         busy[i] = 0;
         for (size_t r = 0; r < told.count; r++) {
@@ -211,8 +208,6 @@ static void a_slowed_worker_repeats_passes(void **state)
                 busy[i] += (double)told.records[r].duration_ns;
             }
         }
-        dl_train_result_free(&plain);
-        dl_train_result_free(&slowed);
         free(told.records);
     }
     assert_true(busy[0] == 0);
@@ -304,11 +299,10 @@ static void check_records(dl_dispatch dispatch)
     const char *meet = dispatch == DL_DISPATCH_SINGLE ? "" : "w";
     for (uint32_t w = 0; w < 2; w++) {
         for (uint32_t s = 0; s < 6; s++) {
-            char *kinds = dl_format("II" PASS "CCC%s%s%s%s%sS", s % 3 == 2 ? "cc" : "",
-                                    s % 3 == 2 ? meet : "", s % 3 == 2 && w == 0 ? "AA" : "",
-                                    s % 3 == 2 ? meet : "", s % 3 == 2 ? "cc" : "");
+            DL_AUTOFREE char *kinds = dl_format(
+                "II" PASS "CCC%s%s%s%s%sS", s % 3 == 2 ? "cc" : "", s % 3 == 2 ? meet : "",
+                s % 3 == 2 && w == 0 ? "AA" : "", s % 3 == 2 ? meet : "", s % 3 == 2 ? "cc" : "");
             check_step(&told, w, s, kinds);
-            free(kinds);
         }
     }
     dl_train_result_free(&with);
@@ -335,15 +329,13 @@ static void who_wants_steps_only_gets_no_more(void **state)
         if (!on_device) config.device = NULL;
         record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
         const dl_train_observer observer = {.steps_only = true, .user = &told, .record = keep};
-        dl_train_result with = run(&config, &observer), without = run(&config, NULL);
+        DL_SCOPED(dl_train_result) with = run(&config, &observer), without = run(&config, NULL);
         assert_true(same_bits(&with, &without));
         assert_int_equal(told.count, config.steps);
         for (size_t i = 0; i < told.count; i++) {
             assert_int_equal(told.records[i].kind, DL_RECORD_STEP);
             assert_int_equal(told.records[i].staleness, 0);
         }
-        dl_train_result_free(&with);
-        dl_train_result_free(&without);
         free(told.records);
     }
 }
@@ -358,13 +350,12 @@ static void copies_in_step_meet_after_each(void **state)
     config.steps = 6;
     record_log told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     const dl_train_observer observer = {.user = &told, .record = keep};
-    dl_train_result result = run(&config, &observer);
+    DL_SCOPED(dl_train_result) result = run(&config, &observer);
     for (uint32_t w = 0; w < 2; w++) {
         assert_int_equal(result.steps_done[w], 6);
         for (uint32_t s = 0; s < 6; s++)
             check_step(&told, w, s, "II" PASS "CCCwS");
     }
-    dl_train_result_free(&result);
     free(told.records);
 }
 

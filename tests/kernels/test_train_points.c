@@ -18,7 +18,7 @@ static void a_point_is_a_shorter_run(void **state)
         config.workers = sync >= DL_SYNC_ASYNC || sync == DL_SYNC_NONE ? 1 : 3;
         const bool averages = sync == DL_SYNC_AVERAGE;
         const int64_t expected[2][3] = {{6, 12, 18}, {8, 12, 20}};
-        dl_train_result result = run(&config, NULL);
+        DL_SCOPED(dl_train_result) result = run(&config, NULL);
         assert_int_equal(result.point_count, 3);
         config.evaluate_every = 0;
         for (int i = 0; i < 3; i++) {
@@ -27,7 +27,7 @@ static void a_point_is_a_shorter_run(void **state)
             assert_int_equal(point->samples, 12 * point->update);
             assert_true(isnan(point->simulated_s));
             config.steps = point->update;
-            dl_train_result shorter = run(&config, NULL);
+            DL_SCOPED(dl_train_result) shorter = run(&config, NULL);
             assert_null(shorter.points);
             assert_int_equal(shorter.updates, point->update);
             assert_int_equal(shorter.samples, point->samples);
@@ -39,9 +39,7 @@ static void a_point_is_a_shorter_run(void **state)
                 assert_true(
                     near_all(point->parameters, shorter.parameters, result.parameter_count, 1e-14));
             }
-            dl_train_result_free(&shorter);
         }
-        dl_train_result_free(&result);
     }
 }
 
@@ -52,9 +50,9 @@ static void losses_are_means_since_the_last_point(void **state)
     (void)state;
     dl_train_config config = small_config();
     config.evaluate_every = 1;
-    dl_train_result each = run(&config, NULL);
+    DL_SCOPED(dl_train_result) each = run(&config, NULL);
     config.evaluate_every = 2;
-    dl_train_result seconds = run(&config, NULL);
+    DL_SCOPED(dl_train_result) seconds = run(&config, NULL);
     assert_int_equal(each.point_count, 20);
     assert_int_equal(seconds.point_count, 10);
     assert_true(each.points[0].loss == each.first_loss);
@@ -63,8 +61,6 @@ static void losses_are_means_since_the_last_point(void **state)
         const double mean = (each.points[2 * i].loss + each.points[2 * i + 1].loss) / 2;
         assert_true(near_scaled(seconds.points[i].loss, mean, 0, 1e-14));
     }
-    dl_train_result_free(&each);
-    dl_train_result_free(&seconds);
 }
 
 /* Points of several asynchronous workers: ascending versions, with the corresponding samples. */
@@ -77,7 +73,7 @@ static void points_of_a_server_are_versions(void **state)
         config.softsync_n = n;
         config.workers = 4;
         config.evaluate_every = 5;
-        dl_train_result result = run(&config, NULL);
+        DL_SCOPED(dl_train_result) result = run(&config, NULL);
         int64_t before = -1;
         for (int i = 0; i < result.point_count; i++) {
             const dl_train_point *point = &result.points[i];
@@ -85,7 +81,6 @@ static void points_of_a_server_are_versions(void **state)
             assert_int_equal(point->samples, point->update * (4 / n) * 3);
             before = point->update;
         }
-        dl_train_result_free(&result);
     }
 }
 
@@ -100,9 +95,9 @@ static void the_rate_drops_behind_its_epoch(void **state)
         config.sync = modes[m];
         config.evaluate_every = 1;
         config.steps = 10;
-        dl_train_result whole = run(&config, NULL);
+        DL_SCOPED(dl_train_result) whole = run(&config, NULL);
         config.drop_epochs = 2;
-        dl_train_result drops = run(&config, NULL);
+        DL_SCOPED(dl_train_result) drops = run(&config, NULL);
         const size_t bytes = whole.parameter_count * sizeof(double);
         assert_memory_equal(whole.points[8].parameters, drops.points[8].parameters, bytes);
         for (size_t i = 0; i < whole.parameter_count; i++) {
@@ -112,8 +107,6 @@ static void the_rate_drops_behind_its_epoch(void **state)
             assert_true(fabs(near - 0.1 * far) < 1e-15);
         }
         assert_true(memcmp(whole.parameters, drops.parameters, bytes) != 0);
-        dl_train_result_free(&whole);
-        dl_train_result_free(&drops);
     }
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "tests/doubles/fake_device.h"
 #include "tests/doubles/thread_ranks.h"
 #include "tests/train_case.h"
@@ -58,7 +57,7 @@ static void run_members(member *members, int count)
 static void check_like_one_process(const dl_train_config *config, int ranks)
 {
     member members[RANKS_MAX];
-    dl_train_result expected = run(config, NULL);
+    DL_SCOPED(dl_train_result) expected = run(config, NULL);
     set_up(members, ranks, config);
     run_members(members, ranks);
     for (int r = 0; r < ranks; r++) {
@@ -72,7 +71,6 @@ static void check_like_one_process(const dl_train_config *config, int ranks)
         assert_int_equal(m->result.steps_done[0], expected.steps_done[r * m->result.worker_count]);
         dl_train_result_free(&m->result);
     }
-    dl_train_result_free(&expected);
 }
 
 static dl_train_config ranks_config(dl_sync sync, int workers)

@@ -6,8 +6,6 @@
 #include "tests/near.h"
 #include "tests/train_case.h"
 
-#include "common/alloc.h"
-
 #define WORKERS_MAX 4
 
 /* Records of all workers, each in its worker's list, as the observer's contract allows. */
@@ -119,16 +117,14 @@ static void records_follow_the_mode(void **state)
     config.workers = 2;
     config.steps = 3;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        recorder all;
+        DL_SCOPED(recorder) all;
         config.sync = cases[i].sync;
-        dl_train_result result = run_recorded(&config, &all);
+        DL_SCOPED(dl_train_result) result = run_recorded(&config, &all);
         for (uint32_t w = 0; w < 2; w++) {
             for (uint32_t step = 0; step < result.steps_done[w]; step++) {
                 check_step(&config, &all, w, step, w == 0 ? cases[i].first : cases[i].second);
             }
         }
-        dl_train_result_free(&result);
-        recorder_free(&all);
     }
 }
 
@@ -165,9 +161,9 @@ static void records_cover_the_steps(void **state)
     dl_train_config config = small_config();
     config.workers = 4;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_SOFTSYNC; sync++) {
-        recorder all;
+        DL_SCOPED(recorder) all;
         config.sync = (dl_sync)sync;
-        dl_train_result result = run_recorded(&config, &all);
+        DL_SCOPED(dl_train_result) result = run_recorded(&config, &all);
         double longest_s = 0;
         int64_t steps_done = 0, most = 0;
         for (uint32_t w = 0; w < 4; w++) {
@@ -186,8 +182,6 @@ static void records_cover_the_steps(void **state)
         assert_true(ragged || steps_done == config.workers * config.steps);
         const double samples = (double)(steps_done * config.batch / config.workers);
         assert_true(near_scaled(result.samples_per_s, samples / result.seconds, 0, 1e-12));
-        dl_train_result_free(&result);
-        recorder_free(&all);
     }
 }
 
@@ -203,8 +197,8 @@ static void records_tell_sizes(void **state)
     config.steps = 2;
     config.sync = DL_SYNC_AVERAGE;
     config.average_state = true;
-    recorder all;
-    dl_train_result result = run_recorded(&config, &all);
+    DL_SCOPED(recorder) all;
+    DL_SCOPED(dl_train_result) result = run_recorded(&config, &all);
     const char **names = NULL;
     int count = 0;
     dl_error err = {0};
@@ -219,8 +213,6 @@ static void records_tell_sizes(void **state)
         assert_int_equal(r->threads, r->kind == DL_RECORD_AVERAGE ? 2 : 0);
     }
     free(names);
-    dl_train_result_free(&result);
-    recorder_free(&all);
 }
 
 static void interval_exchanges_only_then(void **state)
@@ -231,15 +223,13 @@ static void interval_exchanges_only_then(void **state)
     config.sync = DL_SYNC_AVERAGE;
     config.interval = 3;
     config.steps = 7;
-    recorder all;
-    dl_train_result result = run_recorded(&config, &all);
+    DL_SCOPED(recorder) all;
+    DL_SCOPED(dl_train_result) result = run_recorded(&config, &all);
     for (uint32_t step = 0; step < 7; step++) {
         const char *exchange =
             INPUT UPDATE "copy.push.parameters " BARRIER BARRIER "copy.pull.parameters " STEP;
         check_step(&config, &all, 1, step, step % 3 == 2 ? exchange : INPUT UPDATE STEP);
     }
-    dl_train_result_free(&result);
-    recorder_free(&all);
 }
 
 /* A worker applies its gradient as update `version` = its last one + staleness + 1 (it read right
@@ -255,11 +245,11 @@ static void check_staleness(int workers, dl_wait wait, const double *slow)
     config.wait = wait;
     config.slow = slow;
     recorder all;
-    dl_train_result result = run_recorded(&config, &all);
+    DL_SCOPED(dl_train_result) result = run_recorded(&config, &all);
     int64_t updates = 0;
     for (int w = 0; w < workers; w++)
         updates += result.steps_done[w];
-    bool *seen = dl_calloc((size_t)updates + 1, sizeof *seen, "versions");
+    DL_AUTOFREE bool *seen = dl_calloc((size_t)updates + 1, sizeof *seen, "versions");
     int64_t staleness_sum = 0, last_sum = 0;
     for (int w = 0; w < workers; w++) {
         int64_t version = 0;
@@ -279,8 +269,6 @@ static void check_staleness(int workers, dl_wait wait, const double *slow)
         assert_true(seen[v]);
     assert_int_equal(staleness_sum, last_sum - updates);
     assert_true(staleness_sum <= (workers - 1) * updates);
-    free(seen);
-    dl_train_result_free(&result);
     recorder_free(&all);
 }
 
@@ -305,14 +293,14 @@ static void a_slow_worker_loses_time_only(void **state)
     config.workers = 2;
     config.steps = 4;
     config.sync = DL_SYNC_ALLREDUCE;
-    dl_train_result even = run(&config, NULL);
+    DL_SCOPED(dl_train_result) even = run(&config, NULL);
     config.slow = slow;
-    recorder all;
-    dl_train_result result = run_recorded(&config, &all);
+    DL_SCOPED(recorder) all;
+    DL_SCOPED(dl_train_result) result = run_recorded(&config, &all);
     const char *exchange =
         BARRIER "average.none.gradients " BARRIER "copy.pull.gradients " UPDATE STEP;
-    char *first = dl_format(INPUT "%s", exchange);
-    char *second = dl_format(INPUT "slowdown.none.slowdown %s", exchange);
+    DL_AUTOFREE char *first = dl_format(INPUT "%s", exchange);
+    DL_AUTOFREE char *second = dl_format(INPUT "slowdown.none.slowdown %s", exchange);
     for (uint32_t step = 0; step < 4; step++) {
         check_step(&config, &all, 0, step, first);
         check_step(&config, &all, 1, step, second);
@@ -322,11 +310,6 @@ static void a_slow_worker_loses_time_only(void **state)
         if (r->kind == DL_RECORD_SLOWDOWN) assert_true(r->duration_ns > 0);
     }
     assert_true(same_bits(&even, &result));
-    free(first);
-    free(second);
-    dl_train_result_free(&even);
-    dl_train_result_free(&result);
-    recorder_free(&all);
 }
 
 int main(void)

@@ -7,7 +7,6 @@
 #include "tests/near.h"
 #include "tests/train_case.h"
 
-#include "common/alloc.h"
 #include "common/cpu.h"
 #include "kernels/train/train_internal.h"
 
@@ -90,7 +89,7 @@ static dl_train_result replay(const dl_train_config *config, const dl_schedule *
 static void one_worker_is_plain_training(void **state)
 {
     (void)state;
-    dl_schedule schedule = synchronous(1, 20);
+    DL_SCOPED(dl_schedule) schedule = synchronous(1, 20);
     for (int optimizer = 0; dl_optimizer_names[optimizer] != NULL; optimizer++) {
         for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
             dl_train_config config = small_config();
@@ -98,18 +97,15 @@ static void one_worker_is_plain_training(void **state)
             config.drop_epochs = 3;
             config.optimizer = (dl_optimizer_config){dl_optimizer_names[optimizer], 0.01,
                                                      optimizer == 0 ? 0.9 : 0};
-            dl_train_result plain = run(&config, NULL);
-            dl_train_result again = replay(&config, &schedule);
+            DL_SCOPED(dl_train_result) plain = run(&config, NULL);
+            DL_SCOPED(dl_train_result) again = replay(&config, &schedule);
             assert_true(same_bits(&plain, &again));
             assert_true(plain.first_loss == again.first_loss);
             assert_true(plain.last_loss == again.last_loss);
             assert_int_equal(again.updates, 20);
             assert_int_equal(again.samples, 240);
-            dl_train_result_free(&plain);
-            dl_train_result_free(&again);
         }
     }
-    dl_schedule_free(&schedule);
 }
 
 /* Synchronous workers: the result of allreduce with as many threads, and of one worker with the
@@ -118,20 +114,16 @@ static void synchronous_is_large_batch_training(void **state)
 {
     (void)state;
     for (int workers = 2; workers <= 4; workers++) {
-        dl_schedule schedule = synchronous(workers, 20);
+        DL_SCOPED(dl_schedule) schedule = synchronous(workers, 20);
         dl_train_config config = small_config();
         config.optimizer.momentum = 0.9;
-        dl_train_result again = replay(&config, &schedule);
-        dl_train_result whole = run(&config, NULL);
+        DL_SCOPED(dl_train_result) again = replay(&config, &schedule);
+        DL_SCOPED(dl_train_result) whole = run(&config, NULL);
         config.sync = DL_SYNC_ALLREDUCE;
         config.workers = workers;
-        dl_train_result threads = run(&config, NULL);
+        DL_SCOPED(dl_train_result) threads = run(&config, NULL);
         assert_true(near_all(again.parameters, whole.parameters, whole.parameter_count, 1e-10));
         assert_true(near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
-        dl_train_result_free(&again);
-        dl_train_result_free(&whole);
-        dl_train_result_free(&threads);
-        dl_schedule_free(&schedule);
     }
 }
 
@@ -148,23 +140,20 @@ static void averages_are_the_real_modes(void **state)
             fprintf(t.out, "%d,local,,%d,,%d\n", s, w, s * WORKERS + w);
         if ((s + 1) % INTERVAL == 0) fprintf(t.out, "%d,average,%d,,,\n", s, (s + 1) / INTERVAL);
     }
-    dl_schedule schedule = end(&t);
+    DL_SCOPED(dl_schedule) schedule = end(&t);
     assert_int_equal(schedule.updates, STEPS / INTERVAL);
     for (int i = 0; i < 6; i++) {
         dl_train_config config = small_config();
         config.optimizer.momentum = 0.9;
         config.average_state = i & 1;
         config.outer = (dl_outer_config){(dl_outer)(i / 2), 0.7, 0.9};
-        dl_train_result again = replay(&config, &schedule);
+        DL_SCOPED(dl_train_result) again = replay(&config, &schedule);
         config.sync = DL_SYNC_AVERAGE;
         config.workers = WORKERS;
         config.interval = INTERVAL;
-        dl_train_result threads = run(&config, NULL);
+        DL_SCOPED(dl_train_result) threads = run(&config, NULL);
         assert_true(near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
-        dl_train_result_free(&again);
-        dl_train_result_free(&threads);
     }
-    dl_schedule_free(&schedule);
 }
 
 enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 12 };
@@ -253,7 +242,7 @@ static void late_averages_are_the_real_modes(void **state)
 {
     (void)state;
     for (int lag = 0; lag < LATE_INTERVAL; lag++) {
-        dl_schedule schedule = late_schedule(lag);
+        DL_SCOPED(dl_schedule) schedule = late_schedule(lag);
         assert_int_equal(schedule.updates, LATE_STEPS / LATE_PERIOD);
         assert_int_equal(schedule.fragments, LATE_FRAGMENTS);
         assert_int_equal(schedule.has_sends, lag > 0);
@@ -261,19 +250,15 @@ static void late_averages_are_the_real_modes(void **state)
             if (!is_tried(lag, kind)) continue;
             dl_train_config config = late_config(lag, (dl_quantise)kind);
             config.cores = 1;
-            dl_train_result one = replay(&config, &schedule);
+            DL_SCOPED(dl_train_result) one = replay(&config, &schedule);
             config.cores = 0;
-            dl_train_result all = replay(&config, &schedule);
+            DL_SCOPED(dl_train_result) all = replay(&config, &schedule);
             assert_true(same_bits(&one, &all));
             average_late(&config, LATE_WORKERS, lag);
-            dl_train_result threads = run(&config, NULL);
+            DL_SCOPED(dl_train_result) threads = run(&config, NULL);
             assert_true(
                 near_all(one.parameters, threads.parameters, threads.parameter_count, 1e-14));
-            dl_train_result_free(&one);
-            dl_train_result_free(&all);
-            dl_train_result_free(&threads);
         }
-        dl_schedule_free(&schedule);
     }
 }
 
@@ -282,28 +267,24 @@ static void sites_are_the_real_mode(void **state)
 {
     (void)state;
     for (int lag = 0; lag < LATE_INTERVAL; lag++) {
-        dl_schedule schedule = late_schedule_of(lag, 4, 2);
+        DL_SCOPED(dl_schedule) schedule = late_schedule_of(lag, 4, 2);
         assert_int_equal(schedule.sites, 2);
         for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
             if (!is_tried(lag, kind)) continue;
             dl_train_config config = late_config(lag, (dl_quantise)kind);
-            dl_train_result again = replay(&config, &schedule);
+            DL_SCOPED(dl_train_result) again = replay(&config, &schedule);
             average_late(&config, 4, lag);
             config.sites = 2;
-            dl_train_result threads = run(&config, NULL);
+            DL_SCOPED(dl_train_result) threads = run(&config, NULL);
             assert_true(
                 near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
             if (kind == DL_QUANTISE_NONE) {
                 config.sites = 0;
-                dl_train_result others = run(&config, NULL);
+                DL_SCOPED(dl_train_result) others = run(&config, NULL);
                 assert_false(
                     near_all(again.parameters, others.parameters, threads.parameter_count, 1e-6));
-                dl_train_result_free(&others);
             }
-            dl_train_result_free(&again);
-            dl_train_result_free(&threads);
         }
-        dl_schedule_free(&schedule);
     }
 }
 
@@ -320,27 +301,23 @@ static void intervals_by_speed_are_the_real_mode(void **state)
         fprintf(t.out, "%d,local,,0,,%d\n%d,local,,1,,%d\n", r, 4 * r, r, 2 * r + 1);
         fprintf(t.out, "%d,local,,0,,%d\n%d,average,%d,,,\n", r, 4 * r + 2, r, r + 1);
     }
-    dl_schedule schedule = end(&t);
+    DL_SCOPED(dl_schedule) schedule = end(&t);
     dl_train_config config = small_config();
     config.optimizer.momentum = 0.9;
     config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
-    dl_train_result again = replay(&config, &schedule);
+    DL_SCOPED(dl_train_result) again = replay(&config, &schedule);
     config.sync = DL_SYNC_AVERAGE;
     config.workers = 2;
     config.interval = 2;
     config.steps = 2 * ROUNDS;
     config.slow = slow;
     config.interval_by_speed = true;
-    dl_train_result threads = run(&config, NULL);
+    DL_SCOPED(dl_train_result) threads = run(&config, NULL);
     assert_true(near_all(again.parameters, threads.parameters, threads.parameter_count, 1e-14));
     assert_int_equal(again.samples, threads.samples);
     config.interval_by_speed = false;
-    dl_train_result all = run(&config, NULL);
+    DL_SCOPED(dl_train_result) all = run(&config, NULL);
     assert_false(near_all(again.parameters, all.parameters, threads.parameter_count, 1e-6));
-    dl_train_result_free(&again);
-    dl_train_result_free(&threads);
-    dl_train_result_free(&all);
-    dl_schedule_free(&schedule);
 }
 
 /* Computes the gradient of a batch with these parameters in a separate model. */
@@ -407,7 +384,7 @@ static void late_averages_are_those_of_a_plain_reference(void **state)
 {
     (void)state;
     enum { LAG = 3, VECTORS = 3 * LATE_WORKERS + 2 };
-    dl_schedule schedule = late_schedule(LAG);
+    DL_SCOPED(dl_schedule) schedule = late_schedule(LAG);
     dl_train_config config = small_config();
     config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
     config.mixing = 0.25;
@@ -452,13 +429,11 @@ static void late_averages_are_those_of_a_plain_reference(void **state)
     }
     for (size_t p = 0; p < count; p++)
         now[0][p] = (now[0][p] + now[1][p] + now[2][p]) / LATE_WORKERS;
-    dl_train_result result = replay(&config, &schedule);
+    DL_SCOPED(dl_train_result) result = replay(&config, &schedule);
     assert_true(near_all(result.parameters, now[0], count, 1e-12));
-    dl_train_result_free(&result);
     for (int i = 0; i < VECTORS; i++)
         free(v[i]);
     dl_model_destroy(model);
-    dl_schedule_free(&schedule);
 }
 
 /* Three learners: uploads merged together with weights, a superseded upload, an upload of a version
@@ -568,7 +543,7 @@ static double *merged_reference(const dl_train_config *config, const dl_schedule
 static void merges_are_those_of_a_plain_reference(void **state)
 {
     (void)state;
-    dl_schedule schedule = merged_schedule();
+    DL_SCOPED(dl_schedule) schedule = merged_schedule();
     assert_int_equal(schedule.updates, 4);
     assert_int_equal(schedule.gradients, 9);
     assert_int_equal(schedule.staleness_max, 3);
@@ -576,11 +551,11 @@ static void merges_are_those_of_a_plain_reference(void **state)
     for (int outer = 0; outer <= 1; outer++) {
         dl_train_config config = small_config();
         if (outer == 1) config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
-        double *expected = merged_reference(&config, &schedule);
+        DL_AUTOFREE double *expected = merged_reference(&config, &schedule);
         for (int cores = 1; cores <= 2; cores++) {
             config.cores = cores <= dl_cpu_count() ? cores : 1;
             config.evaluate_every = 1;
-            dl_train_result result = replay(&config, &schedule);
+            DL_SCOPED(dl_train_result) result = replay(&config, &schedule);
             assert_memory_equal(result.parameters, expected,
                                 result.parameter_count * sizeof(double));
             assert_int_equal(result.updates, 4);
@@ -589,29 +564,26 @@ static void merges_are_those_of_a_plain_reference(void **state)
              * before 4. */
             assert_int_equal(result.points[0].update, 1);
             assert_int_equal(result.points[1].update, 2);
-            dl_train_result_free(&result);
         }
-        free(expected);
         config.average_state = true;
         dl_train_result none = {0};
         dl_error err = {0};
         assert_int_equal(dl_train_replay(&config, &schedule, &data, &none, &err), DL_ERR_DATA);
     }
-    dl_schedule_free(&schedule);
 }
 
 static void stale_gradients_are_of_their_version(void **state)
 {
     (void)state;
     for (int each = 1; each <= 2; each++) {
-        dl_schedule schedule = stale(6, 8, each);
+        DL_SCOPED(dl_schedule) schedule = stale(6, 8, each);
         assert_int_equal(schedule.staleness_max, each == 1 ? 5 : 3);
         dl_train_config config = small_config();
         dl_train_result fresh = {0};
         for (int rate = 0; rate <= 1; rate++) {
             config.staleness_rate = rate;
             dl_train_result result = replay(&config, &schedule);
-            double *expected = reference(&config, &schedule);
+            DL_AUTOFREE double *expected = reference(&config, &schedule);
             assert_true(near_all(result.parameters, expected, result.parameter_count, 1e-12));
             /* staleness_rate changes the result. */
             if (rate == 1) {
@@ -622,9 +594,7 @@ static void stale_gradients_are_of_their_version(void **state)
             } else {
                 fresh = result;
             }
-            free(expected);
         }
-        dl_schedule_free(&schedule);
     }
 }
 
@@ -635,13 +605,13 @@ static void cores_change_nothing(void **state)
     (void)state;
     if (dl_cpu_count() < 2) skip();
     for (int each = 1; each <= 4; each += 3) {
-        dl_schedule schedule = stale(4, 30, each);
+        DL_SCOPED(dl_schedule) schedule = stale(4, 30, each);
         dl_train_config config = small_config();
         config.cores = 1;
         config.evaluate_every = 10;
-        dl_train_result one = replay(&config, &schedule);
+        DL_SCOPED(dl_train_result) one = replay(&config, &schedule);
         config.cores = dl_cpu_count();
-        dl_train_result all = replay(&config, &schedule);
+        DL_SCOPED(dl_train_result) all = replay(&config, &schedule);
         assert_true(same_bits(&one, &all));
         assert_int_equal(one.point_count, all.point_count);
         for (int i = 0; i < one.point_count; i++) {
@@ -649,9 +619,6 @@ static void cores_change_nothing(void **state)
             assert_memory_equal(one.points[i].parameters, all.points[i].parameters,
                                 one.parameter_count * sizeof(double));
         }
-        dl_train_result_free(&one);
-        dl_train_result_free(&all);
-        dl_schedule_free(&schedule);
     }
 }
 
@@ -659,11 +626,11 @@ static void cores_change_nothing(void **state)
 static void points_have_simulated_times(void **state)
 {
     (void)state;
-    dl_schedule schedule = synchronous(2, 20), shorter = synchronous(2, 5);
+    DL_SCOPED(dl_schedule) schedule = synchronous(2, 20), shorter = synchronous(2, 5);
     dl_train_config config = small_config();
     config.evaluate_every = 5;
-    dl_train_result result = replay(&config, &schedule);
-    dl_train_result first = replay(&config, &shorter);
+    DL_SCOPED(dl_train_result) result = replay(&config, &schedule);
+    DL_SCOPED(dl_train_result) first = replay(&config, &shorter);
     assert_int_equal(result.point_count, 4);
     assert_int_equal(result.points[0].update, 5);
     assert_int_equal(result.points[0].samples, 60);
@@ -671,29 +638,23 @@ static void points_have_simulated_times(void **state)
     assert_true(result.points[3].simulated_s == 20.0);
     assert_memory_equal(result.points[0].parameters, first.parameters,
                         result.parameter_count * sizeof(double));
-    dl_train_result_free(&result);
-    dl_train_result_free(&first);
-    dl_schedule_free(&schedule);
-    dl_schedule_free(&shorter);
 }
 
 static void a_stop_ends_it(void **state)
 {
     (void)state;
     const atomic_bool stop = true;
-    dl_schedule schedule = stale(4, 30, 1);
+    DL_SCOPED(dl_schedule) schedule = stale(4, 30, 1);
     dl_train_config config = small_config();
     config.stop = &stop;
-    dl_train_result result = replay(&config, &schedule);
+    DL_SCOPED(dl_train_result) result = replay(&config, &schedule);
     assert_int_equal(result.updates, 0);
-    dl_train_result_free(&result);
-    dl_schedule_free(&schedule);
 }
 
 static void bad_settings_are_errors(void **state)
 {
     (void)state;
-    dl_schedule schedule = synchronous(2, 2);
+    DL_SCOPED(dl_schedule) schedule = synchronous(2, 2);
     dl_train_result result = {.parameter_count = 99};
     dl_error err = {0};
     dl_train_config config = small_config();
@@ -717,7 +678,6 @@ static void bad_settings_are_errors(void **state)
     config.model = "vgg19_bn";
     assert_int_equal(dl_train_replay(&config, &schedule, &data, &result, &err), DL_ERR_DATA);
     assert_int_equal(result.parameter_count, 99);
-    dl_schedule_free(&schedule);
 }
 
 int main(void)

@@ -61,7 +61,7 @@ static dl_train_result run_seen(const dl_train_config *config, seen *all)
 static void check_versions(const dl_train_config *config, int64_t gradients_an_update)
 {
     static seen all;
-    dl_train_result result = run_seen(config, &all);
+    DL_SCOPED(dl_train_result) result = run_seen(config, &all);
     int64_t steps = 0, updates = 0, sum = 0;
     for (int w = 0; w < WORKERS; w++) {
         steps += result.steps_done[w];
@@ -76,7 +76,6 @@ static void check_versions(const dl_train_config *config, int64_t gradients_an_u
     /* An update makes all gradients staler except that of the worker that makes it. */
     assert_int_equal(all.sum, sum - updates);
     assert_true(all.sum <= updates * (WORKERS - 1));
-    dl_train_result_free(&result);
 }
 
 static void every_update_is_seen(void **state)
@@ -105,12 +104,11 @@ static void the_bound_holds(void **state)
             config.bound = bound;
             config.slow = slow;
             static seen all;
-            dl_train_result result = run_seen(&config, &all);
+            DL_SCOPED(dl_train_result) result = run_seen(&config, &all);
             assert_true(all.most <= bound);
             assert_true(all.gradients >= STEPS);
             /* Only gradients that waited when the run ended are in no update. */
             assert_true(all.without < WORKERS);
-            dl_train_result_free(&result);
         }
     }
 }
@@ -122,12 +120,10 @@ static void one_worker_keeps_its_rate(void **state)
     for (int sync = DL_SYNC_ASYNC; sync <= DL_SYNC_SOFTSYNC; sync++) {
         dl_train_config config = server_config((dl_sync)sync);
         config.workers = 1;
-        dl_train_result plain = run(&config, NULL);
+        DL_SCOPED(dl_train_result) plain = run(&config, NULL);
         config.staleness_rate = true;
-        dl_train_result by_staleness = run(&config, NULL);
+        DL_SCOPED(dl_train_result) by_staleness = run(&config, NULL);
         assert_true(same_bits(&plain, &by_staleness));
-        dl_train_result_free(&plain);
-        dl_train_result_free(&by_staleness);
     }
 }
 

@@ -32,7 +32,7 @@ static void write_steps(FILE *out, int workers, int w, int64_t *done, int64_t un
 /* Returns the run's events as a schedule, as written by dlsim for a simulated run. */
 static dl_schedule schedule_of(const dl_train_config *config, const dl_train_result *result)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     int64_t done[8] = {0};
     FILE *out = open_memstream(&text, &bytes);
@@ -57,7 +57,6 @@ static dl_schedule schedule_of(const dl_train_config *config, const dl_train_res
     dl_error err = {0};
     if (dl_schedule_read_text(&schedule, "run", text, bytes, &err) != DL_OK)
         fail_msg("line %d: %s", err.line, err.text);
-    free(text);
     return schedule;
 }
 
@@ -71,7 +70,7 @@ static void expect_counts(const dl_train_result *result)
 /* Frees the result. Its bits must equal those of a replay in its order. */
 static void expect_replay(const dl_train_config *config, dl_train_result *result)
 {
-    dl_schedule schedule = schedule_of(config, result);
+    DL_SCOPED(dl_schedule) schedule = schedule_of(config, result);
     dl_train_config as = *config;
     as.cores = 1;
     as.bound = -1;
@@ -79,7 +78,6 @@ static void expect_replay(const dl_train_config *config, dl_train_result *result
     dl_error err = {0};
     if (dl_train_replay(&as, &schedule, &data, &again, &err) != DL_OK) fail_msg("%s", err.text);
     assert_int_equal(again.updates, result->updates);
-    dl_schedule_free(&schedule);
     expect_same(&again, result);
 }
 
@@ -100,14 +98,13 @@ static void a_merge_of_all_is_an_average(void **state)
         assert_true(merged.uploads.weight == 12);
         assert_int_equal(merged.samples, 240);
         config.sync = DL_SYNC_AVERAGE;
-        dl_train_result averaged = run(&config, NULL);
+        DL_SCOPED(dl_train_result) averaged = run(&config, NULL);
         double most = 0;
         for (size_t i = 0; i < merged.parameter_count; i++) {
             const double d = merged.parameters[i] - averaged.parameters[i];
             if (d > most || -d > most) most = d > 0 ? d : -d;
         }
         assert_true(most < 1e-12);
-        dl_train_result_free(&averaged);
         config.sync = DL_SYNC_ASYNC_AVERAGE;
         expect_replay(&config, &merged);
     }
@@ -213,14 +210,13 @@ static void without_a_quorum_nothing_is_merged(void **state)
     const dl_train_observer observer = {.steps_only = true, .user = &g, .record = hold};
     config.merge.quorum = 2;
     config.stop = &g.stop;
-    dl_train_result result = run(&config, &observer);
+    DL_SCOPED(dl_train_result) result = run(&config, &observer);
     assert_false(g.late);
     expect_counts(&result);
     assert_int_equal(result.updates, 0);
     assert_int_equal(result.samples, 0);
     assert_int_equal(result.uploads.superseded, 9);
     assert_int_equal(result.uploads.unmerged, 1);
-    dl_train_result_free(&result);
 }
 
 /* Learners that wait for a version that does not come wait no longer than wait_s, and end with the
@@ -230,10 +226,9 @@ static void a_run_ends_though_one_waits(void **state)
     (void)state;
     dl_train_config config = syncer_config(1, 2);
     config.merge = (dl_merge_config){.quorum = 1, .scan_s = 1e-3, .wait_s = 1e-6};
-    dl_train_result result = run(&config, NULL);
+    DL_SCOPED(dl_train_result) result = run(&config, NULL);
     expect_counts(&result);
     assert_int_equal(result.steps_done[0], 20);
-    dl_train_result_free(&result);
 }
 
 #define REFUSED(code, said, ...)                                      \

@@ -17,10 +17,8 @@ static double step_ms(int cores, int workers, int loaders, double make_ms, doubl
                                   "stored_bytes_per_sample = %g\n",
              1e6 * make_ms, 1e6 * read_ms);
     snprintf(rest, sizeof rest, "[input]\nloaders = %d\nstorage_bytes_per_s = 1GB/s\n", loaders);
-    dl_run_result r = fixture_run_mode(costs, "none", cores, workers, STEPS, "", rest);
-    const double ms = 1e3 * r.step_mean_s;
-    dl_run_result_free(&r);
-    return ms;
+    DL_SCOPED(dl_run_result) r = fixture_run_mode(costs, "none", cores, workers, STEPS, "", rest);
+    return 1e3 * r.step_mean_s;
 }
 
 static void check(double expected, int cores, int workers, int loaders, double make, double read)

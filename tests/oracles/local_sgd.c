@@ -42,19 +42,15 @@ static double utilisation(int interval, const char *sites, const char *sync)
     snprintf(path, sizeof path, "oracle_nodes_%d.ini", (int)getpid());
     snprintf(machine, sizeof machine, MACHINE "%s", sites);
     fixture_write(path, machine);
-    dl_costs costs = fixture_costs(COSTS);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = %d\nwarmup = %d\n[machine]\nfile = %s\nworkers = 4\n[workload]\n"
         "costs = c.ini\nbatch_per_worker = 1\n[sync]\nmode = average\nwhere = allreduce\n"
         "interval = %d\n%s[exchange]\nalgorithm = ring\n",
         INTERVALS * interval, 2 * interval, path, interval, sync);
     unlink(path);
-    dl_run_result r = fixture_run(&costs, &scenario);
-    const double found = r.part_frac[DL_PART_COMPUTE];
-    dl_run_result_free(&r);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
-    return found;
+    DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
+    return r.part_frac[DL_PART_COMPUTE];
 }
 
 static double expected(int interval, double exposed_ms)

@@ -38,17 +38,14 @@ static dl_run_result run(bool free, const char *costs_text, int workers, int sta
     char path[64];
     snprintf(path, sizeof path, "pipeline_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(costs_text);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = %d\n[machine]\nfile = %s\nworkers = %d\n[workload]\ncosts = c\n"
         "batch_per_worker = %d\n[pipeline]\nstages = %d\nmicro_batches = %d\nschedule = %s\n%s",
         STEPS, path, workers, batch, stages, m, schedule, rest);
     unlink(path);
     scenario.pipeline->options.without_activations = free;
-    dl_run_result result = fixture_run(&costs, &scenario);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
-    return result;
+    return fixture_run(&costs, &scenario);
 }
 
 /* Each layer is a stage, or two layers share one, so that f and b are those of a stage. */
@@ -60,13 +57,12 @@ static void check_schedules(void)
         for (int s = 2; s <= 4; s += 2) {
             for (int m = 1; m <= 16; m *= 4) {
                 costs_of(text, F * 1e9 * s / LAYERS, 0, "0");
-                dl_run_result r = run(true, text, 1, s, m, m, schedules[k], "");
+                DL_SCOPED(dl_run_result) r = run(true, text, 1, s, m, m, schedules[k], "");
                 const double step_s = (m + s - 1) * (F + B);
                 oracle_near(step_s, r.step_mean_s, 1e-12 * step_s,
                             "%s, %d stages, %d micro-batches: step", schedules[k], s, m);
                 oracle_near((s - 1.0) / (m + s - 1), r.part_frac[DL_PART_WAITING], 1e-12,
                             "%s, %d stages, %d micro-batches: bubble", schedules[k], s, m);
-                dl_run_result_free(&r);
             }
         }
     }
@@ -98,11 +94,10 @@ static void check_slow_links(void)
     char text[4096];
     costs_of(text, 1e2, 0, "1e7");
     const int m = 8;
-    dl_run_result one = run(false, text, 1, 2, m, m, "gpipe", "");
+    DL_SCOPED(dl_run_result) one = run(false, text, 1, 2, m, m, "gpipe", "");
     const double crossing_s = 1e-3 + 2e-7;
     oracle_near(2 * m * crossing_s, one.step_mean_s, 5e-6, "slow links: step of 2 m crossings");
     oracle_near(0.5, one.usage.link_frac, 1e-3, "slow links: utilisation of each direction");
-    dl_run_result_free(&one);
 }
 
 /* Replicas and stages: bytes are exact in all of them. */
@@ -115,8 +110,9 @@ static void check_bytes(void)
     costs_of(text, 1e4, 1e3, "500");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int n = cases[i].workers, s = cases[i].stages, batch = 8;
-        dl_run_result r = run(false, text, n, s, cases[i].m, batch, "1f1b",
-                              "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n");
+        DL_SCOPED(dl_run_result) r =
+            run(false, text, n, s, cases[i].m, batch, "1f1b",
+                "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n");
         const double crossing = 2.0 * (s - 1) * 500 * batch * n;
         const double exchange = 2.0 * (n - 1) * PARAMETERS;
         oracle_near(crossing, r.split->crossed_bytes, 1e-9 * crossing,
@@ -125,7 +121,6 @@ static void check_bytes(void)
                     "%d x %d stages, %d micro-batches: bytes exchanged", n, s, cases[i].m);
         oracle_near(STEPS, (double)r.updates, 0, "%d x %d stages, %d micro-batches: updates", n, s,
                     cases[i].m);
-        dl_run_result_free(&r);
     }
 }
 

@@ -24,12 +24,11 @@ static void check_mean(const char *mode, const char *sync, int workers, int grad
 {
     const bool waits = strcmp(mode, "kasync") == 0;
     for (size_t i = waits; i < sizeof noises / sizeof *noises; i++) {
-        dl_run_result r = oracle_run(mode, workers, 4000, sync, noises[i]);
+        DL_SCOPED(dl_run_result) r = oracle_run(mode, workers, 4000, sync, noises[i]);
         oracle_staleness s = oracle_staleness_of(&r, -1);
         oracle_near(expected, s.mean,
                     (workers * (workers + gradients) + gradients * s.max) / s.count,
                     "%s c=%d n=%d, %s: mean staleness", mode, gradients, workers, names[i]);
-        dl_run_result_free(&r);
     }
 }
 
@@ -51,12 +50,11 @@ static void check_each_worker(void)
 static void check_turns(void)
 {
     for (int n = 2; n <= 32; n *= 4) {
-        dl_run_result r = oracle_run("async", n, 100, "", "kind = none\n");
+        DL_SCOPED(dl_run_result) r = oracle_run("async", n, 100, "", "kind = none\n");
         double others = 1 - oracle_staleness_from(&r, n - 1);
         oracle_near((n - 1) / (100.0 * n), others, 1e-12,
                     "async n=%d, equal: fraction not exactly n - 1 (the first ones)", n);
         oracle_near(n - 1, oracle_staleness_of(&r, -1).max, 0, "async n=%d, equal: largest", n);
-        dl_run_result_free(&r);
     }
 }
 
@@ -65,7 +63,7 @@ static void check_turns(void)
 static void check_geometric(void)
 {
     for (int n = 2; n <= 32; n *= 4) {
-        dl_run_result r = oracle_run("async", n, 200000 / n, "", "kind = exponential\n");
+        DL_SCOPED(dl_run_result) r = oracle_run("async", n, 200000 / n, "", "kind = exponential\n");
         double q = 1 - 1.0 / n, count = oracle_staleness_of(&r, -1).count;
         for (int i = 0; i < 4; i++) {
             const int from = i == 0 ? 1 : i == 1 ? n / 2 + 1 : i == 2 ? n : 2 * n + 1;
@@ -74,7 +72,6 @@ static void check_geometric(void)
                         ORACLE_ERRORS * sqrt(p * (1 - p) / count) + n * n / count,
                         "async n=%d, exponential: P(staleness >= %d)", n, from);
         }
-        dl_run_result_free(&r);
     }
 }
 

@@ -10,11 +10,10 @@ static void check_update(const char *mode, int k, const char *noise, double expe
 {
     char sync[40];
     snprintf(sync, sizeof sync, k > 0 ? "k = %d\n" : "", k);
-    dl_run_result r = oracle_run(mode, N, 20000, sync, noise);
+    DL_SCOPED(dl_run_result) r = oracle_run(mode, N, 20000, sync, noise);
     oracle_near(expected_ms, 1e3 / r.updates_per_s, ORACLE_ERRORS * sd_ms / sqrt((double)r.updates),
                 "%s n=%d k=%d, %.*s: ms an update", mode, N, k, (int)strcspn(noise + 7, "\n"),
                 noise + 7);
-    dl_run_result_free(&r);
 }
 
 /* All wait for the slowest. */
@@ -22,11 +21,10 @@ static void check_barrier(void)
 {
     for (int n = 2; n <= 32; n *= 2) {
         enum { STEPS = 20000 };
-        dl_run_result r = oracle_run("allreduce", n, STEPS, "", "kind = exponential\n");
+        DL_SCOPED(dl_run_result) r = oracle_run("allreduce", n, STEPS, "", "kind = exponential\n");
         oracle_near(oracle_harmonic(n, 1), 1e3 * r.step_mean_s,
                     ORACLE_ERRORS * sqrt(oracle_harmonic(n, 2) / STEPS),
                     "allreduce n=%d, exponential: step in ms, H_n", n);
-        dl_run_result_free(&r);
     }
 }
 

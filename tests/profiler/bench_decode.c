@@ -98,7 +98,7 @@ static dl_status run(const dl_cupti_api *api, bool calls, dl_error *err)
     stream = dl_trace_writer_stream(writer);
     dl_cupti_decoder *decoder =
         dl_cupti_decoder_new(api, NULL, (dl_activity_sink){append, intern, meta});
-    uint8_t *buffer = dl_alloc_aligned(BUFFER_BYTES, "bench");
+    DL_AUTOFREE uint8_t *buffer = dl_alloc_aligned(BUFFER_BYTES, "bench");
     const size_t used = fill(api->ActivityGetNextRecord, buffer, calls);
     dl_cupti_decode(decoder, buffer, used); /* warm-up */
     const double begin_s = cpu_s();
@@ -115,7 +115,6 @@ static dl_status run(const dl_cupti_api *api, bool calls, dl_error *err)
                seconds / timed * 1e9, (double)file.st_size / (double)records);
     }
     dl_cupti_decoder_free(decoder);
-    free(buffer);
     unlink(PATH);
     return status;
 }

@@ -64,7 +64,7 @@ static void gaps_are_told(void **state)
     (void)state;
     const dl_bench gaps = {.gaps = {{DL_BENCH_LOCK, 2, 0.5, true}, {DL_BENCH_SLICE, 3, 4, false}},
                            .gap_count = 2};
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
@@ -76,7 +76,6 @@ static void gaps_are_told(void **state)
     assert_contains(
         text,
         "slice of 3 threads: no sample in bursts as short as asked for, nor in one of 4 s: not");
-    free(text);
 }
 
 /* Runs the bench, and returns its trace, which it writes to the file. */
@@ -109,10 +108,9 @@ static void stop_ends_every_part(void **state)
                                     .batch_count = 1,
                                     .workers_max = COPIES,
                                     .seconds = 3600};
-    dl_trace stopped = trace_of(&config, "test_bench_stop.dlt");
+    DL_SCOPED(dl_trace) stopped = trace_of(&config, "test_bench_stop.dlt");
     assert_true(stopped.complete);
     assert_int_equal(stopped.record_count, 0);
-    dl_trace_free(&stopped);
 }
 
 /* A snapshot holds exchange of the model's size, and the steps of as many copies as there are cores
@@ -131,7 +129,7 @@ static void snapshot_holds_what_changes_with_the_state(void **state)
                                     .workers_max = COPIES,
                                     .seconds = 0.1,
                                     .kind = DL_BENCH_SNAPSHOT};
-    dl_trace snapshot = trace_of(&config, "test_bench_snapshot.dlt");
+    DL_SCOPED(dl_trace) snapshot = trace_of(&config, "test_bench_snapshot.dlt");
     const unsigned copies = cores < 2 ? 1 : 2;
     size_t count[DL_BENCH_NAME_COUNT] = {0}, steps_of[17] = {0};
     for (size_t i = 0; i < snapshot.record_count; i++) {
@@ -155,7 +153,6 @@ static void snapshot_holds_what_changes_with_the_state(void **state)
         if (wanted != (count[name] > 0)) fail_msg("%zu of %s", count[name], dl_bench_names[name]);
     }
     assert_true(steps_of[8] > 0 && steps_of[16] > 0);
-    dl_trace_free(&snapshot);
 }
 
 static int free_bench(void **state)
@@ -293,10 +290,9 @@ static void cores_of_threads(void **state)
     dl_train_config config = small_config();
     config.cores = 1;
     config.first_core = 5;
-    int *list = dl_bench_cores(&config, 3);
+    DL_AUTOFREE int *list = dl_bench_cores(&config, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(list[i], 0);
-    free(list);
 }
 
 int main(void)

@@ -61,7 +61,7 @@ static int count_samples(const dl_trace *trace, const char *name, uint64_t bytes
 static void one_gpu_has_copies_and_launches(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
     if (measure(1, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
@@ -75,7 +75,6 @@ static void one_gpu_has_copies_and_launches(void **state)
     }
     assert_int_equal(count_samples(&trace, "h2d", 2 * BYTES_MAX, 1), 0);
     assert_true(count_samples(&trace, "launch", 0, 1) >= 2);
-    dl_trace_free(&trace);
 }
 
 /* With three GPUs: copies by one, two and three concurrently; every ordered pair; reductions of
@@ -83,7 +82,7 @@ static void one_gpu_has_copies_and_launches(void **state)
 static void several_gpus_are_measured_together(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(3, -1);
     if (measure(3, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
@@ -103,14 +102,13 @@ static void several_gpus_are_measured_together(void **state)
         for (int from = 0; from < 3; from++)
             assert_int_equal(pairs[to][from], to != from);
     }
-    dl_trace_free(&trace);
 }
 
 /* Averages of 2, 4 and 8 vectors and messages in three sizes, on each GPU. */
 static void averages_and_messages_are_measured(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(2, -1);
     if (measure(2, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
@@ -124,7 +122,6 @@ static void averages_and_messages_are_measured(void **state)
             assert_int_equal(count_samples(&trace, others[i], bytes, 1), copies);
         assert_int_equal(count_samples(&trace, "gpu_average", bytes, 1), 3 * copies);
     }
-    dl_trace_free(&trace);
 }
 
 static void a_stop_leaves_the_rest_out(void **state)
@@ -132,12 +129,11 @@ static void a_stop_leaves_the_rest_out(void **state)
     (void)state;
     atomic_bool stop;
     atomic_init(&stop, true);
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
     assert_int_equal(measure(1, &stop, &trace, &err), DL_OK);
     assert_int_equal(trace.record_count, 0);
-    dl_trace_free(&trace);
 }
 
 static void a_gpu_that_breaks_is_an_error(void **state)
@@ -201,7 +197,7 @@ static dl_status exchange(dl_trace *trace, dl_error *err)
 static void a_gpu_copies_what_its_host_averages(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
     fake_device_listen(count_copies);
@@ -220,7 +216,6 @@ static void a_gpu_copies_what_its_host_averages(void **state)
     assert_true(timed[0] > 0 && atomic_load(&pushes) > timed[0]);
     assert_true(timed[1] > 0 && atomic_load(&pulls) > timed[1]);
     assert_true(served[0] > 0 && served[1] > 0);
-    dl_trace_free(&trace);
 }
 
 static void a_gpu_that_breaks_while_it_copies_is_an_error(void **state)

@@ -21,7 +21,7 @@ static int count_cases(const dl_bench_gpu_cases *cases, dl_bench_gpu_name name, 
 static void one_gpu_has_no_peers(void **state)
 {
     (void)state;
-    dl_bench_gpu_cases cases;
+    DL_SCOPED(dl_bench_gpu_cases) cases;
     dl_bench_gpu_cases_init(&cases, 1, 4 * DL_BENCH_GPU_BYTES_MIN);
     for (size_t bytes = 1024; bytes <= 4096; bytes *= 2) {
         for (int name = DL_BENCH_GPU_H2D; name <= DL_BENCH_GPU_H2D_WITH_D2H; name++)
@@ -29,7 +29,6 @@ static void one_gpu_has_no_peers(void **state)
     }
     assert_int_equal(count_cases(&cases, DL_BENCH_GPU_LAUNCH, 0, 1), 1);
     assert_int_equal(cases.count, 3 * 5 + 1);
-    dl_bench_gpu_cases_free(&cases);
 }
 
 /* Of six GPUs 1, 2, 4 and 6 copy concurrently; all reduce; every ordered pair copies; each
@@ -38,7 +37,7 @@ static void several_gpus_copy_at_once_and_in_pairs(void **state)
 {
     (void)state;
     enum { GPUS = 6 };
-    dl_bench_gpu_cases cases;
+    DL_SCOPED(dl_bench_gpu_cases) cases;
     dl_bench_gpu_cases_init(&cases, GPUS, DL_BENCH_GPU_BYTES_MIN);
     for (int name = DL_BENCH_GPU_H2D; name <= DL_BENCH_GPU_D2H_PAGEABLE; name++) {
         for (int n = 1; n <= GPUS; n++) {
@@ -62,7 +61,6 @@ static void several_gpus_copy_at_once_and_in_pairs(void **state)
             assert_int_equal(pairs[to][from], to != from);
     }
     assert_int_equal(cases.count, 4 * 4 + 1 + GPUS * (GPUS - 1) + 1 + GPUS);
-    dl_bench_gpu_cases_free(&cases);
 }
 
 int main(void)

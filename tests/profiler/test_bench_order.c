@@ -12,7 +12,7 @@ enum { CASES = 40, ROUNDS = 10 };
 static void every_round_has_all_cases(void **state)
 {
     (void)state;
-    dl_bench_order order;
+    DL_SCOPED(dl_bench_order) order;
     dl_bench_order_init(&order, CASES, 7, 0);
     uint32_t before[CASES];
     for (uint32_t i = 0; i < CASES; i++)
@@ -28,13 +28,12 @@ static void every_round_has_all_cases(void **state)
         assert_memory_not_equal(next, before, sizeof before);
         memcpy(before, next, sizeof before);
     }
-    dl_bench_order_free(&order);
 }
 
 static void seed_and_stream_decide(void **state)
 {
     (void)state;
-    dl_bench_order one, same, seed, stream;
+    DL_SCOPED(dl_bench_order) one, same, seed, stream;
     dl_bench_order_init(&one, CASES, 7, 3);
     dl_bench_order_init(&same, CASES, 7, 3);
     dl_bench_order_init(&seed, CASES, 8, 3);
@@ -46,10 +45,6 @@ static void seed_and_stream_decide(void **state)
         assert_memory_not_equal(next, dl_bench_order_next(&seed), bytes);
         assert_memory_not_equal(next, dl_bench_order_next(&stream), bytes);
     }
-    dl_bench_order_free(&one);
-    dl_bench_order_free(&same);
-    dl_bench_order_free(&seed);
-    dl_bench_order_free(&stream);
 }
 
 int main(void)

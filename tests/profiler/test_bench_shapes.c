@@ -24,7 +24,7 @@ static dl_status measure(const dl_device_type *device, const char *workload, int
     assert_true(file >= 0);
     close(file);
     dl_trace_writer *writer = NULL;
-    dl_architecture architecture = {0};
+    DL_SCOPED(dl_architecture) architecture = {0};
     assert_int_equal(dl_architecture_make(&architecture, workload, err), DL_OK);
     assert_int_equal(dl_trace_writer_open(&writer, path, err), DL_OK);
     const dl_bench_shapes_config config = {.device = device,
@@ -36,7 +36,6 @@ static dl_status measure(const dl_device_type *device, const char *workload, int
     const dl_status status = dl_bench_shapes(writer, &config, err);
     assert_int_equal(dl_trace_writer_close(&writer, NULL), DL_OK);
     if (status == DL_OK) assert_int_equal(dl_trace_read(trace, path, err), DL_OK);
-    dl_architecture_free(&architecture);
     unlink(path);
     return status;
 }
@@ -90,7 +89,7 @@ static double sum_ns(const dl_trace *trace, uint32_t round)
 static void cores_measure_all_kernels(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     if (measure(NULL, network, BATCH, &trace, &err)) fail_msg("%s", err.text);
     check_products(&trace);
@@ -121,7 +120,6 @@ static void cores_measure_all_kernels(void **state)
         if (strcmp(name, "norm") == 0 && r->samples > 0)
             assert_int_equal(r->bytes, 4 * 2 * 24 * 16);
     }
-    dl_trace_free(&trace);
 }
 
 /* The fake device has no operations of transformers: norms and activations are plain moves, and the
@@ -129,7 +127,7 @@ static void cores_measure_all_kernels(void **state)
 static void a_device_measures_them_by_its_clock(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
     if (measure(&fake_device, network, BATCH, &trace, &err)) fail_msg("%s", err.text);
@@ -151,18 +149,16 @@ static void a_device_measures_them_by_its_clock(void **state)
         }
     }
     assert_int_equal(fake_device_leaks(), 0);
-    dl_trace_free(&trace);
 }
 
 static void a_network_without_blocks_has_no_layer(void **state)
 {
     (void)state;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     if (measure(NULL, "resnet18", 1, &trace, &err)) fail_msg("%s", err.text);
     assert_string_equal(dl_trace_meta(&trace, "layer_note"), "the network has no blocks");
     assert_int_equal(count_of(&trace, "layer", -1, -1), 0);
-    dl_trace_free(&trace);
 }
 
 static void a_device_that_fails_is_an_error(void **state)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/machine.h"
 #include "profiler/commands.h"
 #include "tests/command.h"
@@ -59,8 +58,8 @@ static void the_reader_takes_what_the_command_calls_whole(void **state)
 {
     (void)state;
     const char *const argv[] = {"--measure", "-o", machine_file, NULL};
-    char *text = run(COMMAND_OUT, 0, argv);
-    dl_machine m = {0};
+    DL_AUTOFREE char *text = run(COMMAND_OUT, 0, argv);
+    DL_SCOPED(dl_machine) m = {0};
     dl_error err = {0};
     const dl_status status = dl_machine_read(&m, machine_file, &err);
     const bool whole = strstr(text, "fill in") == NULL;
@@ -75,27 +74,23 @@ static void the_reader_takes_what_the_command_calls_whole(void **state)
         assert_true(m.kinds[0].memory_bytes_per_s.value > 0);
         assert_int_equal(m.kinds[0].memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
     }
-    dl_machine_free(&m);
-    free(text);
 }
 
 static void without_measuring_the_memory_rate_is_missing(void **state)
 {
     (void)state;
     const char *const argv[] = {"-o", machine_file, NULL};
-    char *text = run(COMMAND_OUT, 0, argv);
+    DL_AUTOFREE char *text = run(COMMAND_OUT, 0, argv);
     assert_contains(text, "  [host] memory_bytes_per_s\n");
-    free(text);
 }
 
 static void standard_output_holds_the_file_alone(void **state)
 {
     (void)state;
     const char *const argv[] = {NULL};
-    char *text = run(COMMAND_OUT, 0, argv);
+    DL_AUTOFREE char *text = run(COMMAND_OUT, 0, argv);
     assert_contains(text, "; Written by dlprof machine");
     assert_null(strstr(text, "before dlsim reads"));
-    free(text);
 }
 
 static void errors_have_their_exit_status(void **state)

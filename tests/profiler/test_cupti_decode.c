@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "profiler/inject/cupti_raw.h"
 #include "tests/check.h"
 #include "tests/doubles/cupti_records.h"

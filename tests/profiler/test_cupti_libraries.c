@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "profiler/inject/cupti_api.h"
 #include "tests/check.h"
 #include "tests/doubles/cupti_records.h"
@@ -30,11 +29,10 @@ static void find_libraries(const char *folder)
     const int count = scandir(folder, &entries, NULL, alphasort);
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        char *path = dl_format("%s/%s", folder, name);
+        DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
         if (name[0] != '.' && entries[i]->d_type == DT_DIR) find_libraries(path);
         if (strncmp(name, "libcupti.so.", 12) == 0 && path_count < LIBRARIES_MAX)
             paths[path_count++] = dl_strdup(path);
-        free(path);
         free(entries[i]);
     }
     if (count >= 0) free(entries);
@@ -171,11 +169,10 @@ static void empty_folder(const char *folder, char *logs, size_t bytes)
     const int count = scandir(folder, &entries, NULL, alphasort);
     size_t used = 0;
     for (int i = 0; i < count; i++) {
-        char *path = dl_format("%s/%s", folder, entries[i]->d_name);
+        DL_AUTOFREE char *path = dl_format("%s/%s", folder, entries[i]->d_name);
         FILE *in = strstr(path, ".log") != NULL ? fopen(path, "r") : NULL;
         if (in != NULL) used += fread(logs + used, 1, bytes - 1 - used, in), fclose(in);
         if (entries[i]->d_name[0] != '.') unlink(path);
-        free(path);
         free(entries[i]);
     }
     logs[used] = '\0';

@@ -6,7 +6,6 @@
 
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "profiler/workload_options.h"
 
 #define EMPTY_FOLDER "data_source_empty"
@@ -28,7 +27,7 @@ static void auto_takes_synthetic_without_files(void **state)
     (void)state;
     dl_data_source source = {
         .choice = DL_DATA_AUTO, .model = "lenet", .folder = EMPTY_FOLDER, .seed = 5};
-    dl_data_set set = {0};
+    DL_SCOPED(dl_data_set) set = {0};
     char *note = NULL;
     dl_error err = {0};
     assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_OK);
@@ -38,13 +37,11 @@ static void auto_takes_synthetic_without_files(void **state)
     free(note);
 
     source.test_set = true;
-    dl_data_set test = {0};
+    DL_SCOPED(dl_data_set) test = {0};
     assert_int_equal(dl_data_source_open(&source, &test, &note, &err), DL_OK);
     assert_int_equal(test.count, 10000);
     assert_memory_not_equal(test.pixels, set.pixels, 784);
     free(note);
-    dl_data_set_free(&test);
-    dl_data_set_free(&set);
 }
 
 static void mnist_without_files_is_an_error(void **state)
@@ -77,17 +74,14 @@ static void environment_says_where_mnist_is(void **state)
 {
     (void)state;
     const char *given = getenv("DL_DATA");
-    char *kept = given != NULL ? dl_strdup(given) : NULL;
+    DL_AUTOFREE char *kept = given != NULL ? dl_strdup(given) : NULL;
     setenv("DL_DATA", "nowhere_at_all", 1);
     const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "lenet", .seed = 5};
-    dl_data_set set = {0};
-    char *note = NULL;
+    DL_SCOPED(dl_data_set) set = {0};
+    DL_AUTOFREE char *note = NULL;
     assert_int_equal(dl_data_source_open(&source, &set, &note, NULL), DL_OK);
     assert_contains(note, "no MNIST in nowhere_at_all/mnist");
-    free(note);
-    dl_data_set_free(&set);
     if (kept != NULL) setenv("DL_DATA", kept, 1);
-    free(kept);
 }
 
 static void real_mnist_is_found(void **state)
@@ -99,14 +93,12 @@ static void real_mnist_is_found(void **state)
     const bool present = access(images, R_OK) == 0;
     free(images);
     if (!present) skip();
-    dl_data_set set = {0};
-    char *note = NULL;
+    DL_SCOPED(dl_data_set) set = {0};
+    DL_AUTOFREE char *note = NULL;
     dl_error err = {0};
     if (dl_data_source_open(&source, &set, &note, &err) != DL_OK) fail_msg("%s", err.text);
     assert_string_equal(set.name, "mnist");
     assert_int_equal(set.count, 60000);
-    free(note);
-    dl_data_set_free(&set);
 }
 
 /* A model with CIFAR-10's shape selects CIFAR-10, which the folder lacks. */
@@ -136,16 +128,14 @@ static void large_images_are_synthetic(void **state)
 {
     (void)state;
     const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "resnet50", .test_set = true};
-    dl_data_set set = {0};
-    char *note = NULL;
+    DL_SCOPED(dl_data_set) set = {0};
+    DL_AUTOFREE char *note = NULL;
     dl_error err = {0};
     assert_int_equal(dl_data_source_open(&source, &set, &note, &err), DL_OK);
     assert_string_equal(note, "synthetic, 64 images of 224x224x3 (no real set of this shape can be "
                               "read)");
     assert_int_equal(set.sample_bytes, 224 * 224 * 3);
     assert_int_equal(set.classes, 1000);
-    free(note);
-    dl_data_set_free(&set);
 }
 
 static void sets_are_found_again_by_name(void **state)

@@ -48,9 +48,8 @@ static void options_reach_the_configuration(void **state)
     assert_int_equal(config.quantise, DL_QUANTISE_1BIT);
     config.first_device = 1;
     config.device = &fake_device;
-    char *text = dl_device_where_text(&config);
+    DL_AUTOFREE char *text = dl_device_where_text(&config);
     assert_string_equal(text, "gpu:2");
-    free(text);
 }
 
 static void places_are_checked(void **state)
@@ -76,9 +75,8 @@ static void places_are_checked(void **state)
     static const char *const expected[] = {"cpu", "allreduce", "cpu", "cpu", "cpu"};
     for (dl_sync sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync++) {
         config.sync = sync;
-        char *text = dl_device_where_text(&config);
+        DL_AUTOFREE char *text = dl_device_where_text(&config);
         assert_string_equal(text, expected[sync]);
-        free(text);
     }
 }
 
@@ -103,7 +101,7 @@ static void check_meta(const dl_train_config *config, const char *count, const c
     assert_true(file >= 0);
     close(file);
     dl_trace_writer *writer = NULL;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
     dl_device_meta(writer, config);
@@ -125,7 +123,6 @@ static void check_meta(const dl_train_config *config, const char *count, const c
         assert_string_equal(dl_trace_meta(&trace, "where"), "cpu");
         assert_string_equal(dl_trace_meta(&trace, "device_memory_bytes"), "7654321");
     }
-    dl_trace_free(&trace);
 }
 
 static void a_trace_says_what_it_ran_on(void **state)
@@ -144,9 +141,8 @@ static void a_trace_says_what_it_ran_on(void **state)
     for (int i = 0; i < 3; i++) {
         config.workers = cases[i].workers;
         check_meta(&config, cases[i].count, cases[i].shared);
-        char *text = dl_device_text(&config);
+        DL_AUTOFREE char *text = dl_device_text(&config);
         assert_string_equal(text, cases[i].text);
-        free(text);
     }
 }
 

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/file.h"
 #include "profiler/inject/cupti_api.h"
 #include "tests/check.h"
@@ -149,9 +148,8 @@ static bool has_come;
 static void look_for_awaited(const char *path)
 {
     if (awaited == NULL && ends_with(path, ".dlt")) {
-        dl_trace trace = {0};
+        DL_SCOPED(dl_trace) trace = {0};
         has_come = has_come || (dl_trace_read(&trace, path, NULL) == DL_OK && trace.complete);
-        dl_trace_free(&trace);
     } else if (awaited != NULL && ends_with(path, ".log")) {
         char *text;
         read_text(path, &text);
@@ -242,7 +240,7 @@ static void assert_meta(const dl_trace *trace, const char *key, const char *valu
 /* Kernels with correlations 1..count are recorded, each once. */
 static void assert_kernels(const dl_trace *trace, size_t count)
 {
-    char *found = dl_calloc(count + 1, 1, "kernels of a test");
+    DL_AUTOFREE char *found = dl_calloc(count + 1, 1, "kernels of a test");
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *activity = &trace->activities[i];
         if (activity->kind != DL_ACTIVITY_KERNEL || activity->correlation > count) continue;
@@ -252,7 +250,6 @@ static void assert_kernels(const dl_trace *trace, size_t count)
         if (!found[i])
             fail_msg("kernel %zu of %zu is lost of a trace that is%s complete", i, count,
                      trace->complete ? "" : " not");
-    free(found);
 }
 
 static void everything_is_there_at_exit(void **state)
@@ -451,7 +448,7 @@ static void the_oldest_cupti_is_served(void **state)
  * no call. */
 static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const char *call)
 {
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_launches_init(&launches, trace->activities, trace->activity_count);
     int count = 0;
     for (size_t i = 0; i < trace->activity_count && count >= 0; i++) {
@@ -462,7 +459,6 @@ static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const
         else
             count += strcmp(trace->strings[by->name], call) == 0;
     }
-    dl_launches_free(&launches);
     return count;
 }
 

@@ -83,11 +83,10 @@ static char *written(const dl_box *box)
 {
     char *text = NULL;
     size_t bytes = 0;
-    dl_machine_gaps gaps = {0};
+    DL_SCOPED(dl_machine_gaps) gaps = {0};
     FILE *out = open_memstream(&text, &bytes);
     dl_machine_write(box, out, &gaps);
     fclose(out);
-    dl_machine_gaps_free(&gaps);
     return text;
 }
 
@@ -110,7 +109,7 @@ static void links_and_memories_are_measured(void **state)
     add("gpu_average", 0, 1, 2, 400 * GB);
     add("gpu_average", 0, 1, 4, 250 * GB);
     add("gpu_average", 1, 1, 2, 410 * GB);
-    dl_trace trace = close_trace();
+    DL_SCOPED(dl_trace) trace = close_trace();
     dl_box_take_copies(&box, &trace, devices);
     for (int g = 0; g < 2; g++) { /* equal links: device 0's rates are used for both */
         NEAR(gpus[g].to_bytes_per_s, 24 * GB);
@@ -120,9 +119,9 @@ static void links_and_memories_are_measured(void **state)
     NEAR(box.root_bytes_per_s, 40 * GB);
     NEAR(gpus[1].average_bytes_per_s, 1250 * GB);
     NEAR(gpus[0].average_bytes_per_s, 1230 * GB);
-    char *text = written(&box);
+    DL_AUTOFREE char *text = written(&box);
     assert_contains(text, "; copies of pinned memory: 24 GB/s to a GPU, 26 GB/s from it");
-    dl_machine machine = {0};
+    DL_SCOPED(dl_machine) machine = {0};
     dl_error err = {0};
     if (dl_machine_read_text(&machine, "m.ini", text, strlen(text), &err) != DL_OK)
         fail_msg("%s\n%s", err.text, text);
@@ -134,9 +133,6 @@ static void links_and_memories_are_measured(void **state)
     const dl_gpu_model *model = &machine.models[machine.kinds[0].gpus[0].model];
     assert_int_equal(model->memory_bytes_per_s.origin, DL_ORIGIN_MEASURED);
     NEAR(model->memory_bytes_per_s.value, 1230 * GB);
-    dl_machine_free(&machine);
-    free(text);
-    dl_trace_free(&trace);
 }
 
 /* Copies that are as fast concurrently as alone have no limit; and GPUs below one switch do not
@@ -155,7 +151,7 @@ static void what_disturbs_nothing_is_no_limit(void **state)
     add("h2d_with_d2h", 0, 1, 0, 23.5 * GB);
     add("h2d", 0, 2, 0, 12 * GB);
     add("h2d", 1, 2, 0, 12 * GB);
-    dl_trace trace = close_trace();
+    DL_SCOPED(dl_trace) trace = close_trace();
     dl_box_take_copies(&box, &trace, hidden);
     assert_true(gpus[0].both_bytes_per_s == 0 && box.root_bytes_per_s == 0);
     assert_true(gpus[0].average_bytes_per_s == 0);
@@ -164,7 +160,6 @@ static void what_disturbs_nothing_is_no_limit(void **state)
     gpus[0].parent = gpus[1].parent = 1;
     dl_box_take_copies(&box, &trace, devices);
     assert_true(box.root_bytes_per_s == 0);
-    dl_trace_free(&trace);
 }
 
 /* Four lanes of 25 GB/s; or an NVSwitch, for any pair. */
@@ -179,20 +174,18 @@ static void nvlinks_are_measured_from_gpu_to_gpu(void **state)
     open_trace();
     add("p2p", 0, 1, 1, 92 * GB);
     add("p2p", 1, 1, 0, 96 * GB);
-    dl_trace trace = close_trace();
+    DL_SCOPED(dl_trace) trace = close_trace();
     box.nvlinks = lanes;
     box.nvlink_count = 1;
     dl_box_take_copies(&box, &trace, devices);
     NEAR(box.nvlink_copy_bytes_per_s, 23.5 * GB);
-    char *text = written(&box);
+    DL_AUTOFREE char *text = written(&box);
     assert_contains(text, "1 lane of NVLink: copies from GPU to GPU");
     assert_contains(text, " = 23.5GB/s, measured");
-    free(text);
     box.nvlink_count = 0;
     box.nvswitch_lanes = 12;
     dl_box_take_copies(&box, &trace, devices);
     NEAR(box.nvswitch_copy_bytes_per_s, 94 * GB);
-    dl_trace_free(&trace);
 }
 
 static void gpus_are_found_by_address(void **state)

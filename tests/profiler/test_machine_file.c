@@ -33,7 +33,7 @@ static dl_box probe_fixture(const char *file, const char *sysfs)
 
 static dl_machine write_and_read(dl_box *box)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     dl_machine_gaps gaps = {0};
@@ -43,7 +43,6 @@ static dl_machine write_and_read(dl_box *box)
     dl_error err = {0};
     const dl_status status = dl_machine_read_text(&machine, "written.ini", text, bytes, &err);
     if (status != DL_OK || gaps.count > 0) fail_msg("line %d: %s\n%s", err.line, err.text, text);
-    free(text);
     dl_box_free(box);
     return machine;
 }
@@ -95,7 +94,7 @@ static void a_dgx1_is_the_one_that_ships(void **state)
     }
     dl_box box = probe_fixture("dgx", sysfs);
     sysfs_tree_free(sysfs);
-    dl_machine found = write_and_read(&box), shipped = {0};
+    DL_SCOPED(dl_machine) found = write_and_read(&box), shipped = {0};
     dl_error err = {0};
     if (dl_machine_read(&shipped, DL_MACHINES "/dgx1_v100.ini", &err) != DL_OK) {
         fail_msg("%s", err.text);
@@ -118,8 +117,6 @@ static void a_dgx1_is_the_one_that_ships(void **state)
     NEAR(found.classes[found.kinds[0].nvlinks[0].link].bytes_per_s.value, 23.976e9);
     assert_int_equal(found.kinds[0].peer, shipped.kinds[0].peer);
     assert_int_equal(found.nodes, 1);
-    dl_machine_free(&found);
-    dl_machine_free(&shipped);
 }
 
 /* Eight GeForce cards below two switches, without NVLink; no pair can copy directly. */
@@ -139,7 +136,7 @@ static void a_box_with_two_switches_is_read(void **state)
     memcpy(nvml_double.buses, buses, sizeof buses);
     memset(nvml_double.peer, 1, sizeof nvml_double.peer);
     dl_box box = probe_fixture("two_switches", NULL);
-    dl_machine found = write_and_read(&box);
+    DL_SCOPED(dl_machine) found = write_and_read(&box);
     assert_int_equal(found.kinds[0].peer, DL_PEER_NONE);
     assert_int_equal(found.kinds[0].gpu_count, 8);
     for (int i = 0; i < 8; i++)
@@ -148,7 +145,6 @@ static void a_box_with_two_switches_is_read(void **state)
     NEAR(found.models[0].memory_bytes_per_s.value, 936.1e9);
     assert_int_equal(found.kinds[0].nvlink_count, 0);
     assert_int_equal(found.kinds[0].nic_count, 0); /* the rate of its port is unknown */
-    dl_machine_free(&found);
 }
 
 int main(void)

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 #include "tests/doubles/nvml_double.h"
 
@@ -46,7 +45,7 @@ static dl_box probe_four(void)
 static void figures_come_from_the_driver(void **state)
 {
     (void)state;
-    dl_box box = probe_four();
+    DL_SCOPED(dl_box) box = probe_four();
     assert_int_equal(box.gpu_count, 4);
     const dl_box_gpu *gpu = &box.gpus[3];
     assert_string_equal(gpu->name, "NVIDIA A100-SXM4-40GB");
@@ -57,38 +56,35 @@ static void figures_come_from_the_driver(void **state)
     NEAR(gpu->cores, 6912);
     NEAR(gpu->memory_bus_bits, 5120);
     NEAR(gpu->link.wire_bytes_per_s, 31.507692e9); /* PCIe 4.0 x16 */
-    dl_box_free(&box);
 }
 
 static void a_link_that_is_known_is_kept(void **state)
 {
     (void)state;
-    dl_box box = make_box();
+    DL_SCOPED(dl_box) box = make_box();
     box.gpus[0].link = (dl_pci_link){8e9, 8, 7.9e9};
     const dl_nvml nvml = nvml_double_table();
     dl_gpu_probe(&box, &nvml);
     NEAR(box.gpus[0].link.wire_bytes_per_s, 7.9e9);
     NEAR(box.gpus[1].link.wire_bytes_per_s, 31.507692e9);
-    dl_box_free(&box);
 }
 
 /* The driver does not show GPUs 2 and 3: nothing is known about them. */
 static void hidden_gpus_stay_unknown(void **state)
 {
     (void)state;
-    dl_box box = make_box();
+    DL_SCOPED(dl_box) box = make_box();
     const dl_nvml nvml = nvml_double_table();
     dl_gpu_probe(&box, &nvml);
     assert_int_equal(box.gpu_count, 4);
     assert_string_equal(box.gpus[2].name, "");
     assert_true(box.gpus[2].memory_bytes <= 0);
-    dl_box_free(&box);
 }
 
 static void gpus_that_the_tree_lacks_are_added(void **state)
 {
     (void)state;
-    dl_box box = {.sockets = 2, .places_known = true};
+    DL_SCOPED(dl_box) box = {.sockets = 2, .places_known = true};
     const dl_nvml nvml = nvml_double_table();
     dl_gpu_probe(&box, &nvml);
     assert_int_equal(box.gpu_count, 2);
@@ -96,7 +92,6 @@ static void gpus_that_the_tree_lacks_are_added(void **state)
     assert_int_equal(box.gpus[1].device_id, 0x20b0);
     assert_int_equal(box.gpus[1].parent, 0);
     assert_false(box.places_known);
-    dl_box_free(&box);
 }
 
 /* Only one end reports the lanes between 0 and 3; GPU 1 has a lane to a processor. */
@@ -107,7 +102,7 @@ static void lanes_between_gpus_are_pairs(void **state)
     nvml_double.lanes[3][1] = 4;
     nvml_double.lanes[3][0] = 2;
     nvml_double.lanes[1][NVML_DOUBLE_NPU] = 2;
-    dl_box box = probe_four();
+    DL_SCOPED(dl_box) box = probe_four();
     assert_int_equal(box.nvlink_count, 3);
     static const dl_box_nvlink expected[] = {{0, 1, 12}, {0, 3, 2}, {1, 3, 4}};
     for (int i = 0; i < 3; i++) {
@@ -117,7 +112,6 @@ static void lanes_between_gpus_are_pairs(void **state)
     }
     NEAR(box.nvlink_bytes_per_s, 25e9);
     assert_int_equal(box.nvswitch_lanes, 0);
-    dl_box_free(&box);
 }
 
 static void use_switch(void)
@@ -132,12 +126,11 @@ static void lanes_to_a_switch_are_an_nvswitch(void **state)
 {
     (void)state;
     use_switch();
-    dl_box box = probe_four();
+    DL_SCOPED(dl_box) box = probe_four();
     assert_int_equal(box.nvlink_count, 0);
     assert_int_equal(box.nvswitch_lanes, 12);
     NEAR(box.nvlink_bytes_per_s, 25e9);
     assert_false(box.peer_known);
-    dl_box_free(&box);
 }
 
 /* Older drivers cannot report the kind of the remote end, but show the switch's own address. */
@@ -146,12 +139,11 @@ static void a_switch_is_known_by_its_address(void **state)
     (void)state;
     use_switch();
     nvml_double.gpus = 2;
-    dl_box box = {.sockets = 1};
+    DL_SCOPED(dl_box) box = {.sockets = 1};
     dl_nvml nvml = nvml_double_table();
     nvml.DeviceGetNvLinkRemoteDeviceType = NULL;
     dl_gpu_probe(&box, &nvml);
     assert_int_equal(box.nvswitch_lanes, 12);
-    dl_box_free(&box);
 }
 
 /* Without NVLink: 0-1 share a switch, 2-3 a socket, the other pairs nothing. */
@@ -169,12 +161,11 @@ static void peers_are_what_all_pairs_so_near_may(void **state)
         nvml_double = nvml_double_default();
         memset(nvml_double.lanes, 0, sizeof nvml_double.lanes);
         if (cases[i].a >= 0) nvml_double.peer[cases[i].a][cases[i].b] = 1;
-        dl_box box = probe_four();
+        DL_SCOPED(dl_box) box = probe_four();
         assert_true(box.peer_known);
         assert_int_equal(box.peer, cases[i].peer);
         assert_int_equal(box.nvlink_count, 0);
         assert_true(box.nvlink_bytes_per_s <= 0);
-        dl_box_free(&box);
     }
 }
 
@@ -184,9 +175,8 @@ static void refusals_say_nothing_of_nearer_pairs(void **state)
     (void)state;
     memset(nvml_double.peer, 1, sizeof nvml_double.peer);
     nvml_double.lanes[2][3] = nvml_double.lanes[3][2] = 1;
-    dl_box box = probe_four();
+    DL_SCOPED(dl_box) box = probe_four();
     assert_false(box.peer_known);
-    dl_box_free(&box);
 }
 
 static void old_drivers_leave_out_what_they_lack(void **state)
@@ -220,10 +210,9 @@ static void the_library_is_opened(void **state)
     dl_nvml nvml = {0};
     dl_error err = {0};
     if (dl_nvml_open(&nvml, DL_NVML_DOUBLE, &err) != DL_OK) fail_msg("%s", err.text);
-    dl_box box = {.sockets = 1};
+    DL_SCOPED(dl_box) box = {.sockets = 1};
     dl_gpu_probe(&box, &nvml);
     assert_int_equal(box.gpu_count, 2);
-    dl_box_free(&box);
     dl_nvml_close(&nvml);
     assert_null(nvml.library);
 }

@@ -36,7 +36,7 @@ static dl_box probe_fixture(const char *file, const char *sysfs)
 static void a_dgx_is_found(void **state)
 {
     (void)state;
-    dl_box box = probe_fixture("dgx", NULL);
+    DL_SCOPED(dl_box) box = probe_fixture("dgx", NULL);
     assert_string_equal(box.name, "DGX-1 like box; made by hand");
     assert_contains(box.processor, "E5-2698");
     assert_int_equal(box.sockets, 2);
@@ -64,7 +64,6 @@ static void a_dgx_is_found(void **state)
     assert_string_equal(box.switches[3].bus_id, "0000:71:00.0");
     assert_string_equal(box.nics[0].name, "ib0");
     assert_false(box.peer_memory);
-    dl_box_free(&box);
 }
 
 /* Link rates in /sys take precedence over those of the topology; port rates exist only there. */
@@ -79,7 +78,7 @@ static void sysfs_tells_links_and_ports(void **state)
     sysfs_tree_put(sysfs, "class/infiniband/mlx5_1/ports/1/link_layer", "InfiniBand");
     sysfs_tree_put(sysfs, "bus/pci/devices/0000:75:00.0/physfn/vendor", "0x15b3");
     sysfs_tree_put(sysfs, "module/nvidia_peermem/refcnt", "0");
-    dl_box box = probe_fixture("dgx", sysfs);
+    DL_SCOPED(dl_box) box = probe_fixture("dgx", sysfs);
     assert_int_equal(box.gpus[0].link.lanes, 8);
     assert_int_equal(dl_pci_link_generation(&box.gpus[0].link), 3);
     NEAR(box.gpus[1].link.wire_bytes_per_s, PCIE3_X16); /* from the topology */
@@ -89,7 +88,6 @@ static void sysfs_tells_links_and_ports(void **state)
     NEAR(box.nics[1].port_bytes_per_s, 12.5e9);
     assert_false(box.nics[0].infiniband);
     assert_true(box.peer_memory);
-    dl_box_free(&box);
     sysfs_tree_free(sysfs);
 }
 
@@ -100,7 +98,7 @@ static void devices_near_no_socket_stand_at_the_first(void **state)
     (void)state;
     char *sysfs = sysfs_tree_make();
     sysfs_tree_put(sysfs, "class/net/enp96s0/speed", "10000");
-    dl_box box = probe_fixture("two_switches", sysfs);
+    DL_SCOPED(dl_box) box = probe_fixture("two_switches", sysfs);
     assert_false(box.places_known);
     assert_int_equal(box.switch_count, 2);
     assert_int_equal(box.gpu_count, 8);
@@ -111,7 +109,6 @@ static void devices_near_no_socket_stand_at_the_first(void **state)
     assert_int_equal(box.nics[0].parent, 0);
     assert_false(box.nics[0].infiniband);
     NEAR(box.nics[0].port_bytes_per_s, 1.25e9);
-    dl_box_free(&box);
     sysfs_tree_free(sysfs);
 }
 
@@ -148,10 +145,9 @@ static void memory_is_what_the_system_has(void **state)
         assert_int_equal(hwloc_topology_set_flags(topology, flag), 0);
         assert_int_equal(hwloc_topology_set_synthetic(topology, "numa:1(memory=1048576) pu:1"), 0);
         assert_int_equal(hwloc_topology_load(topology), 0);
-        dl_box box = {0};
+        DL_SCOPED(dl_box) box = {0};
         dl_probe_topology(&box, topology, NULL);
         NEAR(box.memory_bytes, here ? whole : 1048576);
-        dl_box_free(&box);
         hwloc_topology_destroy(topology);
     }
 }
@@ -159,13 +155,12 @@ static void memory_is_what_the_system_has(void **state)
 static void this_machine_is_probed(void **state)
 {
     (void)state;
-    dl_box box = {0};
+    DL_SCOPED(dl_box) box = {0};
     dl_error err = {0};
     if (dl_probe_machine(&box, &err) != DL_OK) fail_msg("%s", err.text);
     assert_true(box.sockets >= 1 && box.cores >= 1);
     assert_true(box.memory_bytes > 0);
     assert_true(box.name[0] != '\0');
-    dl_box_free(&box);
 }
 
 int main(void)

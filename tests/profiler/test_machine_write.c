@@ -137,14 +137,12 @@ static void what_is_written_is_read(void **state)
     dl_box_gpu copy[4];
     const dl_box box = make_box(copy);
     dl_machine_gaps gaps = {0};
-    char *text = write_text(&box, &gaps);
+    DL_AUTOFREE char *text = write_text(&box, &gaps);
     assert_int_equal(gaps.count, 0);
-    dl_machine m = read_back(text);
+    DL_SCOPED(dl_machine) m = read_back(text);
     check_host(&m);
     check_devices(&m);
     assert_contains(text, "eno1 at 0000:60:00.0 left out");
-    dl_machine_free(&m);
-    free(text);
 }
 
 /* Without NVLink: GPUs 0 and 1 share a switch and can copy directly, 0 and 2 do not. */
@@ -163,17 +161,14 @@ static void ways_through_host_memory_are_written(void **state)
         box.gpu_count = cases[i].gpus;
         box.peer_known = true;
         box.peer = cases[i].peer;
-        dl_machine_gaps gaps = {0};
-        char *text = write_text(&box, &gaps);
+        DL_SCOPED(dl_machine_gaps) gaps = {0};
+        DL_AUTOFREE char *text = write_text(&box, &gaps);
         assert_int_equal(gaps.count, 0);
-        dl_machine m = read_back(text);
+        DL_SCOPED(dl_machine) m = read_back(text);
         const dl_quantity *rate = &m.kinds[0].shm_bytes_per_s;
         assert_int_equal(rate->known, cases[i].shared);
         assert_int_equal(m.kinds[0].overlap_slowdown.known, cases[i].shared);
         if (rate->known) assert_true(rate->value == 9e9 && rate->low == 6e9 && rate->high == 16e9);
-        dl_machine_free(&m);
-        free(text);
-        dl_machine_gaps_free(&gaps);
     }
 }
 
@@ -185,16 +180,13 @@ static void an_nvswitch_is_written(void **state)
     box.nvlink_count = 0;
     box.nvswitch_lanes = 6;
     box.peer_known = false;
-    dl_machine_gaps gaps = {0};
-    char *text = write_text(&box, &gaps);
-    dl_machine m = read_back(text);
+    DL_SCOPED(dl_machine_gaps) gaps = {0};
+    DL_AUTOFREE char *text = write_text(&box, &gaps);
+    DL_SCOPED(dl_machine) m = read_back(text);
     assert_int_equal(m.kinds[0].nvlink_count, 0);
     NEAR(m.classes[m.kinds[0].nvswitch_link].bytes_per_s.value, 6 * 25.781e9 * 0.93);
     assert_int_equal(m.kinds[0].peer, DL_PEER_SWITCH);
     assert_contains(text, "assumed: nvidia-smi topo -p2p r");
-    dl_machine_free(&m);
-    free(text);
-    dl_machine_gaps_free(&gaps);
 }
 
 /* Turns each "; key = ...   ; fill in: where" into "key = 1e9     ; fill in: where". */
@@ -222,7 +214,7 @@ static void gaps_are_what_the_reader_misses(void **state)
     box.places_known = false;
     snprintf(box.driver_note, sizeof box.driver_note, "%s", "it is not\nloaded");
     dl_machine_gaps gaps = {0};
-    char *text = write_text(&box, &gaps);
+    DL_AUTOFREE char *text = write_text(&box, &gaps);
     static const char *const expected[] = {
         "[gpu_model nvidia_20b0] memory_bytes",
         "[gpu_model nvidia_20b0] memory_bytes_per_s",
@@ -236,15 +228,13 @@ static void gaps_are_what_the_reader_misses(void **state)
         assert_string_equal(gaps.keys[i], expected[i]);
     assert_contains(text, "written at socket0");
     assert_contains(text, "about the GPUs: it is not loaded\n");
-    dl_machine m = {0};
+    DL_SCOPED(dl_machine) m = {0};
     dl_error err = {0};
     assert_int_equal(dl_machine_read_text(&m, "x", text, strlen(text), &err), DL_ERR_DATA);
     fill_gaps(text);
     m = read_back(text);
     assert_int_equal(m.kinds[0].gpu_count, 4);
     assert_string_equal(m.models[m.kinds[0].gpus[3].model].name, "nvidia_20b0");
-    dl_machine_free(&m);
-    free(text);
     dl_machine_gaps_free(&gaps);
     assert_int_equal(gaps.count, 0);
 }
@@ -253,8 +243,8 @@ static void a_machine_without_gpus_says_so(void **state)
 {
     (void)state;
     const dl_box box = {.sockets = 1, .cores = 2, .memory_bytes = 1e9, .places_known = true};
-    dl_machine_gaps gaps = {0};
-    char *text = write_text(&box, &gaps);
+    DL_SCOPED(dl_machine_gaps) gaps = {0};
+    DL_AUTOFREE char *text = write_text(&box, &gaps);
     assert_contains(text, "This machine has no NVIDIA GPU");
     assert_contains(text, "name      = this machine\n");
     assert_int_equal(gaps.count, 2);
@@ -262,8 +252,6 @@ static void a_machine_without_gpus_says_so(void **state)
     dl_machine m = {0};
     dl_error err = {0};
     assert_int_equal(dl_machine_read_text(&m, "x", text, strlen(text), &err), DL_ERR_DATA);
-    free(text);
-    dl_machine_gaps_free(&gaps);
 }
 
 int main(void)

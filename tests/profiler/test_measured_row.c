@@ -48,11 +48,10 @@ static dl_train_config two_workers(dl_sync sync)
 
 static void append(const dl_train_config *config, int64_t first_ms, int64_t second_ms)
 {
-    dl_recorder recorder = make_recorder(config, first_ms, second_ms);
+    DL_SCOPED(dl_recorder) recorder = make_recorder(config, first_ms, second_ms);
     dl_error err = {0};
     if (dl_measured_row_append(PATH, config, &recorder, &undisturbed, &err) != DL_OK)
         fail_msg("%s", err.text);
-    dl_recorder_free(&recorder);
 }
 
 static const char *cell(const dl_csv *csv, size_t row, const char *name)
@@ -86,7 +85,7 @@ static void rows_read_back(void **state)
     const dl_train_config average = two_workers(DL_SYNC_AVERAGE);
     append(&async, 10, 30);
     append(&average, 20, 20);
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_error err = {0};
     assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
     assert_int_equal(csv.rows, 2);
@@ -120,7 +119,6 @@ static void rows_read_back(void **state)
     assert_string_equal(cell(&csv, 1, "staleness_counts"), "");
     assert_string_equal(cell(&csv, 1, "uploads_applied"), "");
     assert_string_equal(cell(&csv, 1, "merges"), "");
-    dl_csv_free(&csv);
 }
 
 /* Worker 0 uploads after steps 4 and 9: the first upload is merged one version stale, the second is
@@ -147,7 +145,7 @@ static void uploads_are_counted(void **state)
     dl_error err = {0};
     assert_int_equal(dl_measured_row_append(PATH, &config, &recorder, &undisturbed, &err), DL_OK);
     dl_recorder_free(&recorder);
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
     assert_string_equal(cell(&csv, 0, "sync"), "async_average");
     assert_number(&csv, 0, "interval", 5);
@@ -160,7 +158,6 @@ static void uploads_are_counted(void **state)
     assert_number(&csv, 0, "uploads_superseded", 1);
     assert_number(&csv, 0, "uploads_unmerged", 1);
     assert_number(&csv, 0, "merges", 1);
-    dl_csv_free(&csv);
 }
 
 /* A check creates no file, and accepts a file that is empty or has rows. */
@@ -187,11 +184,10 @@ static void steps_of_a_stopped_run(void **state)
     dl_train_config config = two_workers(DL_SYNC_PS);
     config.steps = 1000;
     append(&config, 10, 10);
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_error err = {0};
     assert_int_equal(dl_csv_read(&csv, PATH, &err), DL_OK);
     assert_number(&csv, 0, "steps", 10);
-    dl_csv_free(&csv);
 }
 
 static void write_text(const char *text)
@@ -229,12 +225,11 @@ static void folder_that_is_not_there(void **state)
 {
     (void)state;
     const dl_train_config config = two_workers(DL_SYNC_PS);
-    dl_recorder recorder = make_recorder(&config, 10, 10);
+    DL_SCOPED(dl_recorder) recorder = make_recorder(&config, 10, 10);
     dl_error err = {0};
     assert_int_equal(
         dl_measured_row_append("no_such_folder/x.csv", &config, &recorder, &undisturbed, &err),
         DL_ERR_IO);
-    dl_recorder_free(&recorder);
 }
 
 static void full_disk_is_reported(void **state)
@@ -242,11 +237,10 @@ static void full_disk_is_reported(void **state)
     (void)state;
     if (access("/dev/full", W_OK) != 0) skip();
     const dl_train_config config = two_workers(DL_SYNC_PS);
-    dl_recorder recorder = make_recorder(&config, 10, 10);
+    DL_SCOPED(dl_recorder) recorder = make_recorder(&config, 10, 10);
     dl_error err = {0};
     assert_int_equal(dl_measured_row_append("/dev/full", &config, &recorder, &undisturbed, &err),
                      DL_ERR_IO);
-    dl_recorder_free(&recorder);
 }
 
 int main(void)

@@ -47,7 +47,7 @@ static void test_by_name(void **state)
                                                        NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES,
                                           .entries = reduce_entries,
                                           .numEntries = 4};
-    dl_payload_layout layout;
+    DL_SCOPED(dl_payload_layout) layout;
     assert_true(dl_payload_layout_make(&layout, &attr, find_none, NULL));
     const dl_nccl_fields fields = dl_nccl_fields_find(&layout);
     const nvtxPayloadData_t payload = {.size = sizeof reduce, .payload = &reduce};
@@ -57,7 +57,6 @@ static void test_by_name(void **state)
     assert_int_equal(values.value[DL_NCCL_BYTES], 4096);
     assert_int_equal(values.value[DL_NCCL_PEER], 3);
     assert_false(values.has[DL_NCCL_RANK]);
-    dl_payload_layout_free(&layout);
 }
 
 /* Fields are found by NCCL's fixed ids where the schema is unknown; AllReduce (5) has no root after

@@ -61,7 +61,7 @@ static void test_natural_alignment(void **state)
         char g;
     } data = {1, UINT64_MAX - 1, -3, -4, 0.5, 6, 7};
     const nvtxPayloadSchemaAttr_t attr = schema_of(entries, 7);
-    dl_payload_layout layout = make(&attr);
+    DL_SCOPED(dl_payload_layout) layout = make(&attr);
     assert_int_equal(read_named(&layout, "a", &data, sizeof data), 1);
     assert_true(read_named(&layout, "b", &data, sizeof data) == UINT64_MAX - 1);
     assert_int_equal((int64_t)read_named(&layout, "c", &data, sizeof data), -3);
@@ -76,7 +76,6 @@ static void test_natural_alignment(void **state)
     assert_int_equal(dl_payload_find(&layout, "nobody"), -1);
     assert_false(dl_payload_read(&layout, -1, &payload, &value));
     assert_int_equal(value, 77);
-    dl_payload_layout_free(&layout);
 }
 
 /* Given offsets, packing to 2 bytes, arrays, texts in place, a nested schema. */
@@ -100,7 +99,7 @@ static void test_places(void **state)
     nvtxPayloadSchemaAttr_t attr = schema_of(entries, 9);
     attr.fieldMask |= NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT;
     attr.packAlign = 2;
-    dl_payload_layout layout = make(&attr);
+    DL_SCOPED(dl_payload_layout) layout = make(&attr);
     uint8_t data[42];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)i;
@@ -115,7 +114,6 @@ static void test_places(void **state)
     assert_false(dl_payload_read(&layout, last, &cut, &value));
     assert_false(dl_payload_read(&layout, last, &none, &value));
     assert_false(dl_payload_read(&layout, dl_payload_find(&layout, "array"), &cut, &value));
-    dl_payload_layout_free(&layout);
 }
 
 /* Entries after one of unknown size have no offset, unless they give one. */
@@ -144,7 +142,7 @@ static void test_unknown_size(void **state)
             {.type = NVTX_PAYLOAD_ENTRY_TYPE_INT, .name = "behind"},
         };
         const nvtxPayloadSchemaAttr_t attr = schema_of(entries, 4);
-        dl_payload_layout layout = make(&attr);
+        DL_SCOPED(dl_payload_layout) layout = make(&attr);
         const int data[4] = {1, 2, 3, 4};
         const nvtxPayloadData_t payload = {.size = sizeof data, .payload = data};
         uint64_t value;
@@ -152,7 +150,6 @@ static void test_unknown_size(void **state)
         assert_false(dl_payload_read(&layout, dl_payload_find(&layout, "lost"), &payload, &value));
         assert_int_equal(read_named(&layout, "placed", data, sizeof data), 3);
         assert_int_equal(read_named(&layout, "behind", data, sizeof data), 4);
-        dl_payload_layout_free(&layout);
     }
 }
 
@@ -190,10 +187,9 @@ static void test_union(void **state)
         NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
     attr.type = NVTX_PAYLOAD_SCHEMA_TYPE_UNION;
     attr.payloadStaticSize = 24;
-    dl_payload_layout layout = make(&attr);
+    DL_SCOPED(dl_payload_layout) layout = make(&attr);
     assert_int_equal(dl_payload_find(&layout, "member"), -1);
     assert_int_equal(layout.as_type.bytes, 24);
-    dl_payload_layout_free(&layout);
 }
 
 static uint32_t random_state = 12345;

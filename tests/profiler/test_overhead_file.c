@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "profiler/bench/overhead.h"
 #include "profiler/inject/settings.h"
 #include "trace/activity/capture_cost.h"
@@ -41,12 +40,11 @@ static void write_file(const char *path, const char *kind, const char *value)
 /* Checks that the cost found contains `expected`. */
 static void assert_cost(const char *given, const char *expected)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     dl_error err = {0};
     if (dl_overhead_file_cost(given, DL_CAPTURE_LIGHT, &text, &err) != DL_OK)
         fail_msg("%s", err.text);
     assert_contains(text, expected);
-    free(text);
 }
 
 static void test_nothing_is_unknown(void **state)
@@ -60,7 +58,7 @@ static void test_the_default_place_is_for_this_host(void **state)
     (void)state;
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);
-    char *here = figures_of(host), *there = figures_of("elsewhere.example");
+    DL_AUTOFREE char *here = figures_of(host), *there = figures_of("elsewhere.example");
     write_file(place, "overhead", here);
     assert_cost(NULL, here);
     write_file(place, "overhead", there);
@@ -74,8 +72,6 @@ static void test_the_default_place_is_for_this_host(void **state)
     write_file(place, "train", here);
     assert_cost(NULL, "is not from dlprof bench overhead");
     unlink(place);
-    free(here);
-    free(there);
 }
 
 static void test_a_given_file_must_be_one(void **state)

@@ -14,8 +14,7 @@ static dl_trace record_run(const dl_train_config *config)
     dl_error err = {0};
     if (dl_recorder_open(&recorder, config, PATH, &err) != DL_OK) fail_msg("%s", err.text);
     const dl_train_observer observer = dl_recorder_observer(&recorder);
-    dl_train_result result = run(config, &observer);
-    dl_train_result_free(&result);
+    DL_SCOPED(dl_train_result) result = run(config, &observer);
     if (dl_recorder_finish(&recorder, &err) != DL_OK) fail_msg("%s", err.text);
     dl_recorder_free(&recorder);
     dl_trace trace = {0};
@@ -39,7 +38,7 @@ static void all_steps_and_names_are_there(void **state)
     (void)state;
     dl_train_config config = config_of(DL_SYNC_AVERAGE, 2);
     config.interval = 100;
-    dl_trace trace = record_run(&config);
+    DL_SCOPED(dl_trace) trace = record_run(&config);
     assert_true(trace.complete);
     assert_int_equal(trace.worker_count, 2);
     assert_int_equal(trace.record_count, 2 * 20 * 17);
@@ -64,7 +63,6 @@ static void all_steps_and_names_are_there(void **state)
     assert_int_equal(next_step[1], 20);
     assert_int_equal(inputs, 40);
     assert_int_equal(named, 2 * 20 * 2); /* forward and backward */
-    dl_trace_free(&trace);
 }
 
 /* The records of a step lie inside it, one after another. */
@@ -73,7 +71,7 @@ static void records_cover_the_step_without_overlap(void **state)
     (void)state;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync++) {
         const dl_train_config config = config_of((dl_sync)sync, 2);
-        dl_trace trace = record_run(&config);
+        DL_SCOPED(dl_trace) trace = record_run(&config);
         int64_t end_ns[2] = {0, 0}, first_ns[2] = {-1, -1};
         for (size_t i = 0; i < trace.record_count; i++) {
             const dl_record *record = &trace.records[i];
@@ -88,7 +86,6 @@ static void records_cover_the_step_without_overlap(void **state)
             assert_true(end_ns[w] <= record->start_ns + record->duration_ns);
             first_ns[w] = -1;
         }
-        dl_trace_free(&trace);
     }
 }
 
@@ -114,7 +111,7 @@ static void copies_are_what_the_mode_must_move(void **state)
         dl_error err = {0};
         assert_int_equal(dl_run_sizes_find(&config, &sizes, &err), DL_OK);
         assert_int_equal(sizes.state_bytes, sizes.parameter_bytes);
-        dl_trace trace = record_run(&config);
+        DL_SCOPED(dl_trace) trace = record_run(&config);
         uint64_t pushed_bytes = 0, pulled_bytes = 0, steps = 0;
         for (size_t i = 0; i < trace.record_count; i++) {
             const dl_record *record = &trace.records[i];
@@ -125,7 +122,6 @@ static void copies_are_what_the_mode_must_move(void **state)
         }
         assert_int_equal(pushed_bytes, steps * cases[c].pushes / 20 * sizes.parameter_bytes);
         assert_int_equal(pulled_bytes, steps * cases[c].pulls / 20 * sizes.parameter_bytes);
-        dl_trace_free(&trace);
     }
 }
 
@@ -150,7 +146,7 @@ static void statistics_without_a_trace(void **state)
 {
     (void)state;
     const dl_train_config config = config_of(DL_SYNC_ASYNC, 2);
-    dl_recorder recorder;
+    DL_SCOPED(dl_recorder) recorder;
     dl_error err = {0};
     assert_int_equal(dl_recorder_open(&recorder, &config, NULL, &err), DL_OK);
     const dl_train_observer observer = dl_recorder_observer(&recorder);
@@ -168,7 +164,6 @@ static void statistics_without_a_trace(void **state)
     assert_true(all.p50 == 1 && all.p90 == 3);
     assert_true(fabs(dl_recorder_staleness(&recorder, 0).mean - 0.5) < 1e-12);
     assert_true(dl_recorder_staleness(&recorder, 1).mean == 3);
-    dl_recorder_free(&recorder);
 }
 
 /* Memory grows with the steps done, not with those requested, and holds all of them after several
@@ -179,7 +174,7 @@ static void memory_grows_with_the_steps(void **state)
     enum { DONE = 300000 };
     dl_train_config config = config_of(DL_SYNC_ASYNC, 2);
     config.steps = UINT32_MAX;
-    dl_recorder recorder;
+    DL_SCOPED(dl_recorder) recorder;
     dl_error err = {0};
     assert_int_equal(dl_recorder_open(&recorder, &config, NULL, &err), DL_OK);
     assert_true(recorder.workers[0].capacity < DONE / 4);
@@ -194,22 +189,19 @@ static void memory_grows_with_the_steps(void **state)
         assert_true(step->end_ns == (s + 1) * INT64_C(1000000) && step->staleness == s % 3);
     }
     assert_true(dl_recorder_staleness(&recorder, 1).mean == 1);
-    dl_recorder_free(&recorder);
 }
 
 static void synchronous_modes_have_no_staleness(void **state)
 {
     (void)state;
     const dl_train_config config = config_of(DL_SYNC_PS, 2);
-    dl_recorder recorder;
+    DL_SCOPED(dl_recorder) recorder;
     dl_error err = {0};
     assert_int_equal(dl_recorder_open(&recorder, &config, NULL, &err), DL_OK);
     const dl_train_observer observer = dl_recorder_observer(&recorder);
-    dl_train_result result = run(&config, &observer);
+    DL_SCOPED(dl_train_result) result = run(&config, &observer);
     assert_int_equal(dl_recorder_staleness(&recorder, -1).count, 0);
     assert_int_equal(dl_recorder_step_times(&recorder).count, 2 * 18);
-    dl_train_result_free(&result);
-    dl_recorder_free(&recorder);
 }
 
 /* Nothing stays open when the trace cannot be created or the model is unknown. */
@@ -217,13 +209,12 @@ static void open_reports_errors(void **state)
 {
     (void)state;
     dl_train_config config = config_of(DL_SYNC_NONE, 1);
-    dl_recorder recorder = {0};
+    DL_SCOPED(dl_recorder) recorder = {0};
     dl_error err = {0};
     assert_int_equal(dl_recorder_open(&recorder, &config, "no_such_folder/x.dlt", &err), DL_ERR_IO);
     config.model = "lanet";
     assert_int_equal(dl_recorder_open(&recorder, &config, NULL, &err), DL_ERR_NAME);
     assert_contains(err.text, "lenet");
-    dl_recorder_free(&recorder);
 }
 
 int main(void)

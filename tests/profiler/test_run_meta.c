@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/cpu.h"
 #include "profiler/run/run_meta.h"
 #include "tests/doubles/fake_device.h"
@@ -99,7 +98,7 @@ static void keys_of_a_training_run(void **state)
     dl_run_meta_common(writer, "train", "dlprof train --x", "synthetic", &config, &sizes);
     dl_run_meta_training(writer, &config);
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     assert_int_equal(dl_trace_read(&trace, PATH, &err), DL_OK);
     static const char *const pairs[][2] = {
         {"program", "dlprof"}, {"kind", "train"},        {"command", "dlprof train --x"},
@@ -119,7 +118,6 @@ static void keys_of_a_training_run(void **state)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_non_null(dl_trace_meta(&trace, others[i]));
     }
-    dl_trace_free(&trace);
 }
 
 /* Returns the meta value of a run on `device`, or NULL if there is none; free() it. */
@@ -133,12 +131,10 @@ static char *captured_of(const dl_device_type *device)
     assert_int_equal(dl_trace_writer_open(&writer, PATH, &err), DL_OK);
     dl_run_meta_common(writer, "train", "dlprof train", "synthetic", &config, &sizes);
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     assert_int_equal(dl_trace_read(&trace, PATH, &err), DL_OK);
     const char *found = dl_trace_meta(&trace, "captured");
-    char *value = found != NULL ? dl_strdup(found) : NULL;
-    dl_trace_free(&trace);
-    return value;
+    return found != NULL ? dl_strdup(found) : NULL;
 }
 
 /* dlprof run delays only runs on a device; its settings come in the environment. */
@@ -151,9 +147,8 @@ static void says_whether_dlprof_run_records_it(void **state)
     assert_null(captured_of(&fake_device)); /* the variable is another profiler's */
     setenv("DLPROF_OUTPUT", "/tmp", 1);
     setenv("DLPROF_PRESET", "light", 1);
-    char *value = captured_of(&fake_device);
+    DL_AUTOFREE char *value = captured_of(&fake_device);
     assert_string_equal(value, "light");
-    free(value);
     assert_null(captured_of(NULL));
     unsetenv("CUDA_INJECTION64_PATH");
     unsetenv("DLPROF_OUTPUT");

@@ -6,7 +6,6 @@
 
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "profiler/run/run_traces.h"
 #include "trace/dlt/dlt.h"
 
@@ -22,9 +21,8 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    char *command = dl_format("rm -r %s", folder);
+    DL_AUTOFREE char *command = dl_format("rm -r %s", folder);
     const int failed = system(command);
-    free(command);
     free(folder);
     return failed;
 }
@@ -32,7 +30,7 @@ static int remove_folder(void **state)
 /* Writes a trace with this rank, or without a rank. */
 static void write_trace(const char *name, const char *rank, const char *stopped)
 {
-    char *path = dl_format("%s/%s", folder, name);
+    DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
     dl_trace_writer *writer = NULL;
     dl_error err = {0};
     if (dl_trace_writer_open(&writer, path, &err) != DL_OK) fail_msg("%s", err.text);
@@ -40,13 +38,12 @@ static void write_trace(const char *name, const char *rank, const char *stopped)
     if (rank != NULL) dl_trace_writer_meta(writer, "rank", rank);
     if (stopped != NULL) dl_trace_writer_meta(writer, "stopped", stopped);
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    free(path);
 }
 
 /* Writes a trace with two kernels, a call, and 5 activities lost in two ways. */
 static void write_activities(const char *name)
 {
-    char *path = dl_format("%s/%s", folder, name);
+    DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
     dl_trace_writer *writer = NULL;
     dl_error err = {0};
     assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
@@ -60,27 +57,24 @@ static void write_activities(const char *name)
     dl_trace_writer_meta(writer, "lost_records", "2");
     dl_trace_writer_meta(writer, "invalid_records", "3");
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    free(path);
 }
 
 static void write_text(const char *name, const char *text)
 {
-    char *path = dl_format("%s/%s", folder, name);
+    DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
-    free(path);
 }
 
 /* Removes the file's last byte: the END block is incomplete. */
 static void cut(const char *name)
 {
-    char *path = dl_format("%s/%s", folder, name);
+    DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
     struct stat file;
     assert_int_equal(stat(path, &file), 0);
     assert_int_equal(truncate(path, file.st_size - 1), 0);
-    free(path);
 }
 
 static dl_run_traces collect(void)
@@ -117,13 +111,11 @@ static void an_empty_folder_has_nothing(void **state)
     write_text("notes.txt", "not ours");
     write_text(".dlt", "not ours either");
     assert_false(dl_run_traces_any(folder));
-    dl_run_traces traces = collect();
+    DL_SCOPED(dl_run_traces) traces = collect();
     assert_int_equal(traces.count, 0);
     assert_int_equal(traces.trace_count, 0);
-    char *json = written(&traces, write_json);
+    DL_AUTOFREE char *json = written(&traces, write_json);
     assert_string_equal(json, "{\"processes\":[]}");
-    free(json);
-    dl_run_traces_free(&traces);
 }
 
 static void a_missing_folder_is_an_error(void **state)
@@ -145,7 +137,7 @@ static void processes_come_by_rank(void **state)
     write_trace("node.a.5.200.dlt", NULL, NULL);
     write_trace("aaa.5.100.dlt", "no number", NULL);
     assert_true(dl_run_traces_any(folder));
-    dl_run_traces traces = collect();
+    DL_SCOPED(dl_run_traces) traces = collect();
     static const struct {
         int64_t rank, pid, start_ns;
         const char *host;
@@ -167,7 +159,6 @@ static void processes_come_by_rank(void **state)
         assert_null(process->stopped);
         assert_null(process->log);
     }
-    dl_run_traces_free(&traces);
 }
 
 static void says_what_is_wrong_with_each(void **state)
@@ -180,7 +171,7 @@ static void says_what_is_wrong_with_each(void **state)
     write_text("h.3.10.dlt", "no trace");
     write_text("h.4.10.log", "CUPTI is taken\n");
     write_trace("strange.dlt", NULL, NULL);
-    dl_run_traces traces = collect();
+    DL_SCOPED(dl_run_traces) traces = collect();
     assert_int_equal(traces.count, 5);
     assert_int_equal(traces.trace_count, 4);
     assert_string_equal(traces.processes[0].stopped, "100 steps");
@@ -188,7 +179,7 @@ static void says_what_is_wrong_with_each(void **state)
     assert_true(traces.processes[1].readable);
     assert_false(traces.processes[1].complete);
     assert_string_equal(traces.processes[1].log, "first \"line\"\nsecond line");
-    char *text = written(&traces, dl_run_traces_print);
+    DL_AUTOFREE char *text = written(&traces, dl_run_traces_print);
     assert_contains(text, "rank 0, h pid 1: 0 activities");
     assert_contains(text, "stopped early: 100 steps\n");
     assert_contains(text, "rank 1, h pid 2: 0 activities");
@@ -196,23 +187,20 @@ static void says_what_is_wrong_with_each(void **state)
     assert_contains(text, "h pid 3: its trace cannot be read: ");
     assert_contains(text, "h pid 4: left no trace\n    CUPTI is taken\n");
     assert_contains(text, "strange: 0 activities");
-    free(text);
-    char *json = written(&traces, write_json);
+    DL_AUTOFREE char *json = written(&traces, write_json);
     assert_contains(json, "\"log\":\"first \\\"line\\\"\\u000asecond line\"");
     assert_contains(json, "\"complete\":false");
     assert_contains(json, "\"rank\":1");
     assert_contains(json, "\"rank\":null");
     assert_contains(json, "\"trace\":null");
     assert_contains(json, "\"kernel\":0");
-    free(json);
-    dl_run_traces_free(&traces);
 }
 
 static void activities_are_counted_by_kind(void **state)
 {
     (void)state;
     write_activities("h.1.10.dlt");
-    dl_run_traces traces = collect();
+    DL_SCOPED(dl_run_traces) traces = collect();
     assert_int_equal(traces.count, 1);
     const dl_run_process *process = &traces.processes[0];
     assert_int_equal(process->activities, 3);
@@ -220,21 +208,18 @@ static void activities_are_counted_by_kind(void **state)
     assert_int_equal(process->counts[DL_ACTIVITY_CALL], 1);
     assert_int_equal(process->counts[DL_ACTIVITY_MEMCPY], 0);
     assert_int_equal(process->lost, 5);
-    char *text = written(&traces, dl_run_traces_print);
+    DL_AUTOFREE char *text = written(&traces, dl_run_traces_print);
     assert_contains(text, "3 activities (2 kernel, 1 call), ");
     assert_contains(text, "5 more lost");
-    free(text);
-    char *json = written(&traces, write_json);
+    DL_AUTOFREE char *json = written(&traces, write_json);
     assert_contains(json, "\"kernel\":2,\"memcpy\":0");
     assert_contains(json, "\"lost\":5");
-    free(json);
-    dl_run_traces_free(&traces);
 }
 
 /* Writes a trace with 1000 activities of every kind. */
 static void write_all_kinds(const char *name)
 {
-    char *path = dl_format("%s/%s", folder, name);
+    DL_AUTOFREE char *path = dl_format("%s/%s", folder, name);
     dl_trace_writer *writer = NULL;
     dl_error err = {0};
     assert_int_equal(dl_trace_writer_open(&writer, path, &err), DL_OK);
@@ -246,7 +231,6 @@ static void write_all_kinds(const char *name)
                 stream,
                 &(dl_activity){.kind = kind, .name = id, .start_ns = 10 * i, .duration_ns = 5});
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
-    free(path);
 }
 
 /* A complete process is not listed; one that lost activities is listed in full. */
@@ -255,20 +239,18 @@ static void troubles_are_told_alone(void **state)
     (void)state;
     write_all_kinds("fine.1.10.dlt");
     write_activities("lossy.2.10.dlt");
-    dl_run_traces traces = collect();
-    char *text = written(&traces, dl_run_traces_print_troubles);
+    DL_SCOPED(dl_run_traces) traces = collect();
+    DL_AUTOFREE char *text = written(&traces, dl_run_traces_print_troubles);
     assert_contains(text, "lossy pid 2: 3 activities (2 kernel, 1 call), ");
     assert_null(strstr(text, "fine"));
-    free(text);
-    dl_run_traces_free(&traces);
 }
 
 static void lines_fit_a_terminal(void **state)
 {
     (void)state;
     write_all_kinds("node.1234567.10.dlt");
-    dl_run_traces traces = collect();
-    char *text = written(&traces, dl_run_traces_print);
+    DL_SCOPED(dl_run_traces) traces = collect();
+    DL_AUTOFREE char *text = written(&traces, dl_run_traces_print);
     assert_contains(text, "(1000 kernel, 1000 memcpy, ");
     assert_contains(text, ",\n    1000 ");
     for (const char *line = text; line != NULL && strncmp(line, "\n", 1) != 0;) {
@@ -276,8 +258,6 @@ static void lines_fit_a_terminal(void **state)
         const char *newline = strchr(line, '\n');
         line = newline != NULL ? newline + 1 : NULL;
     }
-    free(text);
-    dl_run_traces_free(&traces);
 }
 
 int main(void)

@@ -5,7 +5,6 @@
 
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "profiler/inject/settings.h"
 
 static dl_capture_settings other_settings(void)

@@ -10,13 +10,12 @@ static void unnamed_workers_have_factor_one(void **state)
     (void)state;
     const char *items[] = {"1:2", "3:1.5"};
     const dl_text_list list = {.items = items, .count = 2};
-    double *factors = NULL;
+    DL_AUTOFREE double *factors = NULL;
     dl_error err = {0};
     assert_int_equal(dl_slow_list_parse(&list, 4, &factors, &err), DL_OK);
     const double expected[] = {1, 2, 1, 1.5};
     for (int w = 0; w < 4; w++)
         assert_true(factors[w] == expected[w]);
-    free(factors);
 }
 
 static void empty_list_is_null(void **state)

@@ -203,8 +203,8 @@ static void a_script_without_an_interpreter_is_the_shells(void **state)
     fputs("test \"$1\" = 'two  words' && exit 6\n", file);
     fclose(file);
     assert_int_equal(chmod(path, 0755), 0);
-    char *before = strdup(getenv("PATH"));
-    char *both = NULL;
+    DL_AUTOFREE char *before = strdup(getenv("PATH"));
+    DL_AUTOFREE char *both = NULL;
     assert_true(asprintf(&both, ".:%s", before) > 0);
     static const char *const names[] = {path, "target-script"};
     setenv("PATH", both, 1);
@@ -218,8 +218,6 @@ static void a_script_without_an_interpreter_is_the_shells(void **state)
     }
     setenv("PATH", before, 1);
     unlink(path);
-    free(both);
-    free(before);
 }
 
 static void exit_code_survives_ignored_children(void **state)

@@ -101,8 +101,8 @@ static double run(bench_case which, int workers, int64_t flows)
 /* The same work without classes: each end of a flow, and the start of its next, solves all. */
 static double run_plain(bench_case which, int workers, int64_t flows)
 {
-    dl_maxmin system;
-    double *left = dl_calloc((size_t)workers, sizeof(double), "bytes left");
+    DL_SCOPED(dl_maxmin) system;
+    DL_AUTOFREE double *left = dl_calloc((size_t)workers, sizeof(double), "bytes left");
     dl_maxmin_init(&system, link_count(workers), workers, 2 * workers);
     for (int l = 0; l < link_count(workers); l++)
         dl_maxmin_add_link(&system, capacity_of(which, l, workers));
@@ -124,8 +124,6 @@ static double run_plain(bench_case which, int workers, int64_t flows)
         left[first] = size_of(first, turn % 97);
     }
     double seconds = dl_ns_to_s((double)(dl_clock_ns() - begin_ns));
-    free(left);
-    dl_maxmin_free(&system);
     return (double)flows / seconds;
 }
 

@@ -269,11 +269,11 @@ static int64_t ring_alone_ns(const peer_case *of, const double *factors)
     const int64_t piece_ns =
         (int64_t)ceil(PEER_BYTES / n / PEER_PORT_BYTES_PER_S * 1e9) + 2 * PEER_PORT_NS;
     heap h = {.items = dl_calloc(2 * (size_t)n, sizeof(item), "heap")};
-    int *sent = dl_calloc((size_t)n, sizeof *sent, "ranks"),
-        *got = dl_calloc((size_t)n, sizeof *got, "ranks");
-    int *step = dl_calloc((size_t)n, sizeof *step, "ranks");
-    bool *sends = dl_calloc((size_t)n, sizeof *sends, "ranks"),
-         *computes = dl_calloc((size_t)n, sizeof *computes, "ranks");
+    DL_AUTOFREE int *sent = dl_calloc((size_t)n, sizeof *sent, "ranks"),
+                    *got = dl_calloc((size_t)n, sizeof *got, "ranks");
+    DL_AUTOFREE int *step = dl_calloc((size_t)n, sizeof *step, "ranks");
+    DL_AUTOFREE bool *sends = dl_calloc((size_t)n, sizeof *sends, "ranks"),
+                     *computes = dl_calloc((size_t)n, sizeof *computes, "ranks");
     int64_t now_ns = 0;
     for (int i = 0; i < n; i++) {
         computes[i] = true;
@@ -306,11 +306,6 @@ static int64_t ring_alone_ns(const peer_case *of, const double *factors)
         }
     }
     free(h.items);
-    free(sent);
-    free(got);
-    free(step);
-    free(sends);
-    free(computes);
     return now_ns;
 }
 
@@ -345,7 +340,7 @@ static int64_t server_alone_ns(const peer_case *of, const double *factors)
     const int n = of->workers;
     heap h = {.items = dl_calloc((size_t)n + 1, sizeof(item), "heap")};
     shared_way ways[2] = {{.moved = 0}, {.moved = 0}};
-    int *step = dl_calloc((size_t)n, sizeof *step, "workers");
+    DL_AUTOFREE int *step = dl_calloc((size_t)n, sizeof *step, "workers");
     bool over = false;
     int64_t now_ns = 0;
     for (int w = 0; w < 2; w++)
@@ -387,7 +382,6 @@ static int64_t server_alone_ns(const peer_case *of, const double *factors)
                                  3 * (int64_t)worker});
     }
     free(h.items);
-    free(step);
     free(ways[0].marks.items);
     free(ways[1].marks.items);
     return now_ns;

@@ -28,7 +28,7 @@ static const char scenario_text[] =
 
 static double seconds_of_run(const dl_run_config *config, int64_t *events)
 {
-    dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     dl_error err = {0};
     int64_t start_ns = dl_clock_ns();
     if (dl_run(config, &result, &err) != DL_OK) {
@@ -37,7 +37,6 @@ static double seconds_of_run(const dl_run_config *config, int64_t *events)
     }
     double seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
     *events = result.events;
-    dl_run_result_free(&result);
     return seconds;
 }
 

@@ -133,16 +133,14 @@ static double predict(const row *r, const dl_architecture *architecture,
 
 static double predict_bytes(const row *r, const dl_architecture *architecture)
 {
-    dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     dl_error error = {0};
     if (dl_roofline_costs(&costs, architecture, r->model, r->arithmetic, optimizer_of(r->class),
                           false, &error)) {
         fail(&error);
     }
-    const double bytes = 2 * (double)costs.parameter_bytes + (double)costs.state_bytes +
-                         costs.gpu_memory.activation_bytes_per_sample.value * r->batch;
-    dl_costs_free(&costs);
-    return bytes;
+    return 2 * (double)costs.parameter_bytes + (double)costs.state_bytes +
+           costs.gpu_memory.activation_bytes_per_sample.value * r->batch;
 }
 
 /* Taken from tables of kernels, not fitted to these rows. */
@@ -206,9 +204,9 @@ static const char *cell(const dl_csv *csv, size_t r, const char *column)
 
 static void read_workloads(const rates *all, const char *folder)
 {
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_error error = {0};
-    char *path = dl_format("%s/workloads/measured.csv", folder);
+    DL_AUTOFREE char *path = dl_format("%s/workloads/measured.csv", folder);
     if (dl_csv_read(&csv, path, &error)) fail(&error);
     for (size_t r = 0; r < csv.rows; r++) {
         add_row(all, cell(&csv, r, "program"), cell(&csv, r, "workload"), cell(&csv, r, "gpu"),
@@ -217,8 +215,6 @@ static void read_workloads(const rates *all, const char *folder)
                 strcmp(cell(&csv, r, "use"), "fitted") == 0,
                 *cell(&csv, r, "memory_bytes") != '\0' ? number(&csv, r, "memory_bytes") : 0);
     }
-    dl_csv_free(&csv);
-    free(path);
 }
 
 /* Of the networks that we count: the names there are "VGG-16" and "VGG16" of vgg16. */
@@ -226,9 +222,9 @@ static void read_scaling(const rates *all, const char *folder)
 {
     static const char *const known[] = {"vgg16",    "vgg19",     "resnet18", "resnet34",
                                         "resnet50", "resnet101", "resnet152"};
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_error error = {0};
-    char *path = dl_format("%s/scaling/measured.csv", folder);
+    DL_AUTOFREE char *path = dl_format("%s/scaling/measured.csv", folder);
     if (dl_csv_read(&csv, path, &error)) fail(&error);
     for (size_t r = 0; r < csv.rows; r++) {
         char plain[32] = "";
@@ -242,8 +238,6 @@ static void read_scaling(const rates *all, const char *folder)
                     number(&csv, r, "batch"), 1, number(&csv, r, "samples_per_s"), true, 0);
         }
     }
-    dl_csv_free(&csv);
-    free(path);
 }
 
 /* --- the fit --------------------------------------------------------------------------------- */

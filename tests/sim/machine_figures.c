@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "sim/collective/collective.h"
 
 #define FLOWS_MAX 512
@@ -117,8 +118,8 @@ static void nobody(void *user, int index)
 /* Seconds until all copies of `bytes` each have ended; none waits for latency. */
 static double time_of(const dl_links *links, const copies *c, double bytes)
 {
-    dl_engine engine;
-    dl_network network;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_network) network;
     dl_engine_init(&engine, 2 * c->count + 1);
     dl_network_init(&network, &engine, c->count);
     dl_network_add_links(&network, links);
@@ -129,10 +130,7 @@ static double time_of(const dl_links *links, const copies *c, double bytes)
         dl_network_start(&network, class, bytes, 0, nobody, NULL, 0);
     }
     dl_engine_run(&engine);
-    double seconds = (double)engine.now_ns * 1e-9;
-    dl_network_free(&network);
-    dl_engine_free(&engine);
-    return seconds;
+    return (double)engine.now_ns * 1e-9;
 }
 
 static dl_place gpu(int index)

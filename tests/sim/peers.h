@@ -111,13 +111,13 @@ static inline dl_run_result peer_simulate(const peer_case *of)
         "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e15\nwrite_bytes_per_s = 1e15\n"
         "[sync]\nlock_ns = 0\n";
     char where[40] = "";
-    dl_scenario scenario = {0};
-    dl_costs costs = {0};
+    DL_SCOPED(dl_scenario) scenario = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     dl_run_result result = {0};
     dl_error err = {0};
     const bool served = of->work == PEER_SERVER;
     if (served) snprintf(where, sizeof where, "where = gpu:%d\n", of->workers);
-    char *slow = dl_strdup(of->work == PEER_UNEQUAL_RING ? "slow = " : "");
+    DL_AUTOFREE char *slow = dl_strdup(of->work == PEER_UNEQUAL_RING ? "slow = " : "");
     for (int w = 1; w < of->workers && of->work == PEER_UNEQUAL_RING; w += 2) {
         char one[32];
         snprintf(one, sizeof one, "%d:%g", w, PEER_SLOW);
@@ -141,10 +141,7 @@ static inline dl_run_result peer_simulate(const peer_case *of)
     const dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
     if (dl_run(&config, &result, &err) != DL_OK) peer_fail(&err);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     free(text);
-    free(slow);
     remove(PEER_MACHINE);
     return result;
 }
@@ -162,15 +159,14 @@ static inline bool peer_simgrid(const peer_case *of, const char *options, double
                   fclose(out) == 0,
               "cannot write %s", samples_file);
     free(factors);
-    char *command = dl_format("%s %s %d %d %s --log=root.thresh:error %s", PEER_SIMGRID,
-                              of->work == PEER_SERVER     ? "server"
-                              : of->work == PEER_BOX_RING ? "boxes"
-                                                          : "ring",
-                              of->workers, of->steps, samples_file, options);
+    DL_AUTOFREE char *command = dl_format("%s %s %d %d %s --log=root.thresh:error %s", PEER_SIMGRID,
+                                          of->work == PEER_SERVER     ? "server"
+                                          : of->work == PEER_BOX_RING ? "boxes"
+                                                                      : "ring",
+                                          of->workers, of->steps, samples_file, options);
     FILE *in = popen(command, "r");
     const bool read = in != NULL && fscanf(in, "%lf %lf", simulated_s, run_s) == 2;
     const bool done = in != NULL && pclose(in) == 0;
-    free(command);
     remove(samples_file);
     return read && done;
 }

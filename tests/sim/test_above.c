@@ -47,8 +47,8 @@ static void each_above_one_has_its_reason(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[600];
-        dl_study study = {0};
-        dl_sweep sweep = {0};
+        DL_SCOPED(dl_study) study = {0};
+        DL_SCOPED(dl_sweep) sweep = {0};
         dl_error err = {0};
         const dl_sweep_config config = {.threads = 1, .no_influences = true};
         fixture_write("above.ini", cases[i].costs);
@@ -68,8 +68,6 @@ static void each_above_one_has_its_reason(void **state)
             assert_non_null(row->above);
             assert_contains(row->above, cases[i].reason);
         }
-        dl_sweep_free(&sweep);
-        dl_study_free(&study);
     }
     remove("above.ini");
     remove("above_node.ini");

@@ -149,14 +149,13 @@ static void a_site_that_is_half_back_is_waited_for(void **state)
                  "[exchange]\nalgorithm = ring\n"
                  "[failures]\nworker_mtbf_s = %g\nworker_away_s = 0.001\ntogether = site\n",
                  syncs[i % 5], 0.08 + 0.005 * (i / 5));
-        dl_run_result r = fixture_run_machine(
+        DL_SCOPED(dl_run_result) r = fixture_run_machine(
             TWO_SITES,
             "[costs]\nschema = 1\nparameter_bytes = 8000000\n" FIXTURE_PASSES FIXTURE_UPDATE
                 FIXTURE_FREE_DISPATCH,
             "", 4, 200, rest);
         assert_true(r.updates > 40);
         assert_true(r.away_frac > 0);
-        dl_run_result_free(&r);
     }
 }
 
@@ -164,16 +163,13 @@ static void a_site_that_is_half_back_is_waited_for(void **state)
 static void failures_are_the_seeds_own(void **state)
 {
     (void)state;
-    dl_run_result one = run_sites(""), two = run_sites(""), rare = {0};
+    DL_SCOPED(dl_run_result) one = run_sites(""), two = run_sites(""), rare = {0};
     assert_true(one.span_s == two.span_s && one.away_frac == two.away_frac);
     assert_true(one.away_frac > 0.05);
     rare = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 2, 2, 100, "interval = 10\n",
                             "[failures]\nworker_mtbf_s = 1e12\nworker_away_s = 1\n");
     assert_near(rare.goodput_frac, 1, 1e-12);
     assert_true(rare.away_frac == 0);
-    dl_run_result_free(&one);
-    dl_run_result_free(&two);
-    dl_run_result_free(&rare);
 }
 
 static void what_makes_no_sense_is_refused(void **state)
@@ -196,19 +192,18 @@ static void what_makes_no_sense_is_refused(void **state)
                  "mode = average\ninterval = 4\n%s[failures]\n%s",
                  i + 1 == sizeof cases / sizeof *cases ? "interval_by_speed = yes\n" : "",
                  cases[i].failures);
-        dl_scenario scenario = {0};
+        DL_SCOPED(dl_scenario) scenario = {0};
         dl_error err = {0};
         if (dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err) != DL_ERR_DATA ||
             strstr(err.text, cases[i].message) == NULL)
             fail_msg("case %zu: %s", i, err.text);
-        dl_scenario_free(&scenario);
     }
 }
 
 static dl_status run_away(const char *scenario_rest, const char *failures, dl_run_result *result,
                           dl_error *err)
 {
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 20\n%s[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                          "costs = c\nbatch = 2\n[sync]\nmode = average\n[failures]\naway = %s\n",
@@ -217,7 +212,6 @@ static dl_status run_away(const char *scenario_rest, const char *failures, dl_ru
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
     const dl_status status = dl_run(&config, result, err);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return status;
 }
 
@@ -241,12 +235,11 @@ static void all_may_leave_for_good(void **state)
 static void who_ends_no_step_does_nothing_useful(void **state)
 {
     (void)state;
-    dl_run_result r = {0};
+    DL_SCOPED(dl_run_result) r = {0};
     dl_error err = {0};
     assert_int_equal(run_away("", "1:0.0005-", &r, &err), DL_OK);
     assert_near(r.goodput_frac, 0.5, 1e-9);
     assert_near(r.away_frac, 0.5 * 19.5 / 20, 1e-9);
-    dl_run_result_free(&r);
 }
 
 /* Compute takes 1.1 ms, sending the update 32 us, and receiving the merge 8 us from the second step
@@ -255,11 +248,11 @@ static void who_ends_no_step_does_nothing_useful(void **state)
 static void a_step_that_ends_in_its_exchange_is_lost(void **state)
 {
     (void)state;
-    dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "async_average", 1, 1, 20, "",
-                                       "[syncer]\nmerge_s = 1e-6\n[failures]\naway = 0:0.00339-\n");
+    DL_SCOPED(dl_run_result) r =
+        fixture_run_mode(FIXTURE_COSTS, "async_average", 1, 1, 20, "",
+                         "[syncer]\nmerge_s = 1e-6\n[failures]\naway = 0:0.00339-\n");
     assert_near(r.syncer->uploaded, 2, 1e-12);
     assert_near(r.syncer->goodput_frac, 2.2 / 2.272, 1e-6);
-    dl_run_result_free(&r);
 }
 
 int main(void)

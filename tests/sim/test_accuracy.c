@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/sim_fixture.h"
 
 /* A row of 2 workers, predicted at per_s with an interval of +- 10 %. */
@@ -58,12 +57,11 @@ static void scatter_and_coverage(void **state)
     assert_int_equal(accuracy.medians_inside, 1);
     assert_near(accuracy.half_width_frac, 0.1, 1e-12);
     assert_near(accuracy.repeats_half_width_frac, 1.96 * 0.07906, 1e-3);
-    char *text = print(&accuracy, &sweep);
+    DL_AUTOFREE char *text = print(&accuracy, &sweep);
     assert_contains(text, "error over 1 measured point: mean 2.0 %, largest 2.0 %");
     assert_contains(text, "noise floor: 4.4 %");
     assert_contains(text, "+-10.0 %, holds 4 of 5 measured runs and 1 of 1 medians");
     assert_null(strstr(text, "varies too much"));
-    free(text);
     free(measured[0].runs_per_s);
 }
 
@@ -144,13 +142,12 @@ static void verdict_names_the_setting(void **state)
     const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
     assert_near(accuracy.spread_frac, 64.0 / 68, 1e-12);
     assert_int_equal(accuracy.spread_row, 1);
-    char *text = print(&accuracy, &sweep);
+    DL_AUTOFREE char *text = print(&accuracy, &sweep);
     assert_null(strstr(text, "disturbed"));
     assert_contains(text,
                     "this machine varies too much to judge the predictions: repeated runs of one "
                     "setting differ by up to 94 % (p90 over p10; ");
     assert_contains(text, "workers 4");
-    free(text);
     free(measured[0].runs_per_s);
     free(measured[1].runs_per_s);
 }
@@ -204,9 +201,8 @@ static void disturbance_of_single_runs_is_reported(void **state)
     measured[0].value[DL_MEASURE_OTHERS_FRAC] = 0.3;
     const dl_sweep sweep = {.rows = rows, .row_count = 1};
     const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
-    char *text = print(&accuracy, &sweep);
+    DL_AUTOFREE char *text = print(&accuracy, &sweep);
     assert_contains(text, "other programs used 30 % of the processors' time");
-    free(text);
     free(measured[0].runs_per_s);
 }
 
@@ -221,9 +217,8 @@ static void single_runs_have_errors_only(void **state)
     const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
     assert_int_equal(accuracy.points, 1);
     assert_int_equal(accuracy.repeated, 0);
-    char *text = print(&accuracy, &sweep);
+    DL_AUTOFREE char *text = print(&accuracy, &sweep);
     assert_string_equal(text, "error over 1 measured point: mean 25.0 %, largest 25.0 %\n");
-    free(text);
     free(measured[0].runs_per_s);
 }
 
@@ -238,10 +233,9 @@ static void no_interval_no_coverage(void **state)
     const dl_sweep sweep = {.rows = rows, .row_count = 1};
     const dl_accuracy accuracy = dl_accuracy_of(&sweep, measured);
     assert_int_equal(accuracy.intervals, 0);
-    char *text = print(&accuracy, &sweep);
+    DL_AUTOFREE char *text = print(&accuracy, &sweep);
     assert_contains(text, "noise floor");
     assert_null(strstr(text, "interval"));
-    free(text);
     free(measured[0].runs_per_s);
 }
 

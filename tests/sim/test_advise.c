@@ -65,7 +65,7 @@ static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_co
                             dl_error *err)
 {
     char text[2048];
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     const dl_advice_config all = unlimited();
     snprintf(text, sizeof text, machine_text, m->nodes, price, memory_gb, m->gpus - 1);
     write_text(MACHINE, text);
@@ -80,7 +80,6 @@ static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_co
     if (status == DL_OK && *without != '\0')
         status = dl_without_parse(without, &study.variants[0].scenario.without, err);
     if (status == DL_OK) status = dl_advise(advice, &study, config != NULL ? config : &all, err);
-    dl_study_free(&study);
     remove(MACHINE);
     remove(COSTS);
     return status;
@@ -150,19 +149,18 @@ static void gains_are_without_what_is_left_out(void **state)
     (void)state;
     for (int left_out = 0; left_out < 2; left_out++) {
         without = left_out ? "dispatch" : "";
-        dl_advice advice = advise(&host_bound, NULL);
+        DL_SCOPED(dl_advice) advice = advise(&host_bound, NULL);
         without = "";
         assert_int_equal(best_of(&advice)->row.point.workers, left_out ? 8 : 4);
         assert_int_equal(gains_from(left_out ? &advice.gains : &advice.more_gains, "dispatch"),
                          !left_out);
-        dl_advice_free(&advice);
     }
 }
 
 static void the_best_number_of_gpus_is_inside(void **state)
 {
     (void)state;
-    dl_advice advice = advise(&host_bound, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&host_bound, NULL);
     assert_int_equal(advice.config.max_batch, 16);
     assert_int_equal(advice.config.max_interval, 1);
     assert_true(advice.config.max_staleness == 0);
@@ -178,14 +176,12 @@ static void the_best_number_of_gpus_is_inside(void **state)
     assert_string_equal(advice.more_gains.all[0].cost, "dispatch");
     assert_near(advice.more_gains.all[0].half, 2, 0.05);
     assert_false(advice.varies);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "Advised: 4 GPUs, batch 16, allreduce.");
     assert_contains(text, "As options: --workers 4\n");
     assert_contains(text, "Why not 8: 8 GPUs, batch 16, allreduce: 1");
     assert_contains(text, "There,");
     assert_contains(text, "halving"); /* lines may be broken anywhere */
-    free(text);
-    dl_advice_free(&advice);
 }
 
 /* Micro-batches of two samples leave the search as it is, but for their number: the batch of three
@@ -196,7 +192,7 @@ static void a_micro_batch_is_kept(void **state)
     const made m = {"0", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 32\n"
                     "[pipeline]\nmicro_batch = 2"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     const dl_point *best = &best_of(&advice)->row.point;
     assert_true(advice.on_gpus);
     assert_ptr_equal(best->mode, &dl_mode_allreduce);
@@ -210,7 +206,6 @@ static void a_micro_batch_is_kept(void **state)
         if (point->workers == 3) assert_int_equal(point->batch, 30);
     }
     assert_true(overlaps);
-    dl_advice_free(&advice);
 }
 
 /* Three workers of 2 GPUs with samples of their own take 60 of 64 samples, in micro-batches of two,
@@ -221,7 +216,7 @@ static void a_batch_suits_the_layout_of_its_point(void **state)
     const made m = {"0", 0, 1, 16,
                     "workers = 4\nlayout = fsdp=2 | fsdp=4\n[sync]\nmode = allreduce\n[workload]\n"
                     "batch = 64\nparameter_bytes = 4MB\n[pipeline]\nmicro_batch = 2"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_int_equal(left_out(&advice, DL_OUT_REFUSED), 0);
     bool found[2] = {false, false};
     for (size_t p = 0; p < advice.point_count; p++) {
@@ -231,7 +226,6 @@ static void a_batch_suits_the_layout_of_its_point(void **state)
         found[point->shards == 2] = true;
     }
     assert_true(found[0] && found[1]);
-    dl_advice_free(&advice);
 }
 
 static const made large_of_two = {
@@ -244,12 +238,11 @@ static void what_does_not_fit_is_out(void **state)
 {
     (void)state;
     const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 16"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_true(left_out(&advice, DL_OUT_MEMORY) >= 1);
     assert_true(left_out(&advice, DL_OUT_RESERVE) >= 1);
     assert_true(best_of(&advice)->row.point.option[DL_SYNC_ACCUMULATE] == 4);
     assert_false(advice.is_uncached);
-    dl_advice_free(&advice);
 }
 
 /* One sample beside 400 MB of parameters and as many of gradients takes 0.9 GB, with the reserve
@@ -258,13 +251,11 @@ static void without_reserve_if_nothing_else_fits(void **state)
 {
     (void)state;
     const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 1\nparameter_bytes = 400MB"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_int_equal(best_of(&advice)->row.point.batch, 1);
     assert_true(advice.is_uncached);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "No point fits with the allocator's reserve");
-    free(text);
-    dl_advice_free(&advice);
 }
 
 /* Collectives almost stop concurrent compute, copies to a server do not: only for this reason a
@@ -283,10 +274,9 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
     assert_ptr_equal(second->row.point.mode, &dl_mode_ps);
     assert_true(second->score > 1.015 * best->score);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "Rank 2 has 1.02");
     assert_contains(text, "computing. Under that assumption all-reduce would reach");
-    free(text);
     dl_advice_free(&advice);
     advice = advise(&behind, NULL);
     slowdown = "1";
@@ -332,7 +322,7 @@ static void the_usual_one_is_advised_of_two_alike(void **state)
     const char *usual = price;
     memory_gb = 10000;
     price = "staged_bytes_per_s = 200GB/s\n[shm]\nbytes_per_s = 45GB/s (5GB/s to 2000GB/s)\n";
-    dl_advice advice = advise(&large_of_two, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&large_of_two, NULL);
     price = usual;
     memory_gb = 1000;
     const dl_advised *best = best_of(&advice), *ahead = &advice.points[advice.best[1]];
@@ -341,10 +331,8 @@ static void the_usual_one_is_advised_of_two_alike(void **state)
     assert_ptr_equal(ahead->row.point.mode, &dl_mode_ps);
     assert_true(ahead->score > 1.03 * best->score && ahead->on_terms == 0);
     assert_true(advice.varies && pair.low < 1.01 && pair.high > 1.1);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "times: the two cannot be distinguished, so the usual one is advised.");
-    free(text);
-    dl_advice_free(&advice);
 }
 
 /* Averages of 60 MB are slower than all-reduce with seven GPUs (4790 and 5573 samples/s), but are
@@ -355,7 +343,7 @@ static void other_modes_come_before_fewer_gpus(void **state)
     const made m = {"1000000", 0, 1, 8,
                     "workers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch_per_worker = 4\n"
                     "parameter_bytes = 60MB"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     size_t average = DL_ADVICE_BEST, fewer = DL_ADVICE_BEST;
     for (size_t i = advice.best_count; i-- > 0;) {
         const dl_point *point = &advice.points[advice.best[i]].row.point;
@@ -365,7 +353,6 @@ static void other_modes_come_before_fewer_gpus(void **state)
     assert_true(average < fewer && fewer < advice.best_count);
     assert_true(advice.points[advice.best[average]].score <
                 advice.points[advice.best[fewer]].score);
-    dl_advice_free(&advice);
 }
 
 /* Modes of the scenario are tried beside the usual ones, but none of those that exchange nothing. */
@@ -376,7 +363,7 @@ static void modes_of_the_scenario_are_tried(void **state)
         "0", 0, 1, 2,
         "workers = 2\n[sync]\nmode = none, easgd\nmoving_rate = 0.5\n[workload]\nbatch = "
         "16"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     bool tried = false;
     for (size_t p = 0; p < advice.point_count; p++) {
         const dl_point *point = &advice.points[p].row.point;
@@ -384,7 +371,6 @@ static void modes_of_the_scenario_are_tried(void **state)
         if (point->workers > 1) assert_ptr_not_equal(point->mode, &dl_mode_none);
     }
     assert_true(tried);
-    dl_advice_free(&advice);
 }
 
 /* Nine samples fit into a GPU: in eight micro-batches on two GPUs 144, in steps of 16. 2 GB of
@@ -424,10 +410,9 @@ static void a_large_model_is_sharded(void **state)
     assert_contains(best->settings, "sharded parameters");
     assert_int_equal(best->row.point.workers, 4);
     assert_true(best->row.point.batch >= 16 && best->row.point.batch <= 24);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "--set exchange.sharded=parameters");
     assert_contains(text, " \\ --set exchange."); /* a line that continues on the next one */
-    free(text);
     dl_advice_free(&advice);
     /* A small part of the memory is not sharded; sharding is not even tried. */
     const made small = {"10000000", 0, 1, 4,
@@ -507,16 +492,14 @@ static void price_and_time_have_limits(void **state)
     assert_true(best_of(&advice)->deadline_frac == 1);
     dl_advice_free(&advice);
     price = ""; /* without prices the fewest GPU hours are the cheapest */
-    dl_advice unpriced = advise(&m, &config);
+    DL_SCOPED(dl_advice) unpriced = advise(&m, &config);
     price = "price_usd_per_hour = 1\n";
     assert_int_equal(best_of(&unpriced)->row.point.workers, 3);
-    dl_advice_free(&unpriced);
     config.deadline_h = 0.1;
     advice = advise(&m, &config);
     assert_int_equal(advice.best_count, 0);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "No point is within the limits.");
-    free(text);
     dl_advice_free(&advice);
 }
 
@@ -529,10 +512,9 @@ static void efficiency_has_a_limit(void **state)
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
     dl_advice_config config = unlimited();
     config.min_efficiency = 0.7;
-    dl_advice advice = advise(&m, &config);
+    DL_SCOPED(dl_advice) advice = advise(&m, &config);
     assert_int_equal(best_of(&advice)->row.point.workers, 2);
     assert_near(best_of(&advice)->row.efficiency, 0.75, 0.01);
-    dl_advice_free(&advice);
 }
 
 /* Twice the batch is tried beyond the limit and only reported: 4 ms and 2 ms for 8 samples on 4
@@ -542,14 +524,13 @@ static void a_batch_beyond_its_limit_is_said(void **state)
     (void)state;
     const made m = {"4000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_int_equal(best_of(&advice)->row.point.batch, 8);
     assert_true(advice.beyond_count >= 1);
     const dl_advised *beyond = &advice.points[advice.beyond[0]];
     assert_int_equal(beyond->out, DL_OUT_BATCH);
     assert_int_equal(beyond->row.point.batch, 16);
     assert_near(dl_advice_compare(&advice, beyond, best_of(&advice)).ratio, 1.5, 0.01);
-    dl_advice_free(&advice);
 }
 
 /* 16 samples on 4 GPUs take 4 + 4 ms, 32 would be a third faster (4 + 8 ms), but their 0.8 GB on each
@@ -559,12 +540,11 @@ static void a_batch_that_hardly_fits_is_not_said(void **state)
     (void)state;
     const made m = {"4000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
-    dl_advice advice = advise(&m, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_int_equal(best_of(&advice)->row.point.batch, 16);
     assert_true(left_out(&advice, DL_OUT_RESERVE) >= 1);
     for (size_t i = 0; i < advice.beyond_count; i++)
         assert_int_equal(advice.points[advice.beyond[i]].row.point.batch, 16);
-    dl_advice_free(&advice);
 }
 
 /* With a fixed part of f ms, 16 instead of 8 samples on 4 GPUs are 2 (2 + f) / (4 + f) times as
@@ -576,12 +556,11 @@ static void what_gains_little_beyond_a_limit_is_not_said(void **state)
     for (int large = 0; large < 2; large++) {
         const made m = {fixed_ns[large], 0, 1, 4,
                         "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
-        dl_advice advice = advise(&m, NULL);
+        DL_SCOPED(dl_advice) advice = advise(&m, NULL);
         int said = 0;
         for (size_t i = 0; i < advice.beyond_count; i++)
             said += advice.points[advice.beyond[i]].out == DL_OUT_BATCH;
         assert_int_equal(said, large);
-        dl_advice_free(&advice);
     }
 }
 
@@ -595,11 +574,10 @@ static void what_has_no_score_is_not_advised(void **state)
     config.samples = 6e6;
     config.goal = DL_GOAL_COST;
     price = "price_usd_per_hour = 0\n";
-    dl_advice advice = advise(&m, &config);
+    DL_SCOPED(dl_advice) advice = advise(&m, &config);
     price = "price_usd_per_hour = 1\n";
     assert_true(advice.point_count > 0);
     assert_int_equal(advice.best_count, 0);
-    dl_advice_free(&advice);
 }
 
 static char *table_of(const dl_advice *advice)
@@ -619,10 +597,10 @@ static void the_same_seed_gives_the_same_advice(void **state)
     const made m = {"4000000 +- 800000, n = 5, fitted", 0, 1, 5,
                     "workers = 5\n[sync]\nmode = allreduce\n[workload]\nbatch = 20"};
     dl_advice_config config = unlimited();
-    dl_advice one = advise(&m, &config);
+    DL_SCOPED(dl_advice) one = advise(&m, &config);
     config.threads = 3;
-    dl_advice other = advise(&m, &config);
-    char *first = table_of(&one), *second = table_of(&other);
+    DL_SCOPED(dl_advice) other = advise(&m, &config);
+    DL_AUTOFREE char *first = table_of(&one), *second = table_of(&other);
     assert_string_equal(first, second);
     assert_true(one.varies && one.draws >= 10);
     assert_true(best_of(&one)->row.low_per_s < best_of(&one)->row.high_per_s);
@@ -634,10 +612,6 @@ static void the_same_seed_gives_the_same_advice(void **state)
     const dl_advice_pair pair = dl_advice_compare(&one, best_of(&one), &one.points[four]);
     assert_int_equal(pair.wins, pair.draws);
     assert_true(pair.differ);
-    free(first);
-    free(second);
-    dl_advice_free(&one);
-    dl_advice_free(&other);
 }
 
 /* Rates over equal draws: always double; alternately 2 and 1/2; equal. */
@@ -702,10 +676,9 @@ static void few_steps_are_enough(void **state)
 {
     (void)state;
     steps = 12;
-    dl_advice advice = advise(&host_bound, NULL);
+    DL_SCOPED(dl_advice) advice = advise(&host_bound, NULL);
     steps = 60;
     assert_int_equal(best_of(&advice)->row.point.workers, 4);
-    dl_advice_free(&advice);
 }
 
 /* A search that ends early reports this, and advises the best of its points. */
@@ -714,12 +687,10 @@ static void the_number_of_points_has_a_limit(void **state)
     (void)state;
     dl_advice_config config = unlimited();
     config.max_points = 5;
-    dl_advice advice = advise(&host_bound, &config);
+    DL_SCOPED(dl_advice) advice = advise(&host_bound, &config);
     assert_true(advice.stopped);
-    char *text = printed(&advice);
+    DL_AUTOFREE char *text = printed(&advice);
     assert_contains(text, "stopped there by --max-points");
-    free(text);
-    dl_advice_free(&advice);
 }
 
 int main(void)

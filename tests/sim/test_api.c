@@ -26,7 +26,7 @@ static dlscale_result *simulate(const char *path, int threads)
 /* Compares each cell with dlsim's results file. */
 static void check_rows(const dlscale_result *result, const char *expected)
 {
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     dl_error err = {0};
     if (dl_csv_read(&csv, expected, &err) != DL_OK) fail_msg("%s", err.text);
     assert_int_equal(dlscale_rows(result), csv.rows);
@@ -37,7 +37,6 @@ static void check_rows(const dlscale_result *result, const char *expected)
         for (size_t r = 0; r < csv.rows; r++)
             assert_string_equal(dlscale_text(result, r, c), dl_csv_cell(&csv, r, c));
     }
-    dl_csv_free(&csv);
 }
 
 static void rows_are_those_of_the_results_file(void **state)

@@ -2,7 +2,6 @@
  * calculations. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/near.h"
 #include "tests/network.h"
 
@@ -88,12 +87,11 @@ static void parameters_are_the_published_ones(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_architecture a = network_of(cases[i].name);
+        DL_SCOPED(dl_architecture) a = network_of(cases[i].name);
         if (dl_architecture_parameters(&a) != cases[i].parameters) {
             fail_msg("%s: %lld parameters", cases[i].name,
                      (long long)dl_architecture_parameters(&a));
         }
-        dl_architecture_free(&a);
     }
 }
 
@@ -127,10 +125,8 @@ static void networks_have_many_names(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_architecture a = network_of(cases[i].name), b = network_of(cases[i].same);
+        DL_SCOPED(dl_architecture) a = network_of(cases[i].name), b = network_of(cases[i].same);
         assert_int_equal(dl_architecture_parameters(&a), dl_architecture_parameters(&b));
-        dl_architecture_free(&a);
-        dl_architecture_free(&b);
     }
 }
 
@@ -147,10 +143,9 @@ static void tensors_are_counted(void **state)
                  {"bert_large", 391}, {"gpt2", 148},      {"llama", 291}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_architecture a = network_of(cases[i].name);
+        DL_SCOPED(dl_architecture) a = network_of(cases[i].name);
         if (dl_architecture_tensors(&a) != cases[i].tensors)
             fail_msg("%s: %d tensors", cases[i].name, dl_architecture_tensors(&a));
-        dl_architecture_free(&a);
     }
 }
 
@@ -164,7 +159,7 @@ static void compiled_networks_pad_their_vocabulary(void **state)
         int odd_columns;
     } cases[] = {{"gpt2", 50257}, {"gpt2:fused=yes", 50257}, {"gpt2:fused=compiled", 0}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        dl_architecture a = network_of(cases[c].network);
+        DL_SCOPED(dl_architecture) a = network_of(cases[c].network);
         int forward = 0, backward = 0;
         for (size_t l = 0; l < a.layer_count; l++) {
             for (int p = 0; p < a.layers[l].forward.count; p++)
@@ -174,7 +169,6 @@ static void compiled_networks_pad_their_vocabulary(void **state)
         }
         assert_int_equal(forward, cases[c].odd_columns);
         assert_int_equal(backward, cases[c].odd_columns);
-        dl_architecture_free(&a);
     }
 }
 
@@ -259,7 +253,7 @@ static void compare_blocks(const char *changed, const double *numbers, const dou
 {
     dl_architecture one = network_of("llama:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
                                      "vocabulary=5,fused=yes");
-    dl_architecture two = network_of(changed);
+    DL_SCOPED(dl_architecture) two = network_of(changed);
     const dl_architecture_layer *blocks[] = {&one.layers[1], &two.layers[1]};
     double moved[2][3] = {{0}}, wider[2][3] = {{0}};
     for (int b = 0; b < 2; b++) {
@@ -280,7 +274,6 @@ static void compare_blocks(const char *changed, const double *numbers, const dou
                      wider[1][p] - wider[0][p], p);
     }
     dl_architecture_free(&one);
-    dl_architecture_free(&two);
 }
 
 /* Each of a block's two norms reads a copy in 32 bits: written and read forward, read twice and its
@@ -295,11 +288,9 @@ static void copies_for_norms_move_and_are_kept(void **state)
                    (const double[]){2 * 2, 2 * 4, 2});
     compare_blocks(SMALL ",norm_copies=again", (const double[]){2 * 2, 2 * 6 + 3, 0},
                    (const double[]){2 * 2, 2 * 6, 0});
-    dl_architecture yes = network_of(SMALL ",norm_copies=yes,recompute=full");
-    dl_architecture again = network_of(SMALL ",norm_copies=again,recompute=full");
+    DL_SCOPED(dl_architecture) yes = network_of(SMALL ",norm_copies=yes,recompute=full");
+    DL_SCOPED(dl_architecture) again = network_of(SMALL ",norm_copies=again,recompute=full");
     assert_int_equal(yes.layers[1].backward.count, again.layers[1].backward.count);
-    dl_architecture_free(&yes);
-    dl_architecture_free(&again);
 }
 
 /* Fewer heads of keys and values, a gate, and a head with its own weights. Width 8, 4 heads, 2 of
@@ -342,12 +333,10 @@ static void scores_without_dropout_are_one_kernel(void **state)
     double bytes[2][2];
     int kernels[2][2];
     for (int d = 0; d < 2; d++) {
-        char *text = dl_format("%s%s", shape, d ? "yes" : "no");
-        dl_architecture a = network_of(text);
+        DL_AUTOFREE char *text = dl_format("%s%s", shape, d ? "yes" : "no");
+        DL_SCOPED(dl_architecture) a = network_of(text);
         bytes[d][0] = moved_bytes(&a.layers[1].forward, &kernels[d][0]);
         bytes[d][1] = moved_bytes(&a.layers[1].backward, &kernels[d][1]);
-        dl_architecture_free(&a);
-        free(text);
     }
     for (int pass = 0; pass < 2; pass++) {
         assert_true(near_scaled(bytes[1][pass] - bytes[0][pass], 2 * (6 - 2) * scores, 0, 1e-12));
@@ -459,7 +448,7 @@ static void a_bert_block_as_pytorch_runs_it(void **state)
 static void resnet50_sums(void **state)
 {
     (void)state;
-    dl_architecture a = network_of("resnet50"), large = network_of("resnet50:image=448");
+    DL_SCOPED(dl_architecture) a = network_of("resnet50"), large = network_of("resnet50:image=448");
     /* 2 (4 087 136 256 + 2048 x 1000); backward without the first convolution's 2 x 118 013 952
      * once. */
     assert_true(near_scaled(forward_flop(&a), 2 * (4087136256.0 + 2048000), 0, 0));
@@ -471,8 +460,6 @@ static void resnet50_sums(void **state)
     assert_true(near_scaled(a.input_numbers, 3 * 224 * 224, 0, 0));
     assert_true(near_scaled(forward_flop(&large), 2 * (4087136256.0 * 4 + 2048000), 0, 1e-9));
     assert_int_equal(dl_architecture_parameters(&large), 25557032);
-    dl_architecture_free(&a);
-    dl_architecture_free(&large);
 }
 
 static double numbers_of(const dl_layer_pass *pass)
@@ -488,7 +475,7 @@ static double numbers_of(const dl_layer_pass *pass)
 static void a_convolution_by_hand(void **state)
 {
     (void)state;
-    dl_architecture a = network_of("vgg19_bn");
+    DL_SCOPED(dl_architecture) a = network_of("vgg19_bn");
     const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4], *relu = &a.layers[5];
     assert_string_equal(conv->name, "conv1_2");
     assert_int_equal(dl_layer_parameters(conv), 64 * (64 * 9 + 1));
@@ -499,7 +486,6 @@ static void a_convolution_by_hand(void **state)
     assert_true(near_scaled(numbers_of(&norm->backward), 5 * 65536, 0, 0));
     assert_true(near_scaled(numbers_of(&relu->backward), 3 * 65536, 0, 0));
     assert_true(near_scaled(relu->kept_numbers, 0, 0, 0));
-    dl_architecture_free(&a);
 }
 
 /* With nchw each of the three products reads and writes its 2 x 65536 numbers again for the
@@ -507,8 +493,8 @@ static void a_convolution_by_hand(void **state)
 static void images_in_the_default_order_are_converted(void **state)
 {
     (void)state;
-    dl_architecture a = network_of("vgg19_bn:layout=nchw"),
-                    last = network_of("vgg19_bn:layout=nhwc");
+    DL_SCOPED(dl_architecture) a = network_of("vgg19_bn:layout=nchw"),
+                               last = network_of("vgg19_bn:layout=nhwc");
     const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4];
     assert_int_equal(conv->forward.count, 2);
     assert_int_equal(conv->backward.count, 4);
@@ -520,8 +506,6 @@ static void images_in_the_default_order_are_converted(void **state)
     assert_true(near_scaled(last.layers[4].forward.parts[0].in_half, 0, 0, 0));
     assert_int_equal(dl_architecture_kernels(&a, true, false),
                      dl_architecture_kernels(&last, true, false));
-    dl_architecture_free(&a);
-    dl_architecture_free(&last);
 }
 
 static void other_programs_words_mean_the_same(void **state)
@@ -533,13 +517,11 @@ static void other_programs_words_mean_the_same(void **state)
     };
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(same); i++) {
-        dl_architecture theirs = {0}, ours = {0};
+        DL_SCOPED(dl_architecture) theirs = {0}, ours = {0};
         assert_int_equal(dl_architecture_make(&theirs, same[i][0], NULL), DL_OK);
         assert_int_equal(dl_architecture_make(&ours, same[i][1], NULL), DL_OK);
         assert_int_equal(dl_architecture_parameters(&theirs), dl_architecture_parameters(&ours));
         assert_int_equal(theirs.layer_count, ours.layer_count);
-        dl_architecture_free(&theirs);
-        dl_architecture_free(&ours);
     }
 }
 
@@ -551,7 +533,7 @@ static void other_programs_words_mean_the_same(void **state)
 static void a_quarter_of_each_sequence(void **state)
 {
     (void)state;
-    dl_architecture one = {0}, four = {0}, full = {0};
+    DL_SCOPED(dl_architecture) one = {0}, four = {0}, full = {0};
     static const char shape[] = "llama3_8b:width=512,layers=1,heads=8,kv_heads=2,sequence=1024";
     char *four_text = dl_format("%s,cp=4", shape),
          *full_text = dl_format("%s,cp=4,recompute=full", shape);
@@ -585,9 +567,6 @@ static void a_quarter_of_each_sequence(void **state)
         assert_true(near_scaled(numbers[1][1], numbers[1][0] / 4 + back, 0, 1e-12));
     }
     assert_true(four.layers[1].rings_again == 0 && full.layers[1].rings_again == 1);
-    dl_architecture_free(&one);
-    dl_architecture_free(&four);
-    dl_architecture_free(&full);
 }
 
 /* Two GPUs with 512 tokens each, q = 512 x 512 numbers of queries and k = 512 x 128 of keys.
@@ -600,7 +579,7 @@ static void other_exchanges_of_half_a_sequence(void **state)
     (void)state;
     static const char shape[] = "llama3_8b:width=512,layers=1,heads=8,kv_heads=2,sequence=1024";
     const double q = 512 * 512, k = 512 * 128;
-    dl_architecture one = network_of(shape);
+    DL_SCOPED(dl_architecture) one = network_of(shape);
     const double whole[2] = {numbers_of(&one.layers[1].forward),
                              numbers_of(&one.layers[1].backward)};
     static const char *const ways[] = {"all_gather", "a2a"};
@@ -608,16 +587,13 @@ static void other_exchanges_of_half_a_sequence(void **state)
     const double more[2][2] = {{2 * k + 2 * 4 * k, 2 * 2 * k + 8 * 4 * k},
                                {6 * (2 * q + 2 * k), 6 * (2 * q + 2 * k)}};
     for (int w = 0; w < 2; w++) {
-        char *text = dl_format("%s,cp=2,cp_comm_type=%s", shape, ways[w]);
-        dl_architecture half = network_of(text);
+        DL_AUTOFREE char *text = dl_format("%s,cp=2,cp_comm_type=%s", shape, ways[w]);
+        DL_SCOPED(dl_architecture) half = network_of(text);
         const dl_architecture_layer *block = &half.layers[1];
-        free(text);
         assert_true(near_scaled(block->context_numbers, exchanged[w], 0, 1e-12));
         assert_true(near_scaled(numbers_of(&block->forward), whole[0] / 2 + more[w][0], 0, 1e-12));
         assert_true(near_scaled(numbers_of(&block->backward), whole[1] / 2 + more[w][1], 0, 1e-12));
-        dl_architecture_free(&half);
     }
-    dl_architecture_free(&one);
 }
 
 /* The block of a_block_by_hand with two heads of width 2 on two GPUs: each has half of the four
@@ -630,13 +606,13 @@ static void a_block_on_two_gpus(void **state)
     static const char shape[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                 "vocabulary=5,positions=0,bias=no,fused=yes";
     (void)state;
-    char *half_text = dl_format("%s,tp=2", shape);
-    char *all_text = dl_format("%s,tp=2,sequence_parallel=no", shape);
-    char *full_text = dl_format("%s,tp=2,recompute=full", shape);
-    char *whole_text = dl_format("%s,recompute=none", shape);
-    dl_architecture half = network_of(half_text), all = network_of(all_text),
-                    full = network_of(full_text);
-    dl_architecture whole = network_of(whole_text);
+    DL_AUTOFREE char *half_text = dl_format("%s,tp=2", shape);
+    DL_AUTOFREE char *all_text = dl_format("%s,tp=2,sequence_parallel=no", shape);
+    DL_AUTOFREE char *full_text = dl_format("%s,tp=2,recompute=full", shape);
+    DL_AUTOFREE char *whole_text = dl_format("%s,recompute=none", shape);
+    DL_SCOPED(dl_architecture) half = network_of(half_text), all = network_of(all_text),
+                               full = network_of(full_text);
+    DL_SCOPED(dl_architecture) whole = network_of(whole_text);
     const dl_architecture_layer *block = &half.layers[1], *again = &full.layers[1];
     const double flop = 768 + 72;
     assert_int_equal(half.tensor, 2);
@@ -668,14 +644,6 @@ static void a_block_on_two_gpus(void **state)
     assert_true(near_scaled(all.layers[1].tensor_backward, 0, 0, 0));
     assert_true(near_scaled(all.layers[1].tensor_beside, 2, 0, 0));
     assert_true(near_scaled(whole.layers[1].tensor_forward, 0, 0, 0));
-    dl_architecture_free(&half);
-    dl_architecture_free(&all);
-    dl_architecture_free(&full);
-    dl_architecture_free(&whole);
-    free(half_text);
-    free(all_text);
-    free(full_text);
-    free(whole_text);
 }
 
 /* With selective recomputation plain attention saves no scores: 2 x 18 fewer for 2 heads over 3
@@ -684,9 +652,9 @@ static void attention_is_recomputed(void **state)
 {
     static const char none[] = "gpt2:layers=1,width=4,heads=2,sequence=3,vocabulary=5,fused=yes,"
                                "attention=plain";
-    char *text = dl_format("%s,recompute=selective", none);
+    DL_AUTOFREE char *text = dl_format("%s,recompute=selective", none);
     (void)state;
-    dl_architecture kept = network_of(none), again = network_of(text);
+    DL_SCOPED(dl_architecture) kept = network_of(none), again = network_of(text);
     assert_true(near_scaled(kept.layers[1].kept_numbers - again.layers[1].kept_numbers, 36, 0, 0));
     assert_true(near_scaled(dl_pass_flop(&again.layers[1].backward) -
                                 dl_pass_flop(&kept.layers[1].backward),
@@ -694,9 +662,6 @@ static void attention_is_recomputed(void **state)
     assert_int_equal(dl_architecture_kernels(&again, false, false) -
                          dl_architecture_kernels(&kept, false, false),
                      1 + 3 + 1);
-    dl_architecture_free(&kept);
-    dl_architecture_free(&again);
-    free(text);
 }
 
 /* Every second product is repeated: that behind attention, 2 x 3 x 4 x 4 flop, and the last one, 2
@@ -713,15 +678,12 @@ static void every_second_product_is_recomputed(void **state)
         char *none = dl_format("gpt2:layers=1,width=4,heads=2,sequence=3,vocabulary=5,fused=yes,"
                                "attention=%s",
                                cases[i].attention);
-        char *text = dl_format("%s,recompute=products", none);
-        dl_architecture kept = network_of(none), again = network_of(text);
+        DL_AUTOFREE char *text = dl_format("%s,recompute=products", none);
+        DL_SCOPED(dl_architecture) kept = network_of(none), again = network_of(text);
         assert_true(near_scaled(dl_pass_flop(&again.layers[1].backward) -
                                     dl_pass_flop(&kept.layers[1].backward),
                                 cases[i].again, 0, 0));
-        dl_architecture_free(&kept);
-        dl_architecture_free(&again);
         free(none);
-        free(text);
     }
 }
 
@@ -815,14 +777,11 @@ static void adapters_have_the_published_parameters(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *text = dl_format("%s:%s", cases[i].base, cases[i].adapters);
-        dl_architecture all = network_of(cases[i].base), a = network_of(text);
+        DL_AUTOFREE char *text = dl_format("%s:%s", cases[i].base, cases[i].adapters);
+        DL_SCOPED(dl_architecture) all = network_of(cases[i].base), a = network_of(text);
         if (dl_architecture_parameters(&a) != cases[i].parameters)
             fail_msg("%s: %lld parameters", text, (long long)dl_architecture_parameters(&a));
         assert_int_equal(dl_architecture_frozen(&a), dl_architecture_parameters(&all));
-        dl_architecture_free(&a);
-        dl_architecture_free(&all);
-        free(text);
     }
 }
 
@@ -840,20 +799,19 @@ static void adapters_by_hand(void **state)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes";
-    char *text = dl_format("%s,lora=1,lora_targets=q_proj+down_proj", base);
-    char *half_text = dl_format("%s,tp=2", text), *four_text = dl_format("%s,frozen_bits=4", text);
+    DL_AUTOFREE char *text = dl_format("%s,lora=1,lora_targets=q_proj+down_proj", base);
+    DL_AUTOFREE char *half_text = dl_format("%s,tp=2", text),
+                     *four_text = dl_format("%s,frozen_bits=4", text);
     (void)state;
-    dl_architecture all = network_of(base), a = network_of(text), half = network_of(half_text),
-                    four = network_of(four_text);
+    DL_SCOPED(dl_architecture) all = network_of(base), a = network_of(text),
+                               half = network_of(half_text), four = network_of(four_text);
     const dl_architecture_layer *block = &a.layers[1], *whole = &all.layers[1];
-    char *apart_text = dl_format("%s,fused=compiled", text);
-    dl_architecture apart = network_of(apart_text);
+    DL_AUTOFREE char *apart_text = dl_format("%s,fused=compiled", text);
+    DL_SCOPED(dl_architecture) apart = network_of(apart_text);
     assert_true(near_scaled(numbers_of(&apart.layers[1].forward) - numbers_of(&block->forward),
                             2 * 24, 0, 1e-12));
     assert_true(near_scaled(numbers_of(&apart.layers[1].backward) - numbers_of(&block->backward),
                             2 * 24 + 2 * 36, 0, 1e-12));
-    dl_architecture_free(&apart);
-    free(apart_text);
     const double adapters = 48 + 72;
     assert_int_equal(dl_architecture_parameters(&a), (4 + 4) + (8 + 4));
     assert_int_equal(dl_architecture_tensors(&a), 4);
@@ -875,13 +833,6 @@ static void adapters_by_hand(void **state)
                             dl_pass_flop(&block->backward) / 2, 0, 1e-12));
     assert_true(near_scaled(half.layers[1].tensor_backward, 2, 0, 0));
     assert_true(near_scaled(half.layers[1].tensor_beside, 0, 0, 0));
-    dl_architecture_free(&all);
-    dl_architecture_free(&a);
-    dl_architecture_free(&half);
-    dl_architecture_free(&four);
-    free(text);
-    free(half_text);
-    free(four_text);
 }
 
 static int64_t count_of(const dl_step_product *products, size_t count, dl_product_pass pass,

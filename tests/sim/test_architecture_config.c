@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/alloc.h"
 #include "tests/near.h"
 #include "tests/network.h"
 
@@ -40,18 +39,16 @@ static void windows_limit_attention(void **state)
     char path[] = "test_architecture_window.json";
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *config = dl_format("{\"model_type\": \"%s\", \"hidden_size\": 4096, "
-                                 "\"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
-                                 "\"vocab_size\": 32000, \"%s}",
-                                 cases[i].type, cases[i].text);
-        char *text = dl_format("%s:sequence=16384", path);
+        DL_AUTOFREE char *config =
+            dl_format("{\"model_type\": \"%s\", \"hidden_size\": 4096, "
+                      "\"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
+                      "\"vocab_size\": 32000, \"%s}",
+                      cases[i].type, cases[i].text);
+        DL_AUTOFREE char *text = dl_format("%s:sequence=16384", path);
         write_config(path, config);
-        dl_architecture a = network_of(text);
+        DL_SCOPED(dl_architecture) a = network_of(text);
         assert_true(
             near_scaled(attention_flop(&a), 4 * 16384.0 * 16384 * 4096 * cases[i].seen, 0, 1e-12));
-        dl_architecture_free(&a);
-        free(config);
-        free(text);
     }
     remove(path);
 }
@@ -81,26 +78,21 @@ static void config_json_is_a_network(void **state)
     char path[] = "test_architecture_config.json";
     (void)state;
     write_config(path, llama_file);
-    char *text = dl_format("%s:sequence=2048", path);
-    dl_architecture a = network_of(path), b = network_of(text);
+    DL_AUTOFREE char *text = dl_format("%s:sequence=2048", path);
+    DL_SCOPED(dl_architecture) a = network_of(path), b = network_of(text);
     assert_int_equal(dl_architecture_parameters(&a), 8030261248);
     assert_int_equal(a.sequence, 8192);
     assert_int_equal(b.sequence, 2048);
     assert_int_equal(dl_architecture_class(text), DL_MODEL_TRANSFORMER);
     write_config(path, gpt2_file);
-    dl_architecture c = network_of(path);
+    DL_SCOPED(dl_architecture) c = network_of(path);
     assert_int_equal(dl_architecture_parameters(&c), 124439808);
     write_config(path, experts_file);
-    dl_architecture d = network_of(path);
+    DL_SCOPED(dl_architecture) d = network_of(path);
     assert_int_equal(dl_architecture_parameters(&d), 30532122624);
     assert_int_equal(d.experts, 128);
     assert_int_equal(d.active, 8);
-    dl_architecture_free(&d);
     remove(path);
-    free(text);
-    dl_architecture_free(&a);
-    dl_architecture_free(&b);
-    dl_architecture_free(&c);
 }
 
 /* Files of other networks, and faulty ones, are refused with the file's name and the reason. */
@@ -214,28 +206,25 @@ static void configs_have_the_published_parameters(void **state)
     char path[] = "test_architecture_published.json";
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        char *config = dl_format(
+        DL_AUTOFREE char *config = dl_format(
             "{\"model_type\": \"%s\", \"hidden_size\": %d, \"intermediate_size\": %d, "
             "\"num_hidden_layers\": %d, \"num_attention_heads\": %d, "
             "\"num_key_value_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d%s}",
             models[m].type, models[m].width, models[m].inside, models[m].layers, models[m].heads,
             models[m].kv, models[m].head, models[m].words, models[m].more);
         write_config(path, config);
-        dl_architecture a = network_of(path);
+        DL_SCOPED(dl_architecture) a = network_of(path);
         const double parameters = (double)dl_architecture_parameters(&a);
         if (!near_scaled(parameters, models[m].parameters, 0, 1e-4))
             fail_msg("%s: %.0f, not %.0f", models[m].type, parameters, models[m].parameters);
-        dl_architecture_free(&a);
-        free(config);
     }
     /* The text_config of Gemma 3 4B: the words and 34 blocks, of products and norms. */
     write_config(path, "{\"hidden_size\": 2560, \"intermediate_size\": 10240, "
                        "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34, "
                        "\"sliding_window\": 1024}");
-    dl_architecture gemma = network_of(path);
+    DL_SCOPED(dl_architecture) gemma = network_of(path);
     assert_true(near_scaled((double)dl_architecture_parameters(&gemma), 3880263168.0, 0, 1e-4));
     assert_int_equal(gemma.sequence, 8192);
-    dl_architecture_free(&gemma);
     remove(path);
 }
 
@@ -262,25 +251,22 @@ static void biases_of_a_config_are_counted(void **state)
     char path[] = "test_architecture_bias.json";
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *config = dl_format(
+        DL_AUTOFREE char *config = dl_format(
             "{\"model_type\": \"%s\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
             "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, "
             "\"vocab_size\": 128256, \"tie_word_embeddings\": false%s}",
             cases[i].type, cases[i].more);
         write_config(path, config);
-        dl_architecture a = network_of(path);
+        DL_SCOPED(dl_architecture) a = network_of(path);
         assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
         assert_int_equal(dl_layer_tensors(&a.layers[1]), cases[i].tensors);
-        dl_architecture_free(&a);
-        free(config);
     }
     write_config(path, "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, "
                        "\"intermediate_size\": 18944, \"num_hidden_layers\": 28, "
                        "\"num_attention_heads\": 28, \"num_key_value_heads\": 4, "
                        "\"vocab_size\": 152064}");
-    dl_architecture qwen = network_of(path);
+    DL_SCOPED(dl_architecture) qwen = network_of(path);
     assert_int_equal(dl_architecture_parameters(&qwen), 7615616512);
-    dl_architecture_free(&qwen);
     remove(path);
 }
 
@@ -364,11 +350,12 @@ static void norms_of_heads_and_parallel_blocks_by_hand(void **state)
     };
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        char *before_text = dl_format("llama:layers=1,width=8,heads=2,kv_heads=1,feed_forward=8,"
-                                      "sequence=3,vocabulary=5,fused=%s",
-                                      cases[i].fused),
-             *text = dl_format("%s,%s", before_text, cases[i].more);
-        dl_architecture with = network_of(text), without = network_of(before_text);
+        DL_AUTOFREE char *before_text =
+                             dl_format("llama:layers=1,width=8,heads=2,kv_heads=1,feed_forward=8,"
+                                       "sequence=3,vocabulary=5,fused=%s",
+                                       cases[i].fused),
+                         *text = dl_format("%s,%s", before_text, cases[i].more);
+        DL_SCOPED(dl_architecture) with = network_of(text), without = network_of(before_text);
         const dl_architecture_layer *block = &with.layers[1], *before = &without.layers[1];
         double forward = 0, wide = 0, backward = 0, ignored = 0;
         int kernels = 0, others = 0;
@@ -385,10 +372,6 @@ static void norms_of_heads_and_parallel_blocks_by_hand(void **state)
                      backward, kept);
         assert_int_equal(dl_layer_parameters(block) - dl_layer_parameters(before),
                          cases[i].parameters);
-        dl_architecture_free(&with);
-        dl_architecture_free(&without);
-        free(text);
-        free(before_text);
     }
 }
 
@@ -403,10 +386,9 @@ static void olmoe_has_its_parameters(void **state)
                        "\"num_key_value_heads\": 16, \"num_experts\": 64, "
                        "\"num_experts_per_tok\": 8, \"max_position_embeddings\": 4096, "
                        "\"tie_word_embeddings\": false, \"vocab_size\": 50304}");
-    dl_architecture a = network_of(path);
+    DL_SCOPED(dl_architecture) a = network_of(path);
     assert_int_equal(dl_architecture_parameters(&a), 6919161856);
     assert_true(near_scaled((double)dl_architecture_active(&a), 1.3e9, 0, 0.02));
-    dl_architecture_free(&a);
     remove(path);
 }
 
@@ -446,13 +428,12 @@ static void latent_attention_and_biased_experts_have_their_parameters(void **sta
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         write_config(path, cases[i].text);
-        dl_architecture a = network_of(path);
+        DL_SCOPED(dl_architecture) a = network_of(path);
         assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
         const double words = i == 2 ? 201088 * 2880.0 : 0;
         if (cases[i].active > 0)
             assert_true(
                 near_scaled((double)dl_architecture_active(&a) - words, cases[i].active, 0, 0.02));
-        dl_architecture_free(&a);
     }
     remove(path);
 }
@@ -470,9 +451,8 @@ static void widest_blocks_have_room(void **state)
     };
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(widest); i++) {
-        dl_architecture a = network_of(widest[i]);
+        DL_SCOPED(dl_architecture) a = network_of(widest[i]);
         assert_true(a.layers[1].tensor_kinds > 12);
-        dl_architecture_free(&a);
     }
 }
 
@@ -531,17 +511,15 @@ static void gemma_has_its_parameters(void **state)
     char path[] = "test_architecture_gemma.json";
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        char *config = dl_format(
+        DL_AUTOFREE char *config = dl_format(
             "{\"model_type\": \"gemma\", \"head_dim\": 256, \"hidden_act\": \"gelu\", "
             "\"hidden_size\": %d, \"intermediate_size\": %d, \"max_position_embeddings\": 8192, "
             "\"num_attention_heads\": %d, \"num_hidden_layers\": %d, \"num_key_value_heads\": %d, "
             "\"rms_norm_eps\": 1e-06, \"vocab_size\": 256000}",
             cases[i].width, cases[i].inside, cases[i].heads, cases[i].layers, cases[i].kv_heads);
         write_config(path, config);
-        dl_architecture a = network_of(path);
+        DL_SCOPED(dl_architecture) a = network_of(path);
         assert_int_equal(dl_architecture_parameters(&a), cases[i].parameters);
-        dl_architecture_free(&a);
-        free(config);
     }
     remove(path);
 }

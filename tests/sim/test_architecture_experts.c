@@ -2,7 +2,6 @@
  * calculations. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/near.h"
 #include "tests/network.h"
 
@@ -29,20 +28,19 @@ static void experts_have_the_published_parameters(void **state)
     };
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        dl_architecture a = network_of(cases[i].name);
+        DL_SCOPED(dl_architecture) a = network_of(cases[i].name);
         const double all = (double)dl_architecture_parameters(&a);
         const double active = (double)dl_architecture_active(&a);
         if (!near_scaled(all, cases[i].parameters, 0, cases[i].near) ||
             !near_scaled(active, cases[i].active, 0, cases[i].active_near))
             fail_msg("%s: %.0f parameters, %.0f active", cases[i].name, all, active);
-        dl_architecture_free(&a);
     }
 }
 
 /* Asserts the forward products out of the 6 numbers inside an expert, in a step of 2 samples. */
 static void assert_expert_products(const dl_architecture *architecture, int64_t rows, int64_t count)
 {
-    dl_step_product *products = NULL;
+    DL_AUTOFREE dl_step_product *products = NULL;
     const size_t kinds = dl_architecture_products(architecture, 2, &products);
     bool found = false;
     for (size_t i = 0; i < kinds; i++) {
@@ -52,7 +50,6 @@ static void assert_expert_products(const dl_architecture *architecture, int64_t 
         found = true;
     }
     assert_true(found);
-    free(products);
 }
 
 /* 3 tokens of 4 numbers, of which each uses 2 of 4 experts with 3 matrices of 4 x 6: products for
@@ -65,14 +62,15 @@ static void experts_by_hand(void **state)
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
                                "active=2,expert_width=6";
-    char *two_text = dl_format("%s,tp=2", base),
-         *shared_text = dl_format("%s,shared_width=8", base);
-    char *shared_two_text = dl_format("%s,tp=2", shared_text);
-    char *dense_text = dl_format("%s,layers=2,dense_blocks=1", base);
-    char *plain_text = dl_format("%s,fused=no", base);
-    dl_architecture a = network_of(base), two = network_of(two_text),
-                    shared = network_of(shared_text), shared_two = network_of(shared_two_text),
-                    dense = network_of(dense_text), plain = network_of(plain_text);
+    DL_AUTOFREE char *two_text = dl_format("%s,tp=2", base),
+                     *shared_text = dl_format("%s,shared_width=8", base);
+    DL_AUTOFREE char *shared_two_text = dl_format("%s,tp=2", shared_text);
+    DL_AUTOFREE char *dense_text = dl_format("%s,layers=2,dense_blocks=1", base);
+    DL_AUTOFREE char *plain_text = dl_format("%s,fused=no", base);
+    DL_SCOPED(dl_architecture) a = network_of(base), two = network_of(two_text),
+                               shared = network_of(shared_text),
+                               shared_two = network_of(shared_two_text),
+                               dense = network_of(dense_text), plain = network_of(plain_text);
     const dl_architecture_layer *block = &a.layers[1], *half = &two.layers[1];
     const double forward = 288 + 96 + 96 + 864, more = 3 * 2 * 3 * 32;
     (void)state;
@@ -101,17 +99,6 @@ static void experts_by_hand(void **state)
      * twice as many backward. */
     assert_int_equal(dl_layer_tensors(&plain.layers[1]) - dl_layer_tensors(block), 3 * (4 - 1));
     assert_expert_products(&a, 3, 4);
-    dl_architecture_free(&a);
-    dl_architecture_free(&two);
-    dl_architecture_free(&shared);
-    dl_architecture_free(&shared_two);
-    dl_architecture_free(&dense);
-    dl_architecture_free(&plain);
-    free(two_text);
-    free(shared_text);
-    free(shared_two_text);
-    free(dense_text);
-    free(plain_text);
 }
 
 static dl_layer_part sum_of(const dl_layer_pass *pass)
@@ -138,13 +125,15 @@ static void experts_of_two_gpus_by_hand(void **state)
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
                                "active=2,expert_width=6,ep=1";
-    char *two_text = dl_format("%s,ep=2", base), *four_text = dl_format("%s,ep=4", base);
-    char *full_text = dl_format("%s,recompute=full", two_text),
-         *once_text = dl_format("%s,dispatch=deepep", two_text),
-         *one_by_one_text = dl_format("%s,grouped=no", two_text);
-    dl_architecture a = network_of(base), two = network_of(two_text), four = network_of(four_text),
-                    full = network_of(full_text), once = network_of(once_text),
-                    one_by_one = network_of(one_by_one_text);
+    DL_AUTOFREE char *two_text = dl_format("%s,ep=2", base),
+                     *four_text = dl_format("%s,ep=4", base);
+    DL_AUTOFREE char *full_text = dl_format("%s,recompute=full", two_text),
+                     *once_text = dl_format("%s,dispatch=deepep", two_text),
+                     *one_by_one_text = dl_format("%s,grouped=no", two_text);
+    DL_SCOPED(dl_architecture) a = network_of(base), two = network_of(two_text),
+                               four = network_of(four_text), full = network_of(full_text),
+                               once = network_of(once_text),
+                               one_by_one = network_of(one_by_one_text);
     const dl_architecture_layer *one = &a.layers[1], *half = &two.layers[1];
     (void)state;
     assert_int_equal(two.expert_ranks, 2);
@@ -186,17 +175,6 @@ static void experts_of_two_gpus_by_hand(void **state)
                          dl_architecture_kernels(&two, true, low == 1));
     assert_int_equal(dl_layer_tensors(&one_by_one.layers[1]), dl_layer_tensors(half));
     assert_expert_products(&two, 6, 2);
-    dl_architecture_free(&a);
-    dl_architecture_free(&two);
-    dl_architecture_free(&four);
-    dl_architecture_free(&full);
-    dl_architecture_free(&once);
-    free(two_text);
-    free(four_text);
-    free(full_text);
-    free(once_text);
-    dl_architecture_free(&one_by_one);
-    free(one_by_one_text);
 }
 
 /* The experts of experts_by_hand, one after the other in plain PyTorch, next to a dense block of

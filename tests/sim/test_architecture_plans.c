@@ -10,7 +10,7 @@
 static void check_model(const char *name)
 {
     dl_model *model = NULL;
-    dl_architecture counted = {0};
+    DL_SCOPED(dl_architecture) counted = {0};
     assert_int_equal(dl_model_create(&model, name, DL_FLOAT, 1, 1, NULL), DL_OK);
     assert_int_equal(dl_architecture_make(&counted, name, NULL), DL_OK);
     assert_int_equal(counted.layer_count, dl_model_operation_count(model));
@@ -26,7 +26,6 @@ static void check_model(const char *name)
         }
     }
     assert_true(near_scaled(counted.input_numbers, (double)dl_model_input_count(model), 0, 0));
-    dl_architecture_free(&counted);
     dl_model_destroy(model);
 }
 

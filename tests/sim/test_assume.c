@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/costs/assume.h"
 #include "sim/report/notes.h"
 #include "sim/sweep.h"
@@ -45,9 +44,9 @@ static void assert_assumed(const dl_assumptions *made, const char *section, cons
 static void on_gpus_the_machine_file_counts(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(COSTS);
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs,
                     DL_NEED_OPS | DL_NEED_PARAMETERS | DL_NEED_STATE | DL_NEED_DISPATCH |
                         DL_NEED_OVERLAP | DL_NEED_PAGEABLE | DL_NEED_AVERAGE | DL_NEED_BARRIER |
@@ -65,9 +64,6 @@ static void on_gpus_the_machine_file_counts(void **state)
     assert_int_equal(costs.overlap_slowdown.origin, DL_ORIGIN_ASSUMED);
     /* Includes three values of averages; no input, as no operation makes it. */
     assert_int_equal(made.count, 10);
-    dl_assumptions_free(&made);
-    dl_costs_free(&costs);
-    dl_machine_free(&machine);
 }
 
 /* Copies to and from buckets are part only of steps that overlap their exchange. */
@@ -77,32 +73,26 @@ static void bucket_copies_are_not_issued(void **state)
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 4e6\n"
                                    "per_sample_ns = 0\n[op a.bucket]\nfixed_ns = 2e6\n"
                                    "per_sample_ns = 0\n");
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 2e6, 1e-12);
-    dl_assumptions_free(&made);
     dl_costs_free(&costs);
-    dl_machine_free(&machine);
 }
 
 /* If half of a step is longer, the host takes 5 ms for 500 kernels. */
 static void long_steps_are_issued_in_5_ms(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\n"
-                                   "per_sample_ns = 1e6\n");
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\n"
+                                              "per_sample_ns = 1e6\n");
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs, DL_NEED_DISPATCH | DL_NEED_PARAMETERS, &machine, 0, &made);
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
     assert_int_equal(made.count, 2); /* without updates and layers parameters are not assumed */
-    char *missing = dl_costs_missing(&costs, DL_NEED_PARAMETERS);
+    DL_AUTOFREE char *missing = dl_costs_missing(&costs, DL_NEED_PARAMETERS);
     assert_string_equal(missing, "[costs] parameter_bytes");
-    free(missing);
-    dl_assumptions_free(&made);
-    dl_costs_free(&costs);
-    dl_machine_free(&machine);
 }
 
 /* 1 MB of parameters is copied in the caches, 100 MB through memory at 10 GB/s. The server updates
@@ -156,19 +146,16 @@ static void other_batches_follow_the_lines(void **state)
         {COSTS "[trace 1]\nfile = t\nbatch = 8\nstep_ns = 1e6\n", true, true,
          "dlcal costs TRACE OTHER"},
     };
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        dl_costs costs = fixture_costs(cases[i].costs);
-        dl_assumptions made = {0};
+        DL_SCOPED(dl_costs) costs = fixture_costs(cases[i].costs);
+        DL_SCOPED(dl_assumptions) made = {0};
         dl_costs_assume(&costs, DL_NEED_OTHER_BATCH, cases[i].on_gpus ? &machine : NULL, 0, &made);
         assert_assumed(&made, "batch", "per_doubling", 1, 0.8, 1.25);
         const dl_assumption *a = find(&made, "batch", "per_doubling");
         assert_true((strstr(a->source, "5 us of each kernel") != NULL) == cases[i].has_kernels);
         assert_non_null(strstr(a->measure, cases[i].measure));
-        dl_assumptions_free(&made);
-        dl_costs_free(&costs);
     }
-    dl_machine_free(&machine);
 }
 
 /* The slowdown by concurrent copies of a program is measured with the program itself: with dlprof
@@ -197,7 +184,7 @@ static void copies_of_the_program_itself_are_timed(void **state)
 static void exchanges_of_processes_are_assumed(void **state)
 {
     (void)state;
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op step.forward]\nfixed_ns = 1e6\n"
                                    "per_sample_ns = 0\n");
     assert_true(dl_costs_exchange_by_messages(&costs));
@@ -211,7 +198,6 @@ static void exchanges_of_processes_are_assumed(void **state)
     dl_costs_free(&costs);
     costs = fixture_costs(COSTS);
     assert_false(dl_costs_exchange_by_messages(&costs));
-    dl_assumptions_free(&made);
     dl_costs_free(&costs);
 }
 
@@ -244,9 +230,9 @@ static void draws_have_the_interval(void **state)
 {
     (void)state;
     enum { DRAWS = 4000 };
-    dl_costs costs = fixture_costs(COSTS);
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs, DL_NEED_PARAMETERS | DL_NEED_OVERLAP, &machine, 0, &made);
     const dl_assumption *bytes = find(&made, "costs", "parameter_bytes");
     const dl_assumption *slowdown = find(&made, "overlap", "slowdown");
@@ -255,18 +241,14 @@ static void draws_have_the_interval(void **state)
     dl_random_init(&stream, 1, 2, 3, 4);
     assert_true(dl_costs_have_errors(&costs));
     for (int i = 0; i < DRAWS; i++) {
-        dl_costs drawn;
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn;
         dl_costs_draw(&costs, &stream, &drawn);
         const double p = (double)drawn.parameter_bytes, s = drawn.overlap_slowdown.value;
         inside[0] += p >= bytes->low && p <= bytes->high;
         inside[1] += s >= slowdown->low && s <= slowdown->high;
-        dl_costs_draw_free(&drawn);
     }
     for (int i = 0; i < 2; i++)
         assert_near(inside[i], 0.95 * DRAWS, 0.0145);
-    dl_assumptions_free(&made);
-    dl_costs_free(&costs);
-    dl_machine_free(&machine);
 }
 
 /* All rates are streams of one core: all draws have the same factor over the smallest rate, 1 kB/s.
@@ -275,13 +257,13 @@ static void one_cause_is_one_draw(void **state)
 {
     (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 100000000\n" OPS);
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs, DL_NEED_AVERAGE | DL_NEED_COPY, &machine, 0, &made);
     dl_random stream = {0};
     dl_random_init(&stream, 1, 2, 3, 4);
     for (int i = 0; i < 10; i++) {
-        dl_costs drawn;
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn;
         dl_costs_draw(&costs, &stream, &drawn);
         const double rate = drawn.average.read_bytes_per_s.value;
         assert_near(drawn.average.write_bytes_per_s.value, rate, 1e-12);
@@ -289,11 +271,8 @@ static void one_cause_is_one_draw(void **state)
         assert_true(rate != 10e9);
         assert_true(fabs(drawn.average.latency_ns.value / 5000 - rate / 10e9) > 1e-6);
         assert_near(drawn.copy.latency_ns.value, drawn.average.latency_ns.value, 1e-12);
-        dl_costs_draw_free(&drawn);
     }
-    dl_assumptions_free(&made);
     dl_costs_free(&costs);
-    dl_machine_free(&machine);
 }
 
 /* FIXTURE_GPUS with a slower, less certain x16 link; the caller frees the text. */
@@ -315,10 +294,10 @@ static void bounds_of_the_machine_are_drawn(void **state)
 {
     (void)state;
     enum { DRAWS = 4000 };
-    char *text = with_bounds();
-    dl_costs costs = fixture_costs(COSTS);
-    dl_machine machine = fixture_machine(text);
-    dl_assumptions made = {0};
+    DL_AUTOFREE char *text = with_bounds();
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_machine) machine = fixture_machine(text);
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_machine_assume(&costs, &machine, &made);
     assert_int_equal(made.count, 2);
     const dl_assumption *a = &made.items[0];
@@ -330,7 +309,7 @@ static void bounds_of_the_machine_are_drawn(void **state)
     dl_random stream = {0};
     dl_random_init(&stream, 1, 2, 3, 4);
     for (int i = 0; i < DRAWS; i++) {
-        dl_costs drawn;
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn;
         dl_costs_draw(&costs, &stream, &drawn);
         const double one = drawn.machine_values[0].value.value,
                      both = drawn.machine_values[1].value.value;
@@ -339,15 +318,10 @@ static void bounds_of_the_machine_are_drawn(void **state)
         below[2] += one > 4e9;
         const double z = one < 1e9 ? log(1e9 / one) / log(2) : log(one / 1e9) / log(4);
         assert_near(both, 1.5e9 * pow(2, one < 1e9 ? -z : z), 1e-9);
-        dl_costs_draw_free(&drawn);
     }
     assert_near(below[0], 0.025 * DRAWS, 0.4); /* four standard errors */
     assert_near(below[1], 0.5 * DRAWS, 0.064);
     assert_near(below[2], 0.025 * DRAWS, 0.4);
-    dl_assumptions_free(&made);
-    dl_costs_free(&costs);
-    dl_machine_free(&machine);
-    free(text);
 }
 
 /* A clock factor is assumed for estimated times; it never exceeds that of the peak rates. */
@@ -357,10 +331,10 @@ static void a_clock_is_assumed_of_estimates(void **state)
     const char *rate = strstr(FIXTURE_GPUS, "fp32_flop_per_s");
     char *text = dl_format("%.*sclock_frac = 1 (0.4 to 1)\n%s", (int)(rate - FIXTURE_GPUS),
                            FIXTURE_GPUS, rate);
-    dl_machine machine = fixture_machine(text);
-    dl_costs measured = fixture_costs(COSTS);
-    dl_costs estimated = fixture_costs(COSTS "[spread]\ncompute_frac = 0.1\n");
-    dl_assumptions none = {0}, made = {0};
+    DL_SCOPED(dl_machine) machine = fixture_machine(text);
+    DL_SCOPED(dl_costs) measured = fixture_costs(COSTS);
+    DL_SCOPED(dl_costs) estimated = fixture_costs(COSTS "[spread]\ncompute_frac = 0.1\n");
+    DL_SCOPED(dl_assumptions) none = {0}, made = {0};
     dl_machine_assume(&measured, &machine, &none);
     assert_int_equal(none.count, 0);
     dl_machine_assume(&estimated, &machine, &made);
@@ -370,19 +344,13 @@ static void a_clock_is_assumed_of_estimates(void **state)
     dl_random_init(&stream, 1, 2, 3, 4);
     int lower = 0;
     for (int i = 0; i < 1000; i++) {
-        dl_costs drawn;
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn;
         dl_costs_draw(&estimated, &stream, &drawn);
         const double clock = drawn.machine_values[0].value.value;
         assert_true(clock <= 1);
         lower += clock < 1;
-        dl_costs_draw_free(&drawn);
     }
     assert_near(lower, 500, 0.13); /* four standard errors */
-    dl_assumptions_free(&none);
-    dl_assumptions_free(&made);
-    dl_costs_free(&measured);
-    dl_costs_free(&estimated);
-    dl_machine_free(&machine);
     free(text);
 }
 
@@ -427,7 +395,7 @@ static void buckets_are_filled_with_gradients(void **state)
         bytes += mib[i] * 0x1p20;
         ready[i] = (dl_gradients_ready){(i + 1) / 7.0, bytes};
     }
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n" OPS);
+    DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n" OPS);
     dl_costs_fill_buckets(&costs, ready, 7);
     assert_int_equal(costs.gradient_count, 3);
     for (size_t i = 0; i < 3; i++) {
@@ -435,7 +403,6 @@ static void buckets_are_filled_with_gradients(void **state)
         assert_float_equal(costs.gradients[i].share, ready[last[i]].share, 0);
     }
     assert_true(costs.overlap);
-    dl_costs_free(&costs);
 }
 
 /* 250 samples/s are 4 ms per sample, 4/3 forward and 8/3 backward; the host takes half of a step
@@ -444,7 +411,7 @@ static void one_number_makes_costs(void **state)
 {
     (void)state;
     dl_costs costs;
-    dl_machine machine = fixture_machine(FIXTURE_GPUS);
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
     dl_assumptions made = {0};
     dl_costs_of_throughput(&costs, 250, "V100", 1);
     assert_near(dl_costs_step_ns(&costs, 1, "forward"), 4e6 / 3, 1e-12);
@@ -462,7 +429,6 @@ static void one_number_makes_costs(void **state)
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
     dl_assumptions_free(&made);
     dl_costs_free(&costs);
-    dl_machine_free(&machine);
 }
 
 /* costs: the text of a cost file; NULL: the workload has the source of times. */
@@ -498,8 +464,8 @@ static dl_study study_of(const char *costs, const char *workload, const char *mo
 static void the_influence_is_that_of_the_interval(void **state)
 {
     (void)state;
-    dl_study study = study_of(FIXTURE_GPU_COSTS, "", "none");
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_study) study = study_of(FIXTURE_GPU_COSTS, "", "none");
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     assert_int_equal(study.variants[0].assumed.count, 2);
@@ -513,8 +479,6 @@ static void the_influence_is_that_of_the_interval(void **state)
     assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_ASSUMED);
     assert_near(sweep.rows[1].low_per_s, (1 + i->at_high) * sweep.rows[1].mean.throughput_per_s,
                 1e-9);
-    dl_sweep_free(&sweep);
-    dl_study_free(&study);
 }
 
 #define OVERLAPS "[costs]\nschema = 1\nparameter_bytes = 80000\noverlap = yes\n" OPS
@@ -528,11 +492,11 @@ static void bounds_of_the_machine_are_tried(void **state)
     (void)state;
     static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000000\n" OPS
                                 "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
-    char *text = with_bounds();
+    DL_AUTOFREE char *text = with_bounds();
     dl_study study = study_on(text, costs, "", "allreduce");
     const dl_assumptions *made = &study.variants[0].assumed;
     assert_int_equal(made->count, 2);
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     if (dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
@@ -544,16 +508,13 @@ static void bounds_of_the_machine_are_tried(void **state)
     assert_near(row->low_per_s / row->mean.throughput_per_s, 1 + sweep.influences[0].at_low, 1e-9);
     assert_near(row->speedup_high / row->speedup, 1 + sweep.influences[0].at_high, 1e-9);
     assert_true(isnan(sweep.rows[0].low_per_s)); /* one GPU exchanges nothing */
-    dl_sweep_free(&sweep);
     dl_study_free(&study);
-    char *given = dl_format("%s[machine link x16]\nbytes_per_s = 1GB/s\n", costs);
+    DL_AUTOFREE char *given = dl_format("%s[machine link x16]\nbytes_per_s = 1GB/s\n", costs);
     study = study_on(text, given, "", "allreduce");
     assert_int_equal(study.variants[0].assumed.count, 1);
     assert_string_equal(dl_assumption_name(&study.variants[0].assumed.items[0]),
                         "duplex_bytes_per_s");
     dl_study_free(&study);
-    free(given);
-    free(text);
 }
 
 static dl_sweep sweep_of(const dl_study *study)
@@ -573,11 +534,11 @@ static void causes_add_as_squares(void **state)
     (void)state;
     static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000000\n" OPS
                                 "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
-    char *text = with_bounds();
+    DL_AUTOFREE char *text = with_bounds();
     double below[3];
     char *runs = dl_format("%s[spread]\nrun_frac = 0.1\n", costs);
-    dl_study differ = study_on(text, runs, "", "allreduce");
-    dl_sweep of_runs = sweep_of(&differ);
+    DL_SCOPED(dl_study) differ = study_on(text, runs, "", "allreduce");
+    DL_SCOPED(dl_sweep) of_runs = sweep_of(&differ);
     free(runs);
     for (int c = 0; c < 3; c++) {
         char *spread = dl_format("%s%s%s", costs, c > 0 ? "[spread]\ncompute_frac = 0.35\n" : "",
@@ -585,16 +546,14 @@ static void causes_add_as_squares(void **state)
                                  : c == 2 ? "[op b.forward]\nfixed_ns = 1.6e8\n"
                                             "per_sample_ns = 0\n"
                                           : "");
-        dl_study study = study_on(text, spread, "", "allreduce");
-        dl_sweep sweep = sweep_of(&study);
+        DL_SCOPED(dl_study) study = study_on(text, spread, "", "allreduce");
+        DL_SCOPED(dl_sweep) sweep = sweep_of(&study);
         below[c] = log(sweep.rows[1].mean.throughput_per_s / sweep.rows[1].low_per_s);
         double squares = 0;
         for (size_t i = 0; i < sweep.influence_count; i++)
             squares += pow(log1p(fmin(sweep.influences[i].at_low, sweep.influences[i].at_high)), 2);
         assert_int_equal(sweep.influence_count, c > 0 ? 2 : 1);
         assert_near(below[c], sqrt(squares), 1e-9);
-        dl_sweep_free(&sweep);
-        dl_study_free(&study);
         free(spread);
     }
     assert_near(below[0], log(2), 0.05);
@@ -604,19 +563,15 @@ static void causes_add_as_squares(void **state)
     const dl_row *row = &of_runs.rows[1];
     assert_near(log(row->mean.throughput_per_s / row->low_per_s), hypot(below[0], 0.195996), 1e-6);
     assert_near(log(row->speedup / row->speedup_low), hypot(below[0], sqrt(2) * 0.195996), 1e-6);
-    dl_sweep_free(&of_runs);
-    dl_study_free(&differ);
-    free(text);
 }
 
 static bool has_note(const dl_study *study, const char *text)
 {
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     bool found = false;
     dl_study_notes(&notes, study, DL_NOTES_ALL);
     for (size_t i = 0; i < notes.count; i++)
         found |= strstr(notes.lines[i], text) != NULL;
-    dl_notes_free(&notes);
     return found;
 }
 
@@ -651,10 +606,9 @@ static void averages_that_costs_place_on_a_server_are_noted(void **state)
         bool noted;
     } cases[] = {{"average", true}, {"average\nwhere = cpu", false}, {"allreduce", false}};
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        dl_study study = study_of(averages, "", cases[i].mode);
+        DL_SCOPED(dl_study) study = study_of(averages, "", cases[i].mode);
         assert_int_equal(has_note(&study, "averages are made in host memory, as [average] of"),
                          cases[i].noted);
-        dl_study_free(&study);
     }
 }
 
@@ -666,12 +620,11 @@ static void external_waits_are_noted(void **state)
     dl_study study = study_of(costs, "", "allreduce");
     assert_false(has_note(&study, "external"));
     dl_study_free(&study);
-    char *with = dl_format("%sexternal_ns = 3e6\n", costs);
+    DL_AUTOFREE char *with = dl_format("%sexternal_ns = 3e6\n", costs);
     study = study_of(with, "", "allreduce");
     assert_true(
         has_note(&study, "3.00 ms of each step, for any number of GPUs, are external waits"));
     dl_study_free(&study);
-    free(with);
 }
 
 /* Exchange overlaps if the cost file says so and the scenario does not contradict; then the
@@ -714,7 +667,7 @@ static void one_number_assumes_overlap(void **state)
     assert_true(dl_variant_assumes_overlap(&study.variants[0]));
     assert_int_equal(study.variants[0].costs.gradient_count, 2);
     assert_false(has_note(&study, "overlap the backward pass"));
-    dl_study after = study_of(NULL, NUMBER "[exchange]\noverlap = no\n", "allreduce");
+    DL_SCOPED(dl_study) after = study_of(NULL, NUMBER "[exchange]\noverlap = no\n", "allreduce");
     assert_false(dl_variant_assumes_overlap(&after.variants[0]));
     dl_sweep with = sweep_of(&study), without = sweep_of(&after);
     const dl_influence *i = of_overlap(&with);
@@ -727,7 +680,6 @@ static void one_number_assumes_overlap(void **state)
     dl_sweep_free(&with);
     dl_sweep_free(&without);
     dl_study_free(&study);
-    dl_study_free(&after);
     study = study_of(OVERLAPS READY, "", "allreduce");
     assert_false(dl_variant_assumes_overlap(&study.variants[0]));
     dl_study_free(&study);
@@ -737,13 +689,12 @@ static void one_number_assumes_overlap(void **state)
 static void parameters_may_be_the_scenarios(void **state)
 {
     (void)state;
-    dl_study study = study_of(COSTS, "parameter_bytes = 5MB\n", "allreduce");
+    DL_SCOPED(dl_study) study = study_of(COSTS, "parameter_bytes = 5MB\n", "allreduce");
     assert_int_equal(study.variants[0].costs.parameter_bytes, 5000000);
     for (size_t i = 0; i < study.variants[0].assumed.count; i++) {
         assert_string_not_equal(dl_assumption_name(&study.variants[0].assumed.items[i]),
                                 "parameter_bytes");
     }
-    dl_study_free(&study);
 }
 
 static void a_scenario_may_refuse(void **state)
@@ -767,63 +718,56 @@ static void launches_are_of_the_kernels_that_were_counted(void **state)
     (void)state;
     const dl_machine machine = {0};
     dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1, .dispatch.kernels = 2000};
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
     assert_assumed(&made, "dispatch", "per_worker_ns", 60e6, 20e6, 180e6);
     assert_non_null(strstr(find(&made, "dispatch", "per_worker_ns")->source, "2000 kernels"));
     /* 154 ms, 77 us each, if each kernel replaces several of PyTorch's operations. */
-    dl_costs fused = {
+    DL_SCOPED(dl_costs) fused = {
         .parameter_bytes = -1, .state_bytes = -1, .dispatch = {.kernels = 2000, .few = true}};
-    dl_assumptions of_fused = {0};
+    DL_SCOPED(dl_assumptions) of_fused = {0};
     dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_fused);
     assert_near(fused.dispatch.per_worker_ns.value, 154e6, 1e-12);
-    dl_assumptions_free(&of_fused);
     /* But no longer than the kernels that they replace: 5,000 take 150 ms, 6,000 180; where even C
      * takes 32 us a kernel, 4,500 take 144 ms, 5,000 160. */
     const double plain[] = {5000, 6000, 4500, 5000}, plain_ns[] = {150e6, 154e6, 144e6, 154e6};
     for (int i = 0; i < 4; i++) {
-        dl_assumptions replaced = {0};
+        DL_SCOPED(dl_assumptions) replaced = {0};
         fused.dispatch.per_worker_ns = (dl_value){0};
         fused.dispatch.plain = plain[i];
         fused.dispatch.least_ns = i < 2 ? 0 : 32e3;
         dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &replaced);
         assert_near(fused.dispatch.per_worker_ns.value, plain_ns[i], 1e-12);
-        dl_assumptions_free(&replaced);
     }
     fused.dispatch.least_ns = fused.dispatch.plain = 0;
     /* 100 products of single experts take 3.3 ms more. */
-    dl_assumptions of_singles = {0};
+    DL_SCOPED(dl_assumptions) of_singles = {0};
     fused.dispatch.per_worker_ns = (dl_value){0};
     fused.dispatch.singles = 100;
     dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_singles);
     assert_near(fused.dispatch.per_worker_ns.value, 157.3e6, 1e-12);
     assert_non_null(strstr(find(&of_singles, "dispatch", "per_worker_ns")->source,
                            "100 products of single experts, 33 us each"));
-    dl_assumptions_free(&of_singles);
     /* A CUDA graph takes 43 us, whatever is in it. */
-    dl_assumptions of_graph = {0};
+    DL_SCOPED(dl_assumptions) of_graph = {0};
     fused.dispatch.per_worker_ns = (dl_value){0};
     fused.dispatch.graphs = true;
     dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &of_graph);
     assert_assumed(&of_graph, "dispatch", "per_worker_ns", 43e3, 43e3 / 3, 129e3);
-    dl_assumptions_free(&of_graph);
     fused.dispatch.graphs = false;
     fused.dispatch.singles = 0;
     /* A measured step permits 100 ms, which leaves the interval from 51.3 ms, with the middle
      * sqrt(51.3 100) = 71.6 ms; 50 ms are below the interval, which then stays. */
     const double most_ns[] = {100e6, 50e6}, values_ns[] = {71.6473e6, 154e6};
     for (int i = 0; i < 2; i++) {
-        dl_assumptions permitted = {0};
+        DL_SCOPED(dl_assumptions) permitted = {0};
         fused.dispatch.per_worker_ns = (dl_value){0};
         fused.dispatch.most_ns = most_ns[i];
         dl_costs_assume(&fused, DL_NEED_DISPATCH, &machine, 0, &permitted);
         assert_near(fused.dispatch.per_worker_ns.value, values_ns[i], 1e-6);
         assert_near(find(&permitted, "dispatch", "per_worker_ns")->high, i == 0 ? 100e6 : 462e6,
                     1e-12);
-        dl_assumptions_free(&permitted);
     }
-    dl_costs_free(&fused);
-    dl_assumptions_free(&made);
 }
 
 int main(void)

@@ -94,10 +94,9 @@ static void staleness_is_conserved_among_unequal_workers(void **state)
 static void staleness_is_conserved_on_shared_cores(void **state)
 {
     (void)state;
-    dl_run_result result = fixture_run_mode(FIXTURE_COSTS, "async", 2, 7, 5000, "",
-                                            "[noise]\nkind = gamma\nsigma = 0.5\n");
+    DL_SCOPED(dl_run_result) result = fixture_run_mode(FIXTURE_COSTS, "async", 2, 7, 5000, "",
+                                                       "[noise]\nkind = gamma\nsigma = 0.5\n");
     assert_near(staleness_of(&result, -1).mean, 6, 0.002);
-    dl_run_result_free(&result);
 }
 
 /* If two workers take turns, every gradient except the first has staleness 1; a warm-up excludes
@@ -106,18 +105,15 @@ static void a_warm_up_has_no_staleness(void **state)
 {
     (void)state;
     for (int warmup = 0; warmup <= 5; warmup += 5) {
-        dl_costs costs = fixture_costs(FIXTURE_COSTS);
-        dl_scenario scenario = fixture_scenario(
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+        DL_SCOPED(dl_scenario) scenario = fixture_scenario(
             "[scenario]\nsteps = 20\nwarmup = %d\n[machine]\ncores = 2\nworkers = 2\n"
             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = async\n",
             warmup);
-        dl_run_result r = fixture_run(&costs, &scenario);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
         assert_int_equal(r.staleness_bins, 2);
         assert_int_equal(r.staleness[0] + r.staleness[2], warmup > 0 ? 0 : 1);
         assert_near(r.clock_lag_max, 1, 1e-12);
-        dl_run_result_free(&r);
-        dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 
@@ -132,11 +128,10 @@ static void a_saturated_server_sets_the_pace(void **state)
         "[copy]\nlatency_ns = 0\nbandwidth_bytes_per_s = 1e9\n"
         "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
         "[memory]\ntotal_bytes_per_s = 1e12\n[sync]\nlock_ns = 50\n[sharing]\ncopies_2 = 1\n";
-    dl_run_result result = fixture_run_mode(costs, "async", 5, 5, 1000, "", "");
+    DL_SCOPED(dl_run_result) result = fixture_run_mode(costs, "async", 5, 5, 1000, "", "");
     assert_near(result.throughput_per_s, 1e9 / 24050, 1e-3);
     assert_string_equal(result.usage.busiest, "lock");
     assert_near(result.usage.busiest_frac, 1, 0.001);
-    dl_run_result_free(&result);
 }
 
 int main(void)

@@ -205,14 +205,13 @@ static void a_merge_is_work_of_a_thread(void **state)
 
 static unsigned needs_of(const char *syncer)
 {
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario scenario =
         fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c.ini\nbatch = 2\n"
                          "[sync]\nmode = async_average\n%s",
                          syncer);
     const unsigned needs = dl_run_needs(&scenario, &costs, &scenario.points[0]);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return needs;
 }
 
@@ -244,12 +243,11 @@ static void a_merge_takes_a_core(void **state)
 static void a_syncer_elsewhere_has_the_vectors(void **state)
 {
     (void)state;
-    dl_run_result r = fixture_run_mode(
+    DL_SCOPED(dl_run_result) r = fixture_run_mode(
         FIXTURE_COSTS "[shared]\npush_bytes_per_s = 0.5e9\naverage_bytes_per_s = 0.25e9\n"
                       "pull_bytes_per_s = 1e9\n",
         "async_average", 2, 1, 20, "interval = 10\n", "");
     assert_near(20 / r.throughput_per_s * 1e9, 2 * (11000000 + 32000 + 16000) + 8000 + 8000, 1e-9);
-    dl_run_result_free(&r);
 }
 
 /* A worker that takes twice as long does 5 local steps while the other does 10, so that neither
@@ -338,7 +336,7 @@ static void all_learners_leave_before_their_first_step(void **state)
     (void)state;
     dl_run_result result = {0};
     dl_error err = {0};
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     dl_scenario scenario =
         fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c.ini\nbatch = 1\n"
                          "[sync]\nmode = async_average\n[failures]\naway = 0:%s-\n",
@@ -348,7 +346,6 @@ static void all_learners_leave_before_their_first_step(void **state)
     assert_int_equal(dl_run(&config, &result, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "leave before"));
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 /* The run does not wait for an absence at 50 s or a grace time of 100 s when all have ended. The
@@ -373,22 +370,19 @@ static void what_is_planned_after_the_end_does_not_count(void **state)
 static void absences_follow_one_another(void **state)
 {
     (void)state;
-    dl_run_result r = run(1, 30, "interval = 10\n",
-                          "[syncer]\nmerge_s = 0.004\nwait_s = 1\n"
-                          "[failures]\naway = 0:0.0055-0.007, 0:0.018-0.030\n");
+    DL_SCOPED(dl_run_result) r = run(1, 30, "interval = 10\n",
+                                     "[syncer]\nmerge_s = 0.004\nwait_s = 1\n"
+                                     "[failures]\naway = 0:0.0055-0.007, 0:0.018-0.030\n");
     /* 5 steps are lost; the learner returns at 7, uploads at 17 and waits for the merge until 21,
      * so it leaves after the end of that step; it returns at 30 with steps 6 to 15 done; 14 more
      * until 44, with an upload at 40. */
     assert_near(r.samples, 30 - 5, 1e-12);
-    dl_run_result_free(&r);
 }
 
 static dl_status read(const char *text, dl_error *err)
 {
-    dl_scenario scenario = {0};
-    const dl_status status = dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), err);
-    dl_scenario_free(&scenario);
-    return status;
+    DL_SCOPED(dl_scenario) scenario = {0};
+    return dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), err);
 }
 
 /* As in updates_are_one_version_stale_where_nobody_waits, 2 uploads of 20 are fresh and 18 are one
@@ -445,8 +439,8 @@ static void replaced_parameters_lose_steps(void **state)
 static void a_warm_up_does_not_count(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 80\nwarmup = %d\n[machine]\ncores = 2\nworkers = 2\n"
         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = async_average\n"
         "interval = 10\n[syncer]\nquorum = 2\nmerge_s = 0.003\n",
@@ -457,8 +451,6 @@ static void a_warm_up_does_not_count(void **state)
     assert_int_equal(r.updates, 9);
     assert_near(r.updates_per_s, 9 / 0.083, 1e-9);
     assert_merged(&r, (const int[6]){16, 16, 0, 0, 0, 9}, 2, (const int[2]){0, 16});
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 /* Modes without a syncer reject its keys. */

@@ -40,11 +40,9 @@ static double step_ms(const dl_study *study, size_t variant, size_t p)
     const dl_variant *v = &study->variants[variant];
     const dl_run_config config = {
         .scenario = &v->scenario, .costs = &v->costs, .point = &v->scenario.points[p]};
-    dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     assert_int_equal(dl_run(&config, &result, NULL), DL_OK);
-    const double ms = 1e3 * result.step_mean_s;
-    dl_run_result_free(&result);
-    return ms;
+    return 1e3 * result.step_mean_s;
 }
 
 /* One worker: factor 2.2 / 1.1 = 2; two workers then take 2.2 + 0.0084 ms. The exchange is not
@@ -52,13 +50,12 @@ static double step_ms(const dl_study *study, size_t variant, size_t p)
 static void the_fewest_workers_were_measured(void **state)
 {
     (void)state;
-    dl_study s = read_study("workers = 2, 1\n", "calibrate = 2.2 ms\n", "");
+    DL_SCOPED(dl_study) s = read_study("workers = 2, 1\n", "calibrate = 2.2 ms\n", "");
     const dl_calibrate *c = &s.variants[0].calibrated;
     assert_near(c->factor, 2, 1e-5);
     assert_true(c->workers == 1 && c->samples == 1);
     assert_near(step_ms(&s, 0, 1), 2.2, 1e-5);
     assert_near(step_ms(&s, 0, 0), 2.2084, 1e-4);
-    dl_study_free(&s);
 }
 
 /* Measured with two workers, which the scenario has or lacks: factor (2.2084 - 0.0084) / 1.1 =
@@ -68,9 +65,8 @@ static void other_workers_were_measured(void **state)
     (void)state;
     static const char *const machines[] = {"workers = 1, 2\n", "workers = 1, 4\n"};
     for (int m = 0; m < 2; m++) {
-        dl_study s = read_study(machines[m], "calibrate = 2.2084ms@2\n", "");
+        DL_SCOPED(dl_study) s = read_study(machines[m], "calibrate = 2.2084ms@2\n", "");
         assert_near(s.variants[0].calibrated.factor, 2, 1e-4);
-        dl_study_free(&s);
     }
 }
 
@@ -79,22 +75,20 @@ static void other_workers_were_measured(void **state)
 static void variants_share_the_factor_of_the_first(void **state)
 {
     (void)state;
-    dl_study s = read_study("workers = 2\n", "calibrate = 2.2084 ms\n",
-                            "[exchange]\noverlap = no, yes\nbucket_bytes = 40000\n");
+    DL_SCOPED(dl_study) s = read_study("workers = 2\n", "calibrate = 2.2084 ms\n",
+                                       "[exchange]\noverlap = no, yes\nbucket_bytes = 40000\n");
     assert_int_equal(s.variant_count, 2);
     assert_near(s.variants[0].calibrated.factor, 2, 1e-2);
     assert_true(s.variants[1].calibrated.factor == s.variants[0].calibrated.factor);
     assert_near(step_ms(&s, 0, 0), 2.2084, 1e-4);
     assert_true(step_ms(&s, 1, 0) < 2.2084);
-    dl_study_free(&s);
 }
 
 static void a_factor_is_applied(void **state)
 {
     (void)state;
-    dl_study s = read_study("workers = 1\n", "calibrate = 2\n", "");
+    DL_SCOPED(dl_study) s = read_study("workers = 1\n", "calibrate = 2\n", "");
     assert_near(step_ms(&s, 0, 0), 2.2, 1e-5);
-    dl_study_free(&s);
 }
 
 /* Studies derived from this one, as by the advice, take the factor instead of determining it
@@ -102,8 +96,8 @@ static void a_factor_is_applied(void **state)
 static void the_text_gets_the_factor(void **state)
 {
     (void)state;
-    dl_study s = read_study("workers = 1\n", "calibrate = 2.2 ms\n", "");
-    dl_study again = {0};
+    DL_SCOPED(dl_study) s = read_study("workers = 1\n", "calibrate = 2.2 ms\n", "");
+    DL_SCOPED(dl_study) again = {0};
     fixture_write(MACHINE, FIXTURE_GPUS);
     fixture_write(COSTS, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
     assert_int_equal(dl_study_read_text(&again, "s.ini", s.text, strlen(s.text), NULL), DL_OK);
@@ -116,8 +110,6 @@ static void the_text_gets_the_factor(void **state)
                 again.variants[0].calibrated.samples == 1);
     assert_near(again.variants[0].calibrated.factor, 2, 1e-5);
     assert_near(step_ms(&again, 0, 0), 2.2, 1e-5);
-    dl_study_free(&again);
-    dl_study_free(&s);
 }
 
 /* The measured step replaces the spread of estimated costs. */
@@ -126,7 +118,7 @@ static void the_spread_of_the_estimate_is_gone(void **state)
     (void)state;
     for (int calibrated = 0; calibrated < 2; calibrated++) {
         char text[512];
-        dl_study s = {0};
+        DL_SCOPED(dl_study) s = {0};
         snprintf(text, sizeof text,
                  "[machine]\nfile = 2xa100\nworkers = 1\n[workload]\nmodel = resnet50\n"
                  "arithmetic = fp32\nbatch_per_worker = 32\n%s[sync]\nmode = none\n",
@@ -134,7 +126,6 @@ static void the_spread_of_the_estimate_is_gone(void **state)
         assert_int_equal(dl_study_read_text(&s, "s.ini", text, strlen(text), NULL), DL_OK);
         assert_int_equal(dl_study_read_costs(&s, NULL), DL_OK);
         assert_true((dl_variant_compute_log(&s.variants[0]) > 0) == !calibrated);
-        dl_study_free(&s);
     }
 }
 
@@ -147,13 +138,12 @@ static void a_step_of_a_layout_is_met(void **state)
         "fsdp=8\n[workload]\n"
         "model = gpt2_xl:fused=yes\nbatch_per_worker = 16\ncalibrate = 600 ms\n"
         "[sync]\nmode = none\n";
-    dl_study s = {0};
+    DL_SCOPED(dl_study) s = {0};
     dl_error err = {0};
     if (dl_study_read_text(&s, "s.ini", text, strlen(text), &err) != DL_OK ||
         dl_study_read_costs(&s, &err) != DL_OK)
         fail_msg("%s", err.text);
     assert_near(step_ms(&s, 0, 0), 600, 1e-3);
-    dl_study_free(&s);
 }
 
 static void what_cannot_be_is_refused(void **state)

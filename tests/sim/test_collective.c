@@ -1,4 +1,3 @@
-#include "common/alloc.h"
 #include "tests/machine_fixture.h"
 
 #include <math.h>
@@ -296,19 +295,16 @@ static void trees_over_unequal_nodes(void **state)
     g.count = 12;
     g.machine.library = DL_LIBRARY_NCCL;
     const dl_collective_config small = config_of(&g, DL_ALLREDUCE, "auto", 1024);
-    dl_collective c = {0};
+    DL_SCOPED(dl_collective) c = {0};
     dl_error err = {0};
-    dl_engine engine;
-    dl_network network;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_network) network;
     dl_engine_init(&engine, 1000);
     dl_network_init(&network, &engine, 1000);
     dl_network_add_links(&network, &g.links);
     assert_int_equal(dl_collective_init(&c, &network, &g.links, &small, &err), DL_OK);
     assert_string_equal(c.algorithm->name, "node_tree");
     assert_string_equal(c.protocol, "ll");
-    dl_collective_free(&c);
-    dl_network_free(&network);
-    dl_engine_free(&engine);
     free_group(&g);
 }
 
@@ -337,7 +333,7 @@ static void rings_over_nodes_share_no_nic(void **state)
     dl_machine machine = fixture_shipped("dgx1_p100");
     machine.nodes = 2;
     make_group(&g, machine, 2, 8);
-    dl_rings rings;
+    DL_SCOPED(dl_rings) rings;
     dl_rings_init(&rings, &g.links, g.ranks, g.count);
     assert_int_equal(rings.count, 4);
     unsigned in = 0, out = 0;
@@ -348,7 +344,6 @@ static void rings_over_nodes_share_no_nic(void **state)
     }
     assert_int_equal(in, 0xf);
     assert_int_equal(out, 0xf);
-    dl_rings_free(&rings);
     free_group(&g);
 }
 
@@ -606,7 +601,7 @@ static void what_has_too_many_transfers_is_refused(void **state)
         assert_int_equal(r.collective.plan.transfer_count, counts[i]);
         close_run(&r);
         for (int most = 1; most < counts[i]; most += counts[i] - 2) {
-            dl_collective collective;
+            DL_SCOPED(dl_collective) collective;
             dl_error err = {0};
             memset(&r, 0, sizeof r);
             c.transfers_max = most;
@@ -616,7 +611,6 @@ static void what_has_too_many_transfers_is_refused(void **state)
                              DL_ERR_RANGE);
             assert_non_null(strstr(err.text, "fidelity = chunk: allreduce over 4 GPUs by"));
             assert_non_null(strstr(err.text, "use [exchange] fidelity = phase"));
-            dl_collective_free(&collective);
             dl_network_free(&r.network);
         }
     }
@@ -688,7 +682,7 @@ static void rings_use_all_lanes_of_a_cube_mesh(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         group g;
         make_group(&g, fixture_shipped(cases[k].machine), 1, cases[k].ranks);
-        dl_rings rings;
+        DL_SCOPED(dl_rings) rings;
         dl_rings_init(&rings, &g.links, g.ranks, g.count);
         assert_int_equal(rings.count, cases[k].rings);
         int crossed[8][8] = {{0}};
@@ -705,7 +699,6 @@ static void rings_use_all_lanes_of_a_cube_mesh(void **state)
             const dl_nvlink *l = &g.machine.kinds[0].nvlinks[i];
             assert_true(crossed[l->a][l->b] <= l->lanes && crossed[l->b][l->a] <= l->lanes);
         }
-        dl_rings_free(&rings);
         free_group(&g);
     }
 }

@@ -23,7 +23,7 @@ static const dl_collective_cost *find(const dl_costs *costs, int kind, int ranks
 static void times_are_straight_between_sizes(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(both);
+    DL_SCOPED(dl_costs) costs = fixture_costs(both);
     assert_int_equal(costs.collective_count, 2);
     const dl_collective_cost *c = find(&costs, DL_ALLREDUCE, 8, 1);
     assert_non_null(c);
@@ -37,7 +37,6 @@ static void times_are_straight_between_sizes(void **state)
     assert_true(dl_collective_cost_ns(c, 1) == 10);
     assert_null(find(&costs, DL_ALLREDUCE, 8, 2));
     assert_null(find(&costs, DL_ALLREDUCE, 4, 1));
-    dl_costs_free(&costs);
 }
 
 static void what_is_written_reads_back(void **state)
@@ -89,8 +88,8 @@ static void a_measured_collective_takes_its_time(void **state)
     (void)state;
     dl_costs costs =
         fixture_costs(HEAD "[collective allreduce 4]\nbytes_0 = 7000\nbytes_8 = 7008\n");
-    dl_machine machine = fixture_machine(FIXTURE_CROSSBAR);
-    dl_links links;
+    DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_CROSSBAR);
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &machine);
     dl_place ranks[4];
     for (int i = 0; i < 4; i++)
@@ -114,9 +113,9 @@ static void a_measured_collective_takes_its_time(void **state)
     assert_true(ring_ns != 8000 && fewer_ns != 8000); /* a named algorithm and other numbers of
                                                        * ranks are modelled */
 
-    dl_engine engine;
-    dl_network network;
-    dl_collective collective;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_network) network;
+    DL_SCOPED(dl_collective) collective;
     config.rank_count = 4;
     dl_network_init(&network, &engine, 1);
     dl_network_add_links(&network, &links);
@@ -129,11 +128,6 @@ static void a_measured_collective_takes_its_time(void **state)
         dl_engine_run(&engine);
         assert_int_equal(engine.now_ns, (run + 1) * 8000);
     }
-    dl_collective_free(&collective);
-    dl_network_free(&network);
-    dl_engine_free(&engine);
-    dl_links_free(&links);
-    dl_machine_free(&machine);
     dl_costs_free(&costs);
 }
 

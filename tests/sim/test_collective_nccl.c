@@ -82,7 +82,7 @@ static double call_us(const one_process *host, double bytes)
 static error_sum compare(const char *machine, int n, const row *rows, int count,
                          dl_collective_kind kind, double least, const one_process *host)
 {
-    dl_machine m = fixture_shipped(machine);
+    DL_SCOPED(dl_machine) m = fixture_shipped(machine);
     dl_links links;
     dl_links_init(&links, &m);
     dl_place ranks[16];
@@ -114,7 +114,6 @@ static error_sum compare(const char *machine, int n, const row *rows, int count,
                   machine, n, dl_collective_kind_names[kind], e.count, 100 * e.sum / e.count,
                   100 * e.max, worst);
     dl_links_free(&links);
-    dl_machine_free(&m);
     return e;
 }
 

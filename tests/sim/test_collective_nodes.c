@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/collective/collective.h"
 
 #define PER_NODE 8
@@ -45,12 +44,12 @@ typedef struct error_sum {
 
 static error_sum compare(int nodes, const char *algorithm, const row *rows, size_t count)
 {
-    dl_machine m = fixture_shipped("dgx_h100");
+    DL_SCOPED(dl_machine) m = fixture_shipped("dgx_h100");
     m.nodes = nodes;
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     const int ranks = nodes * PER_NODE;
-    dl_place *places = dl_calloc((size_t)ranks, sizeof *places, "places");
+    DL_AUTOFREE dl_place *places = dl_calloc((size_t)ranks, sizeof *places, "places");
     for (int i = 0; i < ranks; i++)
         places[i] = gpu_place(i / PER_NODE, i % PER_NODE);
     error_sum e = {0};
@@ -73,9 +72,6 @@ static error_sum compare(int nodes, const char *algorithm, const row *rows, size
     }
     print_message("%d GPUs, %s: mean error %.1f %%, maximum %.1f %%\n", ranks, algorithm,
                   100 * e.sum / e.count, 100 * e.max);
-    free(places);
-    dl_links_free(&links);
-    dl_machine_free(&m);
     return e;
 }
 

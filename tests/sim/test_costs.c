@@ -62,13 +62,12 @@ static void units_are_read(void **state)
 static void step_time_sums_over_operations(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(full);
+    DL_SCOPED(dl_costs) costs = fixture_costs(full);
     assert_true(dl_costs_step_ns(&costs, 10, "input") == 150);
     assert_true(dl_costs_step_ns(&costs, 10, "forward") == 183500);
     assert_true(dl_costs_step_ns(&costs, 10, "backward") == 299950);
     assert_true(dl_costs_step_ns(&costs, 10, "update") == 0);
     assert_true(dl_costs_step_ns(&costs, 10, NULL) == 483600);
-    dl_costs_free(&costs);
 }
 
 /* 32 samples take 10 + 32 x 10 = 330 ns. Beyond that the line, which holds for batch 4 and 128 at
@@ -218,7 +217,7 @@ static void collect(void *user, dl_value *value, double low, double high)
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(full), back = {0};
+    DL_SCOPED(dl_costs) costs = fixture_costs(full), back = {0};
     char long_line[400];
     memset(long_line, 'x', sizeof long_line - 1);
     long_line[sizeof long_line - 1] = '\0';
@@ -240,38 +239,33 @@ static void what_is_written_reads_back(void **state)
     assert_int_equal(back.state_bytes, 0);
     assert_int_equal(back.batch_max, 128);
     assert_int_equal(back.noise_count, 1);
-    dl_costs_free(&costs);
-    dl_costs_free(&back);
 }
 
 /* Values of one part of the machine are one section. */
 static void a_part_of_the_machine_is_one_section(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\n[machine link x16]\nbytes_per_s = 1GB/s\nlatency_ns = 100\n");
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(dl_costs_write(&costs, "test_costs.ini", NULL, NULL), DL_OK);
     assert_int_equal(dl_file_read("test_costs.ini", &text, &bytes, NULL), DL_OK);
     remove("test_costs.ini");
     assert_contains(
         text, "[machine link x16]\nbytes_per_s = 1000000000, assumed\nlatency_ns = 100, assumed\n");
-    free(text);
-    dl_costs_free(&costs);
 }
 
 static void what_cannot_be_written_is_refused(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(full);
+    DL_SCOPED(dl_costs) costs = fixture_costs(full);
     dl_error err = {0};
     assert_int_equal(dl_costs_write(&costs, "no/such/folder/c.ini", NULL, &err), DL_ERR_IO);
     assert_int_equal(dl_costs_write(&costs, "/dev/full", NULL, &err), DL_ERR_IO);
     costs.device[4] = ';';
     assert_int_equal(dl_costs_write(&costs, "test_costs_bad.ini", NULL, &err), DL_ERR_DATA);
     assert_int_equal(dl_costs_read(&costs, "no/such/file.ini", &err), DL_ERR_IO);
-    dl_costs_free(&costs);
 }
 
 int main(void)

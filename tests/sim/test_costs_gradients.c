@@ -37,7 +37,7 @@ static void what_is_written_reads_back(void **state)
     (void)state;
     dl_costs costs =
         fixture_costs(HEAD "[gradients]\nready_1 = 0.123456789, 8196000\nready_2 = 0.97, 1.02e8\n");
-    dl_costs back = {0};
+    DL_SCOPED(dl_costs) back = {0};
     dl_error err = {0};
     assert_int_equal(dl_costs_write(&costs, "test_costs_gradients.ini", NULL, &err), DL_OK);
     assert_int_equal(dl_costs_read(&back, "test_costs_gradients.ini", &err), DL_OK);
@@ -45,7 +45,6 @@ static void what_is_written_reads_back(void **state)
     assert_int_equal(back.gradient_count, 2);
     assert_memory_equal(back.gradients, costs.gradients, 2 * sizeof *costs.gradients);
     dl_costs_free(&costs);
-    dl_costs_free(&back);
 }
 
 int main(void)

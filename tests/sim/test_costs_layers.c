@@ -14,7 +14,7 @@
 static void layers_are_read_and_written(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         HEAD "tensor_ranks = 4\nexpert_ranks = 8\n" OPERATIONS
              "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
              "parameter_bytes = 1000, catalogue\nexpert_parameter_bytes = 600\n"
@@ -29,7 +29,7 @@ static void layers_are_read_and_written(void **state)
     snprintf(path, sizeof path, "costs_layers_%d.ini", (int)getpid());
     dl_error err = {0};
     assert_int_equal(dl_costs_write(&costs, path, NULL, &err), DL_OK);
-    dl_costs back = {0};
+    DL_SCOPED(dl_costs) back = {0};
     assert_int_equal(dl_costs_read(&back, path, &err), DL_OK);
     unlink(path);
     assert_int_equal(back.layer_count, 2);
@@ -54,8 +54,6 @@ static void layers_are_read_and_written(void **state)
     assert_true(back.layers[1].tensor_collectives_beside.value == 2);
     assert_true(back.layers[1].tensor_beside_ns_per_sample.value == 5000);
     assert_false(back.layers[0].tensor_bytes_per_sample.known);
-    dl_costs_free(&costs);
-    dl_costs_free(&back);
 }
 
 static void layers_must_be_those_of_the_model(void **state)
@@ -82,8 +80,7 @@ static void layers_must_be_those_of_the_model(void **state)
     };
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
     /* Values missing for one layer cannot be summed. */
-    dl_costs costs = fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
-    dl_costs_free(&costs);
+    DL_SCOPED(dl_costs) costs = fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
 }
 
 int main(void)

@@ -17,7 +17,7 @@ static const char two_copies[] = HEAD "[noise 64 copies 2]\nfactors_1_1_1 = 1, 2
 static void runs_and_copies_are_told_apart(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(two_copies);
+    DL_SCOPED(dl_costs) costs = fixture_costs(two_copies);
     assert_int_equal(costs.noise_count, 2);
     const dl_noise_set *set = &costs.noise[0];
     assert_true(set->batch == 64 && set->copies == 2 && set->run_count == 2);
@@ -28,7 +28,6 @@ static void runs_and_copies_are_told_apart(void **state)
     set = &costs.noise[1];
     assert_true(set->batch == 0 && set->copies == 1 && set->run_count == 2);
     assert_true(set->series[1].factors[0] == 9);
-    dl_costs_free(&costs);
 }
 
 /* Takes the set with the number of concurrent copies, or the next smaller number, then the nearest
@@ -106,7 +105,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(two_copies), back = {0};
+    DL_SCOPED(dl_costs) costs = fixture_costs(two_copies), back = {0};
     dl_noise_series *longest = &costs.noise[0].series[2];
     longest->factors = realloc(longest->factors, 400 * sizeof(float));
     for (size_t i = 0; i < 400; i++)
@@ -130,8 +129,6 @@ static void what_is_written_reads_back(void **state)
                                 a->series[s].count * sizeof(float));
         }
     }
-    dl_costs_free(&costs);
-    dl_costs_free(&back);
 }
 
 int main(void)

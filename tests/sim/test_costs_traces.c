@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/alloc.h"
 #include "tests/check.h"
 #include "tests/sim_fixture.h"
 
@@ -12,7 +11,7 @@
 static void a_trace_is_read(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         HEAD "[trace 1]\nfile = a.json.gz\nranks = 8\nrank = 3\nbatch = 1024\nallreduces = yes\n"
              "step_ns = 76.8 ms +- 0.5 ms, n = 5, measured\nrecording_ns = 9 ms\n"
              "collective_1 = AlltoAll, 7, 8e7, 2.1e7, 8\n"
@@ -34,7 +33,6 @@ static void a_trace_is_read(void **state)
     assert_true(t->ranks == 0 && t->rank == -1 && !t->allreduces && !t->step_ns.known);
     assert_int_equal(costs.note_count, 2);
     assert_string_equal(costs.notes[1], "second; with more");
-    dl_costs_free(&costs);
 }
 
 static void what_is_wrong_is_refused_with_its_line(void **state)
@@ -63,11 +61,11 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         HEAD "[trace 1]\nfile = a.json\nranks = 2\nrank = 0\nbatch = 8\nallreduces = yes\n"
              "step_ns = 2e6 +- 1000, n = 3, measured\nrecording_ns = 1000, assumed\n"
              "collective_1 = AllGather, 4, 1.5e6, 12345, 2\n[notes]\nnote_1 = one\nnote_2 = two\n");
-    dl_costs back = {0};
+    DL_SCOPED(dl_costs) back = {0};
     dl_error err = {0};
     free(costs.notes[1]);
     costs.notes[1] = dl_strdup("; two ; three");
@@ -88,8 +86,6 @@ static void what_is_written_reads_back(void **state)
     assert_int_equal(back.note_count, 2);
     assert_string_equal(back.notes[0], "one");
     assert_string_equal(back.notes[1], ", two , three");
-    dl_costs_free(&costs);
-    dl_costs_free(&back);
 }
 
 int main(void)

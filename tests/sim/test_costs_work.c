@@ -25,8 +25,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(HEAD "[work]\nsteps = 0.3333333, 0.75, 1.916667\n");
-    dl_costs back = {0};
+    DL_SCOPED(dl_costs) costs = fixture_costs(HEAD "[work]\nsteps = 0.3333333, 0.75, 1.916667\n");
+    DL_SCOPED(dl_costs) back = {0};
     dl_error err = {0};
     assert_int_equal(dl_costs_write(&costs, "test_costs_work.ini", NULL, &err), DL_OK);
     assert_int_equal(dl_costs_read(&back, "test_costs_work.ini", &err), DL_OK);
@@ -34,8 +34,6 @@ static void what_is_written_reads_back(void **state)
     assert_int_equal(back.work_step_count, 3);
     for (size_t i = 0; i < 3; i++)
         assert_near((double)back.work_steps[i], (double)costs.work_steps[i], 1e-6);
-    dl_costs_free(&costs);
-    dl_costs_free(&back);
 }
 
 /* Half of the steps have 0.6, half 1.4 times the mean: the largest of two workers has 1.4 - 0.8 / 4
@@ -43,7 +41,7 @@ static void what_is_written_reads_back(void **state)
 static void the_largest_is_an_order_statistic(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(HEAD "[work]\nsteps = 0.6, 1.4\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs(HEAD "[work]\nsteps = 0.6, 1.4\n");
     const dl_work_spread work = dl_work_spread_of(&costs, 1, 1);
     assert_near(work.sd, 0.4, 1e-6);
     assert_near(dl_work_quantile(&work, 0.49), 0.6, 1e-6);
@@ -57,7 +55,6 @@ static void the_largest_is_an_order_statistic(void **state)
     const dl_work_spread sum = dl_work_spread_of(&costs, 4, 4);
     assert_near(sum.sd, 0.2, 1e-6);
     assert_near(dl_work_quantile(&sum, 0.49), 0.8, 1e-6);
-    dl_costs_free(&costs);
 }
 
 /* Measured with 8 samples per step: 32 samples, accumulated or not, vary half as much, and 2
@@ -90,12 +87,11 @@ static void workers_wait_for_the_most_work(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char rest[64];
         snprintf(rest, sizeof rest, "[noise]\nkind = %s\n", cases[i].noise);
-        dl_run_result result = fixture_run_mode(FIXTURE_COMPUTE_ONLY
-                                                "[op input]\nfixed_ns = 250000\nper_sample_ns = 0\n"
-                                                "[work]\nsteps = 0.6, 1.4\n",
-                                                cases[i].mode, 2, 2, 4000, "", rest);
+        DL_SCOPED(dl_run_result) result = fixture_run_mode(
+            FIXTURE_COMPUTE_ONLY "[op input]\nfixed_ns = 250000\nper_sample_ns = 0\n"
+                                 "[work]\nsteps = 0.6, 1.4\n",
+            cases[i].mode, 2, 2, 4000, "", rest);
         assert_near(1e9 * result.step_mean_s, cases[i].step_ns, 0.02);
-        dl_run_result_free(&result);
     }
 }
 

@@ -154,8 +154,8 @@ static void pieces_of_work_are_observed(void **state)
 {
     (void)state;
     pieces seen = {0};
-    dl_engine engine;
-    dl_dispatch dispatch;
+    DL_SCOPED(dl_engine) engine;
+    DL_SCOPED(dl_dispatch) dispatch;
     dl_engine_init(&engine, 4);
     const dl_dispatch_config config = {.engine = &engine,
                                        .kind = DL_DISPATCH_SINGLE,
@@ -176,8 +176,6 @@ static void pieces_of_work_are_observed(void **state)
         assert_int_equal(seen.start_ns[i], i == 0 ? 0 : 50 + 50 * i);
         assert_int_equal(seen.end_ns[i], 100 + 50 * i);
     }
-    dl_dispatch_free(&dispatch);
-    dl_engine_free(&engine);
 }
 
 int main(void)

@@ -1,6 +1,5 @@
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "sim/engine.h"
 
@@ -53,7 +52,7 @@ static void events_are_handled_in_order(void **state)
 static void it_ends_before_time_overflows(void **state)
 {
     (void)state;
-    dl_engine engine;
+    DL_SCOPED(dl_engine) engine;
     dl_engine_init(&engine, 8);
     log l = {.engine = &engine};
     dl_engine_after(&engine, 10, note, &l, 0);
@@ -63,7 +62,6 @@ static void it_ends_before_time_overflows(void **state)
     assert_true(engine.too_long);
     assert_int_equal(l.count, 3);
     assert_int_equal(engine.now_ns, 15);
-    dl_engine_free(&engine);
 }
 
 /* The pending events as a plain list that is searched each time. */

@@ -1,6 +1,5 @@
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "sim/event_queue.h"
 
@@ -105,7 +104,7 @@ static void agrees_with_a_list(void **state)
         int64_t now_ns = 0;
         dl_random stream;
         dl_random_init(&stream, 5, 0, 0, 0);
-        dl_event_queue queue;
+        DL_SCOPED(dl_event_queue) queue;
         dl_event_queue_init(&queue, ROOM);
         for (int round = 0; round < ROUNDS; round++) {
             const uint64_t what = dl_random_below(&stream, 8);
@@ -134,7 +133,6 @@ static void agrees_with_a_list(void **state)
             }
             assert_int_equal(queue.count - queue.stale, count);
         }
-        dl_event_queue_free(&queue);
     }
 }
 
@@ -184,7 +182,7 @@ static void cancelled_ones_do_not_stay(void **state)
     (void)state;
     enum { PENDING = 100000 };
     static int ids[PENDING];
-    dl_event_queue queue;
+    DL_SCOPED(dl_event_queue) queue;
     dl_event_queue_init(&queue, PENDING);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < PENDING; i++)
@@ -198,7 +196,6 @@ static void cancelled_ones_do_not_stay(void **state)
         assert_int_equal(event.time_ns, 10 * round + 9);
         assert_false(dl_event_queue_pop(&queue, &event));
     }
-    dl_event_queue_free(&queue);
 }
 
 int main(void)

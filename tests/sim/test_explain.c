@@ -211,14 +211,13 @@ static void results_have_the_dominant_part(void **state)
     assert_int_equal(dl_csv_column(&csv, "dominant"), -1);
     dl_csv_free(&csv);
     remove(RESULTS);
-    char *head = NULL;
+    DL_AUTOFREE char *head = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&head, &bytes);
     dl_report_results_write(out, &e.study, &e.sweep, e.measured, &e.x);
     fclose(out);
     assert_non_null(strstr(head, "\n# gain: cost=input half=1.143 none=1.333 sync=none workers=2 "
                                  "batch=2\n"));
-    free(head);
     forget(&e);
 }
 

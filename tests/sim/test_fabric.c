@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/collective/collective.h"
 #include "sim/network/fabric.h"
 
@@ -51,18 +50,16 @@ static double capacity_of(const dl_links *links, const char *link)
 static void a_leaf_has_uplinks(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(NODES("8", "0",
-                                         "topology = fat_tree\ngroup_nodes = 4\n"
-                                         "oversubscription = 2\nhop_ns = 300\n"));
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(NODES("8", "0",
+                                                    "topology = fat_tree\ngroup_nodes = 4\n"
+                                                    "oversubscription = 2\nhop_ns = 300\n"));
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(1, 0), gpu_place(3, 0), "", 0);
     assert_way(&links, gpu_place(1, 0), gpu_place(6, 0), "leaf 0 up, leaf 1 down", 600);
     assert_way(&links, gpu_place(6, 0), gpu_place(1, 0), "leaf 1 up, leaf 0 down", 600);
     assert_float_equal(capacity_of(&links, "leaf 1 up"), 2e9, 1);
     assert_int_equal(dl_fabric_links(&m), 4);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* Leaves of two nodes, pods of two leaves: 2 GB/s up from a leaf, 2 * 2 / 4 from a pod, of which
@@ -74,14 +71,13 @@ static void pods_have_uplinks_too(void **state)
         fixture_machine(NODES("8", "0",
                               "topology = fat_tree\ngroup_nodes = 2\npod_groups = 2\n"
                               "pod_oversubscription = 4\nhop_ns = 100\nbackground_frac = 0.2\n"));
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(2, 0), "leaf 0 up, leaf 1 down", 200);
     assert_way(&links, gpu_place(3, 0), gpu_place(6, 0),
                "leaf 1 up, pod 0 up, pod 1 down, leaf 3 down", 400);
     assert_float_equal(capacity_of(&links, "leaf 3 down"), 1.6e9, 1);
     assert_float_equal(capacity_of(&links, "pod 1 up"), 0.8e9, 1);
-    dl_links_free(&links);
     dl_machine_free(&m);
 }
 
@@ -89,15 +85,13 @@ static void pods_have_uplinks_too(void **state)
 static void scattered_nodes_are_dealt_out(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(NODES("8", "0",
-                                         "topology = fat_tree\ngroup_nodes = 4\n"
-                                         "placement = scattered\n"));
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(NODES("8", "0",
+                                                    "topology = fat_tree\ngroup_nodes = 4\n"
+                                                    "placement = scattered\n"));
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(6, 0), "", 0);
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "leaf 0 up, leaf 1 down", 0);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* Two rails: NIC i of nodes 0 and 1 is at leaf i, of nodes 2 and 3 at leaf 2 + i; a leaf has two
@@ -106,14 +100,13 @@ static void rails_join_nics_of_one_number(void **state)
 {
     (void)state;
     dl_machine m = fixture_machine(NODES("4", "1", "topology = rail\ngroup_nodes = 2\n"));
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "", 0);
     assert_way(&links, gpu_place(0, 1), gpu_place(1, 1), "", 0);
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 1), "leaf 0 up, leaf 1 down", 0);
     assert_way(&links, gpu_place(0, 1), gpu_place(2, 1), "leaf 1 up, leaf 3 down", 0);
     assert_float_equal(capacity_of(&links, "leaf 2 up"), 2e9, 1);
-    dl_links_free(&links);
     dl_machine_free(&m);
 }
 
@@ -126,7 +119,7 @@ static void a_dragonfly_has_minimal_routes(void **state)
                               "topology = dragonfly\ngroup_nodes = 4\nrouter_nodes = 2\n"
                               "global_links = 2\nlink_bytes_per_s = 4GB/s\nbackground_frac = 0.25\n"
                               "hop_ns = 100\n"));
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "", 0);
     assert_way(&links, gpu_place(0, 0), gpu_place(3, 0), "group 0 router 0 to 1", 100);
@@ -139,7 +132,6 @@ static void a_dragonfly_has_minimal_routes(void **state)
     assert_way(&links, gpu_place(0, 0), gpu_place(8, 0), "group 0 to 2", 100);
     assert_float_equal(capacity_of(&links, "group 2 router 1 to 0"), 3e9, 1);
     assert_float_equal(capacity_of(&links, "group 2 to 0"), 6e9, 1);
-    dl_links_free(&links);
     dl_machine_free(&m);
 }
 
@@ -148,10 +140,11 @@ static void a_dragonfly_has_minimal_routes(void **state)
 static void a_torus_takes_the_shorter_way(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(NODES("12", "0",
-                                         "topology = torus\nsize_x = 4\nsize_y = 3\nhop_ns = 300\n"
-                                         "link_bytes_per_s = 2GB/s\n"));
-    dl_links links;
+    DL_SCOPED(dl_machine) m =
+        fixture_machine(NODES("12", "0",
+                              "topology = torus\nsize_x = 4\nsize_y = 3\nhop_ns = 300\n"
+                              "link_bytes_per_s = 2GB/s\n"));
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(3, 0), "switch 0 -x", 300);
     assert_way(&links, gpu_place(0, 0), gpu_place(6, 0), "switch 0 +x, switch 1 +x, switch 2 +y",
@@ -159,8 +152,6 @@ static void a_torus_takes_the_shorter_way(void **state)
     assert_way(&links, gpu_place(6, 0), gpu_place(0, 0), "switch 6 +x, switch 7 +x, switch 4 -y",
                900);
     assert_float_equal(capacity_of(&links, "switch 11 -y"), 2e9, 1);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* Eight uplinks of 1 GB/s each. Eight hashed flows use 8 (1 - (7/8)^8) = 5.25 of them on average;
@@ -168,10 +159,10 @@ static void a_torus_takes_the_shorter_way(void **state)
 static void ecmp_lets_flows_collide(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(NODES("256", "0",
-                                         "topology = fat_tree\ngroup_nodes = 8\n"
-                                         "spreading = ecmp\n"));
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(NODES("256", "0",
+                                                    "topology = fat_tree\ngroup_nodes = 8\n"
+                                                    "spreading = ecmp\n"));
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_int_equal(dl_fabric_links(&m), 2 * 32 * 8);
     assert_float_equal(capacity_of(&links, "leaf 1 uplink 7 down"), 1e9, 1);
@@ -189,17 +180,15 @@ static void ecmp_lets_flows_collide(void **state)
         }
     }
     assert_float_equal(distinct / 31.0, 5.25, 0.5);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* Seconds of a ring over all GPUs, with enough bytes to make latencies negligible. */
 static double ring_by(const char *text, double bytes, dl_fidelity fidelity)
 {
-    dl_machine m = fixture_machine(text);
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(text);
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
-    dl_place *places = dl_calloc((size_t)m.nodes, sizeof *places, "places");
+    DL_AUTOFREE dl_place *places = dl_calloc((size_t)m.nodes, sizeof *places, "places");
     for (int i = 0; i < m.nodes; i++)
         places[i] = gpu_place(i, 0);
     const dl_collective_config config = {.kind = DL_ALLREDUCE,
@@ -212,19 +201,14 @@ static double ring_by(const char *text, double bytes, dl_fidelity fidelity)
     double time_ns = 0;
     dl_error err = {0};
     assert_int_equal(dl_collective_idle_ns(&links, &config, &time_ns, &err), DL_OK);
-    free(places);
-    dl_links_free(&links);
-    dl_machine_free(&m);
     return time_ns / 1e9;
 }
 
 static double unequal_s(const char *text, const char *algorithm, const char *counts, double bytes,
                         dl_fidelity fidelity)
 {
-    dl_machine m = fixture_machine(text);
-    const double time_s = fixture_reduce_s(&m, algorithm, counts, bytes, fidelity);
-    dl_machine_free(&m);
-    return time_s;
+    DL_SCOPED(dl_machine) m = fixture_machine(text);
+    return fixture_reduce_s(&m, algorithm, counts, bytes, fidelity);
 }
 
 static double ring_s(const char *text, double bytes)
@@ -262,7 +246,7 @@ static void a_ring_fits_a_torus(void **state)
 static void switches_by_hand_form_a_tree(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(
+    DL_SCOPED(dl_machine) m = fixture_machine(
         NODES("8", "0",
               "topology = switches\nhop_ns = 100\n[netswitch spine]\n"
               "[netswitch row0]\nparent = spine\noversubscription = 2\n"
@@ -270,7 +254,7 @@ static void switches_by_hand_form_a_tree(void **state)
               "[netswitch rack0]\nparent = row0\nnodes = 0-3\noversubscription = 2\n"
               "[netswitch rack1]\nparent = row0\nnodes = 4, 5\n"
               "[netswitch rack2]\nparent = row1\nnodes = 6-7\n"));
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(3, 0), "", 0);
     assert_way(&links, gpu_place(0, 0), gpu_place(5, 0), "rack0 up, rack1 down", 200);
@@ -280,8 +264,6 @@ static void switches_by_hand_form_a_tree(void **state)
     assert_float_equal(capacity_of(&links, "rack1 down"), 2e9, 1);
     assert_float_equal(capacity_of(&links, "row0 up"), 2e9, 1);
     assert_float_equal(capacity_of(&links, "row1 down"), 3e9, 1);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* 256 nodes in racks of eight, eight racks per row, without oversubscription: a rack has eight
@@ -304,8 +286,8 @@ static void ecmp_over_switches_by_hand(void **state)
                                  "[netswitch rack%d]\nparent = row%d\nnodes = %d-%d\n", rack,
                                  rack / 8, 8 * rack, 8 * rack + 7);
     }
-    dl_machine m = fixture_machine(text);
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(text);
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_int_equal(dl_fabric_links(&m), 2 * (1 + 4 * 64 + 32 * 8));
     assert_float_equal(capacity_of(&links, "rack3 uplink 7 down"), 1e9, 1);
@@ -329,8 +311,6 @@ static void ecmp_over_switches_by_hand(void **state)
     }
     assert_float_equal(racks_used / 24.0, 5.25, 0.6);
     assert_float_equal(rows_used / 24.0, 5.25, 0.6);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* Two racks of four nodes, fourfold oversubscribed: 1 GB/s up. A ring in order sends one flow over
@@ -496,14 +476,13 @@ static void bad_fabrics_are_refused(void **state)
         {NODES("2", "0", "topology = torus\nsize_x = 2\nslots = 0, 2\n"), "there are 2 slots"},
     };
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        dl_machine m = {0};
+        DL_SCOPED(dl_machine) m = {0};
         dl_error err = {0};
         const char *text = cases[i].text;
         const dl_status status = dl_machine_read_text(&m, "machine.ini", text, strlen(text), &err);
         if (status == DL_OK || strstr(err.text, cases[i].says) == NULL) {
             fail_msg("case %zu: %s", i, err.text);
         }
-        dl_machine_free(&m);
     }
 }
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/fits.h"
 #include "sim/generate/generate.h"
 #include "sim/sweep.h"
@@ -23,10 +22,9 @@
 
 static dl_status read_study(const char *text, dl_error *err)
 {
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(&study, err);
-    dl_study_free(&study);
     return status;
 }
 
@@ -80,8 +78,8 @@ static void a_measured_update_is_split(void **state)
         char text[1000];
         snprintf(text, sizeof text, "%s%s%s", USUAL "on_policy_s = 10\nlength_cv = 0\n", given[i],
                  "train_fixed_frac = 0.25\nplace = colocated, apart\n");
-        dl_study study;
-        dl_sweep sweep;
+        DL_SCOPED(dl_study) study;
+        DL_SCOPED(dl_sweep) sweep;
         run_rows(text, &study, &sweep);
         const dl_rollout_result *turns = sweep.rows[0].mean.rollout,
                                 *apart = sweep.rows[1].mean.rollout;
@@ -89,8 +87,6 @@ static void a_measured_update_is_split(void **state)
         assert_true(near_scaled(turns->update_s, 10, 10, EXACT));
         assert_true(near_scaled(trains_s, rest_s[i] * (0.25 + 0.75 * 8 / 6), 10, EXACT));
         assert_true(near_scaled(sweep.rows[1].speedup * apart->update_s, 10, 10, EXACT));
-        dl_sweep_free(&sweep);
-        dl_study_free(&study);
     }
 }
 
@@ -99,23 +95,21 @@ static void a_measured_update_is_split(void **state)
 static void what_does_not_scale_is_assumed(void **state)
 {
     (void)state;
-    dl_study study;
-    dl_sweep sweep;
+    DL_SCOPED(dl_study) study;
+    DL_SCOPED(dl_sweep) sweep;
     run_rows(USUAL "on_policy_s = 10\nlength_cv = 0\n", &study, &sweep);
     assert_int_equal(study.variants[0].assumed.count, 1);
     const dl_row *row = &sweep.rows[0];
     assert_true(row->low_per_s < row->mean.throughput_per_s * 0.99);
     assert_true(row->high_per_s > row->mean.throughput_per_s * 1.01);
-    dl_sweep_free(&sweep);
-    dl_study_free(&study);
 }
 
 /* The trainer has 6 GPUs; on policy it has all 8, and no replica generates concurrently. */
 static void rows_are_those_of_the_rollout(void **state)
 {
     (void)state;
-    dl_study study;
-    dl_sweep sweep;
+    DL_SCOPED(dl_study) study;
+    DL_SCOPED(dl_sweep) sweep;
     run_rows(KEYS "bound = 0, 2\n", &study, &sweep);
     assert_int_equal(sweep.row_count, 2);
     for (int i = 0; i < 2; i++) {
@@ -144,8 +138,6 @@ static void rows_are_those_of_the_rollout(void **state)
         free(ages.update_s);
         assert_true(near_scaled(row->speedup, r.update_s / row->mean.step_mean_s, 1, EXACT));
     }
-    dl_sweep_free(&sweep);
-    dl_study_free(&study);
 }
 
 /* If the trainer runs the scenario's own step, the step takes as long as in a run without
@@ -154,8 +146,8 @@ static void rows_are_those_of_the_rollout(void **state)
 static void the_trainer_is_the_scenarios_own_step(void **state)
 {
     (void)state;
-    dl_study study;
-    dl_sweep sweep;
+    DL_SCOPED(dl_study) study;
+    DL_SCOPED(dl_sweep) sweep;
     run_rows("[scenario]\nsteps = 4\nwarmup = 2\n[machine]\nfile = 8xh100\n"
              "[workload]\nmodel = gpt2\n"
              "[generators]\ngenerator_gpus = 2\nprompts = 64\nanswers = 4\nlength_mean = 300\n"
@@ -170,7 +162,7 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
     dl_scenario scenario = variant->scenario;
     scenario.generators = NULL;
     dl_run_config config = {.scenario = &scenario, .costs = &variant->costs, .point = point};
-    dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     assert_int_equal(dl_run(&config, &result, NULL), DL_OK);
     double fixed_s, token_s;
     config.scenario = &variant->scenario;
@@ -178,9 +170,6 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
                      DL_OK);
     assert_true(near_scaled(fixed_s + token_s * 144 * 1024, result.step_mean_s, 1e-9, 1e-6));
     assert_true(fixed_s > 0 && token_s > 0);
-    dl_run_result_free(&result);
-    dl_sweep_free(&sweep);
-    dl_study_free(&study);
 }
 
 /* Ranks that divide the experts, like those that shard, have micro-batches of their own: of 16 x 4
@@ -190,9 +179,9 @@ static void ranks_with_experts_train_on_own_samples(void **state)
     (void)state;
     static const char *const layouts[] = {"ep=4", "fsdp=4", "ep=2,fsdp=2"};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        dl_study study = {0};
+        DL_SCOPED(dl_study) study = {0};
         dl_error err = {0};
-        char *text = dl_format(
+        DL_AUTOFREE char *text = dl_format(
             "[scenario]\nsteps = 4\nwarmup = 2\n[machine]\nfile = 2xdgx_h100\nlayout = %s\n"
             "[workload]\nmodel = mixtral:fused=yes\n"
             "[generators]\ngenerator_gpus = 8\nprompts = 16\nanswers = 4\nlength_mean = 3996\n"
@@ -205,8 +194,6 @@ static void ranks_with_experts_train_on_own_samples(void **state)
         assert_int_equal((int)point->option[DL_SYNC_ACCUMULATE], 4);
         assert_int_equal(point->batch, 64);
         assert_true(dl_point_split(point).samples == 2);
-        dl_study_free(&study);
-        free(text);
     }
 }
 
@@ -229,8 +216,8 @@ static void replicas_hold_weights_and_a_request(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1000];
-        dl_study study;
-        dl_sweep sweep;
+        DL_SCOPED(dl_study) study;
+        DL_SCOPED(dl_sweep) sweep;
         snprintf(text, sizeof text, "%s%s",
                  "[scenario]\nsteps = 2\nwarmup = 1\n[machine]\nfile = 8xh100\n"
                  "[workload]\nmodel = llama3_70b\n[generators]\ngenerator_gpus = 4\nprompts = 4\n"
@@ -240,7 +227,7 @@ static void replicas_hold_weights_and_a_request(void **state)
         const dl_row *row = &sweep.rows[0];
         const dl_scenario *scenario = &study.variants[0].scenario;
         dl_error err = {0};
-        char *remedy = dl_generate_remedy(scenario);
+        DL_AUTOFREE char *remedy = dl_generate_remedy(scenario);
         if (cases[i].remedy == NULL) {
             assert_null(row->error);
             assert_null(remedy);
@@ -250,9 +237,6 @@ static void replicas_hold_weights_and_a_request(void **state)
             assert_int_equal(dl_fits_check(&study, &sweep, &err), DL_ERR_UNFIT);
             assert_non_null(strstr(err.text, cases[i].remedy));
         }
-        free(remedy);
-        dl_sweep_free(&sweep);
-        dl_study_free(&study);
     }
 }
 
@@ -269,8 +253,8 @@ static void another_arithmetic_is_its_own_run(void **state)
     double per_s[2], note = (double)NAN;
     for (int fp32 = 0; fp32 < 2; fp32++) {
         char own[1000];
-        dl_study study;
-        dl_sweep sweep;
+        DL_SCOPED(dl_study) study;
+        DL_SCOPED(dl_sweep) sweep;
         snprintf(own, sizeof own, text, fp32 ? "arithmetic = fp32\n" : "");
         run_rows(own, &study, &sweep);
         per_s[fp32] = sweep.rows[0].mean.throughput_per_s;
@@ -281,8 +265,6 @@ static void another_arithmetic_is_its_own_run(void **state)
                 strcmp(influence->assumption->key->name, "arithmetic") == 0)
                 note = influence->at_low;
         }
-        dl_sweep_free(&sweep);
-        dl_study_free(&study);
     }
     assert_true(near_scaled(1 + note, per_s[1] / per_s[0], 1, EXACT));
 }

@@ -40,10 +40,8 @@ static double moved(const char *exchange)
 {
     char rest[256];
     snprintf(rest, sizeof rest, "[sync]\nmode = %s", exchange);
-    dl_run_result r = fixture_run_gpus(COSTS, "", 4, 10, rest);
-    double bytes = r.usage.traffic_bytes / 10;
-    dl_run_result_free(&r);
-    return bytes;
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(COSTS, "", 4, 10, rest);
+    return r.usage.traffic_bytes / 10;
 }
 
 /* Bytes of all four workers per step: push and pull; 2 (n - 1) S; (n - 1) n message. */

@@ -25,16 +25,14 @@ static double step_on_ns(const char *gpus, const char *more_costs, const char *m
     /* The placement gives the number of workers. */
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, gpus);
-    dl_costs read = fixture_costs(costs);
+    DL_SCOPED(dl_costs) read = fixture_costs(costs);
     dl_scenario scenario = fixture_scenario("[scenario]\nsteps = 20\n[machine]\nfile = %s\n%s"
                                             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
                                             path, machine, rest);
     unlink(path);
-    dl_run_result result = fixture_run(&read, &scenario);
+    DL_SCOPED(dl_run_result) result = fixture_run(&read, &scenario);
     const double step = 1e9 * result.step_p50_s;
-    dl_run_result_free(&result);
     dl_scenario_free(&scenario);
-    dl_costs_free(&read);
     return step;
 }
 
@@ -174,9 +172,8 @@ static void work_that_differs_makes_all_wait(void **state)
     const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
     const char *drawn = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
                         "[noise]\nkind = work\n";
-    dl_run_result r = fixture_run_gpus(costs, "", 4, 4000, drawn);
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "", 4, 4000, drawn);
     assert_near(1e9 * r.step_mean_s / fixture_step_ns(costs, "", 4, rest), 1, 0.02);
-    dl_run_result_free(&r);
     assert_true(step_ns(long_tail, "", 4) > differs);
 }
 

@@ -1,6 +1,5 @@
 /* Copies of equal workers to and from a server form one class of flows (sim/platform/gpu_crowds.c):
  * results equal those with a class per worker. */
-#include "common/alloc.h"
 #include "common/random.h"
 #include "tests/gpu_fixture.h"
 
@@ -93,7 +92,7 @@ static void results_are_those_of_separate_classes(void **state)
 {
     (void)state;
     for (int seed = 0; seed < SCENARIOS; seed++) {
-        dl_run_result crowd = run(seed, false), apart = run(seed, true);
+        DL_SCOPED(dl_run_result) crowd = run(seed, false), apart = run(seed, true);
         assert_close(seed, "span", crowd.span_s, apart.span_s, 1e-12);
         for (int w = 0; w < crowd.workers; w++)
             assert_close(seed, "step", crowd.worker_step_s[w], apart.worker_step_s[w], 1e-12);
@@ -105,8 +104,6 @@ static void results_are_those_of_separate_classes(void **state)
         assert_close(seed, "sent", crowd.usage.sent_bytes, apart.usage.sent_bytes, 1e-12);
         assert_close(seed, "link", crowd.usage.link_frac, apart.usage.link_frac,
                      0.1e-3 / crowd.span_s);
-        dl_run_result_free(&crowd);
-        dl_run_result_free(&apart);
     }
 }
 

@@ -41,9 +41,8 @@ static void with_prefetch_the_slowest_stage_counts(void **state)
     for (int cores = 1; cores <= 4; cores++) {
         char rest[64];
         snprintf(rest, sizeof rest, "[input]\ncores = %d\nprefetch = 4\n", cores);
-        dl_run_result r = fixture_run_gpus(slow, "", 4, 400, rest);
+        DL_SCOPED(dl_run_result) r = fixture_run_gpus(slow, "", 4, 400, rest);
         assert_near(1e9 * r.step_mean_s, fmax(STEP_NS, 4e6 / cores), 0.02);
-        dl_run_result_free(&r);
     }
 }
 
@@ -62,10 +61,9 @@ static void a_step_that_is_done_anew_has_another_batch(void **state)
                      "0:0.0101-0.0132, 1:0.0061-0.009\n",
                      inputs[i], mode == 0 ? "average" : "async_average",
                      mode == 0 ? "" : "[syncer]\nend = each\nscan_s = 1e-4\n");
-            dl_run_result r = fixture_run_gpus(COSTS, "", 2, 30, rest);
+            DL_SCOPED(dl_run_result) r = fixture_run_gpus(COSTS, "", 2, 30, rest);
             assert_true(r.samples > 40 && r.samples <= 60);
             if (mode == 1) assert_near(r.syncer->uploaded, 60, 1e-12);
-            dl_run_result_free(&r);
         }
     }
 }
@@ -78,10 +76,9 @@ static void nodes_have_cores_of_their_own(void **state)
         "[op input]\nfixed_ns = 0\nper_sample_ns = 2e6\n[input]\nbytes_per_sample = 0\n";
     /* One batch ahead: the next one is started when this one has been copied. */
     assert_near(fixture_step_ns(slow, "gpus = 3, 4\n", 2, ""), 2e6 + 200, 1e-5);
-    dl_run_result r = fixture_run_gpus(slow, "gpus = 2, 3\n", 2, 400, "");
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(slow, "gpus = 2, 3\n", 2, 400, "");
     assert_near(1e9 * r.step_mean_s, 4e6, 0.01);
     assert_true(r.part_frac[DL_PART_INPUT] > 0.7);
-    dl_run_result_free(&r);
 }
 
 /* 20 MB per batch over a link of 10 GB/s shared by two GPUs: 4 ms. */
@@ -113,12 +110,10 @@ static void who_waits_for_all_waits_for_the_slowest_input(void **state)
     double harmonic = 0;
     for (int n = 1; n <= 4; n++) {
         harmonic += 1.0 / n;
-        dl_run_result varies = fixture_run_gpus(slow, "", n, 10000, rest);
-        dl_run_result is_even = fixture_run_gpus(slow, "", n, 100, even);
+        DL_SCOPED(dl_run_result) varies = fixture_run_gpus(slow, "", n, 10000, rest);
+        DL_SCOPED(dl_run_result) is_even = fixture_run_gpus(slow, "", n, 100, even);
         const double more_ns = 1e9 * (varies.step_mean_s - is_even.step_mean_s);
         assert_near(1e6 + more_ns, 1e6 * harmonic, 0.03);
-        dl_run_result_free(&varies);
-        dl_run_result_free(&is_even);
     }
 }
 
@@ -127,9 +122,8 @@ static void bytes_of_a_sample_are_needed_with_an_input(void **state)
     (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op input]\nfixed_ns = 1\n"
                                    "per_sample_ns = 1\n");
-    char *missing = dl_costs_missing(&costs, DL_NEED_INPUT);
+    DL_AUTOFREE char *missing = dl_costs_missing(&costs, DL_NEED_INPUT);
     assert_string_equal(missing, "[input] bytes_per_sample");
-    free(missing);
     dl_costs_free(&costs);
     costs = fixture_costs(FIXTURE_GPU_COSTS);
     assert_null(dl_costs_missing(&costs, DL_NEED_INPUT));
@@ -253,9 +247,8 @@ static void a_forward_pass_may_take_no_time(void **state)
     for (int i = 1; i < 100; i++) {
         char rest[64];
         snprintf(rest, sizeof rest, "[noise]\nslow = 0:0.%02d1\n", i);
-        dl_run_result r = fixture_run_gpus(costs, "reads = forward\n", 1, 3, rest);
+        DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "reads = forward\n", 1, 3, rest);
         assert_near(1e9 * r.step_p50_s, (0.01 * i + 0.001) * 131617 + 1584, 3);
-        dl_run_result_free(&r);
     }
 }
 

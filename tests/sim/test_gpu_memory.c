@@ -182,14 +182,13 @@ static void an_epoch_has_a_price(void **state)
     const dl_study study = fixture_study(&variant, &s.scenario, &s.costs);
     assert_int_equal(dl_report_results("gpu_results.csv", &study, &s.sweep, none, NULL, &err),
                      DL_OK);
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     assert_int_equal(dl_csv_read(&csv, "gpu_results.csv", &err), DL_OK);
     assert_near(cell(&csv, 0, "usd_per_hour"), 9, 1e-12);
     assert_near(cell(&csv, 1, "usd_per_hour"), 18, 1e-12);
     assert_near(cell(&csv, 0, "epoch_s"), 60000 / 4 * 1.1e-3, 1e-6);
     assert_near(cell(&csv, 1, "usd_per_epoch"), 18 * 60000 / 6 * 1.1e-3 / 3600, 1e-6);
     assert_near(cell(&csv, 0, "memory_frac"), 0.37, 1e-12);
-    dl_csv_free(&csv);
     unlink("gpu_results.csv");
     free_swept(&s);
 }

@@ -36,7 +36,7 @@ static double step_of_s(const char *machine, const char *exchange, int workers, 
              "[sync]\nbarrier_ns = 1000\n"
              "[dispatch]\nserial_ns = 100000\nper_worker_ns = 50000\n",
              parameters);
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = " DL_MACHINES "/%s.ini\n"
                          "workers = %d\ndispatch = single\n"
@@ -44,11 +44,9 @@ static double step_of_s(const char *machine, const char *exchange, int workers, 
                          machine, workers, samples, exchange);
     for (int l = 0; l < scenario.gpu->links.per_node; l++)
         scenario.gpu->links.kinds[0].capacity[l] /= slower;
-    dl_run_result result = fixture_run(&costs, &scenario);
+    DL_SCOPED(dl_run_result) result = fixture_run(&costs, &scenario);
     double mean_s = result.step_mean_s;
-    dl_run_result_free(&result);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return mean_s;
 }
 

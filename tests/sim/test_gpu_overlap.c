@@ -3,8 +3,6 @@
  * has ended. On two GPUs of one switch a bucket takes 400 ns plus its bytes at 10 GB/s. */
 #include "tests/gpu_fixture.h"
 
-#include "common/alloc.h"
-
 #define FORWARD_NS 400e3
 #define BACKWARD_NS 600e3
 #define UPDATE_NS 100e3
@@ -252,12 +250,12 @@ static void too_many_buckets_are_an_error(void **state)
     char path[64];
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
-    dl_scenario scenario = fixture_scenario("[machine]\nfile = %s\nworkers = 2\n"
-                                            "[workload]\ncosts = c.ini\nbatch = 2\n"
-                                            "[sync]\nmode = allreduce\n"
-                                            "[exchange]\nbucket_bytes = 1\n",
-                                            path);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario("[machine]\nfile = %s\nworkers = 2\n"
+                                                       "[workload]\ncosts = c.ini\nbatch = 2\n"
+                                                       "[sync]\nmode = allreduce\n"
+                                                       "[exchange]\nbucket_bytes = 1\n",
+                                                       path);
     unlink(path);
     dl_error err = {0};
     dl_run_result result = {0};
@@ -265,8 +263,6 @@ static void too_many_buckets_are_an_error(void **state)
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
     assert_int_equal(dl_run(&config, &result, &err), DL_ERR_RANGE);
     assert_non_null(strstr(err.text, "bucket_bytes = 1: 8e+04 bytes make more than 65536 buckets"));
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 /* 80 kB in 10 000 buckets, each with one chunk: with trees 2 * 7 edges, up and down, two transfers
@@ -282,8 +278,8 @@ static void runs_without_end_are_refused(void **state)
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     for (int i = 0; i < 2; i++) {
         fixture_write(path, FIXTURE_GPUS);
-        dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
-        dl_scenario scenario = fixture_scenario(
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+        DL_SCOPED(dl_scenario) scenario = fixture_scenario(
             "[scenario]\nsteps = 10000\n[machine]\nfile = %s\nworkers = 8\n[workload]\n"
             "costs = c.ini\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\nalgorithm = tree\n"
             "bucket_bytes = 8\nfidelity = %s\n",
@@ -300,8 +296,6 @@ static void runs_without_end_are_refused(void **state)
                  "transfers, more than 1e+09 in one run; %s, or fewer [scenario] steps",
                  dl_fidelity_names[i], fewer[i]);
         assert_string_equal(err.text, text);
-        dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/ini.h"
 
 #define PCIE_NS(bytes) (200 + 0.1 * (bytes))
@@ -79,7 +78,7 @@ static void a_process_serves_all_its_connections(void **state)
 static void a_machine_limits_servers_of_several_nodes(void **state)
 {
     (void)state;
-    char *limited = dl_strdup(FIXTURE_GPUS);
+    DL_AUTOFREE char *limited = dl_strdup(FIXTURE_GPUS);
     dl_ini_text_set(&limited, "host", "server_bytes_per_s", "100MB/s");
     const char *four = PS "shards = 1\n", *fast = PS "shards = 1\nserver_bytes_per_s = 1TB/s\n";
     assert_near(step_on_ns(limited, 80e3, 20e3, 1, "", 4, four),
@@ -90,7 +89,6 @@ static void a_machine_limits_servers_of_several_nodes(void **state)
                 step_ns(80e3, 20e3, 1, "", 8, fast), 1e-9);
     assert_true(step_on_ns(limited, 80e3, 20e3, 1, "", 8, four) >
                 1e6 + 2 * 8 * 10 * 100e3); /* 10 ns per byte, in both directions */
-    free(limited);
 }
 
 /* With more shards than tensors, those without tensors do nothing. */
@@ -276,10 +274,9 @@ static void a_node_pushes_one_sum(void **state)
                 1e6 + local_ns + (5 + 1.5 / 0.85) * 80e3 / 100 + WIRE_NS(40e3) + 3 * 80e3 +
                     WIRE_NS(80e3) + local_ns,
                 1e-5);
-    dl_run_result r = fixture_run_gpus(costs, "", 8, 20, PS "node_sum = yes\n");
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "", 8, 20, PS "node_sum = yes\n");
     /* In each direction: 3 copies in each of two nodes, and two to the server. */
     assert_near(r.usage.traffic_bytes, 20.0 * 2 * (2 * 3 + 2) * 80e3, 1e-9);
-    dl_run_result_free(&r);
 }
 
 /* With one worker on each node there is no sum before the push. */
@@ -415,15 +412,13 @@ static void only_the_first_pass_waits_for_layers(void **state)
         double of_ns[2];
         for (int passes = 1; passes <= 2; passes++) {
             fixture_write(path, FIXTURE_GPUS);
-            dl_scenario s = fixture_scenario(
+            DL_SCOPED(dl_scenario) s = fixture_scenario(
                 "[scenario]\nsteps = 20\n[machine]\nfile = %s\nworkers = 1\n[workload]\n"
                 "costs = c.ini\nbatch_per_worker = 2\n[sync]\naccumulate = %d\nmode = %s",
                 path, passes, settings[i]);
             unlink(path);
-            dl_run_result r = fixture_run(&costs, &s);
+            DL_SCOPED(dl_run_result) r = fixture_run(&costs, &s);
             of_ns[passes - 1] = 1e9 * r.step_p50_s;
-            dl_run_result_free(&r);
-            dl_scenario_free(&s);
         }
         assert_true(of_ns[0] > 1.05e6);
         assert_near(of_ns[1], of_ns[0] + 1e6, 1e-6);
@@ -487,7 +482,7 @@ static void tensors_are_applied_one_by_one(void **state)
     for (size_t f = 0; f < sizeof fetches / sizeof *fetches; f++) {
         const DL_AUTOFREE char *rest =
             dl_format("[sync]\nmode = async\n[exchange]\noverlap = yes\nfetch = %s\n", fetches[f]);
-        dl_run_result r = fixture_run_gpus(costs, "gpus = 0, 1, 2, 3\n", 4, 400, rest);
+        DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "gpus = 0, 1, 2, 3\n", 4, 400, rest);
         double stale = 0, count = 0;
         for (int w = 0; w < 4; w++) {
             stale += (double)r.worker_stale_sum[w];
@@ -495,7 +490,6 @@ static void tensors_are_applied_one_by_one(void **state)
         }
         assert_near(r.step_mean_s, 4 * 2 * 1e6 * 1e-9, 2e-3);
         assert_near(stale / count, 3, 2e-3);
-        dl_run_result_free(&r);
     }
 }
 
@@ -514,10 +508,9 @@ static void tensors_are_fetched_within_the_bound(void **state)
         for (int m = 0; m < 3; m++) {
             const char *fetch = f == 0 && m == 0 ? "after" : fetches[f];
             const DL_AUTOFREE char *rest = dl_format(form, modes[m], fetch);
-            dl_run_result r = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH,
-                                               "gpus = 0, 1, 2, 3\n", 4, 100, rest);
+            DL_SCOPED(dl_run_result) r = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH,
+                                                          "gpus = 0, 1, 2, 3\n", 4, 100, rest);
             of_s[m] = r.step_mean_s;
-            dl_run_result_free(&r);
         }
         assert_near(of_s[1], of_s[0], 1e-9);
         assert_true(of_s[2] > 1.2 * of_s[1]);
@@ -571,7 +564,7 @@ static void an_optimizer_is_known_by_its_state(void **state)
                  "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9, assumed\nwrite_bytes_per_s = "
                  "1e9\n[sync]\nbarrier_ns = 0\nlock_ns = 0\n" FIXTURE_FREE_DISPATCH,
                  states[i]);
-        char *text = dl_strdup(costs);
+        DL_AUTOFREE char *text = dl_strdup(costs);
         assert_near(fixture_step_ns(costs, "", 1, "[sync]\nmode = async\n"),
                     1e6 + 2 * PCIE_NS(80e3) + vectors[i] * 80e3, 1e-5);
         assert_near(fixture_step_ns(costs, "", 2, PS),
@@ -582,7 +575,6 @@ static void an_optimizer_is_known_by_its_state(void **state)
         /* On the worker's own GPU the update takes as long as without exchange. */
         assert_near(fixture_step_ns(text, "", 1, "[sync]\nmode = async\nwhere = gpu:0\n"),
                     fixture_step_ns(text, "", 1, "[sync]\nmode = none\n"), 1e-5);
-        free(text);
     }
 }
 
@@ -637,9 +629,8 @@ static void softsync_adds_under_the_lock(void **state)
         {"[sync]\nmode = softsync\nn = 4\n[exchange]\nsum = on_arrival\n", 2 * 80e3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_run_result r = fixture_run_gpus(costs, "", 4, 400, cases[i].rest);
+        DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "", 4, 400, cases[i].rest);
         assert_near(1e9 * r.span_s / (double)r.updates, cases[i].update_ns, 0.02);
-        dl_run_result_free(&r);
     }
 }
 

@@ -31,11 +31,10 @@ static void k_workers_compute_as_bench_has_it(void **state)
 static void workers_take_the_gpus_in_turn(void **state)
 {
     (void)state;
-    dl_run_result r = fixture_run_gpus(SHARING, "gpus = 5, 6\n", 3, 20, "");
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(SHARING, "gpus = 5, 6\n", 3, 20, "");
     assert_step(1e9 * r.worker_step_s[0], 1.65e6);
     assert_step(1e9 * r.worker_step_s[1], 1.1e6);
     assert_near(r.worker_step_s[2], r.worker_step_s[0], 1e-6);
-    dl_run_result_free(&r);
 }
 
 /* The host's time before a step is separate for each worker, and does not slow the others. */
@@ -89,14 +88,11 @@ static dl_scenario scenario_of(const char *machine, const char *rest)
  * train's. */
 static dl_run_result run_in_turn_on(const char *machine, const char *costs_text, const char *rest)
 {
-    dl_costs costs = fixture_costs(costs_text);
-    dl_scenario scenario = scenario_of(machine, rest);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_scenario) scenario = scenario_of(machine, rest);
     scenario.gpu->in_turn = true;
     scenario.gpu->ahead = scenario.gpu->prefetch = 0;
-    dl_run_result r = fixture_run(&costs, &scenario);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
-    return r;
+    return fixture_run(&costs, &scenario);
 }
 
 static dl_run_result run_in_turn(const char *costs_text, int workers, const char *rest)
@@ -108,10 +104,8 @@ static dl_run_result run_in_turn(const char *costs_text, int workers, const char
 
 static double in_turn_step_ns(const char *costs_text, int workers, const char *rest)
 {
-    dl_run_result r = run_in_turn(costs_text, workers, rest);
-    const double step_ns = 1e9 * r.step_p50_s;
-    dl_run_result_free(&r);
-    return step_ns;
+    DL_SCOPED(dl_run_result) r = run_in_turn(costs_text, workers, rest);
+    return 1e9 * r.step_p50_s;
 }
 
 #define LAUNCHES                                                       \
@@ -164,11 +158,10 @@ static void an_own_step_does_not_slow_the_next_batch(void **state)
     (void)state;
     const char *costs = TURNS "[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
                               "[input]\nbytes_per_sample = 10000\ncopy_ns = 1e7\n";
-    dl_run_result r = fixture_run_gpus(costs, "gpus = 5, 6\n", 3, 20,
-                                       "[sync]\nmode = async\n"
-                                       "[input]\nprefetch = 1\n");
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "gpus = 5, 6\n", 3, 20,
+                                                  "[sync]\nmode = async\n"
+                                                  "[input]\nprefetch = 1\n");
     assert_near(1e9 * r.worker_step_s[1], 1e7 + 1200, 0.02);
-    dl_run_result_free(&r);
 }
 
 /* Eight workers that do not slow each other compute 1 ms, and hold the lock for 160 us of update
@@ -198,13 +191,12 @@ static void each_worker_needs_its_memory(void **state)
     (void)state;
     dl_costs costs = fixture_costs(COSTS "[gpu_memory]\nactivation_bytes_per_sample = 70000\n"
                                          "workspace_bytes = 100000\n");
-    dl_scenario scenario = scenario_of("gpus = 0, 3\nworkers = 5\n", "");
+    DL_SCOPED(dl_scenario) scenario = scenario_of("gpus = 0, 3\nworkers = 5\n", "");
     assert_near(dl_run_memory(&scenario, &costs, &scenario.points[0]).needs_bytes, 3 * 370e3,
                 1e-12);
     assert_int_equal(dl_point_gpus(&scenario.points[0]), 2);
     assert_int_equal(dl_point_workers_per_gpu(&scenario.points[0]), 3);
     assert_near(dl_gpu_options_usd_per_hour(scenario.gpu, 2), 9, 1e-12);
-    dl_scenario_free(&scenario);
     dl_costs_free(&costs);
 }
 
@@ -213,11 +205,11 @@ static void each_worker_needs_its_memory(void **state)
 static void what_was_not_measured_is_assumed(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(COSTS);
-    dl_scenario scenario = scenario_of("gpus = 0\nworkers = 1, 2, 4\n", "");
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_scenario) scenario = scenario_of("gpus = 0\nworkers = 1, 2, 4\n", "");
     assert_false(dl_run_needs(&scenario, &costs, &scenario.points[0]) & DL_NEED_SHARING);
     assert_true(dl_run_needs(&scenario, &costs, &scenario.points[1]) & DL_NEED_SHARING);
-    dl_assumptions made = {0};
+    DL_SCOPED(dl_assumptions) made = {0};
     dl_costs_assume(&costs, DL_NEED_SHARING, &scenario.gpu->machine, 0, &made);
     assert_int_equal(made.count, 1);
     assert_string_equal(dl_assumption_name(&made.items[0]), "copies_2");
@@ -228,9 +220,6 @@ static void what_was_not_measured_is_assumed(void **state)
     assert_non_null(strstr(made.items[0].measure, "--device cuda"));
     assert_false(dl_run_extrapolates(&scenario, &costs, &scenario.points[1]));
     assert_true(dl_run_extrapolates(&scenario, &costs, &scenario.points[2]));
-    dl_scenario_free(&scenario);
-    dl_assumptions_free(&made);
-    dl_costs_free(&costs);
 }
 
 static dl_status refused(const char *machine, const char *rest, dl_error *err)

@@ -96,9 +96,8 @@ static void bytes_are_those_of_the_model(void **state)
     (void)state;
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     const char *rest = "[exchange]\noverlap = yes\nbucket_bytes = 30000\n[sync]\nmode = ps\n";
-    dl_run_result r = fixture_run_gpus(costs, "", 4, 20, rest);
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "", 4, 20, rest);
     assert_near(r.usage.traffic_bytes, 20.0 * 4 * 2 * 80e3, 1e-9);
-    dl_run_result_free(&r);
 }
 
 /* One bucket equals a server without overlap. */

@@ -1,7 +1,6 @@
 /* Steps on GPUs against closed forms; tests/gpu_fixture.h has the numbers. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/report/columns.h"
 #include "sim/scenario/without.h"
 #include "tests/gpu_fixture.h"
@@ -45,12 +44,11 @@ static void a_host_that_always_launches_binds(void **state)
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
     for (int n = 3; n <= 4; n++) {
         char bound[DL_BOUND_TEXT_BYTES];
-        dl_run_result r = fixture_run_gpus(costs, "dispatch = single\n", n, 200, "");
+        DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "dispatch = single\n", n, 200, "");
         const dl_row row = {.mean = r};
         const dl_result result = {.row = &row};
         assert_near(r.part_frac[DL_PART_COMPUTE], n == 4 ? 1.1 / 1.3 : 1, 0.01);
         assert_string_equal(dl_result_bound(&result, bound), n == 4 ? "host" : "compute");
-        dl_run_result_free(&r);
     }
 }
 
@@ -66,13 +64,12 @@ static void external_waits_hold_a_thread_once(void **state)
     assert_step(fixture_step_ns(text, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.9e6);
     unsigned set = 0;
     dl_scenario scenario = {0};
-    dl_costs costs = fixture_costs(text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(text);
     assert_int_equal(dl_without_parse("external", &set, NULL), DL_OK);
     dl_without_lessen(set, 0.5, &scenario, &costs);
     assert_near(costs.dispatch.external_ns.value, 3.5e5, 1e-12);
     dl_without_apply(set, &scenario, &costs);
     assert_true(costs.dispatch.external_ns.value == 0 && costs.dispatch.per_worker_ns.value == 3e5);
-    dl_costs_free(&costs);
 }
 
 /* [op dispatch] is added for each GPU. */
@@ -101,24 +98,22 @@ static void without_contention_links_serve_all_at_once(void **state)
 {
     (void)state;
     for (int n = 1; n <= 4; n++) {
-        dl_costs costs = fixture_costs(COSTS);
+        DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
         char path[64];
         snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
         fixture_write(path, FIXTURE_GPUS);
-        dl_scenario scenario = fixture_scenario("[scenario]\nsteps = 20\n"
-                                                "[machine]\nfile = %s\nworkers = %d\n"
-                                                "[workload]\ncosts = c.ini\nbatch = 12\n" PS_CPU,
-                                                path, n);
+        DL_SCOPED(dl_scenario) scenario =
+            fixture_scenario("[scenario]\nsteps = 20\n"
+                             "[machine]\nfile = %s\nworkers = %d\n"
+                             "[workload]\ncosts = c.ini\nbatch = 12\n" PS_CPU,
+                             path, n);
         unlink(path);
         unsigned without = 0;
         assert_int_equal(dl_without_parse("contention", &without, NULL), DL_OK);
         dl_without_apply(without, &scenario, &costs);
-        dl_run_result r = fixture_run(&costs, &scenario);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
         assert_step(1e9 * r.step_p50_s, 1e6 + 2 * COPY_NS + (n + 1) * 80e3);
         assert_near(r.usage.traffic_bytes, 20.0 * n * 2 * 80e3, 1e-9);
-        dl_run_result_free(&r);
-        dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 
@@ -172,9 +167,8 @@ static void shards_are_on_the_nodes_in_turn(void **state)
     const char *shards = PS_CPU "[exchange]\nshards = 2\n";
     /* Route to the other node: gpu, switch, nic, port, port, nic: 4 x 100 + 2 x 5000 ns. */
     assert_step(fixture_step_ns(COSTS, "", 1, shards), 1e6 + 2 * (40e3 + 10400) + 2 * 40e3);
-    dl_run_result r = fixture_run_gpus(COSTS, "", 1, 20, shards);
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(COSTS, "", 1, 20, shards);
     assert_near(r.usage.traffic_bytes, 20 * 160e3, 1e-12);
-    dl_run_result_free(&r);
 }
 
 /* 2 GB/s through the staging copy. */
@@ -198,9 +192,8 @@ static void all_reduce_is_a_collective(void **state)
     const char *buckets = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
                           "bucket_bytes = 30000\n";
     assert_step(fixture_step_ns(COSTS, "", 2, buckets), 1.1e6 + 6 * 200 + 8000);
-    dl_run_result r = fixture_run_gpus(COSTS, "", 4, 20, ring);
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(COSTS, "", 4, 20, ring);
     assert_near(r.usage.traffic_bytes, 20 * 6 * 80e3, 1e-9); /* 2 (n - 1) S */
-    dl_run_result_free(&r);
 }
 
 /* A measured all-reduce of 3 ms after 1.1 ms of compute and update: it loads no link, takes 30/41
@@ -235,10 +228,9 @@ static void asynchronous_workers_go_on_alone(void **state)
 {
     (void)state;
     const char *async = "[sync]\nmode = async\n[noise]\nkind = none\nslow = 1:2\n";
-    dl_run_result r = fixture_run_gpus(COSTS, "gpus = 0, 2\n", 2, 21, async);
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(COSTS, "gpus = 0, 2\n", 2, 21, async);
     assert_near(r.worker_step_s[0] * 1e9, 1e6 + 2 * COPY_NS + 160e3, 0.02);
     assert_near(r.worker_step_s[1] * 1e9, 2e6 + 2 * COPY_NS + 160e3, 0.03);
-    dl_run_result_free(&r);
 }
 
 /* A server that is always busy, 1.6 ms per gradient, serves the next gradient while other workers
@@ -262,7 +254,7 @@ static void workers_wait_for_ever_on(const char *machine)
 {
     static const char path[] = "stuck_gpus.ini";
     fixture_write(path, machine);
-    dl_costs costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 5\n[machine]\nfile = %s\nworkers = 3\n"
                          "dispatch = single\nahead = 0\n"
@@ -272,7 +264,7 @@ static void workers_wait_for_ever_on(const char *machine)
     unlink(path);
     const dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
-    dl_run_result result = {.workers = 77};
+    DL_SCOPED(dl_run_result) result = {.workers = 77};
     dl_error err = {0};
     assert_int_equal(dl_run(&config, &result, &err), DL_ERR_DATA);
     assert_contains(err.text, "forever");
@@ -280,9 +272,7 @@ static void workers_wait_for_ever_on(const char *machine)
     assert_int_equal(result.workers, 77);
     scenario.gpu->dispatch = DL_DISPATCH_PER_GPU;
     assert_int_equal(dl_run(&config, &result, &err), DL_OK);
-    dl_run_result_free(&result);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 /* Other jobs never end. */
@@ -298,7 +288,7 @@ static void parts_of_the_step_add_up(void **state)
 {
     (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
-    dl_run_result r = fixture_run_gpus(costs, "dispatch = single\n", 8, 100, PS_CPU);
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "dispatch = single\n", 8, 100, PS_CPU);
     double sum = 0;
     for (int p = 0; p < DL_PART_COUNT; p++)
         sum += r.part_frac[p];
@@ -307,7 +297,6 @@ static void parts_of_the_step_add_up(void **state)
     assert_string_equal(r.usage.busiest, "host thread 0");
     assert_near(r.usage.busiest_frac, 1, 0.02);
     assert_true(r.usage.link[0] != '\0' && r.usage.link_frac > 0);
-    dl_run_result_free(&r);
 }
 
 /* Launches of 0.3 ms from threads of one process, each half as long again for each further GPU:
@@ -347,8 +336,8 @@ static void progress_is_that_of_the_events(void **state)
     char path[64];
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_NODES("2001"));
-    dl_costs costs = fixture_costs(COSTS);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 10\n[machine]\nfile = %s\nworkers = 2000\n[workload]\ncosts = c.ini\n"
         "batch_per_worker = 1\n[sync]\nmode = async\nwhere = gpu:2000\n"
         "[noise]\nkind = lognormal\nsigma = 0.001\n",
@@ -358,7 +347,7 @@ static void progress_is_that_of_the_events(void **state)
     const dl_run_watch watch = {note_progress, &p};
     const dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .watch = &watch};
-    dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     dl_error err = {0};
     assert_int_equal(dl_run(&config, &result, &err), DL_OK);
     assert_true(p.count > 50 && p.count < (int)DL_LENGTH(p.done));
@@ -370,9 +359,6 @@ static void progress_is_that_of_the_events(void **state)
         if (p.done[i] > events / 2 && p.done[i] < events * 2) continue;
         fail_msg("%g of the events, %g done", events, p.done[i]);
     }
-    dl_run_result_free(&result);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 int main(void)

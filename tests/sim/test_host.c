@@ -36,7 +36,7 @@ static void set_up_memory(machine *m, int cores, double slice_ns, const char *co
                           double memory_bytes_per_ns)
 {
     *m = (machine){0};
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     dl_engine_init(&m->engine, THREADS + 1);
     dl_host_init(&m->host, &(dl_host_config){.engine = &m->engine,
                                              .cores = cores,
@@ -48,7 +48,6 @@ static void set_up_memory(machine *m, int cores, double slice_ns, const char *co
                                              .costs = &costs,
                                              .done = on_done,
                                              .user = m});
-    dl_costs_free(&costs);
 }
 
 static void set_up(machine *m, int cores, double slice_ns, const char *costs_text)

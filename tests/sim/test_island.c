@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/alloc.h"
 #include "common/ini.h"
 #include "sim/sync/mode.h"
 
@@ -34,15 +33,13 @@ static void sharded_workers_are_one_sharded_worker(void **state)
                              "[exchange]\nsharded = parameters\noverlap = yes\n%s[sync]\n"
                              "mode = allreduce\naccumulate = %d\n",
                              settings[s], accumulate);
-                    dl_run_result whole = run(sharing, machine, 16, rest);
+                    DL_SCOPED(dl_run_result) whole = run(sharing, machine, 16, rest);
                     snprintf(machine, sizeof machine, "%slayout = fsdp=%d,dp=1\n", hosts[h], gpus);
                     snprintf(rest, sizeof rest,
                              "[exchange]\noverlap = yes\n%s[sync]\nmode = none\naccumulate = %d\n",
                              settings[s], accumulate);
-                    dl_run_result one = run(sharing, machine, 16, rest);
+                    DL_SCOPED(dl_run_result) one = run(sharing, machine, 16, rest);
                     assert_same(&one, &whole);
-                    dl_run_result_free(&whole);
-                    dl_run_result_free(&one);
                 }
             }
         }
@@ -54,16 +51,14 @@ static dl_gpu_content content_with(const char *sharded)
     char path[64];
     snprintf(path, sizeof path, "island_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(sharing);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(sharing);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 12\n[machine]\nfile = %s\nlayout = pp=2,dp=4\n[workload]\ncosts = c\n"
         "batch = 16\n[sync]\nmode = allreduce\n[pipeline]\nmicro_batches = 2\nschedule = 1f1b\n"
         "[exchange]\nsharded = %s\n",
         path, sharded);
     unlink(path);
     const dl_gpu_memory memory = dl_run_stage_memory(&scenario, &costs, &scenario.points[0], 0);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return memory.content;
 }
 
@@ -84,21 +79,18 @@ static void a_layout_is_what_it_says(void **state)
 {
     (void)state;
     const char *reduced = "[sync]\nmode = allreduce\n";
-    dl_run_result plain = run(sharing, "workers = 4\n", 16, reduced);
-    dl_run_result one = run(sharing, "layout = pp=1,fsdp=1,dp=4\n", 16, reduced);
+    DL_SCOPED(dl_run_result) plain = run(sharing, "workers = 4\n", 16, reduced);
+    DL_SCOPED(dl_run_result) one = run(sharing, "layout = pp=1,fsdp=1,dp=4\n", 16, reduced);
     assert_same(&one, &plain);
     assert_null(one.split);
-    dl_run_result_free(&one);
-    dl_run_result_free(&plain);
     const char *micro = "[sync]\nmode = allreduce\n[pipeline]\nmicro_batches = 4\n";
     dl_run_result stages =
         run(sharing, "workers = 2\n", 16,
             "[sync]\nmode = allreduce\n[pipeline]\nstages = 4\nmicro_batches = 4\n");
-    dl_run_result pp = run(sharing, "layout = pp=4\n", 16, micro);
+    DL_SCOPED(dl_run_result) pp = run(sharing, "layout = pp=4\n", 16, micro);
     assert_same(&pp, &stages);
     assert_int_equal(pp.workers, 2);
     dl_run_result_free(&stages);
-    dl_run_result_free(&pp);
 }
 
 /* Two all-gathers and a reduce-scatter move 3 (n - 1) times the parameters' bytes, 80 kB, per step;
@@ -106,16 +98,15 @@ static void a_layout_is_what_it_says(void **state)
 static void bytes_are_those_of_rings(void **state)
 {
     (void)state;
-    dl_run_result one = run(sharing, "layout = fsdp=4,dp=1\n", 8,
-                            "[exchange]\noverlap = yes\n[sync]\nmode = none\n");
+    DL_SCOPED(dl_run_result) one = run(sharing, "layout = fsdp=4,dp=1\n", 8,
+                                       "[exchange]\noverlap = yes\n[sync]\nmode = none\n");
     assert_near(one.usage.traffic_bytes, 12 * 3 * 3 * 80000.0, 1e-12);
     assert_near(one.split->reduced_bytes, 3 * 3 * 80000.0, 1e-12);
-    dl_run_result_free(&one);
-    dl_run_result two = run(sharing, "layout = fsdp=4,dp=2\n", 16,
-                            "[exchange]\noverlap = yes\n[sync]\nmode = average\ninterval = 4\n"
-                            "where = allreduce\n");
+    DL_SCOPED(dl_run_result) two =
+        run(sharing, "layout = fsdp=4,dp=2\n", 16,
+            "[exchange]\noverlap = yes\n[sync]\nmode = average\ninterval = 4\n"
+            "where = allreduce\n");
     assert_near(two.usage.traffic_bytes, 12 * 2 * 3 * 3 * 80000.0 + 3 * 2 * 80000.0, 1e-12);
-    dl_run_result_free(&two);
     dl_run_result split =
         run(sharing, "layout = pp=4,dp=2\n", 16,
             "[pipeline]\nmicro_batches = 2\n[sync]\nmode = average\ninterval = 4\n"
@@ -154,7 +145,7 @@ static void staleness_is_that_of_the_workers(void **state)
                                           "layout = pp=2,fsdp=2,dp=2\n"};
     static const int workers[] = {4, 4, 2};
     for (int l = 0; l < 3; l++) {
-        dl_run_result r = run(sharing, layouts[l], 16, "[sync]\nmode = async\n");
+        DL_SCOPED(dl_run_result) r = run(sharing, layouts[l], 16, "[sync]\nmode = async\n");
         double sum = 0, count = 0;
         for (int b = 0; b < r.staleness_bins; b++) {
             for (int w = 0; w < r.staleness_rows; w++) {
@@ -163,7 +154,6 @@ static void staleness_is_that_of_the_workers(void **state)
             }
         }
         assert_near(sum / count, workers[l] - 1, 0.1);
-        dl_run_result_free(&r);
     }
 }
 
@@ -199,7 +189,7 @@ static void all_modes_go_with_all_layouts(void **state)
             }
             if (strcmp(mode->name, "ssp") == 0)
                 snprintf(rest + used, sizeof rest - used, "bound = 1\n");
-            dl_run_result r = run(sharing, machine, 32, rest);
+            DL_SCOPED(dl_run_result) r = run(sharing, machine, 32, rest);
             double sum = 0;
             for (int p = 0; p < DL_PART_COUNT; p++) {
                 assert_true(r.part_frac[p] >= 0);
@@ -210,7 +200,6 @@ static void all_modes_go_with_all_layouts(void **state)
             assert_true(r.split->bubble_frac <= r.part_frac[DL_PART_WAITING] + 1e-6);
             for (int s = 0; s < r.split->stages; s++)
                 assert_true(r.split->busy_frac[s] > 0 && r.split->busy_frac[s] <= 1);
-            dl_run_result_free(&r);
         }
     }
 }
@@ -236,10 +225,8 @@ static double reduced_step_ns(int bytes, const char *exchange)
     write_layers(costs, sizeof costs, bytes);
     snprintf(rest, sizeof rest,
              "[pipeline]\nmicro_batches = 2\n[sync]\nmode = allreduce\n[exchange]\n%s", exchange);
-    dl_run_result r = run(costs, "layout = pp=2,dp=2\n", 8, rest);
-    const double step_ns = 1e9 * r.step_p50_s;
-    dl_run_result_free(&r);
-    return step_ns;
+    DL_SCOPED(dl_run_result) r = run(costs, "layout = pp=2,dp=2\n", 8, rest);
+    return 1e9 * r.step_p50_s;
 }
 
 /* All stages gather at the start of a step, and the first stage's passes wait for this; the first
@@ -264,9 +251,8 @@ static void all_stages_gather_at_once(void **state)
                      "[pipeline]\nmicro_batches = 4\nschedule = %s[exchange]\nbucket_bytes = 0\n"
                      "[sync]\nmode = none\n",
                      cases[i].schedule);
-            dl_run_result r = run(costs, machine, 8, rest);
+            DL_SCOPED(dl_run_result) r = run(costs, machine, 8, rest);
             step_ns[large] = 1e9 * r.step_p50_s;
-            dl_run_result_free(&r);
         }
         const double more_bytes = 400000.0 * 4 / cases[i].stages;
         assert_near(step_ns[1] - step_ns[0], 2 * more_bytes / 2 / 10, 1e-3);
@@ -287,9 +273,8 @@ static void views_of_buckets_need_no_copy_back(void **state)
         snprintf(rest, sizeof rest,
                  "[exchange]\noverlap = yes\nbuckets = %s\n[sync]\nmode = allreduce\n",
                  views ? "views" : "copies");
-        dl_run_result r = run(costs, "layout = tp=2,dp=2\n", 8, rest);
+        DL_SCOPED(dl_run_result) r = run(costs, "layout = tp=2,dp=2\n", 8, rest);
         step_s[views] = r.step_p50_s;
-        dl_run_result_free(&r);
     }
     assert_near(step_s[0] - step_s[1], 30e-6, 1e-6);
 }
@@ -329,9 +314,8 @@ static void gradients_are_sent_as_messages(void **state)
                      "[exchange]\noverlap = %s\ncompress = %s\nalgorithm = ring\n"
                      "[sync]\nmode = allreduce\n",
                      i % 2 > 0 ? "yes" : "no", fp16 ? "fp16" : "none");
-            dl_run_result r = run(sharing, layouts[i / 2], 8, rest);
+            DL_SCOPED(dl_run_result) r = run(sharing, layouts[i / 2], 8, rest);
             moved[fp16] = r.usage.traffic_bytes;
-            dl_run_result_free(&r);
         }
         const double exchanged = 12 * 2 * 80e3 * (i / 2 == 1 ? 2 : 1); /* with tp each GPU has 80
                                                                         * kB */
@@ -364,14 +348,12 @@ static void folded_shards_are_whole_ones(void **state)
                  (seed >> 26) % 2 > 0 ? "exchange" : "transfers",
                  (seed >> 24) % 2 > 0 ? "int8" : "none", mode, 1 + (seed >> 22) % 2,
                  (seed >> 23) % 2 > 0 && workers > 1 ? "[noise]\nslow = 1:1.3\n" : "");
-        dl_run_result folded = run(costs, machine, 32, rest);
-        dl_run_result whole = run_so(true, costs, machine, 32, rest);
+        DL_SCOPED(dl_run_result) folded = run(costs, machine, 32, rest);
+        DL_SCOPED(dl_run_result) whole = run_so(true, costs, machine, 32, rest);
         assert_same(&folded, &whole);
         assert_near(folded.split->bubble_frac, whole.split->bubble_frac, 1e-9);
         assert_near(folded.split->busy_frac[0], whole.split->busy_frac[0], 1e-9);
         assert_true(folded.events < whole.events);
-        dl_run_result_free(&folded);
-        dl_run_result_free(&whole);
         seed = seed * 1103515245u + 12345u;
     }
 }
@@ -407,7 +389,7 @@ static void folded_layouts_are_whole_ones(void **state)
     static const char *const machines[] = {"dgx_h100", "8xh100@400gbe", "8xl40s@100gbe"};
     const char *given = getenv("LAYOUTS");
     const int count = given != NULL ? atoi(given) : 120;
-    dl_costs costs = fixture_costs(sharing);
+    DL_SCOPED(dl_costs) costs = fixture_costs(sharing);
     unsigned seed = 11;
     int folds = 0;
     for (int i = 0; i < count; i++) {
@@ -417,7 +399,7 @@ static void folded_layouts_are_whole_ones(void **state)
         const unsigned draw = seed = seed * 1103515245u + 12345u;
         const char *mode = modes[(draw >> 20) % 6];
         const bool sums = strcmp(mode, "allreduce") == 0 || strcmp(mode, "ps") == 0;
-        dl_scenario s = fixture_scenario(
+        DL_SCOPED(dl_scenario) s = fixture_scenario(
             "[scenario]\nsteps = 8\n[machine]\nfile = %dx%s\nlayout = %s\n[workload]\n"
             "costs = c\nbatch_per_worker = 32\n[pipeline]\nmicro_batches = %d\n%s[exchange]\n"
             "overlap = %s\n%s%scompress = %s\n[sync]\nmode = %s\n%s",
@@ -449,10 +431,8 @@ static void folded_layouts_are_whole_ones(void **state)
         folds += results[0].events < results[1].events;
         dl_run_result_free(&results[0]);
         dl_run_result_free(&results[1]);
-        dl_scenario_free(&s);
     }
     assert_true(folds > count / 4);
-    dl_costs_free(&costs);
 }
 
 /* Workers of eight nodes exchange alike on each node: that of one node's GPUs is simulated, with the
@@ -460,10 +440,10 @@ static void folded_layouts_are_whole_ones(void **state)
 static void nodes_exchange_alike(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(sharing);
+    DL_SCOPED(dl_costs) costs = fixture_costs(sharing);
     static const char *const algorithms[] = {"ring", "tree"};
     for (int a = 0; a < 2; a++) {
-        dl_scenario s = fixture_scenario(
+        DL_SCOPED(dl_scenario) s = fixture_scenario(
             "[scenario]\nsteps = 4\n[machine]\nfile = 32xdgx_h100\nlayout = fsdp=64,dp=4\n"
             "[workload]\ncosts = c\nbatch_per_worker = 64\n[exchange]\nalgorithm = %s\n"
             "overlap = yes\nbucket_bytes = 10000\n[sync]\nmode = allreduce\n",
@@ -479,9 +459,7 @@ static void nodes_exchange_alike(void **state)
         assert_true(7 * r[0].events < r[1].events);
         dl_run_result_free(&r[0]);
         dl_run_result_free(&r[1]);
-        dl_scenario_free(&s);
     }
-    dl_costs_free(&costs);
 }
 
 /* With overlap the first buckets of a stage are in transit while the last ones' gradients are
@@ -529,11 +507,9 @@ static void layouts_of_one_gpu_are_none(void **state)
         "[sync]\nmode = average\ninterval = 4\nfragments = 2\nlag = 1\nwhere = allreduce\n",
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        dl_run_result plain = run(sharing, "workers = 4\n", 16, settings[i]);
-        dl_run_result one = run(sharing, "layout = fsdp=1,tp=1,dp=4\n", 16, settings[i]);
+        DL_SCOPED(dl_run_result) plain = run(sharing, "workers = 4\n", 16, settings[i]);
+        DL_SCOPED(dl_run_result) one = run(sharing, "layout = fsdp=1,tp=1,dp=4\n", 16, settings[i]);
         assert_same(&one, &plain);
-        dl_run_result_free(&one);
-        dl_run_result_free(&plain);
     }
 }
 
@@ -544,7 +520,7 @@ static void layouts_of_one_gpu_are_none(void **state)
 static void a_server_stops_a_rank(void **state)
 {
     (void)state;
-    char *costs = dl_strdup(sharing), *more = dl_strdup(sharing);
+    DL_AUTOFREE char *costs = dl_strdup(sharing), *more = dl_strdup(sharing);
     dl_ini_text_set(&costs, "update", "optimizer_reads", "20");
     dl_ini_text_set(&more, "update", "optimizer_reads", "40");
     for (int gpu = 0; gpu < 2; gpu++) {
@@ -553,16 +529,12 @@ static void a_server_stops_a_rank(void **state)
                  "[pipeline]\nmicro_batches = 2\nschedule = 1f1b\n[exchange]\noverlap = yes\n"
                  "[sync]\nmode = ps\nwhere = gpu:%d\n",
                  gpu);
-        dl_run_result few = run(costs, "layout = pp=2,dp=2\n", 8, rest);
-        dl_run_result many = run(more, "layout = pp=2,dp=2\n", 8, rest);
+        DL_SCOPED(dl_run_result) few = run(costs, "layout = pp=2,dp=2\n", 8, rest);
+        DL_SCOPED(dl_run_result) many = run(more, "layout = pp=2,dp=2\n", 8, rest);
         assert_near(1e6 * (many.step_p50_s - few.step_p50_s), gpu == 0 ? 16 : 8, 1e-3);
         assert_near(many.part_frac[DL_PART_COMPUTE] * many.step_mean_s,
                     few.part_frac[DL_PART_COMPUTE] * few.step_mean_s, 1e-6);
-        dl_run_result_free(&few);
-        dl_run_result_free(&many);
     }
-    free(costs);
-    free(more);
 }
 
 /* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), which
@@ -586,11 +558,10 @@ static void chunks_shorten_the_bubble(void **state)
                  "[sync]\nmode = none\n",
                  v, m);
         const double passes_s = 8 * 3 * 1.2e-4 / s, bubble_s = passes_s * (s - 1) / v;
-        dl_run_result r = run(costs, machine, 2 * m, rest);
+        DL_SCOPED(dl_run_result) r = run(costs, machine, 2 * m, rest);
         assert_near(r.step_mean_s, m * passes_s + bubble_s, 0.01);
         assert_near(r.split->bubble_frac, bubble_s / (m * passes_s + bubble_s), 0.05);
         assert_near(r.usage.traffic_bytes, 12.0 * m * 2 * (s * v - 1) * 2 * 10, 1e-9);
-        dl_run_result_free(&r);
     }
 }
 
@@ -619,10 +590,8 @@ static void without_a_flush_nobody_waits(void **state)
 
 static double step_us(const char *costs, const char *machine, const char *rest)
 {
-    dl_run_result r = run(costs, machine, 16, rest);
-    const double us = r.step_mean_s * 1e6;
-    dl_run_result_free(&r);
-    return us;
+    DL_SCOPED(dl_run_result) r = run(costs, machine, 16, rest);
+    return r.step_mean_s * 1e6;
 }
 
 /* The ranks of a node read their batches of 1 MB per sample at 100 MB/s, all together, at the start
@@ -696,9 +665,8 @@ static void ranks_put_tensors_on_shards(void **state)
         snprintf(rest, sizeof rest,
                  "[exchange]\nshards = 2\nbucket_bytes = 27000\n%s[sync]\nmode = ps\n",
                  settings[i]);
-        dl_run_result r = run(sharing, "layout = fsdp=4,dp=1\n", 16, rest);
+        DL_SCOPED(dl_run_result) r = run(sharing, "layout = fsdp=4,dp=1\n", 16, rest);
         assert_near(r.usage.sent_bytes, 12 * (i == 0 ? 40e3 : 27e3), 1e-9);
-        dl_run_result_free(&r);
     }
 }
 
@@ -711,9 +679,8 @@ static void ranks_of_a_node_push_their_sum(void **state)
     for (int i = 0; i < 2; i++) {
         char rest[160];
         snprintf(rest, sizeof rest, "[exchange]\nnode_sum = %s\n[sync]\nmode = ps\n", settings[i]);
-        dl_run_result r = run(sharing, "layout = fsdp=2,dp=4\n", 16, rest);
+        DL_SCOPED(dl_run_result) r = run(sharing, "layout = fsdp=2,dp=4\n", 16, rest);
         assert_near(r.usage.sent_bytes, 12 * (i == 0 ? 160e3 : 80e3), 1e-9);
-        dl_run_result_free(&r);
     }
 }
 
@@ -747,10 +714,9 @@ static void intervals_of_layouts_are_by_speed(void **state)
 static void busiest_links_of_ranks_have_their_names(void **state)
 {
     (void)state;
-    dl_run_result r = run(sharing, "layout = fsdp=4,dp=2\n", 16,
-                          "[sync]\nmode = average\nwhere = cpu\nouter = nesterov\n");
+    DL_SCOPED(dl_run_result) r = run(sharing, "layout = fsdp=4,dp=2\n", 16,
+                                     "[sync]\nmode = average\nwhere = cpu\nouter = nesterov\n");
     assert_string_equal(r.usage.link, "filter thread 0 of shard 0");
-    dl_run_result_free(&r);
 }
 
 int main(void)

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
-
 /* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, the first with
  * `ring`. */
 #define DIVIDED(ranks, ring)                                                           \
@@ -30,9 +28,8 @@ static double added_s(int gpus, const char *ring, int samples)
     double step_s[2];
     for (int with = 0; with < 2; with++) {
         costs = dl_format(DIVIDED("%d", "%s"), gpus, with ? ring : "");
-        dl_run_result r = run(costs, layout, samples, none);
+        DL_SCOPED(dl_run_result) r = run(costs, layout, samples, none);
         step_s[with] = r.step_mean_s;
-        dl_run_result_free(&r);
         free(costs);
     }
     return step_s[1] - step_s[0];
@@ -90,16 +87,14 @@ static void bytes_are_those_of_rings(void **state)
         char options[192];
         snprintf(options, sizeof options, "%saccumulate = %d\n[exchange]\noverlap = yes\n",
                  "[sync]\nmode = none\n", micro);
-        dl_run_result r = run(ring, "layout = cp=4,dp=1\n", 2, options);
+        DL_SCOPED(dl_run_result) r = run(ring, "layout = cp=4,dp=1\n", 2, options);
         assert_near(r.usage.traffic_bytes, 12 * (2 * 3 * 80000.0 + 3 * 3 * 4 * 2 * 1000.0), 1e-9);
-        dl_run_result_free(&r);
         /* All four shards of parameters gather them for each pass, although two share each
          * sample. */
-        dl_run_result both = run(DIVIDED("2", RING("1000", "1e9", "1e9", "0")),
-                                 "layout = cp=2,fsdp=2,dp=1\n", 4, options);
+        DL_SCOPED(dl_run_result) both = run(DIVIDED("2", RING("1000", "1e9", "1e9", "0")),
+                                            "layout = cp=2,fsdp=2,dp=1\n", 4, options);
         assert_near(both.usage.traffic_bytes,
                     12 * (micro * 3 * 3 * 80000.0 + 4 * 3 * 1 * 2 * 1000.0), 1e-9);
-        dl_run_result_free(&both);
     }
 }
 
@@ -109,12 +104,10 @@ static void gradients_are_summed_over_all(void **state)
     (void)state;
     const char *sums =
         "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n";
-    dl_run_result two = run(DIVIDED("2", ""), "layout = cp=2,dp=2\n", 2, sums);
-    dl_run_result four = run(DIVIDED("1", ""), "workers = 4\n", 4, sums);
+    DL_SCOPED(dl_run_result) two = run(DIVIDED("2", ""), "layout = cp=2,dp=2\n", 2, sums);
+    DL_SCOPED(dl_run_result) four = run(DIVIDED("1", ""), "workers = 4\n", 4, sums);
     assert_near(four.usage.traffic_bytes, 12 * 2 * 3 * 80000.0, 1e-9);
     assert_near(two.usage.traffic_bytes, four.usage.traffic_bytes, 1e-9);
-    dl_run_result_free(&two);
-    dl_run_result_free(&four);
 }
 
 /* An axis of size 1 has no effect; the GPUs of an NVSwitch are equidistant. */
@@ -133,12 +126,10 @@ static void rings_share_the_links(void **state)
 {
     (void)state;
     const char *costs = DIVIDED("2", RING("1e7", "0", "0", "0"));
-    dl_run_result near = run(costs, "layout = cp=2,fsdp=2,dp=1\n", 2, none);
-    dl_run_result far = run(costs, "layout = fsdp=2,cp=2,dp=1\n", 2, none);
+    DL_SCOPED(dl_run_result) near = run(costs, "layout = cp=2,fsdp=2,dp=1\n", 2, none);
+    DL_SCOPED(dl_run_result) far = run(costs, "layout = fsdp=2,cp=2,dp=1\n", 2, none);
     const double hops_s = 3 * 1e7 / 1e10;
     assert_near(far.step_mean_s - near.step_mean_s, hops_s, 0.05);
-    dl_run_result_free(&near);
-    dl_run_result_free(&far);
 }
 
 /* 80 kB of parameters and of gradients, 40 kB of state, 7 kB per sample, 1 kB: every GPU has its

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#include "common/alloc.h"
-
 #define STAGES "layout = pp=2\n"
 #define PS "[pipeline]\nmicro_batches = 1\n[sync]\nmode = ps\n"
 
@@ -32,10 +30,8 @@ static double step_on_ns(const char *machine_text, double bytes, const char *mac
                          const char *rest)
 {
     const DL_AUTOFREE char *costs = costs_of(bytes, "");
-    dl_run_result r = fixture_run_machine(machine_text, costs, machine, 2, 20, rest);
-    const double step_ns = 1e9 * r.step_p50_s;
-    dl_run_result_free(&r);
-    return step_ns;
+    DL_SCOPED(dl_run_result) r = fixture_run_machine(machine_text, costs, machine, 2, 20, rest);
+    return 1e9 * r.step_p50_s;
 }
 
 static double step_ns(double bytes, const char *rest)
@@ -79,9 +75,8 @@ static void one_pipeline_is_never_late(void **state)
         for (int async = 0; async < 2; async++) {
             const DL_AUTOFREE char *rest =
                 dl_format("[sync]\nmode = %s\n[exchange]\n%s", async ? "async" : "ps", settings[i]);
-            dl_run_result r = fixture_run_gpus(costs, STAGES, 1, 20, rest);
+            DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, STAGES, 1, 20, rest);
             of_ns[async] = 1e9 * r.step_p50_s;
-            dl_run_result_free(&r);
         }
         assert_near(of_ns[1], of_ns[0], 1e-9);
     }
@@ -104,9 +99,8 @@ static void shards_fetch_as_whole_workers(void **state)
                     dl_format("[sync]\nmode = ps\naccumulate = %d\n[exchange]\noverlap = yes\n"
                               "bucket_bytes = %d\nfetch = %s\n",
                               accumulate, shards * 200000, fetches[f]);
-                dl_run_result r = run(costs, machine, 8, rest);
+                DL_SCOPED(dl_run_result) r = run(costs, machine, 8, rest);
                 of_s[shards - 1][f] = r.step_p50_s;
-                dl_run_result_free(&r);
             }
             assert_near(of_s[1][f], of_s[0][f], 0.03);
         }
@@ -150,9 +144,8 @@ static void divided_states_have_whole_gathers(void **state)
                 dl_format("[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n"
                           "algorithm = ring\nsharded = %s\ncompress = %s\n",
                           sharded[s], fp16 ? "fp16" : "none");
-            dl_run_result r = fixture_run_gpus(costs, STAGES, 2, 20, rest);
+            DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, STAGES, 2, 20, rest);
             moved_bytes[fp16] = r.usage.traffic_bytes;
-            dl_run_result_free(&r);
         }
         saved_bytes[s] = moved_bytes[0] - moved_bytes[1];
     }
@@ -174,9 +167,8 @@ static void servers_need_no_buckets(void **state)
             const DL_AUTOFREE char *costs = costs_of(10e3, copies ? bucket : "");
             const DL_AUTOFREE char *rest =
                 dl_format("[sync]\nmode = %s\n[exchange]\noverlap = yes\n", modes[m]);
-            dl_run_result r = fixture_run_gpus(costs, "layout = tp=2\n", 2, 20, rest);
+            DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "layout = tp=2\n", 2, 20, rest);
             of_ns[copies] = 1e9 * r.step_p50_s;
-            dl_run_result_free(&r);
         }
         assert_near(of_ns[1] - of_ns[0], copied_ns[m], 1);
     }

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
-
 /* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, with 20 kB of
  * parameters each; of those of the first 12 kB are a GPU's own experts. */
 #define DIVIDED(ranks, exchanges)                                                               \
@@ -29,11 +27,9 @@ static double added_s(int gpus, const char *exchanges, int samples)
     snprintf(layout, sizeof layout, "layout = ep=%d,dp=1\n", gpus);
     double step_s[2];
     for (int with = 0; with < 2; with++) {
-        char *costs = dl_format(DIVIDED("%d", "%s"), gpus, with ? exchanges : "");
-        dl_run_result r = run(costs, layout, gpus * samples, none);
+        DL_AUTOFREE char *costs = dl_format(DIVIDED("%d", "%s"), gpus, with ? exchanges : "");
+        DL_SCOPED(dl_run_result) r = run(costs, layout, gpus * samples, none);
         step_s[with] = r.step_mean_s;
-        dl_run_result_free(&r);
-        free(costs);
     }
     return step_s[1] - step_s[0];
 }
@@ -72,12 +68,11 @@ static void bytes_are_those_of_all_to_alls(void **state)
         dl_run_result_free(&r);
         /* With FSDP two GPUs share each expert: in each micro-batch pairs gather them twice, and
          * reduce their gradients. */
-        dl_run_result both = run(DIVIDED("2", EXCHANGES("1000", "2", "2")),
-                                 "layout = ep=2,fsdp=2,dp=1\n", 8, options);
+        DL_SCOPED(dl_run_result) both = run(DIVIDED("2", EXCHANGES("1000", "2", "2")),
+                                            "layout = ep=2,fsdp=2,dp=1\n", 8, options);
         assert_near(both.usage.traffic_bytes,
                     12 * (micro * 3 * (3 * 68000.0 + 2 * 12000.0) + 4 * 4 * 0.5 * 2 * 1000.0),
                     1e-9);
-        dl_run_result_free(&both);
     }
 }
 
@@ -85,23 +80,19 @@ static void bytes_are_those_of_all_to_alls(void **state)
  * pass, of 2 samples per GPU. */
 static double moved_bytes(const char *machine, const char *layout, const char *ranks)
 {
-    char *once = dl_format(
+    DL_AUTOFREE char *once = dl_format(
         DIVIDED("%s", EXCHANGES("1000", "2", "2") "expert_copies = 2\nexpert_count = 16\n"), ranks);
-    char *none_sent = dl_format(DIVIDED("%s", ""), ranks);
+    DL_AUTOFREE char *none_sent = dl_format(DIVIDED("%s", ""), ranks);
     double bytes[2];
     for (int i = 0; i < 2; i++) {
-        dl_costs costs = fixture_costs(i == 0 ? once : none_sent);
+        DL_SCOPED(dl_costs) costs = fixture_costs(i == 0 ? once : none_sent);
         dl_scenario s = fixture_scenario("[scenario]\nsteps = 12\n[machine]\nfile = %s\n%s"
                                          "[workload]\ncosts = c\nbatch = %d\n%s",
                                          machine, layout, 2 * atoi(ranks), none);
-        dl_run_result r = fixture_run(&costs, &s);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &s);
         bytes[i] = r.usage.traffic_bytes;
-        dl_run_result_free(&r);
         dl_scenario_free(&s);
-        dl_costs_free(&costs);
     }
-    free(once);
-    free(none_sent);
     return (bytes[0] - bytes[1]) / 12;
 }
 
@@ -131,18 +122,15 @@ static void the_network_carries_a_quarter(void **state)
         "", EXCHANGES("4e8", "2", "2"),
         EXCHANGES("4e8", "2", "2") "expert_copies = 8\nexpert_count = 16\n"};
     for (int i = 0; i < 3; i++) {
-        char *text = dl_format(DIVIDED("16", "%s"), more[i]);
-        dl_costs costs = fixture_costs(text);
+        DL_AUTOFREE char *text = dl_format(DIVIDED("16", "%s"), more[i]);
+        DL_SCOPED(dl_costs) costs = fixture_costs(text);
         dl_scenario s =
             fixture_scenario("[scenario]\nsteps = 4\n[machine]\nfile = 2xdgx_h100\n"
                              "layout = ep=16,dp=1\n[workload]\ncosts = c\nbatch = 16\n%s",
                              none);
-        dl_run_result r = fixture_run(&costs, &s);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &s);
         step_s[i] = r.step_mean_s;
-        dl_run_result_free(&r);
         dl_scenario_free(&s);
-        dl_costs_free(&costs);
-        free(text);
     }
     for (int i = 0; i < 2; i++)
         added[i] = step_s[i + 1] - step_s[0];
@@ -156,9 +144,8 @@ static void gradients_of_experts_have_groups_of_their_own(void **state)
     (void)state;
     const char *sums =
         "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n";
-    dl_run_result two = run(DIVIDED("2", ""), "layout = ep=2,dp=2\n", 4, sums);
+    DL_SCOPED(dl_run_result) two = run(DIVIDED("2", ""), "layout = ep=2,dp=2\n", 4, sums);
     assert_near(two.usage.traffic_bytes, 12 * (2 * 3 * 68000.0 + 2 * 2 * 12000.0), 1e-9);
-    dl_run_result_free(&two);
 }
 
 /* An axis of size 1 has no effect; the GPUs of an NVSwitch are equidistant. */
@@ -177,11 +164,9 @@ static void exchanges_share_the_links(void **state)
 {
     (void)state;
     const char *costs = DIVIDED("2", EXCHANGES("1e7", "2", "2"));
-    dl_run_result near = run(costs, "layout = ep=2,fsdp=2,dp=1\n", 8, none);
-    dl_run_result far = run(costs, "layout = fsdp=2,ep=2,dp=1\n", 8, none);
+    DL_SCOPED(dl_run_result) near = run(costs, "layout = ep=2,fsdp=2,dp=1\n", 8, none);
+    DL_SCOPED(dl_run_result) far = run(costs, "layout = fsdp=2,ep=2,dp=1\n", 8, none);
     assert_near(far.step_mean_s - near.step_mean_s, 4 * 2 * 0.5e7 / 1e10, 0.05);
-    dl_run_result_free(&near);
-    dl_run_result_free(&far);
 }
 
 /* Every GPU has a place of its own, and those of an expert group have all experts. */
@@ -250,12 +235,10 @@ static void a_group_represents_the_others(void **state)
     for (size_t l = 0; l < DL_LENGTH(layouts); l++) {
         const char *options = "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n"
                               "bucket_bytes = 20000\n";
-        dl_run_result few = run_so(false, costs, layouts[l], 16, options);
-        dl_run_result all = run_so(true, costs, layouts[l], 16, options);
+        DL_SCOPED(dl_run_result) few = run_so(false, costs, layouts[l], 16, options);
+        DL_SCOPED(dl_run_result) all = run_so(true, costs, layouts[l], 16, options);
         assert_true(few.events < all.events);
         assert_same(&few, &all);
-        dl_run_result_free(&few);
-        dl_run_result_free(&all);
     }
 }
 

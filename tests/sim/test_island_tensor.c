@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
-
 /* A layer of 0.1 ms + 10 us per sample forward and twice that backward, with an output of 1 kB per
  * sample, and the given numbers of collectives of `bytes` per sample in each pass. */
 #define LAYER(name, bytes, forward, backward)                          \
@@ -72,17 +70,13 @@ static void collectives_go_beside_products(void **state)
                                                   "\n" FIXTURE_LAYER("b") FIXTURE_LAYER("c") \
                                                       FIXTURE_LAYER("d"))
     const char *none = "[sync]\nmode = none\n", *layout = "layout = tp=4,dp=1\n";
-    dl_run_result waited = run(BESIDE("4", "0", "0"), layout, 1, none);
-    dl_run_result shorter = run(BESIDE("2", "2", "0"), layout, 1, none);
-    dl_run_result hidden = run(BESIDE("2", "2", "1e9"), layout, 1, none);
-    dl_run_result half = run(BESIDE("2", "0", "0"), layout, 1, none);
+    DL_SCOPED(dl_run_result) waited = run(BESIDE("4", "0", "0"), layout, 1, none);
+    DL_SCOPED(dl_run_result) shorter = run(BESIDE("2", "2", "0"), layout, 1, none);
+    DL_SCOPED(dl_run_result) hidden = run(BESIDE("2", "2", "1e9"), layout, 1, none);
+    DL_SCOPED(dl_run_result) half = run(BESIDE("2", "0", "0"), layout, 1, none);
     assert_near(shorter.step_mean_s, waited.step_mean_s, 1e-9);
     assert_near(hidden.step_mean_s, half.step_mean_s, 1e-9);
     assert_near(hidden.usage.traffic_bytes, waited.usage.traffic_bytes, 1e-9);
-    dl_run_result_free(&waited);
-    dl_run_result_free(&shorter);
-    dl_run_result_free(&hidden);
-    dl_run_result_free(&half);
 }
 
 /* Rings over n GPUs: each pair moves 2 (n - 1) times the activation. */
@@ -102,10 +96,9 @@ static void bytes_are_those_of_rings(void **state)
     dl_run_result_free(&two);
     /* Shards gather twice and reduce once, 3 (n - 1) times, for each of the two parts of the
      * layers. */
-    dl_run_result shards = run(DIVIDED("2", LAYERS), "layout = tp=2,fsdp=4,dp=1\n", 4,
-                               "[sync]\nmode = none\n[exchange]\noverlap = yes\n");
+    DL_SCOPED(dl_run_result) shards = run(DIVIDED("2", LAYERS), "layout = tp=2,fsdp=4,dp=1\n", 4,
+                                          "[sync]\nmode = none\n[exchange]\noverlap = yes\n");
     assert_near(shards.usage.traffic_bytes, 12 * (4 * pairs * 2 * 1 + 2 * 3 * 3 * 80000.0), 1e-9);
-    dl_run_result_free(&shards);
 }
 
 /* Time that the exchange between two workers of two GPUs adds to their step, s. */
@@ -113,12 +106,9 @@ static double exchange_s(const char *options)
 {
     const char *costs =
         DIVIDED("2", FIXTURE_LAYER("a") FIXTURE_LAYER("b") FIXTURE_LAYER("c") FIXTURE_LAYER("d"));
-    dl_run_result alone = run(costs, "layout = tp=2,dp=2\n", 4, "[sync]\nmode = none\n");
-    dl_run_result both = run(costs, "layout = tp=2,dp=2\n", 4, options);
-    const double added_s = both.step_mean_s - alone.step_mean_s;
-    dl_run_result_free(&alone);
-    dl_run_result_free(&both);
-    return added_s;
+    DL_SCOPED(dl_run_result) alone = run(costs, "layout = tp=2,dp=2\n", 4, "[sync]\nmode = none\n");
+    DL_SCOPED(dl_run_result) both = run(costs, "layout = tp=2,dp=2\n", 4, options);
+    return both.step_mean_s - alone.step_mean_s;
 }
 
 /* Rings of two send 80 kB in each direction, for both parts of the layers on the same links of 10
@@ -140,15 +130,13 @@ static void groups_share_the_links(void **state)
     const char *costs = DIVIDED("2", LAYER("a", "1e6", "2", "2") FIXTURE_LAYER("b")
                                          FIXTURE_LAYER("c") FIXTURE_LAYER("d"));
     const char *none = "[sync]\nmode = none\n[exchange]\nbucket_bytes = 0\n";
-    dl_run_result near = run(costs, "layout = tp=2,fsdp=2,dp=1\n", 2, none);
-    dl_run_result far = run(costs, "layout = fsdp=2,tp=2,dp=1\n", 2, none);
+    DL_SCOPED(dl_run_result) near = run(costs, "layout = tp=2,fsdp=2,dp=1\n", 2, none);
+    DL_SCOPED(dl_run_result) far = run(costs, "layout = fsdp=2,tp=2,dp=1\n", 2, none);
     const double both_s = 4 * 2 * 1e6 / 1e10; /* S / B instead of half of it */
     const double copies = near.part_frac[DL_PART_COMMUNICATION], others = 0.05e-3;
     assert_near(copies * near.step_mean_s, both_s / 2 + others, 0.1);
     assert_true(far.step_mean_s - near.step_mean_s > 0.9 * both_s / 2);
     assert_true(far.step_mean_s - near.step_mean_s < 1.1 * both_s / 2);
-    dl_run_result_free(&near);
-    dl_run_result_free(&far);
 }
 
 /* The GPUs of an NVSwitch are equidistant; an axis of size 1 has no effect. */
@@ -177,7 +165,7 @@ static void memory_is_that_of_a_part(void **state)
         char path[64];
         snprintf(path, sizeof path, "tensor_memory_%d.ini", (int)getpid());
         fixture_write(path, FIXTURE_GPUS);
-        dl_costs costs = fixture_costs(DIVIDED("2", LAYERS));
+        DL_SCOPED(dl_costs) costs = fixture_costs(DIVIDED("2", LAYERS));
         dl_scenario s = fixture_scenario("[machine]\nfile = %s\nlayout = %s,dp=1\n[workload]\n"
                                          "costs = c\nbatch = 4\n[exchange]\nbucket_bytes = 0\n"
                                          "[pipeline]\nmicro_batches = %d\n",
@@ -186,7 +174,6 @@ static void memory_is_that_of_a_part(void **state)
         const dl_gpu_memory memory = dl_run_memory(&s, &costs, &s.points[0]);
         assert_near(memory.needs_bytes, needs[l], 1e-9);
         dl_scenario_free(&s);
-        dl_costs_free(&costs);
     }
 }
 

@@ -25,10 +25,9 @@ static void exchange_hides_behind_computing(void **state)
     static const double expected_s[] = {900e-6, 1000e-6};
     for (size_t m = 0; m < 2; m++) {
         for (int workers = 1; workers <= 3; workers++) {
-            dl_run_result r = run("900000", modes[m], 2 * workers, workers);
+            DL_SCOPED(dl_run_result) r = run("900000", modes[m], 2 * workers, workers);
             assert_near(r.step_mean_s, expected_s[m], 1e-12);
             assert_int_equal(r.updates, STEPS);
-            dl_run_result_free(&r);
         }
     }
 }
@@ -37,10 +36,9 @@ static void exchange_hides_behind_computing(void **state)
 static void the_slower_of_the_two_sets_the_pace(void **state)
 {
     (void)state;
-    dl_run_result r = run("001000", "ps", 4, 2);
+    DL_SCOPED(dl_run_result) r = run("001000", "ps", 4, 2);
     assert_near(r.step_mean_s, 40.4e-6, 2.0 / STEPS);
     assert_int_equal(r.updates, STEPS);
-    dl_run_result_free(&r);
 }
 
 /* The bytes are the same as without lag. */
@@ -50,11 +48,10 @@ static void the_bytes_are_the_same(void **state)
     static const char *const modes[] = {"ps", "allreduce"};
     for (size_t m = 0; m < 2; m++) {
         dl_run_result lag = fixture_run_mode(FIXTURE_COSTS, modes[m], 6, 3, 50, "lag = 1\n", "");
-        dl_run_result none = fixture_run_mode(FIXTURE_COSTS, modes[m], 6, 3, 50, "", "");
+        DL_SCOPED(dl_run_result) none = fixture_run_mode(FIXTURE_COSTS, modes[m], 6, 3, 50, "", "");
         assert_near(lag.usage.traffic_bytes, none.usage.traffic_bytes, 1e-12);
         assert_true(lag.step_mean_s < none.step_mean_s);
         dl_run_result_free(&lag);
-        dl_run_result_free(&none);
     }
 }
 
@@ -90,10 +87,8 @@ static void lag_softens_the_barrier(void **state)
 
 static double gpu_step_ns(const char *costs, const char *rest)
 {
-    dl_run_result r = fixture_run_gpus(costs, "", 4, STEPS, rest);
-    double ns = r.step_mean_s * 1e9;
-    dl_run_result_free(&r);
-    return ns;
+    DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "", 4, STEPS, rest);
+    return r.step_mean_s * 1e9;
 }
 
 /* Four GPUs (tests/gpu_fixture.h): push, sum and pull take 432 400 ns. Computing for 1 ms hides

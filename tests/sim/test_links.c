@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#include "common/alloc.h"
-
 /* Socket 0: GPUs 0, 1 below switch a, GPU 2 below switch b; socket 1: GPU 3 and a NIC.
  *
  *      socket0 ------------ socket1
@@ -48,7 +46,7 @@ static void assert_route(const dl_links *links, dl_place from, dl_place to, cons
 static void copies_go_by_the_lowest_common_switch(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(BOX("all", ""));
+    DL_SCOPED(dl_machine) m = fixture_machine(BOX("all", ""));
     dl_links links;
     dl_links_init(&links, &m);
     assert_route(&links, gpu_place(1, 0), gpu_place(1, 1), "node1 gpu0 up, node1 gpu1 down", 200);
@@ -63,7 +61,6 @@ static void copies_go_by_the_lowest_common_switch(void **state)
     assert_route(&links, gpu_place(0, 1), gpu_place(0, 1), "", 0);
     dl_links_free(&links);
     dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* peer = switch: 0 and 1 copy directly; 0 and 2 only through memory, which each byte crosses twice,
@@ -169,8 +166,8 @@ static void ports_may_be_reached_through_host_memory(void **state)
                                            "parent = socket0\nlink = x16\nport = x16\n"
                                            "[shm]\nbytes_per_s = 6GB/s\n",
                                            gpudirect[i]);
-        dl_machine pair = fixture_machine(text);
-        dl_links links;
+        DL_SCOPED(dl_machine) pair = fixture_machine(text);
+        DL_SCOPED(dl_links) links;
         dl_route route;
         dl_links_init(&links, &pair);
         for (int copy = 0; copy < 2; copy++) {
@@ -195,16 +192,14 @@ static void ports_may_be_reached_through_host_memory(void **state)
         assert_true(dl_links_route_rate(&links, &route) == 10e9);
         dl_links_route_collective(&links, gpu_place(0, 1), gpu_place(1, 0), true, &route);
         assert_true(dl_links_route_rate(&links, &route) == 10e9);
-        dl_links_free(&links);
-        dl_machine_free(&pair);
     }
 }
 
 static void host_memory_is_a_link(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(BOX("all", ""));
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(BOX("all", ""));
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_route(&links, gpu_place(0, 0), host_place(0, 0),
                  "node0 gpu0 up, node0 a up, node0 socket0 root up, node0 socket0 memory", 200);
@@ -215,8 +210,6 @@ static void host_memory_is_a_link(void **state)
     assert_route(&links, host_place(0, 1), host_place(0, 1), "node0 socket1 memory*2", 0);
     assert_route(&links, host_place(0, 0), host_place(0, 1),
                  "node0 socket0 memory, node0 socket0-socket1 up, node0 socket1 memory", 100);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 static void nodes_are_joined_by_their_nics(void **state)
@@ -248,18 +241,16 @@ static void nodes_are_joined_by_their_nics(void **state)
 static void both_directions_may_share_a_limit(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(
+    DL_SCOPED(dl_machine) m = fixture_machine(
         "[machine]\nschema = 1\nname = d\npeer = none\n" FIXTURE_PARTS
         "[host]\nmemory_bytes_per_s = 40GB/s\n[gpus 0]\nmodel = g\nparent = socket0\n"
         "link = duplex\n");
-    dl_links links;
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_route(&links, gpu_place(0, 0), host_place(0, 0),
                  "gpu0 up, gpu0 both ways, socket0 memory", 100);
     assert_route(&links, host_place(0, 0), gpu_place(0, 0),
                  "socket0 memory, gpu0 down, gpu0 both ways", 100);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* DGX-1: GPUs 0 and 3 have two lanes, 0 and 1 have one, 0 and 5 have none, and no common switch;
@@ -323,7 +314,7 @@ static void ways_back_mirror_ways_there(void **state)
     static const char *const names[] = {"z10pe_2x1080ti", "p2.16xlarge", "gce_k80_8",
                                         "dgx1_v100",      "dgx_h100",    "t4_4x4_ethernet"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-        dl_machine m = fixture_shipped(names[n]);
+        DL_SCOPED(dl_machine) m = fixture_shipped(names[n]);
         dl_links links;
         dl_links_init(&links, &m);
         int last = m.nodes - 1;
@@ -337,7 +328,6 @@ static void ways_back_mirror_ways_there(void **state)
                 assert_symmetric(&links, gpu_place(0, a), host_place(last, s));
         }
         dl_links_free(&links);
-        dl_machine_free(&m);
     }
 }
 

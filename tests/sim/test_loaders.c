@@ -13,7 +13,7 @@
 static dl_run_result run_batches(int samples, const char *costs_text, int cores, int workers,
                                  const char *mode, const char *input)
 {
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     costs.slice_ns.value = 1e5;
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 200\nwarmup = 50\n[machine]\ncores = %d\n"
@@ -22,7 +22,6 @@ static dl_run_result run_batches(int samples, const char *costs_text, int cores,
                          cores, workers, samples, mode, input);
     dl_run_result result = fixture_run(&costs, &scenario);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 
@@ -35,10 +34,8 @@ static dl_run_result run(const char *costs_text, int cores, int workers, const c
 static double step_ns(const char *costs_text, int cores, int workers, const char *mode,
                       const char *input)
 {
-    dl_run_result r = run(costs_text, cores, workers, mode, input);
-    const double ns = 1e9 * r.step_mean_s;
-    dl_run_result_free(&r);
-    return ns;
+    DL_SCOPED(dl_run_result) r = run(costs_text, cores, workers, mode, input);
+    return 1e9 * r.step_mean_s;
 }
 
 /* The batch is made before the step, after it is read: 3 MB at 1 GB/s take 3 ms. */
@@ -49,11 +46,10 @@ static void without_loaders_the_worker_makes_its_batch(void **state)
     assert_near(step_ns(BATCH(5e5, 3e6), 2, 1, "none", ""), STEP_NS + 5e5, 1e-6);
     assert_near(step_ns(BATCH(5e5, 3e6), 2, 1, "none", read), STEP_NS + 5e5 + 3e6, 1e-6);
     assert_near(step_ns(BATCH(5e5, 3e6), 2, 2, "none", read), 2 * 3e6, NEAR);
-    dl_run_result r = run(BATCH(0, 3e6), 2, 1, "none", read);
+    DL_SCOPED(dl_run_result) r = run(BATCH(0, 3e6), 2, 1, "none", read);
     assert_near(r.part_frac[DL_PART_INPUT], 3e6 / (STEP_NS + 3e6), 1e-6);
     assert_near(r.part_frac[DL_PART_WAITING], 0, 0);
     assert_string_equal(r.usage.busiest, "storage");
-    dl_run_result_free(&r);
 }
 
 /* With a core for each process, the slower of training and all loaders determines the step, and a
@@ -65,11 +61,10 @@ static void with_spare_cores_loaders_hide(void **state)
         char input[32];
         snprintf(input, sizeof input, "loaders = %d", loaders);
         assert_near(step_ns(BATCH(5e5, 0), 5, 1, "none", input), STEP_NS, 1e-6);
-        dl_run_result r = run(BATCH(33e5, 0), 5, 1, "none", input);
+        DL_SCOPED(dl_run_result) r = run(BATCH(33e5, 0), 5, 1, "none", input);
         const double ns = fmax(STEP_NS, 33e5 / loaders);
         assert_near(1e9 * r.step_mean_s, ns, NEAR);
         assert_near(r.part_frac[DL_PART_INPUT], 1 - STEP_NS / ns, NEAR);
-        dl_run_result_free(&r);
     }
 }
 
@@ -277,8 +272,7 @@ static void too_many_loaders_are_refused(void **state)
     static const char format[] =
         "[scenario]\nsteps = 1\n[machine]\ncores = 1\nworkers = %d\n[workload]\ncosts = c\n"
         "batch_per_worker = 1\n[sync]\nmode = none\n[input]\nloaders = 64\n";
-    dl_scenario scenario = fixture_scenario(format, 100000000 / 64);
-    dl_scenario_free(&scenario);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(format, 100000000 / 64);
     char text[512];
     snprintf(text, sizeof text, format, 100000000 / 64 + 1);
     assert_int_equal(refused(text, &err), DL_ERR_RANGE);

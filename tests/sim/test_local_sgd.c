@@ -29,7 +29,7 @@ static dl_run_result run_of(int workers, const char *machine, const char *costs,
     snprintf(machine_text, sizeof machine_text, FIXTURE_NODES("8") "%s", machine);
     snprintf(costs_text, sizeof costs_text, COSTS, costs);
     fixture_write(path, machine_text);
-    dl_costs read = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) read = fixture_costs(costs_text);
     dl_scenario scenario = fixture_scenario("[scenario]\n%s[machine]\nfile = %s\nworkers = %d\n%s"
                                             "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
                                             scenario_lines, path, workers, machine_lines, rest);
@@ -41,7 +41,6 @@ static dl_run_result run_of(int workers, const char *machine, const char *costs,
     }
     dl_run_result result = fixture_run(&read, &scenario);
     dl_scenario_free(&scenario);
-    dl_costs_free(&read);
     return result;
 }
 
@@ -73,10 +72,9 @@ static void utilisation_is_computing_over_all(void **state)
     for (int h = 1; h <= 64; h *= 4) {
         char rest[256];
         snprintf(rest, sizeof rest, AVERAGE "interval = %d\n" RING, h);
-        dl_run_result r = run("", "", "steps = 64\n", "", rest);
+        DL_SCOPED(dl_run_result) r = run("", "", "steps = 64\n", "", rest);
         assert_near(r.part_frac[DL_PART_COMPUTE], h * STEP_MS / (h * STEP_MS + RING_MS), 1e-4);
         assert_near(1e3 * r.step_mean_s, STEP_MS + RING_MS / h, 1e-4);
-        dl_run_result_free(&r);
     }
 }
 
@@ -86,10 +84,9 @@ static void utilisation_is_computing_over_all(void **state)
 static void a_run_over_the_world_computes_as_published(void **state)
 {
     (void)state;
-    dl_run_result r = run("", "", "steps = 2072\n", "port_bytes_per_s = 25.586MB/s\n",
-                          AVERAGE "interval = 2072\n" RING);
+    DL_SCOPED(dl_run_result) r = run("", "", "steps = 2072\n", "port_bytes_per_s = 25.586MB/s\n",
+                                     AVERAGE "interval = 2072\n" RING);
     assert_near(r.part_frac[DL_PART_COMPUTE], 0.8294, 1e-3);
-    dl_run_result_free(&r);
 }
 
 /* 16 steps and all four fragments take 17.6 and 12 ms, in which a node sends 2 x 3/4 x 8 MB. The
@@ -102,7 +99,7 @@ static void an_outer_step_is_an_interval_with_its_exchange(void **state)
     static const char *const steps[] = {"steps = 64\n", "warmup = 20\nsteps = 40\n",
                                         "warmup = 20\nsteps = 10\n"};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        dl_run_result r = run("", "", steps[i], "", rest);
+        DL_SCOPED(dl_run_result) r = run("", "", steps[i], "", rest);
         const dl_averaging_result *a = r.averaging;
         assert_int_equal(isnan(a->outer_step_mean_s), i == 2);
         assert_int_equal(isnan(a->blocked_s), i == 2);
@@ -116,7 +113,6 @@ static void an_outer_step_is_an_interval_with_its_exchange(void **state)
             assert_near(1e3 * a->exchange_s, RING_MS, 1e-4);
             assert_near(a->utilisation_frac, 16 * STEP_MS / (16 * STEP_MS + RING_MS), 1e-4);
         }
-        dl_run_result_free(&r);
     }
 }
 
@@ -152,12 +148,11 @@ static void sites_send_to_others(void **state)
 static void waiting_for_a_slow_worker_blocks(void **state)
 {
     (void)state;
-    dl_run_result r = run_of(2, "", "", "steps = 16\n", "",
-                             AVERAGE "interval = 4\n" RING "[noise]\nslow = 1:2\n");
+    DL_SCOPED(dl_run_result) r = run_of(2, "", "", "steps = 16\n", "",
+                                        AVERAGE "interval = 4\n" RING "[noise]\nslow = 1:2\n");
     assert_near(1e3 * r.averaging->outer_step_mean_s, 4 * 2.1 + 8, 1e-4);
     assert_near(1e3 * r.averaging->blocked_s, 8 + 2, 1e-4);
     assert_near(r.averaging->utilisation_frac, (4.4 + 8.4) / 2 / 16.4, 1e-4);
-    dl_run_result_free(&r);
 }
 
 static void a_port_of_another_rate(void **state)
@@ -358,17 +353,15 @@ static void averages_go_through_hosts(void **state)
                  pcie, cases[i].memory);
         fixture_write(path, text);
         snprintf(text, sizeof text, COSTS, "");
-        dl_costs costs = fixture_costs(text);
+        DL_SCOPED(dl_costs) costs = fixture_costs(text);
         dl_scenario scenario =
             fixture_scenario("[scenario]\nsteps = 8\n[machine]\nfile = %s\nworkers = 4\n"
                              "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n%s",
                              path, cases[i].sync);
         unlink(path);
-        dl_run_result r = fixture_run(&costs, &scenario);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
         assert_near(1e3 * r.step_mean_s, STEP_MS + cases[i].more_ms, 2e-3);
-        dl_run_result_free(&r);
         dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 
@@ -384,10 +377,9 @@ static void averages_at_the_end_are_abandoned(void **state)
         AVERAGE "interval = 4\ninterval_by_speed = yes\n" RING "[noise]\nslow = 0:14\n",
         AVERAGE "interval = 4\ninterval_by_speed = yes\nlag = 1\n" RING "[noise]\nslow = 0:14\n"};
     for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
-        dl_run_result r = run("", "", "steps = 40\n", "", rests[i]);
+        DL_SCOPED(dl_run_result) r = run("", "", "steps = 40\n", "", rests[i]);
         assert_true(r.samples >= 3 * 37);
         assert_true(r.samples <= 4 * 40);
-        dl_run_result_free(&r);
     }
 }
 
@@ -489,12 +481,11 @@ static void two_levels_exchange_inside_and_between(void **state)
     const double inside_ms = 8, between_ms = 16 + 4;
     char machine[512];
     snprintf(machine, sizeof machine, "%s", sites);
-    dl_run_result r = run_of(4, machine, "", "steps = 16\n", "nodes = 4\n",
-                             AVERAGE "interval = 8\ninside = allreduce\n" RING);
+    DL_SCOPED(dl_run_result) r = run_of(4, machine, "", "steps = 16\n", "nodes = 4\n",
+                                        AVERAGE "interval = 8\ninside = allreduce\n" RING);
     assert_near(1e3 * r.step_mean_s, STEP_MS + inside_ms + between_ms / 8, 1e-3);
     assert_near(r.part_frac[DL_PART_COMPUTE], STEP_MS / (STEP_MS + inside_ms + between_ms / 8),
                 1e-3);
-    dl_run_result_free(&r);
     /* Two of three workers are in one site: a ring of all three, 2 x 2/3 x 8 MB. */
     assert_near(step_ms_of(3, sites, "", "steps = 16\n", "nodes = 4\n",
                            AVERAGE "interval = 8\ninside = allreduce\n" RING),

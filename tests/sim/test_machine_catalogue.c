@@ -1,7 +1,6 @@
 /* Machines generated from the tables of GPUs and instances. */
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/csv.h"
 #include "common/install.h"
 #include "sim/collective/collective.h"
@@ -21,26 +20,22 @@ static dl_machine machine_called(const char *name)
  * it. */
 static void check_table(const char *table, const char *const *formats)
 {
-    dl_csv csv = {0};
-    char *folder = dl_share_path("scenarios/machines"), *path = dl_format("%s/%s", folder, table);
+    DL_SCOPED(dl_csv) csv = {0};
+    DL_AUTOFREE char *folder = dl_share_path("scenarios/machines"),
+                     *path = dl_format("%s/%s", folder, table);
     assert_int_equal(dl_csv_read(&csv, path, NULL), DL_OK);
     for (size_t r = 0; r < csv.rows; r++) {
         const int nics = dl_csv_column(&csv, "nics");
         const bool alone = nics >= 0 && dl_csv_cell(&csv, r, (size_t)nics)[0] == '\0';
         for (int f = 0; formats[f] != NULL && !(alone && f > 0); f++) {
-            char *name = dl_format("%s%s", formats[f], dl_csv_cell(&csv, r, 0));
-            dl_machine machine = machine_called(name);
+            DL_AUTOFREE char *name = dl_format("%s%s", formats[f], dl_csv_cell(&csv, r, 0));
+            DL_SCOPED(dl_machine) machine = machine_called(name);
             assert_true(machine.kinds[0].gpu_count > 0);
             assert_true(machine.models[0].fp32_flop_per_s.value > 1e12);
             assert_int_equal(machine.models[0].memory_bytes.origin, DL_ORIGIN_CATALOGUE);
-            dl_machine_free(&machine);
-            free(name);
         }
         assert_true(strlen(dl_csv_cell(&csv, r, (size_t)dl_csv_column(&csv, "source"))) > 10);
     }
-    dl_csv_free(&csv);
-    free(path);
-    free(folder);
 }
 
 static void every_row_makes_machines(void **state)
@@ -92,11 +87,10 @@ static void boxes_may_have_unlike_gpus(void **state)
 static void one_node_needs_no_network(void **state)
 {
     (void)state;
-    dl_machine m = machine_called("1x2xrtx3090");
+    DL_SCOPED(dl_machine) m = machine_called("1x2xrtx3090");
     assert_int_equal(m.nodes, 1);
     assert_int_equal(m.kinds[0].gpu_count, 2);
     assert_int_equal(m.kinds[0].nic_count, 0);
-    dl_machine_free(&m);
 }
 
 /* Nine tenths of 1 Gb/s are 112.5 MB/s. Without a number of nodes there is one, which still has a
@@ -286,8 +280,8 @@ static void boxes_are_as_the_table_says(void **state)
 static void b200_sum_in_the_switch_from_six_on(void **state)
 {
     (void)state;
-    dl_machine m = machine_called("p6-b200.48xlarge");
-    dl_links links;
+    DL_SCOPED(dl_machine) m = machine_called("p6-b200.48xlarge");
+    DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     for (int n = 4; n <= 8; n++) {
         dl_place ranks[8];
@@ -303,20 +297,17 @@ static void b200_sum_in_the_switch_from_six_on(void **state)
         assert_int_equal(dl_collective_choice(&links, &config, &algorithm, &protocol, NULL), DL_OK);
         assert_string_equal(algorithm, n < 6 ? "ring" : "nvls");
     }
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 /* A rack whose 72 GPUs share one switch, each with a port. */
 static void a_rack_is_one_domain(void **state)
 {
     (void)state;
-    dl_machine m = machine_called("2xgb300_nvl72");
+    DL_SCOPED(dl_machine) m = machine_called("2xgb300_nvl72");
     assert_int_equal(m.nodes, 2);
     assert_int_equal(m.kinds[0].gpu_count, 72);
     assert_int_equal(m.kinds[0].nic_count, 72);
     assert_true(near_scaled(m.models[0].bf16_flop_per_s.value, 2.5e15, 0, 0));
-    dl_machine_free(&m);
 }
 
 /* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions, and its memory
@@ -327,14 +318,13 @@ static void gpus_of_a_grace_are_on_c2c(void **state)
     static const char *const names[][2] = {
         {"4xgb200@4x400ib", "pcie5x16"}, {"gb200_nvl72", "pcie5x16"}, {"gb300_nvl72", "pcie6x16"}};
     for (size_t i = 0; i < DL_LENGTH(names); i++) {
-        dl_machine m = machine_called(names[i][0]);
+        DL_SCOPED(dl_machine) m = machine_called(names[i][0]);
         const dl_link_class *c2c = &m.classes[m.kinds[0].gpus[0].link];
         assert_string_equal(c2c->name, "c2c");
         assert_true(near_scaled(c2c->bytes_per_s.value, 900e9 / 2 / 2, 0, 1e-12));
         assert_string_equal(m.classes[m.kinds[0].nics[0].link].name, names[i][1]);
         assert_int_equal(m.kinds[0].sockets, m.kinds[0].gpu_count / 2);
         assert_true(near_scaled(m.kinds[0].memory_bytes_per_s.value, 512e9, 0, 0));
-        dl_machine_free(&m);
     }
 }
 
@@ -344,7 +334,7 @@ static void slots_carry_ports_of_800_gbit(void **state)
     (void)state;
     static const char *const names[] = {"8xb300@8x800ib", "gb300_nvl72"};
     for (size_t i = 0; i < DL_LENGTH(names); i++) {
-        dl_machine m = machine_called(names[i]);
+        DL_SCOPED(dl_machine) m = machine_called(names[i]);
         const dl_nic *nic = &m.kinds[0].nics[0];
         const dl_link_class *slot = &m.classes[nic->link];
         assert_string_equal(slot->name, "pcie6x16");
@@ -352,7 +342,6 @@ static void slots_carry_ports_of_800_gbit(void **state)
         assert_true(near_scaled(slot->bytes_per_s.value, 52.8e9 * 128 / 63, 0, 1e-3));
         assert_true(slot->bytes_per_s.value > m.classes[nic->port].bytes_per_s.value);
         assert_true(m.classes[nic->port].bytes_per_s.value > 52.8e9);
-        dl_machine_free(&m);
     }
 }
 
@@ -489,24 +478,21 @@ static void names_may_be_spelled_otherwise(void **state)
     dl_machine m = machine_called("DGX-H100"); /* found as a machine file */
     assert_string_equal(m.name, "DGX H100");
     dl_machine_free(&m);
-    dl_csv csv = {0};
-    char *path = dl_share_path("scenarios/machines/gpus.csv");
+    DL_SCOPED(dl_csv) csv = {0};
+    DL_AUTOFREE char *path = dl_share_path("scenarios/machines/gpus.csv");
     assert_int_equal(dl_csv_read(&csv, path, NULL), DL_OK);
-    free(path);
     for (size_t r = 0; r < csv.rows; r++) {
-        char *names = dl_format("%s %s", dl_csv_cell(&csv, r, 0),
-                                dl_csv_cell(&csv, r, (size_t)dl_csv_column(&csv, "also")));
+        DL_AUTOFREE char *names =
+            dl_format("%s %s", dl_csv_cell(&csv, r, 0),
+                      dl_csv_cell(&csv, r, (size_t)dl_csv_column(&csv, "also")));
         for (char *rest = NULL, *name = strtok_r(names, " ", &rest); name != NULL;
              name = strtok_r(NULL, " ", &rest)) {
-            char *box = dl_format("1x%s", name);
+            DL_AUTOFREE char *box = dl_format("1x%s", name);
             m = machine_called(box);
             assert_string_equal(dl_machine_model(&m, 0, 0)->name, dl_csv_cell(&csv, r, 0));
             dl_machine_free(&m);
-            free(box);
         }
-        free(names);
     }
-    dl_csv_free(&csv);
 }
 
 /* Bridges connect GPUs 0 and 1, and 2 and 3, of four: half of 56.25 GB/s is 28.125. In a mixed box
@@ -634,9 +620,8 @@ static void boards_are_proposed(void **state)
                  {"unheard_of", "8xunheard_of"}};
     (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        char *machine = dl_machine_usual(cases[i].gpu, 8);
+        DL_AUTOFREE char *machine = dl_machine_usual(cases[i].gpu, 8);
         assert_string_equal(machine, cases[i].machine);
-        free(machine);
     }
     dl_machine m = machine_called("4xv100");
     assert_string_equal(m.name, "4x Tesla V100-SXM2 (with the NVLink of dgx1_v100)");

@@ -40,13 +40,11 @@ static void every_part_and_link_is_drawn(void **state)
         "  network [shape=ellipse, label=\"network\\n3 GB/s\"];\n",
         "  nic0 -- network [label=\"wire\\n1 GB/s\", style=dashed];\n",
     };
-    dl_machine m = fixture_machine(BOX);
-    char *text = draw(&m);
+    DL_SCOPED(dl_machine) m = fixture_machine(BOX);
+    DL_AUTOFREE char *text = draw(&m);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         assert_contains(text, parts[i]);
     assert_string_equal(text + strlen(text) - 2, "}\n");
-    free(text);
-    dl_machine_free(&m);
 }
 
 static int count_of(const char *text, const char *part)
@@ -62,25 +60,22 @@ static int count_of(const char *text, const char *part)
 static void a_shipped_machine_has_all_its_edges(void **state)
 {
     (void)state;
-    dl_machine m = fixture_shipped("dgx_h100");
-    char *text = draw(&m);
+    DL_SCOPED(dl_machine) m = fixture_shipped("dgx_h100");
+    DL_AUTOFREE char *text = draw(&m);
     assert_int_equal(count_of(text, " -- "), 2 + 1 + 8 + 8 + 8 + 8 + 8);
     assert_int_equal(count_of(text, " -- nvswitch [label=\"nvlink4\\n376.6 GB/s\""), 8);
     assert_contains(text, "NVSwitch\\nsums");
-    free(text);
-    dl_machine_free(&m);
 }
 
 static void files_are_written_or_refused(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(BOX);
+    DL_SCOPED(dl_machine) m = fixture_machine(BOX);
     dl_error err = {0};
     assert_int_equal(dl_machine_graph_save(&m, "test_machine_graph.dot", &err), DL_OK);
     assert_int_equal(remove("test_machine_graph.dot"), 0);
     assert_int_equal(dl_machine_graph_save(&m, "no/such/folder.dot", &err), DL_ERR_IO);
     assert_contains(err.text, "No such file");
-    dl_machine_free(&m);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static void worked_example(void **state)
 {
     (void)state;
     static const int over_a[] = {A}, over_both[] = {A, B}, over_b[] = {B};
-    dl_maxmin system;
+    DL_SCOPED(dl_maxmin) system;
     dl_maxmin_init(&system, 2, 3, 4);
     dl_maxmin_add_link(&system, 10);
     dl_maxmin_add_link(&system, 4);
@@ -56,20 +56,18 @@ static void worked_example(void **state)
         assert_rate(&system, 1, 2);
         assert_rate(&system, 2, 2);
     }
-    dl_maxmin_free(&system);
 }
 
 static void a_flow_without_links_has_its_cap(void **state)
 {
     (void)state;
-    dl_maxmin system;
+    DL_SCOPED(dl_maxmin) system;
     dl_maxmin_init(&system, 0, 2, 0);
     dl_maxmin_add_flow(&system, 1, 7, NULL, 0);
     dl_maxmin_add_flow(&system, 2, 3, NULL, 0);
     dl_maxmin_solve(&system);
     assert_rate(&system, 0, 7);
     assert_rate(&system, 1, 3);
-    dl_maxmin_free(&system);
 }
 
 /* Checks that an allocation is max-min fair: no link exceeds its capacity, and each flow is at its
@@ -110,7 +108,7 @@ static void random_systems_are_fair(void **state)
     dl_random stream;
     dl_random_init(&stream, 9, 0, 0, 0);
     for (int round = 0; round < 500; round++) {
-        dl_maxmin system;
+        DL_SCOPED(dl_maxmin) system;
         dl_maxmin_init(&system, 3, 8, 24);
         for (int l = 0; l < 3; l++) {
             dl_maxmin_add_link(&system, 0.1 + 10 * dl_random_uniform(&stream));
@@ -125,7 +123,6 @@ static void random_systems_are_fair(void **state)
         }
         dl_maxmin_solve(&system);
         assert_fair(&system);
-        dl_maxmin_free(&system);
     }
 }
 

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/report/measured.h"
 
 #define TABLE "test_measured.csv"
@@ -21,13 +20,12 @@ static dl_study study(void)
 
 static dl_status read_table(const char *text, dl_measured **measured, dl_error *err)
 {
-    dl_study s = study();
+    DL_SCOPED(dl_study) s = study();
     FILE *out = fopen(TABLE, "w");
     fputs(text, out);
     fclose(out);
     dl_status status = dl_measured_read(measured, &s, err);
     remove(TABLE);
-    dl_study_free(&s);
     return status;
 }
 
@@ -130,10 +128,9 @@ static void the_unlike_key_is_named(void **state)
     dl_measured *m = NULL;
     dl_error err = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *table = dl_format("workers,batch,sync,interval\n%s", cases[i].row);
+        DL_AUTOFREE char *table = dl_format("workers,batch,sync,interval\n%s", cases[i].row);
         assert_int_equal(read_table(table, &m, &err), DL_ERR_NAME);
         if (strstr(err.text, cases[i].said) == NULL) fail_msg("%s", err.text);
-        free(table);
     }
 }
 
@@ -268,7 +265,7 @@ static void rows_that_say_error_are_taken_without_values(void **state)
 static void without_a_table_nothing_is_measured(void **state)
 {
     (void)state;
-    dl_study s = study();
+    DL_SCOPED(dl_study) s = study();
     free(s.variants[0].scenario.measured_path);
     s.variants[0].scenario.measured_path = NULL;
     dl_measured *m = NULL;
@@ -276,7 +273,6 @@ static void without_a_table_nothing_is_measured(void **state)
     for (int p = 0; p < 6; p++)
         assert_int_equal(m[p].runs, 0);
     dl_measured_free(m, s.point_count);
-    dl_study_free(&s);
 }
 
 static dl_status read_wrong(const char *text, dl_error *err)
@@ -376,7 +372,7 @@ static void rows_of_gpus_are_of_the_points_setting(void **state)
         "2,lenet,tf32,2,gpu:2,fp16,pageable", "2,lenet,tf32,1,cpu,fp16,pageable",
         "2,lenet,tf32,1,gpu:2,1bit,pageable", "2,lenet,tf32,1,gpu:2,fp16,pinned"};
     fixture_write("test_measured.ini", FIXTURE_GPUS);
-    dl_study s = {0};
+    DL_SCOPED(dl_study) s = {0};
     assert_int_equal(dl_study_read_text(&s, "s.ini", text, sizeof text - 1, NULL), DL_OK);
     remove("test_measured.ini");
     s.variants[0].costs.workload = dl_strdup("lenet");
@@ -393,7 +389,6 @@ static void rows_of_gpus_are_of_the_points_setting(void **state)
         if (r == 0) dl_measured_free(m, 1);
     }
     remove(TABLE);
-    dl_study_free(&s);
 }
 
 static void what_is_wrong_is_refused_with_its_line(void **state)
@@ -423,10 +418,9 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"workers,sync\n2\n", DL_ERR_PARSE, 2, ""},
     };
     assert_all_refused(cases, TABLE, read_wrong);
-    dl_study s = study();
+    DL_SCOPED(dl_study) s = study();
     dl_measured *m = NULL;
     assert_int_equal(dl_measured_read(&m, &s, NULL), DL_ERR_IO);
-    dl_study_free(&s);
 }
 
 int main(void)

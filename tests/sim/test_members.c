@@ -28,10 +28,9 @@ static void a_worker_fails_and_comes_back(void **state)
 static void a_worker_joins_late(void **state)
 {
     (void)state;
-    dl_run_result r = run(2, 40, "interval = 10\n", "[failures]\naway = 1:0-0.0245\n");
+    DL_SCOPED(dl_run_result) r = run(2, 40, "interval = 10\n", "[failures]\naway = 1:0-0.0245\n");
     assert_near(r.span_s, 0.0405, 1e-9);
     assert_near(r.samples, 40 + 16, 1e-12);
-    dl_run_result_free(&r);
 }
 
 /* Worker 2 joins at 4.5 ms, when worker 0, at half speed, has done 2 steps and worker 1 has done 4: it
@@ -49,10 +48,9 @@ static void a_worker_joins_the_slowest(void **state)
 static void a_worker_leaves(void **state)
 {
     (void)state;
-    dl_run_result r = run(2, 30, "interval = 10\n", "[failures]\naway = 1:0.0145-\n");
+    DL_SCOPED(dl_run_result) r = run(2, 30, "interval = 10\n", "[failures]\naway = 1:0.0145-\n");
     assert_near(r.span_s, 0.030, 1e-9);
     assert_near(r.samples, 30 + 14 - 4, 1e-12);
-    dl_run_result_free(&r);
 }
 
 /* Worker 1 takes 2 ms per step and fails at 15 ms: worker 0, which has waited for it since 10,
@@ -111,10 +109,10 @@ static void slices_are_of_who_is_there(void **state)
                  {"[failures]\naway = 0:0.0001-\n", 8 + 8 + 8 + 0.2},
                  {"[failures]\naway = 0:0.0001-, 2:0.0001-\n", 8 + 12 + 8}};
     for (int i = 0; i < 3; i++) {
-        dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "average", 3, 3, 10,
-                                           "interval = 5\nserver_threads = 2\n", cases[i].away);
+        DL_SCOPED(dl_run_result) r =
+            fixture_run_mode(FIXTURE_COSTS, "average", 3, 3, 10,
+                             "interval = 5\nserver_threads = 2\n", cases[i].away);
         assert_near(1e6 * r.span_s, 10 * 1100 + 2 * cases[i].exchange_us, 1e-6);
-        dl_run_result_free(&r);
     }
 }
 
@@ -123,21 +121,18 @@ static dl_run_result run_nodes(int steps, const char *sync, const char *away)
     char path[64];
     snprintf(path, sizeof path, "members_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_NODES("4"));
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\nparameter_bytes = 8000000\n"
         "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
         "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
         "[op a.update]\nfixed_ns = 100000\nper_sample_ns = 0\n" FIXTURE_FREE_DISPATCH);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = %d\n[machine]\nfile = %s\nworkers = 4\n[workload]\ncosts = c.ini\n"
         "batch_per_worker = 1\n[sync]\nmode = average\nwhere = allreduce\ninterval = 10\n%s"
         "[exchange]\nalgorithm = ring\n[failures]\naway = %s\n",
         steps, path, sync, away);
     unlink(path);
-    dl_run_result r = fixture_run(&costs, &scenario);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
-    return r;
+    return fixture_run(&costs, &scenario);
 }
 
 /* GPUs on four nodes, a step of 1.1 ms, 8 MB around a ring at 1 GB/s: 12 ms with four, 32 / 3 with
@@ -148,11 +143,10 @@ static dl_run_result run_nodes(int steps, const char *sync, const char *away)
 static void a_gpu_fetches_over_its_link(void **state)
 {
     (void)state;
-    dl_run_result r = run_nodes(40, "", "3:0.0275-0.0600");
+    DL_SCOPED(dl_run_result) r = run_nodes(40, "", "3:0.0275-0.0600");
     assert_near(r.span_s, 0.077633 + 0.012, 1e-4);
     assert_near(r.samples, 3 * 40 + 17 - 4, 1e-12);
     assert_near(r.usage.traffic_bytes, (2 * 6 + 2 * 4 + 1) * 8e6, 1e-9);
-    dl_run_result_free(&r);
 }
 
 /* Two fragments, each 6 ms in the ring, every 5 steps of 1.1 ms: soon each starts when the previous
@@ -208,7 +202,7 @@ static void what_is_not_simulated_is_refused(void **state)
     static const char *const syncs[] = {"mode = average\ninterval_by_speed = yes\n",
                                         "mode = allreduce\n"};
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
-        dl_scenario scenario = {0};
+        DL_SCOPED(dl_scenario) scenario = {0};
         dl_error err = {0};
         char text[300];
         snprintf(text, sizeof text,
@@ -218,7 +212,6 @@ static void what_is_not_simulated_is_refused(void **state)
         assert_int_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err),
                          DL_ERR_DATA);
         assert_non_null(strstr(err.text, "away"));
-        dl_scenario_free(&scenario);
     }
 }
 
@@ -229,7 +222,7 @@ static void one_host_thread_has_no_absences(void **state)
     static const char *const modes[] = {"average", "async_average"};
     fixture_write("away_single.ini", FIXTURE_GPUS);
     for (int m = 0; m < 2; m++) {
-        dl_scenario scenario = {0};
+        DL_SCOPED(dl_scenario) scenario = {0};
         dl_error err = {0};
         char text[300];
         snprintf(text, sizeof text,
@@ -239,7 +232,6 @@ static void one_host_thread_has_no_absences(void **state)
         assert_int_equal(dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), &err),
                          DL_ERR_DATA);
         assert_contains(err.text, "per_gpu");
-        dl_scenario_free(&scenario);
     }
     unlink("away_single.ini");
 }

@@ -118,8 +118,8 @@ static void channels_and_trees_follow_the_search(void **state)
                  {"dgx_h100", 4, 8, true},
                  {"t4_4x4_ethernet", 4, 1, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dl_machine m = fixture_shipped(cases[i].machine);
-        dl_links links;
+        DL_SCOPED(dl_machine) m = fixture_shipped(cases[i].machine);
+        DL_SCOPED(dl_links) links;
         dl_place ranks[RANKS_MAX];
         dl_nccl_group group;
         const int count = cases[i].nodes * m.kinds[0].gpu_count;
@@ -131,8 +131,6 @@ static void channels_and_trees_follow_the_search(void **state)
             fail_msg("%s, %d nodes: %d channels, simple %d", cases[i].machine, cases[i].nodes,
                      group.channels, group.simple_tree);
         }
-        dl_links_free(&links);
-        dl_machine_free(&m);
     }
 }
 
@@ -156,8 +154,8 @@ static void assert_version_choice(int minor, const char *machine, int nodes, int
                                   double bytes, dl_nccl_algorithm algorithm,
                                   dl_nccl_protocol protocol)
 {
-    dl_machine m = fixture_shipped(machine);
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_shipped(machine);
+    DL_SCOPED(dl_links) links;
     dl_place ranks[RANKS_MAX];
     dl_nccl_group group;
     dl_nccl_algorithm chosen = DL_NCCL_ALGORITHMS;
@@ -173,8 +171,6 @@ static void assert_version_choice(int minor, const char *machine, int nodes, int
         fail_msg("2.%d, %s, %d x %d GPUs, %.0f bytes: algorithm %d, protocol %s", minor, machine,
                  nodes, per_node, bytes, (int)chosen, dl_nccl_protocol_names[with]);
     }
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 static void assert_choice(const char *machine, int nodes, int per_node, double bytes,
@@ -264,8 +260,8 @@ static void nvls_needs_enough_gpus(void **state)
 static void rates_are_those_that_it_counts_on(void **state)
 {
     (void)state;
-    dl_machine m = fixture_shipped("dgx_a100");
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_shipped("dgx_a100");
+    DL_SCOPED(dl_links) links;
     dl_place ranks[24];
     dl_nccl_group group;
     dl_links_init(&links, &m);
@@ -281,14 +277,12 @@ static void rates_are_those_that_it_counts_on(void **state)
     dl_nccl_group_init(&group, &links, ranks, 24);
     assert_near(group.tree_bytes_per_s, 8 * port, 1e-9);
     assert_true(group.nvlink && group.ll128 && group.generation == 1 && group.amd);
-    dl_links_free(&links);
-    dl_machine_free(&m);
 }
 
 static double ring_us(const char *text, double bytes)
 {
-    dl_machine m = fixture_machine(text);
-    dl_links links;
+    DL_SCOPED(dl_machine) m = fixture_machine(text);
+    DL_SCOPED(dl_links) links;
     const dl_place ranks[] = {gpu_place(0, 0), gpu_place(0, 1), gpu_place(0, 2), gpu_place(0, 3)};
     const dl_collective_config config = {.kind = DL_ALLREDUCE,
                                          .algorithm = "auto",
@@ -299,8 +293,6 @@ static double ring_us(const char *text, double bytes)
     double ns = 0;
     dl_links_init(&links, &m);
     assert_int_equal(dl_collective_idle_ns(&links, &config, &ns, NULL), DL_OK);
-    dl_links_free(&links);
-    dl_machine_free(&m);
     return ns / 1e3;
 }
 

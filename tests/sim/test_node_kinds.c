@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/collective/nccl.h"
 #include "sim/platform/placement.h"
 
@@ -29,11 +28,9 @@
 static double reduce_s(const char *text, const char *algorithm, const char *counts,
                        dl_fidelity fidelity)
 {
-    dl_machine m = fixture_machine(text);
+    DL_SCOPED(dl_machine) m = fixture_machine(text);
     m.library = DL_LIBRARY_OTHER;
-    const double time_s = fixture_reduce_s(&m, algorithm, counts, 8e9, fidelity);
-    dl_machine_free(&m);
-    return time_s;
+    return fixture_reduce_s(&m, algorithm, counts, 8e9, fidelity);
 }
 
 /* A ring of n ranks sends 2 (n-1)/n of its bytes over each port; there are as many rings as the
@@ -101,13 +98,12 @@ static void trees_over_unlike_nodes(void **state)
 static void own_gpus_have_no_crossbar(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(NODES(CROSSBAR SLOW_PORTS FOUR_GPUS));
+    DL_SCOPED(dl_machine) m = fixture_machine(NODES(CROSSBAR SLOW_PORTS FOUR_GPUS));
     assert_true(dl_machine_node(&m, 0)->nvswitch_link >= 0);
     assert_true(dl_machine_node(&m, 3)->nvswitch_link >= 0);
     assert_true(dl_machine_node(&m, 3)->nvswitch_sum_frac.known);
     assert_int_equal(dl_machine_node(&m, 1)->nvswitch_link, -1);
     assert_false(dl_machine_node(&m, 1)->nvswitch_sum_frac.known);
-    dl_machine_free(&m);
 }
 
 /* NCCL uses the minimum of the nodes' rings and of their rates. */
@@ -128,8 +124,8 @@ static void nccl_takes_the_least(void **state)
         {NODES(SLOW_PORTS ONE_PORT), 4, 0.25},
     };
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        dl_machine m = fixture_machine(cases[i].text);
-        dl_links links;
+        DL_SCOPED(dl_machine) m = fixture_machine(cases[i].text);
+        DL_SCOPED(dl_links) links;
         dl_links_init(&links, &m);
         dl_place ranks[16];
         dl_nccl_group group;
@@ -139,8 +135,6 @@ static void nccl_takes_the_least(void **state)
         dl_nccl_group_init(&group, &links, ranks, count);
         assert_int_equal(group.nodes, cases[i].nodes);
         assert_near(group.ring_bytes_per_s / 1e9, cases[i].gb_per_s, 1e-9);
-        dl_links_free(&links);
-        dl_machine_free(&m);
     }
 }
 
@@ -148,7 +142,7 @@ static void nccl_takes_the_least(void **state)
 static void gpus_are_counted_over_unlike_nodes(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(NODES(FOUR_GPUS));
+    DL_SCOPED(dl_machine) m = fixture_machine(NODES(FOUR_GPUS));
     static const dl_place places[] = {
         {DL_PLACE_GPU, 0, 1}, {DL_PLACE_GPU, 1, 0}, {DL_PLACE_GPU, 1, 3}, {DL_PLACE_GPU, 2, 0}};
     static const int numbers[] = {1, 2, 5, 6};
@@ -173,14 +167,13 @@ static void gpus_are_counted_over_unlike_nodes(void **state)
     assert_memory_equal(gpus, expected, sizeof expected);
     free(gpus);
     assert_int_equal(dl_placement_gpus("3", &m, &gpus, &count, &err), DL_ERR_RANGE);
-    dl_machine_free(&m);
 }
 
 /* A scenario may use fewer than the ten nodes with 4 GPUs and the following ones with two. */
 static void fewer_nodes_than_the_file_has(void **state)
 {
     (void)state;
-    dl_machine m = fixture_machine(
+    DL_SCOPED(dl_machine) m = fixture_machine(
         NODES_OF("12", "[nodes 0-9]\nkind = four\n[gpus 0-3 of four]\nmodel = g\nparent = socket0\n"
                        "link = x16\n"));
     m.nodes = 1;
@@ -188,7 +181,6 @@ static void fewer_nodes_than_the_file_has(void **state)
     static const int nodes[] = {1, 2, 2, 3, 10, 10, 11, 11, 12};
     for (size_t i = 0; i < DL_LENGTH(gpus); i++)
         assert_int_equal(dl_machine_nodes_for(&m, gpus[i]), nodes[i]);
-    dl_machine_free(&m);
 }
 
 /* Three nodes at 10 dollars, one at 3; two GPUs each. */

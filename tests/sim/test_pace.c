@@ -27,9 +27,9 @@ static void note_said(const char *text)
  * NaN if the run was ended. */
 static double sweep(int steps, double limit_s, double tick_s, dl_error *err)
 {
-    dl_costs costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
     fixture_write("pace_gpus.ini", FIXTURE_GPUS);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = %d\n[machine]\nfile = pace_gpus.ini\nworkers = 4\n"
         "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = ps\n"
         "where = cpu\n[exchange]\nslice_bytes = 40000\n[noise]\nkind = gamma\nsigma = 0.3\n",
@@ -37,22 +37,18 @@ static double sweep(int steps, double limit_s, double tick_s, dl_error *err)
     unlink("pace_gpus.ini");
     dl_variant variant;
     const dl_study study = fixture_study(&variant, &scenario, &costs);
-    dl_pace pace;
+    DL_SCOPED(dl_pace) pace;
     dl_pace_init(&pace, limit_s, 1, note_said);
     pace.clock_ns = turn;
     now_ns = said = 0;
     last_said[0] = '\0';
     tick_ns = (int64_t)(1e9 * tick_s);
-    dl_sweep result = {0};
+    DL_SCOPED(dl_sweep) result = {0};
     const dl_sweep_config config = {.threads = 1, .no_influences = true, .pace = &pace};
     const dl_status status = dl_sweep_run(&result, &study, &config, err);
     double per_s = (double)NAN;
     if (status == DL_OK) per_s = result.rows[0].mean.throughput_per_s;
     if (status != DL_OK) assert_int_equal(status, DL_ERR_RANGE);
-    dl_sweep_free(&result);
-    dl_pace_free(&pace);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return per_s;
 }
 
@@ -93,7 +89,7 @@ static void an_estimate_beyond_the_limit_ends_the_run(void **state)
 
 static double weight(const char *rest)
 {
-    dl_costs costs = fixture_costs(COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
     fixture_write("pace_gpus.ini", FIXTURE_GPUS);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 10\n[machine]\nfile = pace_gpus.ini\nworkers = 4\n"
@@ -102,7 +98,6 @@ static double weight(const char *rest)
     unlink("pace_gpus.ini");
     const double found = dl_run_weight(&scenario, &costs, &scenario.points[0]);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return found;
 }
 

@@ -8,13 +8,12 @@
 static void assert_agrees(const peer_case *of, double tolerance)
 {
     double simulated_s = 0, run_s = 0;
-    dl_run_result result = peer_simulate(of);
+    DL_SCOPED(dl_run_result) result = peer_simulate(of);
     if (!peer_simgrid(of, "--cfg=network/model:CM02 --cfg=network/crosstraffic:0", &simulated_s,
                       &run_s)) {
         fail_msg("%s failed", PEER_SIMGRID);
     }
     assert_near(result.span_s, simulated_s, tolerance * simulated_s);
-    dl_run_result_free(&result);
 }
 
 static void rings_agree_with_simgrid(void **state)

@@ -12,10 +12,8 @@
 static double step_of(const char *costs, const char *machine, const char *pipeline,
                       const char *rest)
 {
-    dl_run_result r = pipeline_run(costs, machine, pipeline, rest);
-    const double step_s = r.step_mean_s;
-    dl_run_result_free(&r);
-    return step_s;
+    DL_SCOPED(dl_run_result) r = pipeline_run(costs, machine, pipeline, rest);
+    return r.step_mean_s;
 }
 
 /* A single stage is not a pipeline: all figures equal those of workers with one GPU each. */
@@ -30,14 +28,13 @@ static void one_stage_is_data_parallel(void **state)
     c.scenario.pipeline = NULL;
     c.scenario.points[0].axes = NULL; /* that of the pipeline */
     c.scenario.points[0].stages = c.scenario.points[0].micro_batches = 0;
-    dl_run_result whole = fixture_run(&c.costs, &c.scenario);
+    DL_SCOPED(dl_run_result) whole = fixture_run(&c.costs, &c.scenario);
     assert_null(split.split);
     assert_memory_equal(split.worker_step_s, whole.worker_step_s, 4 * sizeof(double));
     assert_memory_equal(split.part_frac, whole.part_frac, sizeof split.part_frac);
     assert_true(split.step_p99_s == whole.step_p99_s && split.events == whole.events);
     assert_true(split.usage.traffic_bytes == whole.usage.traffic_bytes);
     dl_run_result_free(&split);
-    dl_run_result_free(&whole);
     pipeline_close(&c);
 }
 
@@ -54,7 +51,7 @@ static void one_stage_accumulates(void **state)
 static void the_step_is_split_into_parts(void **state)
 {
     (void)state;
-    dl_run_result r = pipeline_run(
+    DL_SCOPED(dl_run_result) r = pipeline_run(
         FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS
         "[op input]\nfixed_ns = 0\nper_sample_ns = 1e5\n[input]\nbytes_per_sample = 1000\n"
         "[dispatch]\nserial_ns = 2e4\nper_worker_ns = 1e5\n",
@@ -68,7 +65,6 @@ static void the_step_is_split_into_parts(void **state)
     assert_true(r.part_frac[DL_PART_INPUT] > 0 && r.part_frac[DL_PART_DISPATCH] > 0);
     assert_true(r.part_frac[DL_PART_COMMUNICATION] > 0);
     assert_true(r.part_frac[DL_PART_WAITING] >= r.split->bubble_frac && r.split->bubble_frac > 0);
-    dl_run_result_free(&r);
 }
 
 /* Two stages, two micro-batches: 8 samples; a forward pass of two layers takes 2 x (0.1 + 0.04) ms.
@@ -192,9 +188,8 @@ static double without(const char *list, const char *costs, const char *pipeline)
     dl_error err = {0};
     assert_int_equal(dl_without_parse(list, &set, &err), DL_OK);
     dl_without_apply(set, &c.scenario, &c.costs);
-    dl_run_result r = fixture_run(&c.costs, &c.scenario);
+    DL_SCOPED(dl_run_result) r = fixture_run(&c.costs, &c.scenario);
     const double step_s = r.step_mean_s;
-    dl_run_result_free(&r);
     pipeline_close(&c);
     return step_s;
 }
@@ -244,7 +239,7 @@ static void passes_are_shown(void **state)
                                     "stages = 2\nmicro_batches = 2\nschedule = 1f1b\n", "");
     seen s = {{0}, {0}, {0}, false};
     const dl_team_observer observer = {.user = &s, .pass = on_pass};
-    dl_run_result r = {0};
+    DL_SCOPED(dl_run_result) r = {0};
     dl_error err = {0};
     const dl_run_config config = {.scenario = &c.scenario,
                                   .costs = &c.costs,
@@ -256,7 +251,6 @@ static void passes_are_shown(void **state)
         assert_int_equal(s.backwards[g], 40);
     }
     assert_false(s.overlaps);
-    dl_run_result_free(&r);
     pipeline_close(&c);
 }
 
@@ -266,7 +260,7 @@ static void crossings_are_arrows(void **state)
     (void)state;
     pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 1\n",
                                     "stages = 2\nmicro_batches = 2\nschedule = 1f1b\n", "");
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     int arrows[2] = {0};
     assert_int_equal(dl_timeline_write("pipeline_timeline.json", &c.scenario, &c.costs,
@@ -278,7 +272,6 @@ static void crossings_are_arrows(void **state)
         arrows[strncmp(at + 18, "gradients", 9) == 0]++;
     assert_int_equal(arrows[0], 40);
     assert_int_equal(arrows[1], 40);
-    free(text);
     pipeline_close(&c);
 }
 

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 
 /* --- cuts ------------------------------------------------------------------------------------ */
@@ -42,7 +41,7 @@ static void balanced_is_as_even_as_can_be(void **state)
                                      "[op l%d.forward]\nfixed_ns = %.0f\nper_sample_ns = 0\n", l,
                                      ns[l]);
         }
-        dl_costs costs = fixture_costs(text);
+        DL_SCOPED(dl_costs) costs = fixture_costs(text);
         const dl_pipeline_options options = {0};
         const dl_split split = {.stages = stages, .shards = 1, .micro_batches = 1, .samples = 1};
         int first[DL_STAGES_MAX + 1];
@@ -56,7 +55,6 @@ static void balanced_is_as_even_as_can_be(void **state)
             longest = fmax(longest, stage[s].forward_ns);
         }
         assert_near(longest, least_longest(ns, 0, layers, stages), 1e-12);
-        dl_costs_free(&costs);
     }
 }
 

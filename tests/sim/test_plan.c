@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "sim/collective/collective.h"
 #include "sim/collective/plan_internal.h"
@@ -334,11 +333,10 @@ static void times_of_plans_are_kept(void **state)
     }
     assert_int_equal(known, 256);
     const int many = 64 << 20;
-    double *large = dl_calloc((size_t)many, sizeof *large, "bytes of links");
+    DL_AUTOFREE double *large = dl_calloc((size_t)many, sizeof *large, "bytes of links");
     int64_t time_ns;
     dl_plan_remember((dl_plan_key){1, 2}, 1, large, many);
     assert_false(dl_plan_recall((dl_plan_key){1, 2}, &time_ns, large, many));
-    free(large);
 }
 
 /* A link with enough capacity for all transfers delays none: 4 GPUs send in turn through host

@@ -1,6 +1,5 @@
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/sim_fixture.h"
 
 #include "sim/scenario/without.h"
@@ -22,14 +21,10 @@ static dl_scenario scenario_of(const char *machine, const char *sync)
 
 static double step_ns(const char *costs_text, const char *machine, const char *sync)
 {
-    dl_costs costs = fixture_costs(costs_text);
-    dl_scenario scenario = scenario_of(machine, sync);
-    dl_run_result result = fixture_run(&costs, &scenario);
-    const double ns = 1e9 * 2 / result.throughput_per_s;
-    dl_run_result_free(&result);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
-    return ns;
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_scenario) scenario = scenario_of(machine, sync);
+    DL_SCOPED(dl_run_result) result = fixture_run(&costs, &scenario);
+    return 1e9 * 2 / result.throughput_per_s;
 }
 
 /* Computing takes 1,000,000 ns, the update 100,000; nothing else takes time. */
@@ -171,23 +166,22 @@ static void drawn_costs_are_of_another_start(void **state)
 {
     (void)state;
     enum { DRAWS = 400 };
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         FIXTURE_COSTS "[broadcast]\nbytes = 4000\n"
                       "[collective broadcast 2]\nstarts = 0.818730753, 1, 1.221402758\n"
                       "bytes_0 = 10000\nbytes_8000 = 10000\n"
                       "[collective allreduce 2]\nstarts = 0.904837418, 1, 1.105170918\n"
                       "bytes_0 = 20000\nbytes_8000 = 100000\n");
-    dl_scenario scenario = scenario_of(PROCESSES, "mode = allreduce\n");
+    DL_SCOPED(dl_scenario) scenario = scenario_of(PROCESSES, "mode = allreduce\n");
     int half = 0, most = 0, longer = 0;
     assert_true(dl_costs_have_errors(&costs));
     for (uint32_t draw = 0; draw <= DRAWS; draw++) {
-        dl_run_result result = {0};
+        DL_SCOPED(dl_run_result) result = {0};
         dl_error err = {0};
         const dl_run_config config = {
             .scenario = &scenario, .costs = &costs, .point = &scenario.points[0], .draw = draw};
         assert_int_equal(dl_run(&config, &result, &err), DL_OK);
         const double ns = 1e9 * 2 / result.throughput_per_s;
-        dl_run_result_free(&result);
         if (draw == 0) { /* undrawn costs */
             assert_near(ns, 1210000, 1e-9);
             continue;
@@ -201,8 +195,6 @@ static void drawn_costs_are_of_another_start(void **state)
     assert_near(half, 0.5 * DRAWS, 0.2);
     assert_near(most, 0.95 * DRAWS, 0.046);
     assert_near(longer, 0.5 * DRAWS, 0.2);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 /* 100,000 +- 2,000 ns of a step of 1,200,000: in 400 replicates' draws, the 2.5 and 97.5 %
@@ -214,14 +206,14 @@ static void intervals_hold_errors_of_collectives(void **state)
     dl_costs costs =
         fixture_costs(FIXTURE_COSTS "[collective allreduce 2]\nbytes_0 = 20000 +- 400\n"
                                     "bytes_8000 = 100000 +- 2000\n");
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 20\nreplicates = 400\n" PROCESSES "[workload]\ncosts = c.ini\n"
         "batch_per_worker = 1\n[sync]\nmode = allreduce\n[noise]\nkind = lognormal\n"
         "sigma = 1e-6\n");
     dl_variant variant = {.scenario = scenario, .costs = costs};
     const dl_study study = {
         .variants = &variant, .variant_count = 1, .point_count = scenario.point_count};
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     assert_int_equal(dl_sweep_run(&sweep, &study, &config, &err), DL_OK);
@@ -229,8 +221,6 @@ static void intervals_hold_errors_of_collectives(void **state)
     assert_near(2e9 / row->mean.throughput_per_s, 1200000, 1e-5);
     assert_near(2e9 / row->low_per_s - 1200000, 1.96 * 2000, 0.27);
     assert_near(1200000 - 2e9 / row->high_per_s, 1.96 * 2000, 0.27);
-    dl_sweep_free(&sweep);
-    dl_scenario_free(&scenario);
     dl_costs_free(&costs);
 }
 
@@ -240,14 +230,12 @@ static void more_processes_than_cores(void **state)
     (void)state;
     static const char costs[] =
         FIXTURE_COSTS "[collective allreduce 4]\nbytes_0 = 300000\nbytes_8000 = 300000\n";
-    dl_costs read = fixture_costs(costs);
+    DL_SCOPED(dl_costs) read = fixture_costs(costs);
     dl_scenario scenario =
         scenario_of("[machine]\ncores = 2\nworkers = 4\nprocesses = yes\n", "mode = average\n");
-    dl_run_result result = fixture_run(&read, &scenario);
+    DL_SCOPED(dl_run_result) result = fixture_run(&read, &scenario);
     assert_near(1e9 * 4 / result.throughput_per_s, 2 * 1100000 + 300000, 0.001);
-    dl_run_result_free(&result);
     dl_scenario_free(&scenario);
-    dl_costs_free(&read);
 }
 
 /* With processes = no, threads use shared memory and its costs. */
@@ -290,20 +278,17 @@ static void a_synchronous_server_takes_its_time(void **state)
     assert_near(step_ns(whole, PROCESSES, "mode = ps\n"), 1300000, 1e-9);
     const double calls = step_ns(trips, PROCESSES, "mode = ps\n");
     assert_true(calls > 1100000 && calls < 1150000);
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\nparameter_bytes = 8000\n"
         "[op a.forward]\nfixed_ns = 1000\nper_sample_ns = 0\n[sharing]\ncopies_2 = 1\n"
         "[pushpull 2]\nbytes_0 = 100000\nbytes_8000 = 300000\n");
-    dl_scenario two = scenario_of(PROCESSES, "mode = ps\n");
+    DL_SCOPED(dl_scenario) two = scenario_of(PROCESSES, "mode = ps\n");
     assert_null(dl_sweep_missing(&two, &costs));
     dl_scenario three =
         scenario_of("[machine]\ncores = 3\nworkers = 3\nprocesses = yes\n", "mode = ps\n");
-    char *missing = dl_sweep_missing(&three, &costs);
+    DL_AUTOFREE char *missing = dl_sweep_missing(&three, &costs);
     assert_non_null(strstr(missing, "[pushpull 3]"));
-    free(missing);
     dl_scenario_free(&three);
-    dl_scenario_free(&two);
-    dl_costs_free(&costs);
 }
 
 /* Four callers on two cores that slow each other down by 1.25: a step alone computes for 1,000,000
@@ -324,10 +309,10 @@ static void calls_keep_cores_busy(void **state)
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 8000\n"
-                                   "[op a.forward]\nfixed_ns = 1000\nper_sample_ns = 0\n"
-                                   "[sharing]\ncopies_2 = 1\n" REDUCES);
-    dl_scenario two = scenario_of(PROCESSES, "mode = allreduce\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 8000\n"
+                                              "[op a.forward]\nfixed_ns = 1000\nper_sample_ns = 0\n"
+                                              "[sharing]\ncopies_2 = 1\n" REDUCES);
+    DL_SCOPED(dl_scenario) two = scenario_of(PROCESSES, "mode = allreduce\n");
     assert_null(dl_sweep_missing(&two, &costs));
     dl_scenario three =
         scenario_of("[machine]\ncores = 3\nworkers = 3\nprocesses = yes\n", "mode = allreduce\n");
@@ -344,15 +329,12 @@ static void what_is_missing_is_named(void **state)
     assert_string_equal(missing, "[collective broadcast 2]");
     free(missing);
     dl_costs_free(&buffers);
-    dl_scenario served = scenario_of(PROCESSES, "mode = async\n");
+    DL_SCOPED(dl_scenario) served = scenario_of(PROCESSES, "mode = async\n");
     missing = dl_sweep_missing(&served, &costs);
     assert_string_equal(missing, "[update] latency_ns, [update] read_bytes_per_s, [update] "
                                  "write_bytes_per_s, [roundtrip 2]");
     free(missing);
-    dl_scenario_free(&served);
-    dl_scenario_free(&two);
     dl_scenario_free(&three);
-    dl_costs_free(&costs);
 }
 
 #define STEP                                                     \
@@ -397,15 +379,12 @@ static void exchange_is_a_copy_of_processes(void **state)
     assert_int_equal(dl_without_parse("copy", &copy, NULL), DL_OK);
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         for (int left = 0; left < 3; left++) { /* in halves */
-            dl_costs costs = fixture_costs(cases[i].costs);
-            dl_scenario scenario = scenario_of(PROCESSES, "mode = allreduce\n");
+            DL_SCOPED(dl_costs) costs = fixture_costs(cases[i].costs);
+            DL_SCOPED(dl_scenario) scenario = scenario_of(PROCESSES, "mode = allreduce\n");
             if (left == 0) dl_without_apply(copy, &scenario, &costs);
             if (left == 1) dl_without_lessen(copy, 0.5, &scenario, &costs);
-            dl_run_result r = fixture_run(&costs, &scenario);
+            DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
             assert_near(2e9 / r.throughput_per_s, 1100000 + cases[i].ns * left / 2, 1e-9);
-            dl_run_result_free(&r);
-            dl_scenario_free(&scenario);
-            dl_costs_free(&costs);
         }
     }
 }
@@ -432,14 +411,11 @@ static void other_numbers_of_processes_are_scaled(void **state)
              600000);
     assert_near(step_ns(scaled, FOUR, "mode = async\n"), step_ns(measured, FOUR, "mode = async\n"),
                 1e-9);
-    dl_costs costs = fixture_costs(reduces);
-    dl_scenario two = scenario_of(PROCESSES, "mode = average\n");
-    dl_scenario four = scenario_of(FOUR, "mode = average\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs(reduces);
+    DL_SCOPED(dl_scenario) two = scenario_of(PROCESSES, "mode = average\n");
+    DL_SCOPED(dl_scenario) four = scenario_of(FOUR, "mode = average\n");
     assert_false(dl_run_extrapolates(&two, &costs, &two.points[0]));
     assert_true(dl_run_extrapolates(&four, &costs, &four.points[0]));
-    dl_scenario_free(&two);
-    dl_scenario_free(&four);
-    dl_costs_free(&costs);
 }
 
 /* A call of one worker takes 20,000 + 8,000 ns, in addition to computing and the server's update of
@@ -462,23 +438,17 @@ static void calls_follow_from_messages(void **state)
 static void what_messages_lack_is_named(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(STEP);
-    dl_scenario two = scenario_of(PROCESSES, "mode = allreduce\n");
-    char *missing = dl_sweep_missing(&two, &costs);
+    DL_SCOPED(dl_costs) costs = fixture_costs(STEP);
+    DL_SCOPED(dl_scenario) two = scenario_of(PROCESSES, "mode = allreduce\n");
+    DL_AUTOFREE char *missing = dl_sweep_missing(&two, &costs);
     assert_string_equal(missing, "[gloo] latency_ns, [gloo] bytes_per_s, [gloo] beside_frac");
-    free(missing);
-    dl_scenario served = scenario_of(ONE, "mode = async\n");
+    DL_SCOPED(dl_scenario) served = scenario_of(ONE, "mode = async\n");
     assert_true(dl_run_needs(&served, &costs, &served.points[0]) & DL_NEED_RPC);
     assert_false(dl_run_needs(&served, &costs, &served.points[0]) & DL_NEED_GLOO);
-    dl_scenario one = scenario_of(ONE, "mode = allreduce\n");
+    DL_SCOPED(dl_scenario) one = scenario_of(ONE, "mode = allreduce\n");
     assert_null(dl_sweep_missing(&one, &costs));
-    dl_costs measured = fixture_costs(STEP REDUCES);
+    DL_SCOPED(dl_costs) measured = fixture_costs(STEP REDUCES);
     assert_null(dl_sweep_missing(&two, &measured));
-    dl_scenario_free(&one);
-    dl_scenario_free(&two);
-    dl_scenario_free(&served);
-    dl_costs_free(&measured);
-    dl_costs_free(&costs);
 }
 
 int main(void)

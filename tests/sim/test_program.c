@@ -1,7 +1,6 @@
 /* Programs of tasks on lanes, with times worked out by hand. */
 #include "tests/check.h"
 
-#include "common/alloc.h"
 #include "sim/step/program.h"
 
 typedef struct world {

@@ -612,7 +612,7 @@ static bool check_study(made *m, dl_study *study)
     const dl_variant *variant = &study->variants[0];
     const dl_point *point = &variant->scenario.points[0];
     const char *path = NULL;
-    char *missing = dl_study_missing(study, &path);
+    DL_AUTOFREE char *missing = dl_study_missing(study, &path);
     dl_run_result r;
     const bool ran = missing == NULL && run(m, variant, point, &r);
     if (ran) {
@@ -622,7 +622,6 @@ static bool check_study(made *m, dl_study *study)
         dl_run_result_free(&r);
         if (m->seed % 3 == 0) check_threads(m, study);
     }
-    free(missing);
     return ran;
 }
 
@@ -632,7 +631,7 @@ static void keep_the_rules(int count, bool on_cores)
     const char *wanted = getenv("RANDOM_KEYS");
     const bool is_to_write = wanted != NULL && strcmp(wanted, "write") == 0;
     if (wanted != NULL && !is_to_write) sscanf(wanted, "%d %d", &first, &count);
-    made *m = calloc(1, sizeof *m);
+    DL_AUTOFREE made *m = calloc(1, sizeof *m);
     assert_non_null(m);
     for (int seed = first; seed < first + count; seed++) {
         dl_study study;
@@ -655,7 +654,6 @@ static void keep_the_rules(int count, bool on_cores)
         unlink(m->costs_path);
     }
     assert_true(wanted != NULL || 100 * ran > 95 * count);
-    free(m);
 }
 
 static void random_machines_keep_the_rules(void **state)

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "common/random.h"
 #include "common/sort.h"
 #include "common/units.h"
@@ -127,8 +126,8 @@ static bool run_so(const dl_variant *variant, bool is_whole, dl_run_result *resu
  * refused. */
 static double part_of_step(const made *m)
 {
-    dl_study study = {0};
-    dl_run_result result = {0};
+    DL_SCOPED(dl_study) study = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     double part = NAN;
     if (open_layout(m, &study) && run_so(&study.variants[0], false, &result)) {
         const dl_scenario *scenario = &study.variants[0].scenario;
@@ -139,8 +138,6 @@ static double part_of_step(const made *m)
         assert_true(dl_run_least_ns(scenario, costs, point, false) <= least_ns);
         part = least_ns / step_ns;
     }
-    dl_run_result_free(&result);
-    dl_study_free(&study);
     return part;
 }
 
@@ -154,7 +151,7 @@ static void no_step_is_below_its_bound(void **state)
 {
     (void)state;
     const int count = layout_count();
-    double *parts = calloc((size_t)count, sizeof *parts);
+    DL_AUTOFREE double *parts = calloc((size_t)count, sizeof *parts);
     int ran = 0, broken = 0;
     for (int i = 0; i < count; i++) {
         made m;
@@ -172,7 +169,6 @@ static void no_step_is_below_its_bound(void **state)
     assert_int_equal(broken, 0);
     assert_true(ran >= count / 2);
     assert_true(parts[ran / 2] > 0.95);
-    free(parts);
 }
 
 static bool is_near(double a, double b, double part)
@@ -204,7 +200,7 @@ static void those_that_stand_for_others_do_the_same(void **state)
     int ran = 0, fewer = 0, broken = 0;
     for (int i = 0; i < count; i++) {
         made m;
-        dl_study study = {0};
+        DL_SCOPED(dl_study) study = {0};
         dl_run_result results[2] = {{0}};
         make(&m, (uint64_t)i + 1);
         if (open_layout(&m, &study) && run_so(&study.variants[0], false, &results[0]) &&
@@ -219,7 +215,6 @@ static void those_that_stand_for_others_do_the_same(void **state)
         }
         dl_run_result_free(&results[0]);
         dl_run_result_free(&results[1]);
-        dl_study_free(&study);
     }
     printf("%d of %d layouts with fewer events than whole ones\n", fewer, ran);
     assert_int_equal(broken, 0);
@@ -235,7 +230,7 @@ static void shards_of_a_node_stand_for_others(void **state)
                                           "ep=16,fsdp=4", "ep=4,pp=4,fsdp=4"};
     for (size_t i = 0; i < DL_LENGTH(layouts); i++) {
         made m;
-        dl_study study = {0};
+        DL_SCOPED(dl_study) study = {0};
         dl_run_result results[2] = {{0}};
         snprintf(m.text, sizeof m.text,
                  "[scenario]\nsteps = 2\nwarmup = 1\n[machine]\nfile = 8x8xh100@400gbe\n"
@@ -251,7 +246,6 @@ static void shards_of_a_node_stand_for_others(void **state)
         assert_true(3 * results[0].events < 2 * results[1].events);
         dl_run_result_free(&results[0]);
         dl_run_result_free(&results[1]);
-        dl_study_free(&study);
     }
 }
 

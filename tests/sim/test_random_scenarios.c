@@ -89,24 +89,20 @@ static void make(made *m, int seed)
 
 static dl_run_result run(const made *m)
 {
-    dl_costs costs = fixture_costs(m->costs);
-    dl_scenario scenario = fixture_scenario("%s", m->scenario);
+    DL_SCOPED(dl_costs) costs = fixture_costs(m->costs);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario("%s", m->scenario);
     dl_run_result result = {0};
     dl_error err = {0};
     const dl_run_config config = {
         .scenario = &scenario, .costs = &costs, .point = &scenario.points[0]};
     if (dl_run(&config, &result, &err) != DL_OK) fail_msg("seed %d: %s", m->seed, err.text);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 
 static double throughput(const made *m)
 {
-    dl_run_result result = run(m);
-    const double per_s = result.throughput_per_s;
-    dl_run_result_free(&result);
-    return per_s;
+    DL_SCOPED(dl_run_result) result = run(m);
+    return result.throughput_per_s;
 }
 
 static double staleness_mean(const dl_run_result *result)
@@ -125,7 +121,7 @@ static void shares_of_the_time_are_whole(void **state)
     for (int seed = 0; seed < SCENARIOS; seed++) {
         made m;
         make(&m, seed);
-        dl_run_result result = run(&m);
+        DL_SCOPED(dl_run_result) result = run(&m);
         double sum = 0;
         for (int part = 0; part < DL_PART_COUNT; part++) {
             holds(&m, result.part_frac[part] >= -1e-12);
@@ -135,7 +131,6 @@ static void shares_of_the_time_are_whole(void **state)
         holds(&m, result.throughput_per_s > 0 && isfinite(result.throughput_per_s));
         holds(&m, result.applied_frac >= 0 && result.applied_frac <= 1);
         holds(&m, result.tail_frac >= 0 && result.tail_frac < 1);
-        dl_run_result_free(&result);
     }
 }
 
@@ -151,11 +146,10 @@ static void mean_staleness_has_a_bound(void **state)
         make(&m, seed);
         const bool soft = strcmp(m.mode, "softsync") == 0;
         if (!soft && strcmp(m.mode, "async") != 0) continue;
-        dl_run_result result = run(&m);
+        DL_SCOPED(dl_run_result) result = run(&m);
         const double bound = (m.workers - 1) / (double)(soft ? m.gradients : 1);
         holds(&m, staleness_mean(&result) <= bound + 1e-9);
         seen += staleness_mean(&result) > 0;
-        dl_run_result_free(&result);
     }
     assert_true(seen > 10);
 }
@@ -201,8 +195,8 @@ static void threads_do_not_matter(void **state)
     for (int seed = 0; seed < SCENARIOS / 10; seed++) {
         made m;
         make(&m, seed);
-        dl_costs costs = fixture_costs(m.costs);
-        dl_scenario scenario = fixture_scenario("%s", m.scenario);
+        DL_SCOPED(dl_costs) costs = fixture_costs(m.costs);
+        DL_SCOPED(dl_scenario) scenario = fixture_scenario("%s", m.scenario);
         dl_variant variant;
         const dl_study study = fixture_study(&variant, &scenario, &costs);
         dl_sweep sweeps[2] = {{0}};
@@ -218,8 +212,6 @@ static void threads_do_not_matter(void **state)
               memcmp(one->mean.part_frac, three->mean.part_frac, sizeof one->mean.part_frac) == 0);
         for (int i = 0; i < 2; i++)
             dl_sweep_free(&sweeps[i]);
-        dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 

@@ -56,31 +56,27 @@ static void buckets_start_when_recorded(void **state)
     snprintf(trace, sizeof trace, "recorded_%d.csv", (int)getpid());
     fixture_write(machine, FIXTURE_NODES("2"));
     fixture_write(trace, step);
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\nparameter_bytes = 8000000\n" FIXTURE_PASSES FIXTURE_UPDATE
             FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 1\n");
     for (int overlaps = 0; overlaps < 2; overlaps++) {
-        dl_scenario scenario = fixture_scenario(
+        DL_SCOPED(dl_scenario) scenario = fixture_scenario(
             "[scenario]\nsteps = 10\n[machine]\nfile = %s\nworkers = 2\n[workload]\ncosts = c.ini\n"
             "trace = %s\nbatch_per_worker = 1\n[sync]\nmode = allreduce\n[exchange]\n"
             "algorithm = ring\nbucket_bytes = 4000000\noverlap = %s\n",
             machine, trace, overlaps ? "yes" : "no");
-        dl_run_result r = fixture_run(&costs, &scenario);
+        DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
         assert_near(1e3 * r.step_mean_s, overlaps ? 10 : 14, 1e-2);
-        dl_run_result_free(&r);
-        dl_scenario_free(&scenario);
     }
-    dl_costs_free(&costs);
     unlink(machine);
     unlink(trace);
 }
 
 static dl_status read_wrong(const char *text, dl_error *err)
 {
-    dl_recorded r = {0};
+    DL_SCOPED(dl_recorded) r = {0};
     const dl_status status = read_text(&r, text, err);
     if (status != DL_OK) assert_null(r.program.tasks);
-    dl_recorded_free(&r);
     return status;
 }
 

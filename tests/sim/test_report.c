@@ -77,7 +77,7 @@ static void results_read_back(void **state)
     sample s;
     make_sample(&s);
     assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);
-    dl_csv csv = read_back(RESULTS);
+    DL_SCOPED(dl_csv) csv = read_back(RESULTS);
     assert_int_equal(csv.rows, 2);
     assert_string_equal(text_of(&csv, 0, "sync"), "average");
     assert_string_equal(text_of(&csv, 0, "interval"), "2");
@@ -103,7 +103,6 @@ static void results_read_back(void **state)
     for (int i = 0; i < 6; i++)
         parts += number_of(&csv, 0, names[i]);
     assert_near(parts, 1, 1e-12);
-    dl_csv_free(&csv);
     free_sample(&s);
 }
 
@@ -113,7 +112,7 @@ static void the_histogram_holds_every_gradient(void **state)
     sample s;
     make_sample(&s);
     assert_int_equal(dl_report_histogram(HISTOGRAM, &s.study, &s.sweep, NULL), DL_OK);
-    dl_csv csv = read_back(HISTOGRAM);
+    DL_SCOPED(dl_csv) csv = read_back(HISTOGRAM);
     assert_int_equal(csv.rows, 4); /* async only: 2 workers x staleness 0, 1 */
     double count = 0, frac = 0;
     for (size_t row = 0; row < 4; row++) {
@@ -123,7 +122,6 @@ static void the_histogram_holds_every_gradient(void **state)
     }
     assert_near(count, 40, 1e-12);
     assert_near(frac, 2, 1e-12);
-    dl_csv_free(&csv);
     free_sample(&s);
 }
 
@@ -169,26 +167,22 @@ static void runs_that_are_too_short_are_noted(void **state)
     (void)state;
     static const int steps[] = {20, 10};
     for (int i = 0; i < 2; i++) {
-        dl_costs costs = fixture_costs(FIXTURE_COSTS);
-        dl_scenario scenario = fixture_scenario(
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+        DL_SCOPED(dl_scenario) scenario = fixture_scenario(
             "[scenario]\nsteps = %d\n[machine]\ncores = 1\nworkers = 1, 2\n[workload]\n"
             "costs = c\nbatch = 2\n",
             steps[i]);
         dl_variant variant;
         const dl_study study = fixture_study(&variant, &scenario, &costs);
         dl_measured *measured = NULL;
-        dl_sweep sweep = {0};
+        DL_SCOPED(dl_sweep) sweep = {0};
         const dl_sweep_config config = {.threads = 1};
         assert_int_equal(dl_measured_read(&measured, &study, NULL), DL_OK);
         assert_int_equal(dl_sweep_run(&sweep, &study, &config, NULL), DL_OK);
-        char *text = table_text(&study, &sweep, measured);
+        DL_AUTOFREE char *text = table_text(&study, &sweep, measured);
         assert_int_equal(strstr(text, "1 of 2 points ran too few steps") != NULL, i == 1);
         if (i == 1) assert_contains(text, "9 % of the run");
-        free(text);
         dl_measured_free(measured, sweep.row_count);
-        dl_sweep_free(&sweep);
-        dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 
@@ -198,15 +192,15 @@ static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        dl_costs costs = fixture_costs(FIXTURE_COSTS);
-        dl_scenario scenario = fixture_scenario(
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+        DL_SCOPED(dl_scenario) scenario = fixture_scenario(
             "[scenario]\nsteps = 20\n[machine]\ncores = 2\nworkers = 1, 2\n[workload]\n"
             "costs = c\nbatch_per_worker = 2\n");
         dl_variant variant;
         const dl_study study = fixture_study(&variant, &scenario, &costs);
         if (i == 2) variant.calibrated.factor = 1;
         dl_measured *measured = NULL;
-        dl_sweep sweep = {0};
+        DL_SCOPED(dl_sweep) sweep = {0};
         const dl_sweep_config config = {.threads = 1};
         assert_int_equal(dl_measured_read(&measured, &study, NULL), DL_OK);
         for (int p = 0; p < 2; p++) {
@@ -216,16 +210,12 @@ static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
             measured[p].value[DL_MEASURE_PER_S] = (p + 1) * 2 / step_s;
         }
         assert_int_equal(dl_sweep_run(&sweep, &study, &config, NULL), DL_OK);
-        char *text = table_text(&study, &sweep, measured);
+        DL_AUTOFREE char *text = table_text(&study, &sweep, measured);
         const char *said = "one worker alone misses by +100.0 % (batch 2): its step differs, not "
                            "the exchange; --calibrate 2.2ms@1x2 scales computing to it\n";
         assert_int_equal(strstr(text, said) != NULL, i == 0);
         assert_int_equal(strstr(text, "--calibrate") != NULL, i == 0);
-        free(text);
         dl_measured_free(measured, sweep.row_count);
-        dl_sweep_free(&sweep);
-        dl_scenario_free(&scenario);
-        dl_costs_free(&costs);
     }
 }
 
@@ -236,19 +226,17 @@ static void errors_of_the_source_are_shown(void **state)
     sample s;
     make_sample(&s);
     s.measured[1].failed_runs = 1;
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     dl_report_table(out, &s.study, &s.sweep, s.measured, true);
     fclose(out);
     assert_contains(text, "    error       -");
     assert_contains(text, "error over 1 measured point");
-    free(text);
     assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);
-    dl_csv csv = read_back(RESULTS);
+    DL_SCOPED(dl_csv) csv = read_back(RESULTS);
     assert_string_equal(text_of(&csv, 1, "measured_per_s"), "error");
     assert_string_equal(text_of(&csv, 1, "error_frac"), "");
-    dl_csv_free(&csv);
     free_sample(&s);
 }
 

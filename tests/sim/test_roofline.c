@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/workloads/roofline.h"
 #include "tests/check.h"
 #include "tests/near.h"
@@ -256,14 +255,12 @@ static void long_sequences_are_less_certain(void **state)
     model.fp16_flop_per_s = known(1e12);
     double spread[2];
     for (int l = 0; l < 2; l++) {
-        dl_architecture architecture = {0};
-        dl_costs costs = {0};
+        DL_SCOPED(dl_architecture) architecture = {0};
+        DL_SCOPED(dl_costs) costs = {0};
         assert_int_equal(dl_architecture_make(&architecture, lengths[l], NULL), DL_OK);
         assert_int_equal(
             dl_roofline_costs(&costs, &architecture, &model, DL_FP16, DL_ADAM, false, NULL), DL_OK);
         spread[l] = costs.compute_spread_frac.value;
-        dl_costs_free(&costs);
-        dl_architecture_free(&architecture);
     }
     assert_true(near_scaled(spread[0], 0.08, 0, 0.01));
     assert_true(spread[1] > 0.3 && spread[1] < 0.365); /* sqrt(0.08^2 + 0.35^2) = 0.359 */
@@ -293,14 +290,12 @@ static void kernels_that_were_measured_one_by_one(void **state)
         "gpt2:layers=1,width=512,heads=4,sequence=128,vocabulary=1024",
         "gpt2:layers=1,width=2048,heads=16,sequence=128,vocabulary=1024"};
     for (int w = 0; w < 2; w++) {
-        dl_architecture architecture = {0};
-        dl_costs costs = {0};
+        DL_SCOPED(dl_architecture) architecture = {0};
+        DL_SCOPED(dl_costs) costs = {0};
         assert_int_equal(dl_architecture_make(&architecture, widths[w], NULL), DL_OK);
         assert_int_equal(
             dl_roofline_costs(&costs, &architecture, &model, DL_FP16, DL_ADAM, false, NULL), DL_OK);
         spread[w] = costs.compute_spread_frac.value;
-        dl_costs_free(&costs);
-        dl_architecture_free(&architecture);
     }
     assert_true(near_scaled(spread[1], e->log_sd, 0, 0.01));
     assert_true(spread[0] > e->log_sd + 0.01);
@@ -309,19 +304,16 @@ static void kernels_that_were_measured_one_by_one(void **state)
 /* The spread of a GPT-2's costs on the GPU, in bf16. */
 static double spread_on(char *name)
 {
-    dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     dl_error error = {0};
-    dl_architecture network = {0};
+    DL_SCOPED(dl_architecture) network = {0};
     dl_gpu_model model = gpu();
     model.name = name;
     model.fp16_flop_per_s = model.bf16_flop_per_s = model.tf32_flop_per_s = known(1e14);
     assert_int_equal(dl_architecture_make(&network, "gpt2:fused=yes", &error), DL_OK);
     assert_int_equal(dl_roofline_costs(&costs, &network, &model, DL_BF16, DL_ADAM, false, &error),
                      DL_OK);
-    const double spread = costs.compute_spread_frac.value;
-    dl_costs_free(&costs);
-    dl_architecture_free(&network);
-    return spread;
+    return costs.compute_spread_frac.value;
 }
 
 /* No fit covers AMD's GPUs, or Blackwell except its kernels of transformers. Twice 0.35 and 0.46
@@ -448,7 +440,7 @@ static void attention_on_blackwell_is_slower_with_few_keys(void **state)
         assert_true(
             near_scaled(dl_roofline_pass(&roofline, &pass).per_sample_ns, cases[c].ns, 0, 1e-6));
     }
-    dl_architecture windowed = {0};
+    DL_SCOPED(dl_architecture) windowed = {0};
     assert_int_equal(
         dl_architecture_make(&windowed, "llama:layers=1,sequence=4096,window=512", NULL), DL_OK);
     const dl_layer_pass *pass = &windowed.layers[1].forward;
@@ -456,7 +448,6 @@ static void attention_on_blackwell_is_slower_with_few_keys(void **state)
     while (pass->parts[p].attention == DL_ATTENTION_NOT)
         p++;
     assert_true(near_scaled(pass->parts[p].keys, 512, 0, 0));
-    dl_architecture_free(&windowed);
 }
 
 /* FlashAttention's first kernel in Triton reaches 0.48 of an A100's peak forward and 0.296
@@ -481,7 +472,7 @@ static void triton_attention_is_slower_backward(void **state)
         assert_true(near_scaled(dl_roofline_pass(&roofline, &pass).per_sample_ns, 9e3 * 1.5 / 0.5,
                                 0, 1e-6));
     }
-    dl_architecture mpt = {0};
+    DL_SCOPED(dl_architecture) mpt = {0};
     assert_int_equal(
         dl_architecture_make(&mpt, "transformer:layers=1,fused=yes,attention=triton", NULL), DL_OK);
     int found = 0;
@@ -490,7 +481,6 @@ static void triton_attention_is_slower_backward(void **state)
         found += part->attention == DL_ATTENTION_TRITON && part->reverse;
     }
     assert_int_equal(found, 1);
-    dl_architecture_free(&mpt);
 }
 
 /* An arithmetic is used if all GPUs of a machine have it; otherwise fp32. */
@@ -590,7 +580,7 @@ static void a_rate_that_is_not_known_is_an_error(void **state)
 static void convolutions_have_no_fp8(void **state)
 {
     (void)state;
-    dl_architecture mlp = {0};
+    DL_SCOPED(dl_architecture) mlp = {0};
     dl_costs costs = {0};
     dl_error error = {0};
     dl_gpu_model model = gpu();
@@ -599,7 +589,6 @@ static void convolutions_have_no_fp8(void **state)
     assert_int_equal(dl_roofline_costs(&costs, &mlp, &model, DL_FP8, DL_MOMENTUM, false, &error),
                      DL_ERR_DATA);
     assert_non_null(strstr(error.text, "do not train in fp8"));
-    dl_architecture_free(&mlp);
 }
 
 /* The first dense layer of the MLP reads 784 numbers, writes 128 and has 100 480 weights; its
@@ -608,8 +597,8 @@ static void convolutions_have_no_fp8(void **state)
 static void costs_of_the_mlp(void **state)
 {
     (void)state;
-    dl_architecture mlp = {0};
-    dl_costs costs = {0}, read = {0};
+    DL_SCOPED(dl_architecture) mlp = {0};
+    DL_SCOPED(dl_costs) costs = {0}, read = {0};
     static char fitted[] = "rtx3090";
     dl_gpu_model model = gpu();
     model.name = fitted;
@@ -662,31 +651,25 @@ static void costs_of_the_mlp(void **state)
     assert_true(
         near_scaled(costs.dispatch.kernels, dl_architecture_kernels(&mlp, false, false), 0, 0));
     remove("roofline_costs.ini");
-    dl_costs_free(&read);
-    dl_costs_free(&costs);
-    dl_architecture_free(&mlp);
 }
 
 static void make_costs(const char *network, bool units, dl_costs *costs)
 {
-    dl_architecture architecture = {0};
+    DL_SCOPED(dl_architecture) architecture = {0};
     const dl_gpu_model model = gpu();
     assert_int_equal(dl_architecture_make(&architecture, network, NULL), DL_OK);
     assert_int_equal(dl_roofline_costs(costs, &architecture, &model, DL_FP32, DL_ADAM, units, NULL),
                      DL_OK);
-    dl_architecture_free(&architecture);
 }
 
 static void graphs_are_told(void **state)
 {
-    dl_costs graphs, plain;
+    DL_SCOPED(dl_costs) graphs, plain;
     (void)state;
     make_costs("gpt2:fused=yes,graphs=yes", false, &graphs);
     make_costs("gpt2:fused=yes", false, &plain);
     assert_true(graphs.dispatch.graphs && !plain.dispatch.graphs);
     assert_true(graphs.dispatch.kernels == plain.dispatch.kernels);
-    dl_costs_free(&graphs);
-    dl_costs_free(&plain);
 }
 
 static double bucket(const dl_costs *costs, size_t number)
@@ -700,7 +683,7 @@ static double bucket(const dl_costs *costs, size_t number)
 static void gradients_come_in_buckets_of_tensors(void **state)
 {
     (void)state;
-    dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     make_costs("gpt2", false, &costs);
     assert_int_equal(costs.gradient_count, 13);
     assert_true(near_scaled(bucket(&costs, 0), 4 * (2 * 768 + 3072 * 768 + 768), 0, 0));
@@ -710,7 +693,6 @@ static void gradients_come_in_buckets_of_tensors(void **state)
     for (size_t i = 1; i < 13; i++)
         assert_true(costs.gradients[i].share > costs.gradients[i - 1].share);
     assert_int_equal(costs.state_bytes, 8 * 124439808LL);
-    dl_costs_free(&costs);
 }
 
 /* Each matrix of Llama exceeds 25 MiB, and so is a bucket, with the norm before it: the head's,
@@ -719,7 +701,7 @@ static void gradients_come_in_buckets_of_tensors(void **state)
 static void large_tensors_are_buckets_of_their_own(void **state)
 {
     (void)state;
-    dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     make_costs("llama", false, &costs);
     assert_int_equal(costs.gradient_count, 1 + 32 * 7 + 1);
     assert_true(near_scaled(bucket(&costs, 0), 4.0 * 32000 * 4096, 0, 0));
@@ -728,7 +710,6 @@ static void large_tensors_are_buckets_of_their_own(void **state)
     assert_true(near_scaled(bucket(&costs, 4), 4.0 * (4096 + 1) * 4096, 0, 0));
     assert_true(costs.gradients[1].share < costs.gradients[3].share);
     assert_true(near_scaled(costs.gradients[225].share, 1, 0, 1e-12));
-    dl_costs_free(&costs);
 }
 
 /* FSDP's units of GPT-2: each block, 28.35 MB, the last one with the norm after it; the
@@ -736,14 +717,13 @@ static void large_tensors_are_buckets_of_their_own(void **state)
 static void units_are_whole_layers(void **state)
 {
     (void)state;
-    dl_costs costs = {0};
+    DL_SCOPED(dl_costs) costs = {0};
     make_costs("gpt2", true, &costs);
     assert_int_equal(costs.gradient_count, 13);
     assert_true(near_scaled(bucket(&costs, 0), 4 * (7087872 + 2 * 768), 0, 0));
     for (size_t i = 1; i < 12; i++)
         assert_true(near_scaled(bucket(&costs, i), 4 * 7087872, 0, 0));
     assert_true(near_scaled(bucket(&costs, 12), 4 * (50257 + 1024) * 768.0, 0, 0));
-    dl_costs_free(&costs);
 }
 
 /* Adapters of 2 x 8 (4096 + 4096) parameters in each of 32 blocks of Llama 2 7B: only they have
@@ -770,9 +750,9 @@ static void only_adapters_are_exchanged(void **state)
     dl_gpu_model model = gpu();
     model.bf16_flop_per_s = known(1e12);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        dl_costs costs = {0};
-        dl_architecture llama = {0};
-        char *text = dl_format("llama:lora=8,fused=yes%s", cases[c].bits);
+        DL_SCOPED(dl_costs) costs = {0};
+        DL_SCOPED(dl_architecture) llama = {0};
+        DL_AUTOFREE char *text = dl_format("llama:lora=8,fused=yes%s", cases[c].bits);
         assert_int_equal(dl_architecture_make(&llama, text, NULL), DL_OK);
         assert_int_equal(
             dl_roofline_costs(&costs, &llama, &model, cases[c].arithmetic, DL_ADAM, false, NULL),
@@ -782,9 +762,6 @@ static void only_adapters_are_exchanged(void **state)
         assert_true(near_scaled((double)costs.frozen_bytes, cases[c].bytes, 0, 1));
         assert_true(
             near_scaled(costs.gradients[costs.gradient_count - 1].bytes, 4 * adapters, 0, 0));
-        dl_costs_free(&costs);
-        dl_architecture_free(&llama);
-        free(text);
     }
 }
 
@@ -816,8 +793,8 @@ static void inputs_are_kept_in_few_bits(void **state)
     dl_gpu_model model = gpu();
     model.bf16_flop_per_s = model.fp8_flop_per_s = model.nvfp4_flop_per_s = known(1e12);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        dl_costs costs = {0};
-        dl_architecture llama = {0};
+        DL_SCOPED(dl_costs) costs = {0};
+        DL_SCOPED(dl_architecture) llama = {0};
         char *text = dl_format("llama3_70b:layers=1,sequence=4096,fused=yes,recompute=%s",
                                cases[c].recompute);
         assert_int_equal(dl_architecture_make(&llama, text, NULL), DL_OK);
@@ -826,8 +803,6 @@ static void inputs_are_kept_in_few_bits(void **state)
             DL_OK);
         assert_true(near_scaled(costs.layers[1].activation_bytes_per_sample.value,
                                 4096 * cases[c].bytes, 0, 1e-12));
-        dl_costs_free(&costs);
-        dl_architecture_free(&llama);
         free(text);
     }
 }
@@ -921,8 +896,8 @@ static void an_uncertain_factor_widens_the_interval(void **state)
     double sd[2];
     for (int wide = 0; wide < 2; wide++) {
         dl_gpu_model model = measured_gpu();
-        dl_costs costs = {0};
-        dl_architecture network = {0};
+        DL_SCOPED(dl_costs) costs = {0};
+        DL_SCOPED(dl_architecture) network = {0};
         model.kernels[DL_FP32].sustained =
             (dl_quantity){true, 1.2, DL_ORIGIN_MEASURED, wide ? 1 : 1.2, wide ? 1.5 : 1.2};
         model.kernels[DL_FP32].launch_ns = known(9e4);
@@ -931,8 +906,6 @@ static void an_uncertain_factor_widens_the_interval(void **state)
                          DL_OK);
         sd[wide] = costs.compute_spread_frac.value;
         assert_true(costs.dispatch.least_ns == 9e4);
-        dl_costs_free(&costs);
-        dl_architecture_free(&network);
     }
     assert_true(near_scaled(sd[1], hypot(sd[0], log(1.5) / 4), 0, 1e-12));
 }

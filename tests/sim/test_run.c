@@ -96,12 +96,11 @@ static void the_step_is_split(void **state)
 static void parts_sum_to_one(void **state)
 {
     (void)state;
-    dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "allreduce", 2, 2, 10, "", "");
+    DL_SCOPED(dl_run_result) r = fixture_run_mode(FIXTURE_COSTS, "allreduce", 2, 2, 10, "", "");
     assert_near(r.part_frac[DL_PART_COMPUTE], 1100000 / 1116200.0, 1e-12);
     assert_near(r.part_frac[DL_PART_COMMUNICATION], 8000 / 1116200.0, 1e-12);
     assert_near(r.part_frac[DL_PART_AVERAGING], 8000 / 1116200.0, 1e-12);
     assert_near(r.part_frac[DL_PART_WAITING], 200 / 1116200.0, 1e-12);
-    dl_run_result_free(&r);
 }
 
 /* A step is 1 ms +- 1 %: draw 0 uses the cost itself, each other draw differs; replicates do not,
@@ -109,19 +108,18 @@ static void parts_sum_to_one(void **state)
 static void draws_of_the_costs_are_not_replicates(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
-                                   "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
+                                              "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
     dl_scenario s = fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
                                      "batch = 1\n");
     double off_s[2][3];
     for (uint32_t r = 0; r < 2; r++) {
         for (uint32_t d = 0; d < 3; d++) {
-            dl_run_result result = {0};
+            DL_SCOPED(dl_run_result) result = {0};
             const dl_run_config config = {
                 .scenario = &s, .costs = &costs, .point = &s.points[0], .replicate = r, .draw = d};
             assert_int_equal(dl_run(&config, &result, NULL), DL_OK);
             off_s[r][d] = result.step_mean_s - 1e-3;
-            dl_run_result_free(&result);
         }
     }
     assert_true(fabs(off_s[0][0]) < 1e-12);
@@ -130,7 +128,6 @@ static void draws_of_the_costs_are_not_replicates(void **state)
     assert_memory_equal(off_s[0], off_s[1], sizeof off_s[0]);
     assert_false(dl_run_varies(&s, &costs));
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 static void a_run_without_end_is_refused(void **state)
@@ -171,14 +168,11 @@ static void a_run_without_end_is_refused(void **state)
 
 static double mlp_per_s(const dl_costs *costs, int cores, int workers, int samples, int steps)
 {
-    dl_scenario s = fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\n"
-                                     "workers = %d\n[workload]\ncosts = c\nbatch = %d\n",
-                                     steps, cores, workers, workers * samples);
-    dl_run_result r = fixture_run(costs, &s);
-    const double per_s = r.throughput_per_s;
-    dl_run_result_free(&r);
-    dl_scenario_free(&s);
-    return per_s;
+    DL_SCOPED(dl_scenario) s = fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\n"
+                                                "workers = %d\n[workload]\ncosts = c\nbatch = %d\n",
+                                                steps, cores, workers, workers * samples);
+    DL_SCOPED(dl_run_result) r = fixture_run(costs, &s);
+    return r.throughput_per_s;
 }
 
 /* Without exchange, k cores reach at most k times the throughput of one worker with the same batch,
@@ -189,7 +183,7 @@ static void k_cores_without_exchange_are_at_most_k(void **state)
     (void)state;
     static const int all_cores[] = {1, 2, 4}, all_steps[] = {1, 2, 5, 12, 30, 200, 3000};
     static const int all_samples[] = {2, 8, 32, 128}, all_workers[] = {1, 2, 3, 5, 16, 64};
-    dl_costs costs = fixture_costs(MLP_LIKE);
+    DL_SCOPED(dl_costs) costs = fixture_costs(MLP_LIKE);
     for (int c = 0; c < 3; c++) {
         for (int w = 0; w < 6; w++) {
             for (int b = 0; b < 4; b++) {
@@ -204,7 +198,6 @@ static void k_cores_without_exchange_are_at_most_k(void **state)
             }
         }
     }
-    dl_costs_free(&costs);
 }
 
 /* Steps of 1 and 3 ms: worker 0 has done its 4 steps at 4 ms, worker 1 ends its second one at 6 ms.
@@ -238,7 +231,7 @@ static void what_waits_at_the_end_counts_as_done(void **state)
 static dl_run_result run_steady(const char *mode, const char *sync, int cores, int64_t steps,
                                 int64_t steady_after)
 {
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\nworkers = 2\n"
                          "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n%s",
@@ -251,7 +244,6 @@ static dl_run_result run_steady(const char *mode, const char *sync, int cores, i
                                   .steady_after = steady_after};
     if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s", err.text);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 
@@ -270,21 +262,17 @@ static void steps_that_repeat_end_the_run(void **state)
                  {"average", "interval = 3\n", 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *mode = cases[i].mode, *sync = cases[i].sync;
-        dl_run_result some = run_steady(mode, sync, 2, 102, 0);
-        dl_run_result all = run_steady(mode, sync, 2, 1002, 0);
-        dl_run_result steady = run_steady(mode, sync, 2, 1002, 1);
+        DL_SCOPED(dl_run_result) some = run_steady(mode, sync, 2, 102, 0);
+        DL_SCOPED(dl_run_result) all = run_steady(mode, sync, 2, 1002, 0);
+        DL_SCOPED(dl_run_result) steady = run_steady(mode, sync, 2, 1002, 1);
         const double per_s = (all.samples - some.samples) / (all.span_s - some.span_s);
         if (!(steady.steady_per_s > 0)) fail_msg("%s does not repeat", mode);
         assert_near(steady.steady_per_s, per_s, 1e-5);
         assert_int_equal(steady.workers, 0);
         assert_true(all.steady_per_s == 0 && all.workers == 2);
-        dl_run_result_free(&some);
-        dl_run_result_free(&all);
-        dl_run_result_free(&steady);
-        dl_run_result short_run = run_steady(mode, sync, 2, cases[i].few, 1);
+        DL_SCOPED(dl_run_result) short_run = run_steady(mode, sync, 2, cases[i].few, 1);
         assert_true(short_run.steady_per_s == 0);
         assert_int_equal(short_run.workers, 2);
-        dl_run_result_free(&short_run);
     }
 }
 
@@ -293,12 +281,10 @@ static void steps_that_repeat_end_the_run(void **state)
 static void time_slices_do_not_repeat(void **state)
 {
     (void)state;
-    dl_run_result whole = run_steady("none", "", 1, 200, 0);
-    dl_run_result steady = run_steady("none", "", 1, 200, 1);
+    DL_SCOPED(dl_run_result) whole = run_steady("none", "", 1, 200, 0);
+    DL_SCOPED(dl_run_result) steady = run_steady("none", "", 1, 200, 1);
     assert_true(steady.steady_per_s == 0);
     assert_near(steady.throughput_per_s, whole.throughput_per_s, 1e-15);
-    dl_run_result_free(&whole);
-    dl_run_result_free(&steady);
 }
 
 int main(void)

@@ -9,7 +9,7 @@ static dl_run_result run_with_logs_of(const char *mode, int64_t log_steps)
     char path[64];
     snprintf(path, sizeof path, "scale_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = 60\nwarmup = 5\n[machine]\nfile = %s\nworkers = 8\n"
                          "[workload]\ncosts = c.ini\nbatch_per_worker = 1\n[sync]\nmode = %s\n"
@@ -24,7 +24,6 @@ static dl_run_result run_with_logs_of(const char *mode, int64_t log_steps)
     dl_error err = {0};
     if (dl_run(&config, &result, &err) != DL_OK) fail_msg("%s", err.text);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return result;
 }
 
@@ -46,7 +45,8 @@ static void tallies_agree_with_logs(void **state)
                                         "ssp\nbound = 3", "kasync\nk = 3",
                                         "allreduce",      "average\nwhere = cpu\ninterval = 5"};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-        dl_run_result kept = run_with_logs_of(modes[m], 0), counted = run_with_logs_of(modes[m], 1);
+        DL_SCOPED(dl_run_result) kept = run_with_logs_of(modes[m], 0),
+                                 counted = run_with_logs_of(modes[m], 1);
         assert_true(kept.throughput_per_s == counted.throughput_per_s);
         assert_true(kept.step_mean_s == counted.step_mean_s);
         assert_true(kept.applied_frac == counted.applied_frac);
@@ -68,8 +68,6 @@ static void tallies_agree_with_logs(void **state)
                         0.02);
             assert_true(isnan(counted.averaging->outer_step_p50_s));
         }
-        dl_run_result_free(&kept);
-        dl_run_result_free(&counted);
     }
 }
 
@@ -96,13 +94,12 @@ static dl_run_result run_many(const char *mode)
 static void updates_of_many_workers_take_the_server(void **state)
 {
     (void)state;
-    dl_run_result r = run_many("mode = async\nwhere = gpu:200000\n");
+    DL_SCOPED(dl_run_result) r = run_many("mode = async\nwhere = gpu:200000\n");
     assert_true(r.updates > (int64_t)MANY * (STEPS - 1) && r.updates <= (int64_t)MANY * STEPS);
     assert_near((double)r.updates, r.samples, 0);
     assert_near(r.usage.link_frac, 100e-6 * (double)r.updates / r.span_s, 1e-9);
     assert_true(r.usage.link_frac > 0.5 && r.usage.link_frac < 1);
     assert_string_equal(r.usage.link, "memory of node200000 gpu0");
-    dl_run_result_free(&r);
 }
 
 /* The same workers average twice in host memory, which all but the first reach over a port: 16 s

@@ -76,7 +76,7 @@ static void devices_are_known_by_their_words(void **state)
 static void times_scale_by_rates(void **state)
 {
     (void)state;
-    dl_study s = study_of("K80, one die", "", "scale_compute = " SOURCE "\n");
+    DL_SCOPED(dl_study) s = study_of("K80, one die", "", "scale_compute = " SOURCE "\n");
     const dl_costs *costs = &s.variants[0].costs;
     const double factor = pow(2, -1.75);
     assert_true(s.variants[0].scaling.scaled);
@@ -86,7 +86,6 @@ static void times_scale_by_rates(void **state)
     assert_int_equal(costs->ops[0].per_sample_ns.origin, DL_ORIGIN_ASSUMED);
     assert_near(costs->ops[1].fixed_ns.value, 5e5, 1e-12);
     assert_near(costs->ops[2].fixed_ns.value, 1e6, 1e-12);
-    dl_study_free(&s);
 }
 
 /* 1 Mflop and 1 kB are limited by arithmetic on both GPUs (1/4); 1 kflop and 1 MB by memory (1/2);
@@ -102,23 +101,20 @@ static void known_work_follows_its_bound(void **state)
                  {"flop_per_sample = 1e3\nbytes_per_sample = 1e6\n", 0.5},
                  {"flop_per_sample = 1e6\nbytes_per_sample = 150e3\n", 1.5 / 4}};
     for (size_t i = 0; i < 3; i++) {
-        dl_study s = study_of("K80", cases[i].work, "scale_compute = " SOURCE "\n");
+        DL_SCOPED(dl_study) s = study_of("K80", cases[i].work, "scale_compute = " SOURCE "\n");
         assert_near(s.variants[0].costs.ops[0].fixed_ns.value, 1e6 * cases[i].factor, 1e-12);
-        dl_study_free(&s);
     }
 }
 
 static double step_s(const char *device, const char *workload, dl_row *row)
 {
-    dl_study s = study_of(device, "", workload);
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_study) s = study_of(device, "", workload);
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 2};
     if (dl_sweep_run(&sweep, &s, &config, &err) != DL_OK) fail_msg("%s", err.text);
     const double step = sweep.rows[0].mean.step_mean_s;
     *row = sweep.rows[0];
-    dl_sweep_free(&sweep);
-    dl_study_free(&s);
     return step;
 }
 
@@ -141,23 +137,21 @@ static void results_have_the_interval_of_scaling(void **state)
 static void costs_of_the_own_gpu_stay(void **state)
 {
     (void)state;
-    dl_study s = {0};
+    DL_SCOPED(dl_study) s = {0};
     dl_error err = {0};
     assert_int_equal(read_study(&s, "Q9", "", "scale_compute = " SOURCE "\n", &err), DL_ERR_DATA);
     assert_contains(err.text, "Q9");
     s = study_of("g", "", "");
     assert_false(s.variants[0].scaling.differs);
-    dl_study_free(&s);
 }
 
 static void assert_note(const dl_study *s, const char *text, bool there)
 {
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     bool found = false;
     dl_study_notes(&notes, s, DL_NOTES_ALL);
     for (size_t i = 0; i < notes.count; i++)
         found |= strstr(notes.lines[i], text) != NULL;
-    dl_notes_free(&notes);
     if (found != there) fail_msg("note '%s': %s", text, found ? "is there" : "is not there");
 }
 
@@ -283,12 +277,11 @@ static void unknown_input_is_told(void **state)
     fixture_write(NODE, FIXTURE_GPUS);
     static const char text[] =
         "[machine]\nfile = " NODE "\nworkers = 1\n[workload]\ncosts = " COSTS "\nbatch = 4\n";
-    dl_study s = {0};
+    DL_SCOPED(dl_study) s = {0};
     assert_int_equal(dl_study_read_text(&s, "s.ini", text, sizeof text - 1, NULL), DL_OK);
     assert_int_equal(dl_study_read_costs(&s, NULL), DL_OK);
     assert_note(&s, "[op input], [input] bytes_per_sample", true);
     assert_note(&s, "[gpu_memory]", false);
-    dl_study_free(&s);
     remove(COSTS);
     remove(NODE);
 }
@@ -320,14 +313,13 @@ static void a_host_that_bounds_is_told(void **state)
                  "[machine]\nfile = " NODE "\nworkers = 1\n[workload]\ncosts = " COSTS
                  "\nbatch = 4\n[sync]\naccumulate = %s\n[input]\ncores = 4\n",
                  cases[i].accumulate);
-        dl_study s = {0};
+        DL_SCOPED(dl_study) s = {0};
         dl_error err = {0};
         if (dl_study_read_text(&s, "s.ini", text, strlen(text), &err) != DL_OK ||
             dl_study_read_costs(&s, &err) != DL_OK)
             fail_msg("%s", err.text);
         const bool bounds = cases[i].note != NULL;
         assert_note(&s, bounds ? cases[i].note : "the host bounds steps", bounds);
-        dl_study_free(&s);
         remove(COSTS);
         remove(NODE);
     }

@@ -26,9 +26,9 @@ static void defaults(void **state)
 static void lists_are_swept(void **state)
 {
     (void)state;
-    dl_scenario s = fixture_scenario("[machine]\ncores = 2, workers\nworkers = 2, 4\n"
-                                     "[workload]\ncosts = c.ini\nbatch_per_worker = 8\n"
-                                     "[sync]\nmode = none, average\ninterval = 1, 10\n");
+    DL_SCOPED(dl_scenario) s = fixture_scenario("[machine]\ncores = 2, workers\nworkers = 2, 4\n"
+                                                "[workload]\ncosts = c.ini\nbatch_per_worker = 8\n"
+                                                "[sync]\nmode = none, average\ninterval = 1, 10\n");
     static const struct {
         int cores, workers, batch, interval;
         const dl_mode *mode;
@@ -51,7 +51,6 @@ static void lists_are_swept(void **state)
     assert_string_equal(dl_point_text(text, sizeof text, &s.points[8]),
                         "cores 4, workers 4, batch 32, average, interval 10");
     assert_string_equal(dl_point_text(text, 10, &s.points[8]), "cores 4, ");
-    dl_scenario_free(&s);
 }
 
 /* Cores 2 and measured with 2 workers: two points, or one if 2 cores were measured. */
@@ -59,8 +58,8 @@ static void measured_cores_come_from_the_costs(void **state)
 {
     (void)state;
     for (int cores = 0; cores <= 3; cores++) {
-        dl_scenario s = fixture_scenario("[machine]\ncores = 2, measured\nworkers = 2\n"
-                                         "[workload]\ncosts = c.ini\nbatch = 8\n");
+        DL_SCOPED(dl_scenario) s = fixture_scenario("[machine]\ncores = 2, measured\nworkers = 2\n"
+                                                    "[workload]\ncosts = c.ini\nbatch = 8\n");
         dl_error err = {0};
         assert_int_equal(s.point_count, 2);
         dl_status status = dl_scenario_set_measured_cores(&s, cores, &err);
@@ -68,14 +67,13 @@ static void measured_cores_come_from_the_costs(void **state)
         assert_int_equal(s.point_count, cores == 2 ? 1 : 2);
         if (cores == 0) assert_contains(err.text, "c.ini lacks [costs] cores");
         if (cores == 3) assert_int_equal(s.points[1].cores, 3);
-        dl_scenario_free(&s);
     }
 }
 
 static void everything_given(void **state)
 {
     (void)state;
-    dl_scenario s = fixture_scenario(
+    DL_SCOPED(dl_scenario) s = fixture_scenario(
         "[scenario]\nname = n\nsteps = 7\nseed = 9\nreplicates = 3\n" HEAD
         "[sync]\nmode = average\naverage_state = yes\nserver_threads = 4\nwhere = cpu\n"
         "[noise]\nkind = gamma\nsigma = 0.25\nslow = 1:2, 0:1.5\n[measured]\nfile = m.csv\n");
@@ -93,18 +91,16 @@ static void everything_given(void **state)
     assert_true(slow[0] == 1.5 && slow[1] == 2 && slow[2] == 1);
     dl_scenario_slow(&s, 1, slow);
     assert_true(slow[0] == 1.5);
-    dl_scenario_free(&s);
 }
 
 static void paths_are_relative_to_the_file(void **state)
 {
     (void)state;
     static const char text[] = HEAD "[measured]\nfile = /m.csv\n";
-    dl_scenario s = {0};
+    DL_SCOPED(dl_scenario) s = {0};
     assert_int_equal(dl_scenario_read_text(&s, "a/b/s.ini", text, sizeof text - 1, NULL), DL_OK);
     assert_string_equal(s.costs_path, "a/b/c.ini");
     assert_string_equal(s.measured_path, "/m.csv");
-    dl_scenario_free(&s);
 }
 
 static dl_status read_wrong(const char *text, dl_error *err)
@@ -195,11 +191,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 static void all_server_modes_compress(void **state)
 {
     (void)state;
-    dl_scenario s = fixture_scenario(
+    DL_SCOPED(dl_scenario) s = fixture_scenario(
         HEAD "[sync]\nmode = ps, async, ssp, softsync, ksync, kasync, kbatchsync, kbatchasync\n"
              "bound = 1\nk = 1\n[exchange]\ncompress = int8\n");
     assert_int_equal(s.point_count, 8);
-    dl_scenario_free(&s);
 }
 
 static void too_many_points_are_refused(void **state)

@@ -1,5 +1,4 @@
 /* Scenarios whose workers are the GPUs of a machine file (tests/gpu_fixture.h: 2 nodes of 4). */
-#include "common/alloc.h"
 #include "tests/gpu_fixture.h"
 
 static const char machine_path[] = "scenario_gpus.ini";
@@ -26,7 +25,7 @@ static dl_scenario must_read(const char *text)
 static void defaults(void **state)
 {
     (void)state;
-    dl_scenario s = must_read(HEAD "workers = 1, 8\n" WORK);
+    DL_SCOPED(dl_scenario) s = must_read(HEAD "workers = 1, 8\n" WORK);
     const dl_gpu_options *gpu = s.gpu;
     assert_int_equal(s.point_count, 2);
     assert_int_equal(s.points[1].cores, DL_CORES_GPU);
@@ -45,7 +44,6 @@ static void defaults(void **state)
     char text[DL_POINT_TEXT_BYTES];
     assert_string_equal(dl_point_text(text, sizeof text, &s.points[1]),
                         "workers 8, batch 32, none");
-    dl_scenario_free(&s);
 }
 
 static void everything_given(void **state)
@@ -211,12 +209,11 @@ static void needs_follow_mode_and_place(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         snprintf(text, sizeof text, HEAD "%s", cases[i].text);
-        dl_scenario s = must_read(text);
+        DL_SCOPED(dl_scenario) s = must_read(text);
         if (dl_run_needs(&s, &costs, &s.points[0]) != cases[i].needs) {
             fail_msg("case %zu: %x, not %x", i, dl_run_needs(&s, &costs, &s.points[0]),
                      cases[i].needs);
         }
-        dl_scenario_free(&s);
     }
 }
 
@@ -229,26 +226,22 @@ static void the_machine_has_an_origin_too(void **state)
         "[costs]\nschema = 1\nparameter_bytes = 8\n"
         "[op a.forward]\nfixed_ns = 1, measured\nper_sample_ns = 1, measured\n"
         "[dispatch]\nserial_ns = 1, measured\nper_worker_ns = 1, measured\n";
-    dl_costs costs = fixture_costs(costs_text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(costs_text);
     dl_scenario s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = none, allreduce\n");
     assert_int_equal(dl_run_origin(&s, &costs, &s.points[0]), DL_ORIGIN_MEASURED);
     assert_int_equal(dl_run_origin(&s, &costs, &s.points[1]), DL_ORIGIN_ASSUMED);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* Without copies, computing and the sum of two vectors remain. */
 static void copies_can_be_free(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
-    dl_scenario s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = ps\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
+    DL_SCOPED(dl_scenario) s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = ps\n");
     dl_gpu_options_scale_copies(s.gpu, 0);
-    dl_run_result r = fixture_run(&costs, &s);
+    DL_SCOPED(dl_run_result) r = fixture_run(&costs, &s);
     assert_near(r.step_mean_s, 1e-3 + 3 * 80e-6, 1e-5);
-    dl_run_result_free(&r);
-    dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* All-reduces inside sites do not allow several ranks on a GPU. */
@@ -273,7 +266,7 @@ static void micro_batches_of_one_stage_are_passes(void **state)
     (void)state;
     static const char *const fetches[] = {"layers", "after"};
     for (int f = 0; f < 2; f++) {
-        dl_scenario s = {0};
+        DL_SCOPED(dl_scenario) s = {0};
         dl_error err = {0};
         const DL_AUTOFREE char *text =
             dl_format(HEAD "workers = 2\n" WORK "[pipeline]\nstages = 1\nmicro_batches = 2\n"
@@ -281,7 +274,6 @@ static void micro_batches_of_one_stage_are_passes(void **state)
                       fetches[f]);
         assert_int_equal(read_text(&s, text, &err), DL_OK);
         assert_int_equal(dl_scenario_exchange(&s, &s.points[0]).passes, f == 0 ? 2 : 1);
-        dl_scenario_free(&s);
     }
 }
 

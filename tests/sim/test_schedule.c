@@ -12,7 +12,7 @@
 /* The schedule of 3 workers in that mode, with additional lines of [sync]; 12 samples per step. */
 static dl_csv write_and_read(const char *mode, const char *options, int steps)
 {
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario s =
         fixture_scenario("[scenario]\nsteps = %d\nname = three\n[machine]\ncores = 3\nworkers = 3\n"
                          "[workload]\ncosts = c\nbatch = 12\n[sync]\nmode = %s\n%s\n"
@@ -25,7 +25,6 @@ static dl_csv write_and_read(const char *mode, const char *options, int steps)
     dl_csv csv = {0};
     if (dl_csv_read(&csv, SCHEDULE, &err) != DL_OK) fail_msg("%s", err.text);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
     return csv;
 }
 
@@ -44,7 +43,7 @@ static void all_together_are_0_or_lag_stale(void **state)
     static const char *const modes[] = {"allreduce", "ps"};
     for (int i = 0; i < 4; i++) {
         const int lag = i / 2;
-        dl_csv csv = write_and_read(modes[i % 2], lag > 0 ? "lag = 1" : "", 5);
+        DL_SCOPED(dl_csv) csv = write_and_read(modes[i % 2], lag > 0 ? "lag = 1" : "", 5);
         assert_int_equal(csv.rows, 15);
         for (size_t r = 0; r < csv.rows; r++) {
             const long update = (long)r / 3 + 1, worker = (long)r % 3;
@@ -54,7 +53,6 @@ static void all_together_are_0_or_lag_stale(void **state)
             assert_int_equal(cell(&csv, r, READ), update > 1 ? update - 1 - lag : 0);
             assert_int_equal(cell(&csv, r, BATCH), (update - 1) * 3 + worker);
         }
-        dl_csv_free(&csv);
     }
     remove(SCHEDULE);
 }
@@ -64,7 +62,7 @@ static void all_together_are_0_or_lag_stale(void **state)
 static void check_server(const char *mode, const char *options, size_t each)
 {
     enum { STEPS = 40 };
-    dl_csv csv = write_and_read(mode, options, STEPS);
+    DL_SCOPED(dl_csv) csv = write_and_read(mode, options, STEPS);
     bool used[3 * (STEPS + 1)] = {false};
     long update = 0;
     size_t in_update = each;
@@ -87,7 +85,6 @@ static void check_server(const char *mode, const char *options, size_t each)
         assert_true(batch < 3 * (STEPS + 1) && !used[batch]);
         used[batch] = true;
     }
-    dl_csv_free(&csv);
     remove(SCHEDULE);
 }
 
@@ -108,12 +105,12 @@ static void servers_update_in_order(void **state)
 static void staleness_is_that_of_the_run(void **state)
 {
     (void)state;
-    dl_csv csv = write_and_read("async", "", 50);
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
-    dl_scenario s = fixture_scenario(
+    DL_SCOPED(dl_csv) csv = write_and_read("async", "", 50);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_scenario) s = fixture_scenario(
         "[scenario]\nsteps = 50\n[machine]\ncores = 3\nworkers = 3\n[workload]\ncosts = c\n"
         "batch = 12\n[sync]\nmode = async\n[noise]\nkind = gamma\nsigma = 0.3\n");
-    dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     dl_error err = {0};
     const dl_run_config config = {.scenario = &s, .costs = &costs, .point = &s.points[0]};
     assert_int_equal(dl_run(&config, &result, &err), DL_OK);
@@ -127,10 +124,6 @@ static void staleness_is_that_of_the_run(void **state)
         for (int b = 0; b < result.staleness_bins; b++)
             assert_int_equal(counts[w][b], result.staleness[w * result.staleness_bins + b]);
     }
-    dl_run_result_free(&result);
-    dl_scenario_free(&s);
-    dl_costs_free(&costs);
-    dl_csv_free(&csv);
     remove(SCHEDULE);
 }
 
@@ -177,7 +170,7 @@ static void fragments_are_sent_and_received_in_order(void **state)
     for (int lag = 0; lag < 6; lag++) {
         char options[80];
         snprintf(options, sizeof options, "interval = 6\nfragments = 3\nlag = %d", lag);
-        dl_csv csv = write_and_read("average", options, STEPS);
+        DL_SCOPED(dl_csv) csv = write_and_read("average", options, STEPS);
         long done[3] = {0}, sent[3] = {0}, received[3] = {0}, averages = 0;
         assert_int_equal(csv.rows, 3 * STEPS + ROUNDS + (lag > 0 ? 2 * 3 * ROUNDS : 0));
         for (size_t r = 0; r < csv.rows; r++) {
@@ -204,7 +197,6 @@ static void fragments_are_sent_and_received_in_order(void **state)
         }
         for (int w = 0; lag > 0 && w < 3; w++)
             assert_int_equal(received[w], ROUNDS);
-        dl_csv_free(&csv);
     }
     remove(SCHEDULE);
 }
@@ -230,15 +222,15 @@ static void syncers_merge_in_order(void **state)
         "0.008,local,,1,,11,",    "0.008,upload,,0,1,,",  "0.008,replace,,0,2,,",
         "0.009,local,,1,,13,",    "0.009,upload,,1,1,,",  "0.009,replace,,1,2,,",
     };
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
-    dl_scenario s = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    DL_SCOPED(dl_scenario) s = fixture_scenario(
         "[scenario]\nsteps = %d\n[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\n"
         "batch = 2\n[sync]\nmode = async_average\ninterval = 2\n[syncer]\nquorum = 2\n"
         "merge_s = 0.003\nweight_power = 1\n[failures]\naway = 1:0.0055-0.007\n",
         8);
     dl_error err = {0};
     assert_int_equal(dl_schedule_write(SCHEDULE, &s, &costs, &s.points[0], &err), DL_OK);
-    dl_csv csv = {0};
+    DL_SCOPED(dl_csv) csv = {0};
     assert_int_equal(dl_csv_read(&csv, SCHEDULE, &err), DL_OK);
     assert_int_equal(csv.rows, sizeof rows / sizeof *rows);
     for (size_t r = 0; r < csv.rows; r++) {
@@ -249,9 +241,6 @@ static void syncers_merge_in_order(void **state)
             used += (size_t)snprintf(row + used, sizeof row - used, ",%s", dl_csv_cell(&csv, r, c));
         assert_string_equal(row, rows[r]);
     }
-    dl_csv_free(&csv);
-    dl_scenario_free(&s);
-    dl_costs_free(&costs);
     remove(SCHEDULE);
 }
 
@@ -261,8 +250,7 @@ static void it_is_deterministic(void **state)
     (void)state;
     char *text[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
-        dl_csv csv = write_and_read("softsync", "n = 1", 30);
-        dl_csv_free(&csv);
+        DL_SCOPED(dl_csv) csv = write_and_read("softsync", "n = 1", 30);
         size_t bytes = 0;
         assert_int_equal(dl_file_read(SCHEDULE, &text[i], &bytes, NULL), DL_OK);
     }
@@ -278,7 +266,7 @@ static void it_is_deterministic(void **state)
 static void what_cannot_be_written_is_an_error(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     static const char *const modes[] = {"easgd",
                                         "average\n[failures]\naway = 1:1-2",
                                         "average\ninterval = 3\nlag = 1\ninterval_by_speed = yes",
@@ -299,7 +287,6 @@ static void what_cannot_be_written_is_an_error(void **state)
                          expected[i]);
         dl_scenario_free(&s);
     }
-    dl_costs_free(&costs);
 }
 
 int main(void)

@@ -129,7 +129,7 @@ static steps watch(const char *mode, const char *sync, const char *slow, int cou
 {
     steps s = {.count = {0}};
     const dl_team_observer observer = {.user = &s, .step = on_step};
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = 3\nworkers = 3\n"
                          "[workload]\ncosts = c\nbatch_per_worker = 1\n[sync]\nmode = %s\n%s"
@@ -141,7 +141,6 @@ static steps watch(const char *mode, const char *sync, const char *slow, int cou
                                   .observer = &observer};
     assert_int_equal(dl_run(&config, result, NULL), DL_OK);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
     return s;
 }
 
@@ -156,7 +155,7 @@ static void assert_step(const steps *s, int worker, int step, double end_ms, int
 static void ksync_cuts_the_rest_short(void **state)
 {
     (void)state;
-    dl_run_result r = {0};
+    DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("ksync", "k = 2\n", "1:2, 2:3", 4, &r);
     for (int i = 0; i < 4; i++) {
         assert_step(&s, 0, i, 2 * (i + 1), 0);
@@ -166,7 +165,6 @@ static void ksync_cuts_the_rest_short(void **state)
     assert_int_equal(r.updates, 4);
     assert_near(r.applied_frac, 2.0 / 3, 1e-12);
     assert_near(r.throughput_per_s, 1000, 1e-12); /* 2 samples in 2 ms */
-    dl_run_result_free(&r);
 }
 
 /* kbatchsync, k = 3: gradients at 1, 2 (worker 0) and 2.5 ms (worker 1); then worker 0's third step
@@ -175,7 +173,7 @@ static void ksync_cuts_the_rest_short(void **state)
 static void a_fast_worker_brings_several(void **state)
 {
     (void)state;
-    dl_run_result r = {0};
+    DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("kbatchsync", "k = 3\n", "1:2.5, 2:4", 4, &r);
     assert_step(&s, 0, 0, 1, 0);
     assert_step(&s, 0, 1, 2, 0);
@@ -187,7 +185,6 @@ static void a_fast_worker_brings_several(void **state)
     assert_step(&s, 2, 1, 6.5, 0);
     assert_int_equal(r.updates, 2);
     assert_near(r.applied_frac, 6.0 / 8, 1e-12);
-    dl_run_result_free(&r);
 }
 
 /* kasync, k = 2: updates at 2 ms (workers 0, 1), 3 ms (2, after one update, and 0), 5 ms (0 waits
@@ -195,7 +192,7 @@ static void a_fast_worker_brings_several(void **state)
 static void kasync_waits_for_its_update(void **state)
 {
     (void)state;
-    dl_run_result r = {0};
+    DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("kasync", "k = 2\n", "1:2, 2:3", 4, &r);
     assert_step(&s, 0, 0, 2, 0);
     assert_step(&s, 1, 0, 2, 0);
@@ -203,7 +200,6 @@ static void kasync_waits_for_its_update(void **state)
     assert_step(&s, 0, 1, 3, 0);
     assert_step(&s, 1, 1, 4, 1);
     assert_step(&s, 0, 2, 4, 0);
-    dl_run_result_free(&r);
 }
 
 /* ssp with bound 1: worker 0 has done two steps at 2 ms (the second one after worker 1's update at
@@ -211,14 +207,13 @@ static void kasync_waits_for_its_update(void **state)
 static void ssp_waits_for_the_slowest(void **state)
 {
     (void)state;
-    dl_run_result r = {0};
+    DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("ssp", "bound = 1\n", "1:1.9, 2:3", 6, &r);
     assert_step(&s, 0, 0, 1, 0);
     assert_step(&s, 0, 1, 3, 1);
     assert_step(&s, 1, 0, 1.9, 1);
     assert_step(&s, 2, 0, 3, 3);
     assert_int_equal((int)r.clock_lag_max, 1);
-    dl_run_result_free(&r);
 }
 
 /* softsync with 3 workers and one gradient per update: with a bound no staleness exceeds it;

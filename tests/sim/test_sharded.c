@@ -3,7 +3,6 @@
  * 200 ns and half of its bytes at 10 GB/s, an all-reduce twice that. */
 #include "tests/gpu_fixture.h"
 
-#include "common/alloc.h"
 #include "sim/island/memory.h"
 
 #define FORWARD_NS 400e3
@@ -24,25 +23,20 @@ static dl_run_result run(double parameters, double bucket, const char *sharded, 
              parameters, of_update);
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
-    dl_costs costs = fixture_costs(text);
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_costs) costs = fixture_costs(text);
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 20\n[machine]\nfile = %s\nworkers = %d\n[workload]\ncosts = c.ini\n"
         "batch_per_worker = 6\n[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
         "bucket_bytes = %.0f\nsharded = %s\n%s",
         path, workers, bucket, sharded, more);
     unlink(path);
-    dl_run_result result = fixture_run(&costs, &scenario);
-    dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
-    return result;
+    return fixture_run(&costs, &scenario);
 }
 
 static double step_ns(double parameters, double bucket, const char *sharded, const char *more)
 {
-    dl_run_result r = run(parameters, bucket, sharded, 2, more);
-    const double ns = 1e9 * r.step_p50_s;
-    dl_run_result_free(&r);
-    return ns;
+    DL_SCOPED(dl_run_result) r = run(parameters, bucket, sharded, 2, more);
+    return 1e9 * r.step_p50_s;
 }
 
 static double half_ns(double bytes)
@@ -240,9 +234,8 @@ static void bytes_are_those_of_the_collectives(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char more[200];
         snprintf(more, sizeof more, "overlap = yes\n%s", cases[i].more);
-        dl_run_result r = run(4e6, 1e6, cases[i].sharded, 4, more);
+        DL_SCOPED(dl_run_result) r = run(4e6, 1e6, cases[i].sharded, 4, more);
         assert_near(r.usage.traffic_bytes, 20 * cases[i].vectors * 3 * 4e6, 1e-9);
-        dl_run_result_free(&r);
     }
 }
 
@@ -252,9 +245,8 @@ static void one_worker_is_not_sharded(void **state)
     (void)state;
     static const char *const names[] = {"optimizer", "gradients", "parameters"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        dl_run_result r = run(4e6, 1e6, names[i], 1, "overlap = yes\n");
+        DL_SCOPED(dl_run_result) r = run(4e6, 1e6, names[i], 1, "overlap = yes\n");
         assert_near(1e9 * r.step_p50_s, FORWARD_NS + BACKWARD_NS + UPDATE_NS, 1e-9);
-        dl_run_result_free(&r);
     }
 }
 

@@ -37,10 +37,8 @@ static double per_s(const char *costs, const char *mode, int cores, int workers,
 {
     char noise[64];
     snprintf(noise, sizeof noise, "[noise]\nslow = 0:%g\n", slow);
-    dl_run_result r = fixture_run_mode(costs, mode, cores, workers, STEPS, sync, noise);
-    const double result = r.throughput_per_s;
-    dl_run_result_free(&r);
-    return result;
+    DL_SCOPED(dl_run_result) r = fixture_run_mode(costs, mode, cores, workers, STEPS, sync, noise);
+    return r.throughput_per_s;
 }
 
 /* Excludes modes in which several workers make an update and a worker that has contributed

@@ -240,7 +240,7 @@ static void note_said(const char *text)
 static void the_time_of_all_values_is_said(void **state)
 {
     (void)state;
-    dl_pace made;
+    DL_SCOPED(dl_pace) made;
     dl_solution solution;
     dl_study study;
     dl_pace_init(&made, (double)INFINITY, 1, note_said);
@@ -254,7 +254,6 @@ static void the_time_of_all_values_is_said(void **state)
     assert_true(solution.runs > 10);
     assert_near(said_s, made.spent_s, 0.5);
     pace = NULL;
-    dl_pace_free(&made);
     end(&solution, &study);
 }
 

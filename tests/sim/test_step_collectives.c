@@ -110,15 +110,13 @@ static void what_is_made_of_a_traced_one(void **state)
 static void the_list_has_the_buffers_first(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(COSTS("collective_1 = SendRecv, 1, 5, 5, 2\n"
-                                         "collective_2 = AlltoAll, 1, 40000, 9e5, 2\n"
-                                         "[broadcast]\nbytes = 5000\n"));
-    dl_step_collective *list = NULL;
+    DL_SCOPED(dl_costs) costs = fixture_costs(COSTS("collective_1 = SendRecv, 1, 5, 5, 2\n"
+                                                    "collective_2 = AlltoAll, 1, 40000, 9e5, 2\n"
+                                                    "[broadcast]\nbytes = 5000\n"));
+    DL_AUTOFREE dl_step_collective *list = NULL;
     assert_int_equal(dl_step_collectives_list(&costs, 2, 1, &list), 2);
     assert_true(list[0].kind == DL_BROADCAST && list[0].bytes == 5000 && list[0].group == 2);
     assert_true(list[1].kind == DL_ALLTOALL && list[1].bytes == 80000);
-    free(list);
-    dl_costs_free(&costs);
 }
 
 int main(void)

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/island/memory.h"
 #include "tests/network.h"
 
@@ -35,13 +34,11 @@ static void a_layer_keeps_what_the_formula_says(void **state)
                  {",attention=plain,tp=4", 4, 4}};
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        char *text = dl_format("%s%s", shape, cases[c].more);
-        dl_architecture a = network_of(text);
+        DL_AUTOFREE char *text = dl_format("%s%s", shape, cases[c].more);
+        DL_SCOPED(dl_architecture) a = network_of(text);
         const dl_architecture_layer *block = &a.layers[1];
         assert_near(half_bytes(block->kept_numbers, block->kept_wide),
                     ((34 - 2) * sh + cases[c].scores * scores) / cases[c].parts, 1e-12);
-        dl_architecture_free(&a);
-        free(text);
     }
 }
 
@@ -62,14 +59,13 @@ static void what_is_recomputed_is_not_kept(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char *text = dl_format("llama3_70b:layers=1,sequence=4096,fused=yes,tp=2,recompute=%s",
                                cases[c].name);
-        dl_architecture a = network_of(text);
+        DL_SCOPED(dl_architecture) a = network_of(text);
         const dl_architecture_layer *block = &a.layers[1];
         const double kept = half_bytes(block->kept_numbers, block->kept_wide);
         const double working = half_bytes(block->working_numbers, block->working_wide);
         assert_near(kept, 4096 / 2.0 * cases[c].kept, 1e-12);
         if (c == 0) all = kept + working;
         assert_near(kept + working, all, 1e-12);
-        dl_architecture_free(&a);
         free(text);
     }
 }
@@ -88,14 +84,13 @@ static void the_loss_has_its_copies(void **state)
         char *text = dl_format("llama:layers=1,width=16,heads=2,feed_forward=16,sequence=8,"
                                "vocabulary=10,fused=yes,loss=%s",
                                cases[c].loss);
-        dl_architecture a = network_of(text);
+        DL_SCOPED(dl_architecture) a = network_of(text);
         const dl_architecture_layer *head = &a.layers[2];
         const double norm = 2 * 2 * 8 * 16; /* its input and result */
         const double kept = half_bytes(head->kept_numbers, head->kept_wide) - norm;
         assert_near(kept, cases[c].kept * 80, 1e-12);
         assert_near(kept + half_bytes(head->working_numbers, head->working_wide),
                     cases[c].bytes * 80, 1e-12);
-        dl_architecture_free(&a);
         free(text);
     }
 }
@@ -137,10 +132,9 @@ static void open_rank(ranks *r, const char *text)
 static void assert_peak(const ranks *r, double bytes, const char *when)
 {
     const dl_gpu_content most = dl_memory_of_rank(&r->rank, NULL);
-    char *text = dl_memory_when(&r->rank, &most.at);
+    DL_AUTOFREE char *text = dl_memory_when(&r->rank, &most.at);
     assert_near(dl_gpu_content_bytes(&most), bytes, 1e-12);
     assert_string_equal(text, when);
-    free(text);
 }
 
 /* Layers keep 100, 200, 300 bytes per sample; their working memory is 50, 60 or 900, and 400 with
@@ -164,7 +158,7 @@ static void the_most_is_at_a_moment(void **state)
     /* Three layers in two forward and two backward passes; the peak of both directions is c's
      * loss. */
     size_t count = 0;
-    dl_gpu_content *course = dl_memory_course(&r.rank, &count);
+    DL_AUTOFREE dl_gpu_content *course = dl_memory_course(&r.rank, &count);
     assert_int_equal(count, 12);
     assert_near(course[0].activations, 2 * 100, 1e-12);
     assert_near(course[1].activations, 2 * 300, 1e-12);
@@ -174,7 +168,6 @@ static void the_most_is_at_a_moment(void **state)
     assert_false(course[5].at.forward);
     assert_true(course[6].at.forward);
     assert_int_equal(course[6].at.micro_batch, 1);
-    free(course);
     dl_costs_free(&r.costs);
     open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "900")
                       LAYER("c", "3000", "300", "400") WORKSPACE);

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "sim/report/measured.h"
 #include "sim/report/report.h"
 
@@ -71,8 +70,8 @@ static void micro_batches_of_costs_are_checked(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error err = {0};
-        dl_study study = {0};
-        char *costs =
+        DL_SCOPED(dl_study) study = {0};
+        DL_AUTOFREE char *costs =
             dl_format("[costs]\nschema = 1\nparameter_bytes = 1000\naccumulate = %s"
                       "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1\n"
                       "[op b.forward]\nfixed_ns = 0\nper_sample_ns = 1\n"
@@ -82,9 +81,9 @@ static void micro_batches_of_costs_are_checked(void **state)
                       "[layer a]\noutput_bytes_per_sample = 10\nparameter_bytes = 500\n%s"
                       "[layer b]\noutput_bytes_per_sample = 10\nparameter_bytes = 500\n",
                       cases[i].costs, cases[i].stages ? "" : "expert_parameter_bytes = 300\n");
-        char *text = dl_format("[machine]\nfile = 8xh100\n%s[workload]\ncosts = " COSTS
-                               "\nbatch = %d\n[sync]\nmode = allreduce\n",
-                               cases[i].scenario, cases[i].batch);
+        DL_AUTOFREE char *text = dl_format("[machine]\nfile = 8xh100\n%s[workload]\ncosts = " COSTS
+                                           "\nbatch = %d\n[sync]\nmode = allreduce\n",
+                                           cases[i].scenario, cases[i].batch);
         fixture_write(COSTS, costs);
         dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
         if (status == DL_OK) status = dl_study_read_costs(&study, &err);
@@ -97,9 +96,6 @@ static void micro_batches_of_costs_are_checked(void **state)
             const dl_point *point = &study.variants[0].scenario.points[0];
             assert_int_equal(dl_point_split(point).micro_batches, cases[i].count);
         }
-        dl_study_free(&study);
-        free(costs);
-        free(text);
     }
 }
 
@@ -290,13 +286,13 @@ static void amounts_are_numbers_in_csv(void **state)
 static void a_sweep_runs_all_variants(void **state)
 {
     (void)state;
-    dl_study s = study_of("[scenario]\nsteps = 5, 10\n[machine]\nfile = " NODE ", " OTHER
-                          "\nworkers = 4\n[workload]\ncosts = " COSTS
-                          "\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\n"
-                          "bucket_bytes = 0, 40000\n");
+    DL_SCOPED(dl_study) s = study_of("[scenario]\nsteps = 5, 10\n[machine]\nfile = " NODE ", " OTHER
+                                     "\nworkers = 4\n[workload]\ncosts = " COSTS
+                                     "\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\n"
+                                     "bucket_bytes = 0, 40000\n");
     dl_measured *m = NULL;
     assert_int_equal(dl_measured_read(&m, &s, NULL), DL_OK);
-    dl_sweep one = {0}, two = {0};
+    DL_SCOPED(dl_sweep) one = {0}, two = {0};
     const dl_sweep_config alone = {.threads = 1}, both = {.threads = 2};
     assert_int_equal(dl_sweep_run(&one, &s, &alone, NULL), DL_OK);
     assert_int_equal(dl_sweep_run(&two, &s, &both, NULL), DL_OK);
@@ -307,17 +303,13 @@ static void a_sweep_runs_all_variants(void **state)
     }
     assert_near(one.rows[2].mean.step_mean_s, one.rows[0].mean.step_mean_s, 1e-12);
     assert_true(one.rows[1].mean.step_mean_s > one.rows[0].mean.step_mean_s);
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     dl_report_table(out, &s, &one, m, true);
     fclose(out);
     assert_contains(text, "4 10    study_b 40000 ");
-    free(text);
-    dl_sweep_free(&one);
-    dl_sweep_free(&two);
     dl_measured_free(m, s.point_count);
-    dl_study_free(&s);
 }
 
 int main(void)

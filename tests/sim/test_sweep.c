@@ -20,9 +20,10 @@ static dl_sweep run_sweep(const dl_scenario *scenario, const dl_costs *costs, in
 static void speedup_is_over_one_worker_of_the_same_batch(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n"
-                                   "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n"
-                                   "[sync]\nslice_ns = 10000\n[sharing]\ncopies_2 = 1\n");
+    DL_SCOPED(dl_costs) costs =
+        fixture_costs("[costs]\nschema = 1\n"
+                      "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n"
+                      "[sync]\nslice_ns = 10000\n[sharing]\ncopies_2 = 1\n");
     dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2, 4\n[workload]\n"
                                      "costs = c\nbatch = 8\n");
     dl_sweep sweep = run_sweep(&s, &costs, 1);
@@ -37,7 +38,6 @@ static void speedup_is_over_one_worker_of_the_same_batch(void **state)
     dl_sweep_free(&sweep);
     dl_sweep_free(&sweep);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* Weak scaling with only fixed cost: the baseline has the batch of one worker, and ignores the slow
@@ -45,18 +45,16 @@ static void speedup_is_over_one_worker_of_the_same_batch(void **state)
 static void weak_scaling_keeps_the_batch_per_worker(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     dl_scenario s = fixture_scenario("[machine]\ncores = workers\nworkers = 1, 4\n[workload]\n"
                                      "costs = c\nbatch_per_worker = 5\n[sync]\nmode = allreduce\n"
                                      "[noise]\nslow = 0:2\n");
-    dl_sweep sweep = run_sweep(&s, &costs, 2);
+    DL_SCOPED(dl_sweep) sweep = run_sweep(&s, &costs, 2);
     assert_near(sweep.rows[0].speedup, 0.5, 1e-9);
     assert_near(sweep.rows[1].speedup, 2, 1e-9);
     assert_true(sweep.rows[1].staleness_mean == 0 && sweep.rows[1].staleness_max == 0);
     assert_null(sweep.rows[1].worker_staleness);
-    dl_sweep_free(&sweep);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 static void assert_same_row(const dl_row *a, const dl_row *b)
@@ -74,25 +72,21 @@ static void assert_same_row(const dl_row *a, const dl_row *b)
 static void threads_do_not_matter(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     costs.ops[0].fixed_ns.error = 9000;
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 50\nreplicates = 6\n[machine]\n"
                                      "cores = 2\nworkers = 1, 2, 4\n[workload]\ncosts = c\n"
                                      "batch = 4\n[sync]\nmode = none, average, async\n"
                                      "interval = 1, 5\n[noise]\nkind = gamma\nsigma = 0.3\n");
-    dl_sweep one = run_sweep(&s, &costs, 1), many = run_sweep(&s, &costs, 7);
+    DL_SCOPED(dl_sweep) one = run_sweep(&s, &costs, 1), many = run_sweep(&s, &costs, 7);
     assert_int_equal(one.row_count, many.row_count);
     assert_int_equal(one.events, many.events);
     for (size_t i = 0; i < one.row_count; i++)
         assert_same_row(&one.rows[i], &many.rows[i]);
     s.seed++;
-    dl_sweep other = run_sweep(&s, &costs, 2);
+    DL_SCOPED(dl_sweep) other = run_sweep(&s, &costs, 2);
     assert_true(other.rows[0].mean.throughput_per_s != one.rows[0].mean.throughput_per_s);
-    dl_sweep_free(&one);
-    dl_sweep_free(&many);
-    dl_sweep_free(&other);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* Staleness counts of the replicates are pooled: 3 x 2 workers x 20 gradients. Two equal workers:
@@ -100,13 +94,13 @@ static void threads_do_not_matter(void **state)
 static void replicates_are_pooled(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario s =
         fixture_scenario("[scenario]\nsteps = 20\nreplicates = 3\n[machine]\ncores = 2\n"
                          "workers = 2\n[workload]\ncosts = c\nbatch = 4\n"
                          "[sync]\nmode = async\n[noise]\nkind = gamma\n"
                          "sigma = 0.0001\n");
-    dl_sweep sweep = run_sweep(&s, &costs, 2);
+    DL_SCOPED(dl_sweep) sweep = run_sweep(&s, &costs, 2);
     const dl_row *row = &sweep.rows[0];
     assert_int_equal(row->mean.staleness[0] + row->mean.staleness[2], 3);
     assert_int_equal(row->mean.staleness[1] + row->mean.staleness[3], 117);
@@ -114,9 +108,7 @@ static void replicates_are_pooled(void **state)
     assert_near(row->staleness_sd, sqrt(39.0) / 40, 1e-9);
     assert_true(row->staleness_p50 == 1 && row->staleness_p99 == 1 && row->staleness_max == 1);
     assert_near(row->worker_staleness[0] + row->worker_staleness[1], 2 * 39.0 / 40, 1e-12);
-    dl_sweep_free(&sweep);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* One slow run of three does not affect the row: exponential steps, whose median is known from a
@@ -130,15 +122,11 @@ static void throughput_is_the_median_of_the_replicates(void **state)
     const char text[] = "[scenario]\nsteps = 20\nreplicates = %d\n[machine]\ncores = 2\n"
                         "workers = 2\n[workload]\ncosts = c\nbatch = 4\n"
                         "[sync]\nmode = allreduce\n[noise]\nkind = trace\n";
-    dl_scenario all = fixture_scenario(text, 3), first = fixture_scenario(text, 1);
-    dl_sweep three = run_sweep(&all, &costs, 1), one = run_sweep(&first, &costs, 1);
+    DL_SCOPED(dl_scenario) all = fixture_scenario(text, 3), first = fixture_scenario(text, 1);
+    DL_SCOPED(dl_sweep) three = run_sweep(&all, &costs, 1), one = run_sweep(&first, &costs, 1);
     assert_true(three.rows[0].mean.throughput_per_s == one.rows[0].mean.throughput_per_s);
     assert_true(three.rows[0].mean.step_mean_s == one.rows[0].mean.step_mean_s);
     assert_true(three.rows[0].low_per_s < 0.9 * one.rows[0].mean.throughput_per_s);
-    dl_sweep_free(&three);
-    dl_sweep_free(&one);
-    dl_scenario_free(&all);
-    dl_scenario_free(&first);
     dl_costs_free(&costs);
 }
 
@@ -148,8 +136,8 @@ static void throughput_is_the_median_of_the_replicates(void **state)
 static void the_interval_comes_from_the_costs_errors(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
-                                   "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
+                                              "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
     static const int replicates[] = {400, 10};
     static const double tolerance[] = {0.005, 0.02};
     for (int i = 0; i < 2; i++) {
@@ -157,17 +145,15 @@ static void the_interval_comes_from_the_costs_errors(void **state)
                                          "cores = 1\nworkers = 1\n[workload]\ncosts = c\n"
                                          "batch = 1\n",
                                          replicates[i]);
-        dl_sweep sweep = run_sweep(&s, &costs, 2);
+        DL_SCOPED(dl_sweep) sweep = run_sweep(&s, &costs, 2);
         const dl_row *row = &sweep.rows[0];
         assert_near(row->mean.throughput_per_s, 1000, 0.001);
         assert_near(row->low_per_s, 980.4, tolerance[i]);
         assert_near(row->high_per_s, 1019.6, tolerance[i]);
         assert_true(row->high_per_s > 1005 && row->low_per_s < 995);
         assert_true(row->speedup == 1);
-        dl_sweep_free(&sweep);
         dl_scenario_free(&s);
     }
-    dl_costs_free(&costs);
 }
 
 /* Host work of 0.4 ms +- 2 ms, overlapped by 1 ms of computing: half of the draws are slower than
@@ -183,9 +169,9 @@ static void draws_do_not_move_the_row(void **state)
                         "mode = allreduce\n";
     static const int replicates[] = {1, 2, 9, 200};
     for (int n = 0; n < 4; n++) {
-        dl_scenario s = fixture_scenario(text, replicates[n]);
-        dl_scenario once = fixture_scenario(text, 1);
-        dl_sweep sweep = run_sweep(&s, &costs, 2), one = run_sweep(&once, &costs, 1);
+        DL_SCOPED(dl_scenario) s = fixture_scenario(text, replicates[n]);
+        DL_SCOPED(dl_scenario) once = fixture_scenario(text, 1);
+        DL_SCOPED(dl_sweep) sweep = run_sweep(&s, &costs, 2), one = run_sweep(&once, &costs, 1);
         const dl_row *row = &sweep.rows[0];
         assert_true(row->mean.throughput_per_s == one.rows[0].mean.throughput_per_s);
         assert_true(row->mean.part_frac[0] == one.rows[0].mean.part_frac[0]);
@@ -195,10 +181,6 @@ static void draws_do_not_move_the_row(void **state)
             assert_true(row->low_per_s < 0.95 * row->mean.throughput_per_s);
             assert_true(row->high_per_s > row->mean.throughput_per_s);
         }
-        dl_sweep_free(&sweep);
-        dl_sweep_free(&one);
-        dl_scenario_free(&s);
-        dl_scenario_free(&once);
     }
     dl_costs_free(&costs);
 }
@@ -211,7 +193,7 @@ static void the_speedup_has_an_interval_of_its_own(void **state)
     (void)state;
     static const int replicates[] = {5, 60};
     for (int n = 0; n < 2; n++) {
-        dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
         costs.ops[0].fixed_ns.error = 1e5;
         dl_scenario s =
             fixture_scenario("[scenario]\nsteps = 20\nreplicates = %d\n[machine]\ncores = workers\n"
@@ -232,7 +214,6 @@ static void the_speedup_has_an_interval_of_its_own(void **state)
         assert_true(row->speedup_low < row->speedup && row->speedup < row->speedup_high);
         dl_sweep_free(&sweep);
         dl_scenario_free(&s);
-        dl_costs_free(&costs);
     }
 }
 
@@ -241,7 +222,7 @@ static void the_speedup_has_an_interval_of_its_own(void **state)
 static void runs_of_one_system_differ(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COMPUTE_ONLY "[spread]\nrun_frac = 0.1\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY "[spread]\nrun_frac = 0.1\n");
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 2\nreplicates = 400\n[machine]\n"
                                      "cores = workers\nworkers = 1, 2\n[workload]\ncosts = c\n"
                                      "batch_per_worker = 4\n[sync]\nmode = allreduce\n");
@@ -265,7 +246,6 @@ static void runs_of_one_system_differ(void **state)
     assert_near(log(one->speedup_high / one->speedup), sqrt(2) * 0.195996, 1e-5);
     dl_sweep_free(&sweep);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 static void origin_and_extrapolation_are_told(void **state)
@@ -276,13 +256,12 @@ static void origin_and_extrapolation_are_told(void **state)
                                    "[sharing]\ncopies_2 = 1, catalogue\n");
     dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
                                      "batch = 4, 8\n");
-    dl_sweep sweep = run_sweep(&s, &costs, 1);
+    DL_SCOPED(dl_sweep) sweep = run_sweep(&s, &costs, 1);
     assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_FITTED);
     assert_int_equal(sweep.rows[2].origin, DL_ORIGIN_CATALOGUE);
     assert_false(sweep.rows[0].extrapolated || sweep.rows[2].extrapolated);
     /* batch 8 for one worker; 4 for each of two, but 8 for their baseline */
     assert_true(sweep.rows[1].extrapolated && sweep.rows[3].extrapolated);
-    dl_sweep_free(&sweep);
     dl_scenario_free(&s);
     dl_costs_free(&costs);
 }
@@ -307,7 +286,7 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     assert_contains(missing, "[sync] lock_ns");
     assert_null(strstr(missing, "average"));
     free(missing);
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 2};
     dl_variant variant;
@@ -329,7 +308,6 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     study = fixture_study(&variant, &s, &costs);
     assert_int_equal(dl_sweep_run(&sweep, &study, &watched, &err), DL_OK);
     assert_int_equal(last, 8);
-    dl_sweep_free(&sweep);
     dl_scenario_free(&s);
     dl_costs_free(&costs);
 }

@@ -115,17 +115,15 @@ static void micro_batches_share_an_exchange(void **state)
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         double step_ns[2];
         for (int a = 0; a < 2; a++) {
-            dl_costs costs = fixture_costs(FIXTURE_COSTS);
+            DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
             dl_scenario scenario =
                 fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\n"
                                  "batch = 8\n[sync]\nmode = %s\naccumulate = %d\n",
                                  modes[i], a == 0 ? 1 : 4);
-            dl_run_result r = fixture_run(&costs, &scenario);
+            DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
             step_ns[a] = r.step_mean_s * 1e9;
             assert_near(r.throughput_per_s, 8e9 / step_ns[a], 1e-9);
-            dl_run_result_free(&r);
             dl_scenario_free(&scenario);
-            dl_costs_free(&costs);
         }
         assert_near(step_ns[1] - step_ns[0], 3 * (1000000 + 16000), 1e-9);
     }
@@ -197,9 +195,8 @@ static void copies_at_once_share_the_memory(void **state)
     snprintf(text, sizeof text, "%s", FIXTURE_COSTS);
     char *total = strstr(text, "1e12");
     memcpy(total, "2e09", 4);
-    dl_run_result result = fixture_run_mode(text, "ps", 2, 2, STEPS, "", "");
+    DL_SCOPED(dl_run_result) result = fixture_run_mode(text, "ps", 2, 2, STEPS, "", "");
     assert_near(result.step_mean_s, 1e-9 * (1000000 + 16000 + 100 + 24000 + 100 + 16000), 1e-12);
-    dl_run_result_free(&result);
 }
 
 /* k workers without exchange on one core take k times as long, with the same throughput, up to the
@@ -254,10 +251,8 @@ static double step_s(const char *mode, int bytes, double copy, double memory)
              "[memory]\ntotal_bytes_per_s = %g\n"
              "[sync]\nbarrier_ns = 100\nlock_ns = 50\n[sharing]\ncopies_2 = 1\n",
              bytes, copy, memory);
-    dl_run_result result = fixture_run_mode(text, mode, 3, 3, STEPS, "", "");
-    double mean_s = result.step_mean_s;
-    dl_run_result_free(&result);
-    return mean_s;
+    DL_SCOPED(dl_run_result) result = fixture_run_mode(text, mode, 3, 3, STEPS, "", "");
+    return result.step_mean_s;
 }
 
 /* Without noise, more bytes or less bandwidth never shortens a step. */

@@ -30,10 +30,9 @@ static void long_durations_are_off_by_a_thousandth_at_most(void **state)
     for (int bit = 0; bit <= 62; bit++) {
         for (int64_t off = -1; off <= 1; off++) {
             const int64_t ns = (INT64_C(1) << bit) + (bit < 62 ? off : 0);
-            dl_tally tally = {0};
+            DL_SCOPED(dl_tally) tally = {0};
             dl_tally_add(&tally, ns);
             assert_near(dl_tally_quantile_ns(&tally, 0.5), (double)ns, (double)ns / 1024);
-            dl_tally_free(&tally);
         }
     }
 }
@@ -42,13 +41,12 @@ static void long_durations_are_off_by_a_thousandth_at_most(void **state)
 static void quantiles_count(void **state)
 {
     (void)state;
-    dl_tally tally = {0};
+    DL_SCOPED(dl_tally) tally = {0};
     for (int i = 0; i < 300; i++)
         dl_tally_add(&tally, i % 3 == 0 ? 2000000 : 1000000);
     assert_near(dl_tally_quantile_ns(&tally, 0.5), 1e6, 1e3);
     assert_near(dl_tally_quantile_ns(&tally, 0.66), 1e6, 1e3);
     assert_near(dl_tally_quantile_ns(&tally, 0.67), 2e6, 2e3);
-    dl_tally_free(&tally);
 }
 
 int main(void)

@@ -38,21 +38,19 @@ static void run(watch *w, const char *mode, int cores, int workers, int steps, c
 {
     *w = (watch){.count = 0};
     const dl_team_observer observer = {.user = w, .state = on_state, .step = on_step};
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     assert_int_equal(dl_value_parse(slice_ns, DL_DIMENSION_NS, &costs.slice_ns, NULL), DL_OK);
     dl_scenario scenario =
         fixture_scenario("[scenario]\nsteps = %d\n[machine]\ncores = %d\nworkers = %d\n"
                          "[workload]\ncosts = c\nbatch_per_worker = 1\n[sync]\nmode = %s\n",
                          steps, cores, workers, mode);
-    dl_run_result result = {0};
+    DL_SCOPED(dl_run_result) result = {0};
     const dl_run_config config = {.scenario = &scenario,
                                   .costs = &costs,
                                   .point = &scenario.points[0],
                                   .observer = &observer};
     assert_int_equal(dl_run(&config, &result, NULL), DL_OK);
-    dl_run_result_free(&result);
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 static void assert_spans(const watch *w, int worker, const span *expected, int count)

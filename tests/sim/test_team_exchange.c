@@ -23,11 +23,11 @@ static void advance(dl_team *team, int worker)
  * took[WORKERS]. */
 static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
 {
-    dl_costs costs = fixture_costs(FIXTURE_COSTS "copies_4 = 1\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS "copies_4 = 1\n");
     dl_workload workload;
     dl_workload_init(&workload, &costs, 1);
     const dl_noise_config noise = {.kind = DL_NOISE_NONE};
-    dl_team team;
+    DL_SCOPED(dl_team) team;
     start = what;
     dl_team_init(&team, &(dl_team_config){.platform = &dl_platform_cpu,
                                           .costs = &costs,
@@ -41,8 +41,6 @@ static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
     dl_team_run(&team);
     for (int w = 0; w < WORKERS; w++)
         took[w] = team.workers[w].last_end_ns;
-    dl_team_free(&team);
-    dl_costs_free(&costs);
 }
 
 static void push_gradients(dl_team *team, int worker)

@@ -2,7 +2,6 @@
  * out by hand. */
 #include <math.h>
 
-#include "common/alloc.h"
 #include "sim/target.h"
 #include "tests/sim_fixture.h"
 

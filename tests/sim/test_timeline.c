@@ -31,10 +31,10 @@ static char *written(const dl_scenario *s, const dl_costs *costs)
 static void every_step_and_activity_is_there(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 3\n[machine]\ncores = 2\nworkers = 2\n"
                                      "[workload]\ncosts = c\nbatch = 2\n[sync]\nmode = async\n");
-    char *text = written(&s, &costs);
+    DL_AUTOFREE char *text = written(&s, &costs);
     assert_int_equal(count_of(text, "\"name\":\"step\""), 6);
     assert_int_equal(count_of(text, "\"name\":\"compute\""), 6);
     assert_int_equal(count_of(text, "\"name\":\"pull\""), 6);
@@ -50,13 +50,11 @@ static void every_step_and_activity_is_there(void **state)
     assert_contains(text, "\"name\":\"queue\"");
     const int changes = count_of(text, "\"name\":\"queue\""), waits = count_of(text, "\"lock\"");
     assert_int_equal(changes, 2 * waits);
-    free(text);
     dl_error err = {0};
     assert_int_equal(dl_timeline_write("/dev/full", &s, &costs, &s.points[0], &err), DL_ERR_IO);
     assert_int_equal(dl_timeline_write("no/such/folder/t", &s, &costs, &s.points[0], &err),
                      DL_ERR_IO);
     dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* 2 GPUs, 3 steps with two buckets of 40 kB, which take 400 ns and 4 us at 10 GB/s each: 9.09 GB/s.
@@ -67,19 +65,17 @@ static void collectives_have_a_track(void **state)
     fixture_write("timeline_gpus.ini", FIXTURE_GPUS);
     dl_costs costs =
         fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 1\n");
-    dl_scenario s = fixture_scenario(
+    DL_SCOPED(dl_scenario) s = fixture_scenario(
         "[scenario]\nsteps = 3\n[machine]\nfile = timeline_gpus.ini\nworkers = 2\n[workload]\n"
         "costs = c\nbatch_per_worker = 1\n[sync]\nmode = allreduce\n[exchange]\n"
         "algorithm = ring\noverlap = yes\nbucket_bytes = 40000\n");
     unlink("timeline_gpus.ini");
-    char *text = written(&s, &costs);
+    DL_AUTOFREE char *text = written(&s, &costs);
     assert_int_equal(count_of(text, "\"name\":\"allreduce\",\"cat\":\"collective\""), 6);
     assert_int_equal(count_of(text, "\"bucket\":1,\"bytes\":40000,\"GB/s\":9.09"), 3);
     assert_int_equal(count_of(text, "{\"ph\":\"C\",\"name\":\"GB/s\""), 12);
     assert_contains(text, "\"pid\":2,\"tid\":0,\"ts\":700.000,\"dur\":4.400");
     assert_contains(text, "\"name\":\"collectives\"");
-    free(text);
-    dl_scenario_free(&s);
     dl_costs_free(&costs);
 }
 
@@ -91,19 +87,17 @@ static void host_threads_and_links_have_tracks(void **state)
     fixture_write("timeline_gpus.ini", FIXTURE_GPUS);
     dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = "
                                                      "2000\n[overlap]\nslowdown = 1\n");
-    dl_scenario s = fixture_scenario(
+    DL_SCOPED(dl_scenario) s = fixture_scenario(
         "[scenario]\nsteps = 3\n[machine]\nfile = timeline_gpus.ini\nworkers = 2\n[workload]\n"
         "costs = c\nbatch_per_worker = 1\n[sync]\nmode = ps\n");
     unlink("timeline_gpus.ini");
-    char *text = written(&s, &costs);
+    DL_AUTOFREE char *text = written(&s, &costs);
     assert_int_equal(count_of(text, "\"name\":\"launch\",\"cat\":\"host\",\"pid\":5,\"tid\":1,"),
                      3);
     assert_contains(text, "\"name\":\"host thread 1\"");
     assert_contains(text, "links, the busiest");
     assert_true(count_of(text, "\"name\":\"traffic\",\"cat\":\"link\",\"pid\":6,\"tid\":0,") >= 3);
     assert_contains(text, "\"name\":\"node0 sw0 up GB/s\"");
-    free(text);
-    dl_scenario_free(&s);
     dl_costs_free(&costs);
 }
 
@@ -120,17 +114,15 @@ static int steps_said(const char *text)
 static void long_runs_have_their_first_steps(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
-    dl_scenario s = fixture_scenario("[scenario]\nsteps = 20000\n[machine]\ncores = 1\n"
-                                     "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
-                                     "mode = none\n");
-    char *text = written(&s, &costs);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_scenario) s =
+        fixture_scenario("[scenario]\nsteps = 20000\n[machine]\ncores = 1\n"
+                         "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
+                         "mode = none\n");
+    DL_AUTOFREE char *text = written(&s, &costs);
     assert_in_range(strlen(text), 1800000, 2000000);
     assert_int_equal(steps_said(text), count_of(text, "\"name\":\"step\""));
     assert_int_equal(count_of(text, "\"network\""), 0);
-    free(text);
-    dl_scenario_free(&s);
-    dl_costs_free(&costs);
 }
 
 /* A timeline limited to 1000 bytes, of 20 steps of `workers` workers without exchange: after the
@@ -138,11 +130,11 @@ static void long_runs_have_their_first_steps(void **state)
  * more with longer times. */
 static char *brief(int workers)
 {
-    dl_costs costs = fixture_costs(FIXTURE_COSTS);
-    dl_scenario s = fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 16\n"
-                                     "workers = %d\n[workload]\ncosts = c\n"
-                                     "batch_per_worker = 1\n[sync]\nmode = none\n",
-                                     workers);
+    DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+    DL_SCOPED(dl_scenario) s = fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 16\n"
+                                                "workers = %d\n[workload]\ncosts = c\n"
+                                                "batch_per_worker = 1\n[sync]\nmode = none\n",
+                                                workers);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
@@ -150,8 +142,6 @@ static char *brief(int workers)
     fclose(out);
     assert_in_range(bytes, 1000, 1300);
     assert_contains(text, "\n]}\n");
-    dl_scenario_free(&s);
-    dl_costs_free(&costs);
     return text;
 }
 
@@ -190,17 +180,16 @@ static void a_run_ends_when_enough_is_seen(void **state)
 {
     (void)state;
     for (int ends = 0; ends < 2; ends++) {
-        dl_costs costs = fixture_costs(FIXTURE_COSTS);
-        dl_scenario s = fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 1\n"
-                                         "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
-                                         "mode = none\n");
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+        DL_SCOPED(dl_scenario) s =
+            fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 1\n"
+                             "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
+                             "mode = none\n");
         count c = {0};
         const dl_team_observer observer = {
             .user = &c, .step = count_step, .is_enough = ends ? &c.is_enough : NULL};
         assert_int_equal(dl_run_observe(&s, &costs, &s.points[0], &observer, NULL), DL_OK);
         assert_int_equal(c.steps, ends ? 5 : 20);
-        dl_scenario_free(&s);
-        dl_costs_free(&costs);
     }
 }
 

@@ -1,5 +1,4 @@
 /* Traffic of other jobs during a run, compared with closed forms. */
-#include "common/alloc.h"
 #include "tests/check.h"
 #include "tests/gpu_fixture.h"
 
@@ -28,10 +27,8 @@ static double step_s(const char *machine, const char *fidelity)
     char rest[256];
     snprintf(rest, sizeof rest,
              "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\nfidelity = %s\n", fidelity);
-    dl_run_result r = fixture_run_machine(machine, COSTS, "gpus = 0, 2\n", 2, 10, rest);
-    const double s = r.step_p50_s;
-    dl_run_result_free(&r);
-    return s;
+    DL_SCOPED(dl_run_result) r = fixture_run_machine(machine, COSTS, "gpus = 0, 2\n", 2, 10, rest);
+    return r.step_p50_s;
 }
 
 /* Each of two workers sends half of 1.2 GB twice: 1.2 s. Another job sends continuously from node 1
@@ -75,11 +72,9 @@ static void a_server_shares_its_port(void **state)
     fixture_run_machine(LEAVES(more), COSTS "[sync]\nbarrier_ns = 0\nlock_ns = 0\n", \
                         "gpus = 0, 2\n", 2, 10, "[sync]\nmode = ps\nwhere = gpu:1\n")
 #define TO_SERVER "[traffic other]\nfrom = 3\nto = 1\nbytes = 100GB\nevery_ns = 1e6\n"
-    dl_run_result alone = SERVED(""), beside = SERVED(TO_SERVER);
+    DL_SCOPED(dl_run_result) alone = SERVED(""), beside = SERVED(TO_SERVER);
     assert_near(alone.step_p50_s, 0.4 + 2.4 + 2.4, 0.005);
     assert_near(beside.step_p50_s, 0.4 + 3.6 + 2.4, 0.005);
-    dl_run_result_free(&alone);
-    dl_run_result_free(&beside);
 }
 
 /* A worker without exchange is not affected. */
@@ -110,11 +105,10 @@ static void bad_traffic_is_refused(void **state)
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         char text[2048];
         snprintf(text, sizeof text, "%s%s", LEAVES(""), cases[i].text);
-        dl_machine m = {0};
+        DL_SCOPED(dl_machine) m = {0};
         dl_error err = {0};
         assert_int_not_equal(dl_machine_read_text(&m, "m.ini", text, strlen(text), &err), DL_OK);
         assert_contains(err.text, cases[i].says);
-        dl_machine_free(&m);
     }
 }
 

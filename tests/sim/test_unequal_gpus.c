@@ -124,24 +124,21 @@ static void the_slower_one_delays_the_update(void **state)
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
         char rest[160];
         snprintf(rest, sizeof rest, "[sync]\n%s", syncs[i]);
-        dl_study study = study_of(MIXED, OWN "batch = 64\n", rest);
-        dl_run_result r = run_first(&study);
+        DL_SCOPED(dl_study) study = study_of(MIXED, OWN "batch = 64\n", rest);
+        DL_SCOPED(dl_run_result) r = run_first(&study);
         assert_near(r.step_p50_s, 32e-3, 1e-3);
         assert_near(r.throughput_per_s, 2000, 1e-3);
         assert_near(r.part_frac[DL_PART_COMPUTE], 0.75, 1e-3);
-        dl_run_result_free(&r);
-        dl_study_free(&study);
     }
 }
 
 static bool notes_say(const dl_study *study, const char *text)
 {
-    dl_notes notes = {0};
+    DL_SCOPED(dl_notes) notes = {0};
     bool found = false;
     dl_study_notes(&notes, study, DL_NOTES_ALL);
     for (size_t i = 0; i < notes.count; i++)
         found |= strstr(notes.lines[i], text) != NULL;
-    dl_notes_free(&notes);
     return found;
 }
 
@@ -158,11 +155,10 @@ static void shares_by_speed_take_equal_times(void **state)
     dl_point_shares(&v->scenario, &v->costs, &v->scenario.points[0], samples);
     assert_int_equal(samples[0], 32);
     assert_int_equal(samples[1], 64);
-    dl_run_result r = run_first(&study);
+    DL_SCOPED(dl_run_result) r = run_first(&study);
     assert_near(r.step_p50_s, 32e-3, 1e-3);
     assert_near(r.throughput_per_s, 3000, 1e-3);
     assert_near(r.part_frac[DL_PART_COMPUTE], 1, 1e-3);
-    dl_run_result_free(&r);
     assert_true(notes_say(&study, shares));
     dl_study_free(&study);
     study = study_of(SWAPPED, OWN "batch = 96\nshares = speed\n", "[sync]\nmode = allreduce\n");
@@ -186,13 +182,12 @@ static void whole_samples_are_shared(void **state)
         snprintf(workload, sizeof workload, OWN "batch = %d\nshares = speed\n", cases[i].batch);
         snprintf(rest, sizeof rest, "[sync]\nmode = allreduce\naccumulate = %d\n",
                  cases[i].accumulate);
-        dl_study study = study_of(MIXED, workload, rest);
+        DL_SCOPED(dl_study) study = study_of(MIXED, workload, rest);
         int64_t samples[2];
         const dl_variant *v = &study.variants[0];
         dl_point_shares(&v->scenario, &v->costs, &v->scenario.points[0], samples);
         assert_int_equal(samples[0], cases[i].a);
         assert_int_equal(samples[1], cases[i].b);
-        dl_study_free(&study);
     }
 }
 
@@ -272,12 +267,11 @@ static void asynchronous_workers_go_at_their_own_speed(void **state)
 {
     (void)state;
     dl_study study = study_of(MIXED, OWN "batch = 64\n", "[sync]\nmode = async\nwhere = cpu\n");
-    dl_run_result r = run_first(&study);
+    DL_SCOPED(dl_run_result) r = run_first(&study);
     assert_near(r.worker_step_s[0] / r.worker_step_s[1], 2, 1e-3);
     assert_near(r.throughput_per_s, 3000, 5e-3);
     assert_near(staleness_of(&r, 0), 2, 1e-2);
     assert_near(staleness_of(&r, 1), 0.5, 1e-2);
-    dl_run_result_free(&r);
     dl_study_free(&study);
 }
 
@@ -287,10 +281,9 @@ static void softsync_counts_gradients_of_both(void **state)
     (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 64\n", "[sync]\nmode = softsync\nn = 1\nwhere = cpu\n");
-    dl_run_result r = run_first(&study);
+    DL_SCOPED(dl_run_result) r = run_first(&study);
     assert_near(r.throughput_per_s, 3000, 5e-3);
     assert_near(r.updates_per_s, 1.5 / 32e-3, 1e-2);
-    dl_run_result_free(&r);
     dl_study_free(&study);
 }
 
@@ -311,12 +304,10 @@ static void local_steps_follow_the_model(void **state)
                  "interval = 4\ninterval_by_speed = yes\n",
                  cases[i].prefetch);
         input_ms = cases[i].input_ms;
-        dl_study study = study_of(MIXED, OWN "batch = 64\n", rest);
+        DL_SCOPED(dl_study) study = study_of(MIXED, OWN "batch = 64\n", rest);
         input_ms = 0;
-        dl_run_result r = run_first(&study);
+        DL_SCOPED(dl_run_result) r = run_first(&study);
         assert_near(r.throughput_per_s, cases[i].per_s, 1e-2); /* the first batch is waited for */
-        dl_run_result_free(&r);
-        dl_study_free(&study);
     }
 }
 
@@ -325,7 +316,7 @@ static void local_steps_follow_the_model(void **state)
 static void other_models_are_scaled(void **state)
 {
     (void)state;
-    dl_study study = study_of(MIXED, "batch = 64\n", "[sync]\nmode = none\n");
+    DL_SCOPED(dl_study) study = study_of(MIXED, "batch = 64\n", "[sync]\nmode = none\n");
     const dl_variant *v = &study.variants[0];
     const dl_point *point = &v->scenario.points[0];
     dl_run_config config = {.scenario = &v->scenario, .costs = &v->costs, .point = point};
@@ -343,7 +334,6 @@ static void other_models_are_scaled(void **state)
     assert_near(r.worker_step_s[0], 32e-3, 1e-3);
     assert_near(r.worker_step_s[1], 32e-3 / pow(2, 1.75) * exp(DL_SCALING_SPREAD), 1e-3);
     dl_run_result_free(&r);
-    dl_study_free(&study);
 }
 
 /* The baseline is the fastest GPU alone: 64 samples in 32 ms. Two GPUs with equal shares also take
@@ -354,7 +344,7 @@ static void the_baseline_is_the_fastest_gpu(void **state)
     (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 64\nshares = equal, speed\n", "[sync]\nmode = allreduce\n");
-    dl_sweep sweep = {0};
+    DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     if (dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
@@ -363,7 +353,6 @@ static void the_baseline_is_the_fastest_gpu(void **state)
     assert_near(sweep.rows[1].speedup, 32 / 21.5, 2e-3);
     assert_near(sweep.rows[0].efficiency, 1 / 1.5, 2e-3);
     assert_near(sweep.rows[1].efficiency, 32 / 21.5 / 1.5, 2e-3);
-    dl_sweep_free(&sweep);
     dl_study_free(&study);
 }
 
@@ -381,12 +370,11 @@ static void memory_is_that_of_each_gpu(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char workload[120];
         snprintf(workload, sizeof workload, OWN "%s", cases[i].workload);
-        dl_study study = study_of(MIXED, workload, "[sync]\nmode = allreduce\n");
+        DL_SCOPED(dl_study) study = study_of(MIXED, workload, "[sync]\nmode = allreduce\n");
         const dl_variant *v = &study.variants[0];
         const dl_gpu_memory memory = dl_run_memory(&v->scenario, &v->costs, &v->scenario.points[0]);
         assert_near(memory.needs_bytes, cases[i].needs, 1e-3);
         assert_near(memory.has_bytes, cases[i].has, 1e-9);
-        dl_study_free(&study);
     }
 }
 
@@ -423,9 +411,8 @@ static void nodes_may_have_other_gpus(void **state)
         assert_int_equal(models[w], w < 2 ? 0 : 1);
         assert_int_equal(samples[w], w < 2 ? 12 : 24);
     }
-    dl_run_result r = run_first(&study);
+    DL_SCOPED(dl_run_result) r = run_first(&study);
     assert_near(r.step_p50_s, 12e-3, 1e-2);
-    dl_run_result_free(&r);
     dl_study_free(&study);
 }
 
@@ -447,7 +434,7 @@ static void stages_are_as_fast_as_their_gpus(void **state)
              "[scenario]\nsteps = 20\n[machine]\nfile = " MACHINE "\nworkers = 1\n[workload]\n"
              "costs = " COSTS_A "\n" OWN "batch = 8\n[pipeline]\nstages = 2\n"
              "[sync]\nmode = none\n");
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_error err = {0};
     if (dl_study_read_text(&study, "s.ini", text, strlen(text), &err) != DL_OK ||
         dl_study_read_costs(&study, &err) != DL_OK) {
@@ -456,17 +443,15 @@ static void stages_are_as_fast_as_their_gpus(void **state)
     remove(MACHINE);
     remove(COSTS_A);
     remove(COSTS_B);
-    dl_run_result r = run_first(&study);
+    DL_SCOPED(dl_run_result) r = run_first(&study);
     assert_near(r.step_p50_s, 8e-3 + 4e-3, 1e-3);
-    dl_run_result_free(&r);
-    dl_study_free(&study);
 }
 
 /* Costs of b on a machine whose first GPU is a: b uses them unchanged, a times 2^(7/4). */
 static void costs_of_the_second_model_stay_there(void **state)
 {
     (void)state;
-    dl_study study = {0};
+    DL_SCOPED(dl_study) study = {0};
     dl_error err = {0};
     assert_int_equal(
         read_study(&study, MIXED, "device = b", "batch = 2\n", "[sync]\nmode = none\n", &err),
@@ -476,7 +461,6 @@ static void costs_of_the_second_model_stay_there(void **state)
     assert_near(dl_costs_model_step_ns(&v->costs, 0, 1, "backward"), 0.75e6 * pow(2, 1.75), 1e-9);
     assert_true(v->costs.models[0].spread_log > 0);
     assert_near(v->costs.models[1].spread_log, 0, 1e-12);
-    dl_study_free(&study);
 }
 
 /* With equal shares of 48 samples (48 and 24 ms) two GPUs compute 96 in 48 ms, by speed in 32,
@@ -484,8 +468,8 @@ static void costs_of_the_second_model_stay_there(void **state)
 static void shares_are_advised(void **state)
 {
     (void)state;
-    dl_study study = study_of(MIXED, OWN "batch = 96\n", "[sync]\nmode = allreduce\n");
-    dl_advice advice = {0};
+    DL_SCOPED(dl_study) study = study_of(MIXED, OWN "batch = 96\n", "[sync]\nmode = allreduce\n");
+    DL_SCOPED(dl_advice) advice = {0};
     dl_error err = {0};
     const dl_advice_config config = {.max_staleness = (double)NAN,
                                      .samples = (double)NAN,
@@ -503,16 +487,14 @@ static void shares_are_advised(void **state)
     const dl_advised *best = &advice.points[advice.best[0]];
     assert_non_null(strstr(best->options, "--set workload.shares=speed"));
     assert_near(best->row.mean.throughput_per_s, 3000, 2e-2);
-    dl_advice_free(&advice);
-    dl_study_free(&study);
 }
 
 /* Training that follows a schedule requires equal shares. */
 static void unequal_shares_have_no_schedule(void **state)
 {
     (void)state;
-    dl_study study = study_of(MIXED, OWN "batch = 96\nshares = equal, speed\n",
-                              "[sync]\nmode = async\nwhere = cpu\n");
+    DL_SCOPED(dl_study) study = study_of(MIXED, OWN "batch = 96\nshares = equal, speed\n",
+                                         "[sync]\nmode = async\nwhere = cpu\n");
     for (int v = 0; v < 2; v++) {
         const dl_scenario *scenario = &study.variants[v].scenario;
         dl_error err = {0};
@@ -521,7 +503,6 @@ static void unequal_shares_have_no_schedule(void **state)
         assert_int_equal(status, v == 0 ? DL_OK : DL_ERR_UNSUPPORTED);
     }
     remove("unequal_schedule.csv");
-    dl_study_free(&study);
 }
 
 static void bad_input_is_refused(void **state)

@@ -108,7 +108,7 @@ static void what_is_written_reads_back(void **state)
         {.known = true, .value = 1e15, .low = 1.0 / 3, .high = 1e15, .origin = DL_ORIGIN_FITTED},
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        char *text = NULL;
+        DL_AUTOFREE char *text = NULL;
         size_t bytes = 0;
         FILE *out = open_memstream(&text, &bytes);
         dl_value_write(out, &values[i]);
@@ -119,7 +119,6 @@ static void what_is_written_reads_back(void **state)
         assert_true(back.low == values[i].low && back.high == values[i].high);
         assert_int_equal(back.count, values[i].count);
         assert_int_equal(back.origin, values[i].origin);
-        free(text);
     }
 }
 

@@ -13,16 +13,14 @@ static double step_ns(const char *mode, int cores, const char *noise, const char
     dl_costs costs =
         fixture_costs(FIXTURE_COSTS "[op input]\nfixed_ns = 7000\nper_sample_ns = 1000\n"
                                     "[op dispatch]\nfixed_ns = 5000\nper_sample_ns = 0\n");
-    dl_scenario scenario = fixture_scenario(
+    DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 20\n[machine]\ncores = %d\nworkers = 2\n[workload]\ncosts = c\n"
         "batch_per_worker = 1\n[sync]\nmode = %s\n%s",
         cores, mode, noise);
     if (list != NULL) assert_int_equal(dl_without_parse(list, &without, NULL), DL_OK);
     dl_without_apply(without, &scenario, &costs);
-    dl_run_result r = fixture_run(&costs, &scenario);
+    DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
     double ns = r.step_mean_s * 1e9;
-    dl_run_result_free(&r);
-    dl_scenario_free(&scenario);
     dl_costs_free(&costs);
     return ns;
 }
@@ -70,14 +68,13 @@ static void wake_ups_go_on_shared_cores(void **state)
 static void nothing_is_missing_of_what_is_off(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 10\n");
+    DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 10\n");
     dl_scenario scenario = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                                             "costs = c\nbatch = 2\n[sync]\nmode = async\n");
     const unsigned needs =
         dl_run_needs(&scenario, &costs, &scenario.points[0]) & ~(unsigned)DL_NEED_OPS;
-    char *missing = dl_costs_missing(&costs, needs);
+    DL_AUTOFREE char *missing = dl_costs_missing(&costs, needs);
     assert_non_null(missing);
-    free(missing);
     unsigned without = 0;
     assert_int_equal(dl_without_parse("copy,update,memory,lock,sharing", &without, NULL), DL_OK);
     dl_without_apply(without, &scenario, &costs);
@@ -86,7 +83,6 @@ static void nothing_is_missing_of_what_is_off(void **state)
     assert_string_equal(dl_without_text(text, scenario.without), "copy+update+sharing+memory+lock");
     assert_string_equal(dl_without_text(text, 0), "");
     dl_scenario_free(&scenario);
-    dl_costs_free(&costs);
 }
 
 /* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is none of these
@@ -106,17 +102,14 @@ static void half_of_a_cost_is_half(void **state)
         double ns[2];
         for (int lessened = 0; lessened < 2; lessened++) {
             unsigned set = 0;
-            dl_costs costs = fixture_costs(FIXTURE_COSTS);
-            dl_scenario scenario = fixture_scenario(
+            DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
+            DL_SCOPED(dl_scenario) scenario = fixture_scenario(
                 "[scenario]\nsteps = 20\n[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                 "costs = c\nbatch_per_worker = 1\n[sync]\nmode = allreduce\n");
             assert_int_equal(dl_without_parse(cases[i].list, &set, NULL), DL_OK);
             if (lessened) dl_without_lessen(set, 0.5, &scenario, &costs);
-            dl_run_result r = fixture_run(&costs, &scenario);
+            DL_SCOPED(dl_run_result) r = fixture_run(&costs, &scenario);
             ns[lessened] = r.step_mean_s * 1e9;
-            dl_run_result_free(&r);
-            dl_scenario_free(&scenario);
-            dl_costs_free(&costs);
         }
         assert_near(ns[0] - ns[1], cases[i].less_ns, 1e-6);
     }
@@ -130,7 +123,7 @@ static void a_machine_slows_less(void **state)
 {
     (void)state;
     for (int half = 0; half < 2; half++) {
-        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
         dl_gpu_options gpu = {0};
         dl_node_kind kind = {.overlap_slowdown = {.known = true, .value = 9}};
         gpu.machine.kinds = &kind;
@@ -141,7 +134,6 @@ static void a_machine_slows_less(void **state)
         if (half) dl_without_lessen(set, 0.5, &scenario, &costs);
         if (!half) dl_without_apply(set, &scenario, &costs);
         assert_true(kind.overlap_slowdown.value == (half ? 5 : 1));
-        dl_costs_free(&costs);
     }
 }
 

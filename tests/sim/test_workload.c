@@ -12,18 +12,18 @@
 static void work_of_a_step(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 7\n"
-                                   "[op input]\nfixed_ns = 100\nper_sample_ns = 5\n"
-                                   "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 300\n"
-                                   "[op a.backward]\nfixed_ns = -500\nper_sample_ns = 400\n"
-                                   "[op a.update]\nfixed_ns = -5\nper_sample_ns = 0.1\n");
+    DL_SCOPED(dl_costs) costs =
+        fixture_costs("[costs]\nschema = 1\nparameter_bytes = 7\n"
+                      "[op input]\nfixed_ns = 100\nper_sample_ns = 5\n"
+                      "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 300\n"
+                      "[op a.backward]\nfixed_ns = -500\nper_sample_ns = 400\n"
+                      "[op a.update]\nfixed_ns = -5\nper_sample_ns = 0.1\n");
     dl_workload workload;
     dl_workload_init(&workload, &costs, 10);
     assert_true(workload.input_ns == 150 && workload.dispatch_ns == 0);
     assert_true(workload.compute_ns == 6500 && workload.update_ns == 0);
     assert_true(workload.parameter_bytes == 7 && workload.state_bytes == 0);
     assert_true(isinf(workload.memory_bytes_per_ns) && isinf(workload.slice_ns));
-    dl_costs_free(&costs);
 }
 
 /* Forward -1010 + 10, backward 4000: the backward pass is no longer than both passes together,
@@ -31,13 +31,13 @@ static void work_of_a_step(void **state)
 static void backward_is_part_of_compute(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs("[costs]\nschema = 1\n"
-                                   "[op a.forward]\nfixed_ns = -1010\nper_sample_ns = 1\n"
-                                   "[op a.backward]\nfixed_ns = 0\nper_sample_ns = 400\n");
+    DL_SCOPED(dl_costs) costs =
+        fixture_costs("[costs]\nschema = 1\n"
+                      "[op a.forward]\nfixed_ns = -1010\nper_sample_ns = 1\n"
+                      "[op a.backward]\nfixed_ns = 0\nper_sample_ns = 400\n");
     dl_workload workload;
     dl_workload_init(&workload, &costs, 10);
     assert_true(workload.compute_ns == 3000 && workload.backward_ns == 3000);
-    dl_costs_free(&costs);
 }
 
 /* 1000 bytes: copy 7 + 1000 / 2e9 s = 507 ns and 2000 bytes of traffic; average of 3 vectors
@@ -45,7 +45,7 @@ static void backward_is_part_of_compute(void **state)
 static void work_of_bytes(void **state)
 {
     (void)state;
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\n[copy]\nlatency_ns = 7\nbandwidth_bytes_per_s = 2e9\n"
         "[average]\nlatency_ns = 10\nread_bytes_per_s = 4e9\nwrite_bytes_per_s = 2e9\n"
         "[update]\nlatency_ns = -5000\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n");
@@ -61,7 +61,6 @@ static void work_of_bytes(void **state)
     dl_work both = dl_work_add(copy, average);
     assert_near(both.full_speed_ns, 1767, 1e-12);
     assert_near(both.traffic_bytes, 6000, 1e-12);
-    dl_costs_free(&costs);
 }
 
 /* Known at 2 (1.1) and 6 (1.5): 1 at 1, halfway at 4, the last value beyond 6. */
@@ -95,16 +94,14 @@ static void sorted_draws(const char *line, double *(*value_of)(dl_costs *), doub
 {
     char text[200];
     snprintf(text, sizeof text, "[costs]\nschema = 1\n%s\n", line);
-    dl_costs costs = fixture_costs(text);
+    DL_SCOPED(dl_costs) costs = fixture_costs(text);
     for (uint32_t d = 0; d < 4001; d++) {
         dl_random stream;
         dl_random_init(&stream, 1, d, 0, 0);
-        dl_costs drawn;
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn;
         dl_costs_draw(&costs, &stream, &drawn);
         draws[d] = *value_of(&drawn);
-        dl_costs_draw_free(&drawn);
     }
-    dl_costs_free(&costs);
     qsort(draws, 4001, sizeof *draws, compare_doubles);
 }
 
@@ -191,14 +188,13 @@ static void times_of_a_collective_are_drawn_together(void **state)
                       "bytes_1000 = 200 +- 6\n[collective allreduce 4]\nbytes_0 = 100 +- 4\n"
                       "bytes_1000 = 100\n");
     for (uint32_t d = 0; d < DRAWS; d++) {
-        dl_costs drawn = one_draw(&costs, d);
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn = one_draw(&costs, d);
         const dl_collective_cost *two = &drawn.collectives[0];
         const double at_0 = dl_collective_cost_ns(two, 0);
         assert_near(dl_collective_cost_ns(two, 1000), 2 * at_0, 1e-12);
         half[d] = dl_collective_cost_ns(two, 500);
         both[d] = at_0 * dl_collective_cost_ns(&drawn.collectives[1], 0);
         assert_true(dl_collective_cost_ns(&drawn.collectives[1], 1000) == 100);
-        dl_costs_draw_free(&drawn);
     }
     qsort(half, DRAWS, sizeof *half, compare_doubles);
     qsort(both, DRAWS, sizeof *both, compare_doubles);
@@ -218,7 +214,7 @@ static void another_start_is_drawn(void **state)
 {
     (void)state;
     enum { DRAWS = 4001 };
-    dl_costs costs = fixture_costs(
+    DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\n"
         "[collective allreduce 2]\nstarts = 0.904837418, 1, 1.105170918\nbytes_0 = 1\n"
         "bytes_1000 = 2\n"
@@ -229,7 +225,7 @@ static void another_start_is_drawn(void **state)
     bool reached = false;
     assert_true(dl_costs_have_errors(&costs));
     for (uint32_t d = 0; d < DRAWS; d++) {
-        dl_costs drawn = one_draw(&costs, d);
+        DL_AUTO(dl_costs_draw_free) dl_costs drawn = one_draw(&costs, d);
         double factor[4];
         for (int i = 0; i < 4; i++) {
             factor[i] = dl_collective_cost_ns(&drawn.collectives[i], 0);
@@ -240,12 +236,10 @@ static void another_start_is_drawn(void **state)
         assert_near(factor[0] * factor[1], 1, 1e-5);
         assert_true(factor[2] >= 0.1 && factor[2] <= 10 && factor[3] == 1);
         reached |= factor[2] == 10;
-        dl_costs_draw_free(&drawn);
     }
     assert_near(half, 0.5 * DRAWS, 0.064);
     assert_near(most, 0.95 * DRAWS, 0.0145);
     assert_true(reached);
-    dl_costs_free(&costs);
 }
 
 /* Without a stream, or without errors, the costs remain the same bit for bit. */
@@ -297,13 +291,12 @@ static void lines_are_added_to_measured_collectives(void **state)
                       "[collective broadcast 8]\nbytes_0 = 1\nbytes_8 = 2\n"
                       "[collective broadcast 16]\nbytes_0 = 1\nbytes_8 = 2\n"
                       "[gloo]\nlatency_ns = 1000\nbytes_per_s = 1e9\n");
-    dl_costs drawn;
+    DL_AUTO(dl_costs_draw_free) dl_costs drawn;
     dl_costs_draw(&costs, NULL, &drawn);
     dl_costs_draw_processes(&drawn, 2);
     assert_int_equal(drawn.collective_count, 5);
     assert_int_equal(drawn.collectives[3].kind, DL_ALLREDUCE);
     assert_near(dl_collective_cost_ns(&drawn.collectives[3], 8), 2016, 1e-9);
-    dl_costs_draw_free(&drawn);
     dl_costs_free(&costs);
 }
 

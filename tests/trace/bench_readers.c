@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
 #include "trace/readers/reader.h"
 
@@ -46,7 +47,7 @@ static dl_status bench(const char *path, dl_error *err)
     struct rusage usage;
     dl_status status = DL_OK;
     for (int run = 0; run < RUNS && status == DL_OK; run++) {
-        dl_read_traces traces = {0};
+        DL_AUTO(dl_read_free) dl_read_traces traces = {0};
         int64_t start_ns = dl_clock_ns(), start_cpu_ns = dl_clock_thread_cpu_ns();
         status = dl_read(&traces, path, &options, err);
         double seconds = dl_ns_to_s((double)(dl_clock_ns() - start_ns));
@@ -55,7 +56,6 @@ static dl_status bench(const char *path, dl_error *err)
         if (run == 0 || cpu_s < best_cpu_s) best_cpu_s = cpu_s;
         if (run == 0 && status == DL_OK) print_counts(&traces);
         if (run == 0) getrusage(RUSAGE_SELF, &usage);
-        dl_read_free(&traces);
     }
     if (status != DL_OK) return status;
     double bytes = (double)unpacked_bytes(path);

@@ -68,11 +68,10 @@ static dl_collectives collectives_of(const hand *h)
     char *strings[TEXTS];
     for (int i = 0; i < TEXTS; i++)
         strings[i] = texts[i];
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_collectives collectives = {0};
     dl_launches_init(&launches, h->activities, h->count);
     dl_collectives_init(&collectives, h->activities, h->count, strings, classes, &launches);
-    dl_launches_free(&launches);
     return collectives;
 }
 
@@ -82,8 +81,8 @@ static void test_integers(void **state)
     (void)state;
     char *strings[TEXTS];
     hand h = {.count = 0};
-    dl_launches launches = {0};
-    dl_collective_kernels found = {0};
+    DL_SCOPED(dl_launches) launches = {0};
+    DL_SCOPED(dl_collective_kernels) found = {0};
     for (int i = 0; i < TEXTS; i++)
         strings[i] = texts[i];
     for (int other = 0; other < 2; other++) {
@@ -99,8 +98,6 @@ static void test_integers(void **state)
     assert_int_equal(found.kernels[0].calls, 2);
     assert_true(found.kernels[0].integers);
     assert_false(found.kernels[1].integers);
-    dl_collective_kernels_free(&found);
-    dl_launches_free(&launches);
 }
 
 /* Three all-reduces of 1000 bytes of 4 ranks in 100, 200, 400 ns and one of 8 bytes in 90 ns, on
@@ -119,7 +116,7 @@ static void test_one_each(void **state)
     add_kernel(&h, 1, REDUCE_KERNEL, 0, 100);
     add_call(&h, 1, ALL_REDUCE, 1000);
     add_kernel(&h, 1, REDUCE_KERNEL, 0, 400);
-    dl_collectives c = collectives_of(&h);
+    DL_SCOPED(dl_collectives) c = collectives_of(&h);
     assert_int_equal(c.count, 2);
     const dl_collective_summary *large = &c.collectives[0], *small = &c.collectives[1];
     assert_string_equal(large->name, "AllReduce");
@@ -133,7 +130,6 @@ static void test_one_each(void **state)
     assert_float_equal(large->best_bus_bytes_per_s, 15e9, 1);
     assert_int_equal(small->bytes, 8);
     assert_int_equal(small->duration_ns.count, 1);
-    dl_collectives_free(&c);
 }
 
 /* Grouped: two calls and two kernels on two devices pair in order; with two equal calls and one
@@ -153,7 +149,7 @@ static void test_groups(void **state)
     add_call(&h, 1, SEND, 5);
     add_call(&h, 1, RECV, 6);
     add_kernel(&h, 1, SEND_KERNEL, 1, 30);
-    dl_collectives c = collectives_of(&h);
+    DL_SCOPED(dl_collectives) c = collectives_of(&h);
     assert_int_equal(c.count, 4);
     assert_int_equal(c.collectives[0].device, 0);
     assert_int_equal(c.collectives[0].bytes, 100);
@@ -165,7 +161,6 @@ static void test_groups(void **state)
     assert_string_equal(c.collectives[3].name, "group");
     assert_int_equal(c.collectives[3].bytes, 11);
     assert_float_equal(c.collectives[3].bus_bytes_per_s, 0, 0);
-    dl_collectives_free(&c);
 }
 
 /* Sizes stay unknown: three calls for two kernels; a kernel without calls, or without a launch. The

@@ -185,7 +185,7 @@ static void test_two_ranks(void **state)
     instant->thread = 1234;
     hand_activity(&traces[0], DL_ACTIVITY_EVENT, 0, 0); /* not drawn, so not the earliest */
     const dl_export_process processes[] = {{.trace = &traces[0]}, {.trace = &traces[1]}};
-    char *text = export_text(processes, 2);
+    DL_AUTOFREE char *text = export_text(processes, 2);
     assert_contains(text, "{\"displayTimeUnit\":\"ns\"");
     assert_contains(text, "\"pid\":3,\"args\":{\"name\":\"rank 3: node1 pid 77\"}");
     assert_contains(text, "\"pid\":2,\"args\":{\"name\":\"rank 2: node1 pid 77\"}");
@@ -204,7 +204,6 @@ static void test_two_ranks(void **state)
     assert_contains(text, "{\"ph\":\"i\",\"name\":\"now\",\"cat\":\"user_annotation\",\"pid\":3,"
                           "\"tid\":1234,\"ts\":0.007,\"s\":\"t\"}");
     assert_int_equal(check_structure(text), 2);
-    free(text);
     dl_trace_free(&traces[0]);
     dl_trace_free(&traces[1]);
 }
@@ -222,14 +221,13 @@ static void test_numbered_processes(void **state)
         }
         hand_meta(&traces[1], "pid", "88");
         const dl_export_process processes[] = {{.trace = &traces[0]}, {.trace = &traces[1]}};
-        char *text = export_text(processes, 2);
+        DL_AUTOFREE char *text = export_text(processes, 2);
         assert_contains(text, ranks[i][0] != NULL
                                   ? "\"pid\":0,\"args\":{\"name\":\"rank 5: hand.dlt\"}"
                                   : "\"pid\":0,\"args\":{\"name\":\"hand.dlt\"}");
         assert_contains(text, i == 2 ? "\"pid\":1,\"args\":{\"name\":\"rank 5: pid 88\"}"
                                      : "\"pid\":1,\"args\":{\"name\":\"pid 88\"}");
         assert_int_equal(check_structure(text), 0);
-        free(text);
         dl_trace_free(&traces[0]);
         dl_trace_free(&traces[1]);
     }
@@ -240,7 +238,7 @@ static void test_numbered_processes(void **state)
 static void test_other_tracks(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_activity *range = hand_activity(&trace, DL_ACTIVITY_RANGE, 0, 15);
     range->thread = 1234;
     hand_call(&trace, "cudaMalloc", 0, 10, 10);
@@ -249,15 +247,13 @@ static void test_other_tracks(void **state)
     hand_kernel(&trace, 0, 0, 5)->device = 63;
     hand_kernel(&trace, 0, 0, 5)->device = 62;
     const dl_export_process process = {.trace = &trace};
-    char *text = export_text(&process, 1);
+    DL_AUTOFREE char *text = export_text(&process, 1);
     assert_contains(text, "\"tid\":1073741824,\"args\":{\"name\":\"thread 1234 (2)\"}");
     assert_contains(text, "\"tid\":1073741825,\"args\":{\"name\":\"thread 4294967295\"}");
     assert_contains(text, "\"tid\":1073741826,\"args\":{\"name\":\"GPU 0 stream 4294967295\"}");
     assert_contains(text, "\"tid\":1056964615,\"args\":{\"name\":\"GPU 62 stream 7\"}");
     assert_contains(text, "\"tid\":1073741827,\"args\":{\"name\":\"GPU 63 stream 7\"}");
     assert_int_equal(check_structure(text), 0);
-    free(text);
-    dl_trace_free(&trace);
 }
 
 /* One launch of three kernels (a graph); one that appears to begin before its call; and one that
@@ -265,7 +261,7 @@ static void test_other_tracks(void **state)
 static void test_arrows(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     hand_call(&trace, "cudaGraphLaunch", 4, 100, 20);
     hand_kernel(&trace, 4, 200, 10);
     hand_kernel(&trace, 4, 210, 0);
@@ -273,23 +269,21 @@ static void test_arrows(void **state)
     hand_kernel(&trace, 4, 80, 15);
     hand_kernel(&trace, 5, 300, 15); /* unknown launch */
     const dl_export_process process = {.trace = &trace};
-    char *text = export_text(&process, 1);
+    DL_AUTOFREE char *text = export_text(&process, 1);
     assert_int_equal(check_structure(text), 3);
-    free(text);
-    dl_trace_free(&trace);
 }
 
 static void test_steps(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     hand_call(&trace, "cudaMalloc", 0, 1000, 10);
     const dl_export_step steps[] = {
         {1000, 500, "step 0"}, {1500, 500, "step 1"}, {1900, 500, "step 2"}};
     const dl_export_step other[] = {{1000, 1, "warm-up"}};
     const dl_export_line lines[] = {{"GPU 0 steps", steps, 3}, {"GPU 1 steps", other, 1}};
     const dl_export_process process = {.trace = &trace, .lines = lines, .line_count = 2};
-    char *text = export_text(&process, 1);
+    DL_AUTOFREE char *text = export_text(&process, 1);
     assert_contains(text, "\"tid\":1073741824,\"args\":{\"name\":\"GPU 0 steps\"}");
     assert_contains(text, "\"tid\":1073741825,\"args\":{\"name\":\"GPU 0 steps (2)\"}");
     assert_contains(text, "\"tid\":1073741826,\"args\":{\"name\":\"GPU 1 steps\"}");
@@ -299,8 +293,6 @@ static void test_steps(void **state)
                           "\"tid\":1073741825,\"ts\":0.900,\"dur\":0.500}");
     assert_contains(text, "\"name\":\"warm-up\"");
     check_structure(text);
-    free(text);
-    dl_trace_free(&trace);
 }
 
 /* The structure is valid for any activities. */
@@ -311,7 +303,7 @@ static void test_any_activities(void **state)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         dl_random random;
         dl_random_init(&random, round, 0, 0, 0);
-        dl_trace trace = hand_trace();
+        DL_SCOPED(dl_trace) trace = hand_trace();
         hand_name(&trace, "a");
         for (int i = 0; i < ACTIVITIES; i++) {
             dl_activity_kind kind =
@@ -328,10 +320,8 @@ static void test_any_activities(void **state)
             a->correlation = (uint32_t)dl_random_below(&random, 20);
         }
         const dl_export_process processes[] = {{.trace = &trace}, {.trace = &trace}};
-        char *text = export_text(processes, 2);
+        DL_AUTOFREE char *text = export_text(processes, 2);
         check_structure(text);
-        free(text);
-        dl_trace_free(&trace);
     }
 }
 

@@ -39,19 +39,18 @@ static dl_info_settings parse(const char *first, const char *second)
                                 .options = table,
                                 .option_count = DL_INFO_OPTION_COUNT};
     char *argv[] = {(char *)"info", (char *)first, (char *)second, NULL};
-    dl_text_list positional = {0};
+    DL_SCOPED(dl_text_list) positional = {0};
     dl_options_action action;
     dl_error err = {0};
     if (dl_options_parse(&command, 3, argv, &positional, &action, &err) != DL_OK)
         fail_msg("%s", err.text);
-    dl_text_list_free(&positional);
     return settings;
 }
 
 static void test_options_reach_the_steps(void **state)
 {
     (void)state;
-    dl_trace trace = marked_trace();
+    DL_SCOPED(dl_trace) trace = marked_trace();
     dl_error err = {0};
     const dl_info_settings by_marks = parse("--step-marks=^st.p$", "--top=3");
     assert_int_equal(by_marks.top, 3);
@@ -64,18 +63,16 @@ static void test_options_reach_the_steps(void **state)
     assert_int_equal(dl_info_summarise(&summary, &trace, &by_period, &err), DL_OK);
     assert_int_equal(summary.devices[0].steps.method, DL_STEPS_GIVEN_PERIOD);
     dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 static void test_marks_that_are_nowhere(void **state)
 {
     (void)state;
-    dl_trace trace = marked_trace();
+    DL_SCOPED(dl_trace) trace = marked_trace();
     dl_activity_summary summary = {0};
     dl_error err = {0};
     const dl_info_settings settings = parse("--step-marks=nowhere", "--json");
     assert_int_equal(dl_info_summarise(&summary, &trace, &settings, &err), DL_ERR_DATA);
-    dl_trace_free(&trace);
 }
 
 /* Returns the printed comparison of `count` summaries; the caller frees it. */

@@ -42,7 +42,7 @@ static void assert_label(const dl_trace *trace, dl_activity activity, const char
 static void test_kernels(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     uint32_t symbol = hand_name(&trace, "_Z5shorti"), plain = hand_name(&trace, "short");
     uint32_t shape = hand_name(&trace, "grid 64x2x1 block 256x1x1 shared 48 regs 32");
     uint32_t other = hand_name(&trace, "persistent");
@@ -60,7 +60,6 @@ static void test_kernels(void **state)
     assert_label(&trace, kernel, "kernel", "short", "device=0, stream=0, launch shape=persistent");
     kernel.detail = 0;
     assert_label(&trace, kernel, "kernel", "short", "device=0, stream=0");
-    dl_trace_free(&trace);
 }
 
 static void test_copies(void **state)
@@ -78,7 +77,7 @@ static void test_copies(void **state)
         {DL_COPY_H2D, DL_MEMORY_UNKNOWN, "Memcpy HtoD (Host -> Device)"},
         {DL_COPY_UNKNOWN, DL_MEMORY_PINNED, "Memcpy"},
     };
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const dl_activity copy = {.kind = DL_ACTIVITY_MEMCPY,
                                   .copy = (uint8_t)cases[i].copy,
@@ -95,13 +94,12 @@ static void test_copies(void **state)
     assert_label(&trace, set, "gpu_memset", "Memset (Device)", "device=0, stream=7, bytes=8");
     const dl_activity graph = {.kind = DL_ACTIVITY_GRAPH, .object = 12ull << 32};
     assert_label(&trace, graph, "gpu_graph", "graph 12", "device=0, stream=0, graph id=12");
-    dl_trace_free(&trace);
 }
 
 static void test_host(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_activity call = {.kind = DL_ACTIVITY_CALL, .correlation = 5};
     call.name = hand_name(&trace, "cudaLaunchKernel");
     assert_label(&trace, call, "cuda_runtime", "cudaLaunchKernel", "correlation=5");
@@ -138,7 +136,6 @@ static void test_host(void **state)
                  "bytes=4000, communicator=0xabc, peer=2");
     const dl_activity overhead = {.kind = DL_ACTIVITY_OVERHEAD, .name = hand_name(&trace, "flush")};
     assert_label(&trace, overhead, "overhead", "flush", "");
-    dl_trace_free(&trace);
 }
 
 int main(void)

@@ -14,14 +14,13 @@ static void test_find(void **state)
         {.kind = DL_ACTIVITY_KERNEL, .correlation = 6, .start_ns = 2},
         {.kind = DL_ACTIVITY_CALL, .correlation = UINT32_MAX, .start_ns = 50},
     };
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_launches_init(&launches, activities, 6);
     assert_int_equal(launches.call_count, 4);
     assert_ptr_equal(dl_launches_find(&launches, 5), &activities[1]);
     assert_ptr_equal(dl_launches_find(&launches, UINT32_MAX), &activities[5]);
     assert_null(dl_launches_find(&launches, 6));
     assert_null(dl_launches_find(&launches, 0));
-    dl_launches_free(&launches);
 }
 
 static void test_empty(void **state)
@@ -44,13 +43,12 @@ static void test_many(void **state)
         activities[i] = (dl_activity){.kind = DL_ACTIVITY_CALL,
                                       .correlation = i % 2 != 0 ? i : i << 21 | 1 << 20};
     }
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_launches_init(&launches, activities, MANY);
     for (uint32_t i = 0; i < MANY; i++) {
         assert_ptr_equal(dl_launches_find(&launches, activities[i].correlation), &activities[i]);
     }
     assert_null(dl_launches_find(&launches, 1001));
-    dl_launches_free(&launches);
 }
 
 int main(void)

@@ -67,8 +67,8 @@ static void check_parts(const dl_step_line *line)
 /* Without losses every step is found at its exact start, and nothing else is a step. */
 static void check_exact(const training *model)
 {
-    training_trace trace;
-    dl_activity_steps steps = {0};
+    DL_AUTO(training_free) training_trace trace;
+    DL_SCOPED(dl_activity_steps) steps = {0};
     training_make(&trace, model);
     find(&steps, &trace, &(dl_step_hints){0});
     assert_int_equal(steps.count, 1);
@@ -80,8 +80,6 @@ static void check_exact(const training *model)
     assert_int_equal(line->regular_count, end - first);
     assert_true(line->order_match > 0.99);
     assert_true(line->similarity > 0.99);
-    dl_activity_steps_free(&steps);
-    training_free(&trace);
 }
 
 static void test_models(void **state)
@@ -169,8 +167,8 @@ static void check_losses(const training *usual, const int *intervals, int interv
         model.validate_every = i / 6 % 2 * 7;
         model.interval = intervals[i / 12];
         model.seed = (uint64_t)i + 10;
-        training_trace trace;
-        dl_activity_steps steps = {0};
+        DL_AUTO(training_free) training_trace trace;
+        DL_SCOPED(dl_activity_steps) steps = {0};
         training_make(&trace, &model);
         find(&steps, &trace, &(dl_step_hints){0});
         const dl_step_line *line = &steps.lines[0];
@@ -183,8 +181,6 @@ static void check_losses(const training *usual, const int *intervals, int interv
         int first = model.tuning ? 2 : 0;
         found += hits(line, &trace, first, model.steps, 0.02);
         steps_made += model.steps - first;
-        dl_activity_steps_free(&steps);
-        training_free(&trace);
     }
     if (20 * found < 19 * steps_made)
         fail_msg("%d of %d steps of %d layers", found, steps_made, usual->layers);
@@ -209,8 +205,8 @@ static void test_validation(void **state)
         training model = *models[i % 4];
         model.validate_every = i < 4 ? 7 : 20;
         model.seed = (uint64_t)i;
-        training_trace trace;
-        dl_activity_steps steps = {0};
+        DL_AUTO(training_free) training_trace trace;
+        DL_SCOPED(dl_activity_steps) steps = {0};
         training_make(&trace, &model);
         find(&steps, &trace, &(dl_step_hints){0});
         const dl_step_line *line = &steps.lines[0];
@@ -219,8 +215,6 @@ static void test_validation(void **state)
             fail_msg("case %d: %d of %d steps, %zu labelled", i, found, model.steps,
                      line->regular_count);
         check_parts(line);
-        dl_activity_steps_free(&steps);
-        training_free(&trace);
     }
 }
 
@@ -278,13 +272,13 @@ static void check_marks(const char *format, dl_activity_kind kind, const char *t
 {
     training model = transformer;
     model.steps = 12;
-    training_trace trace;
+    DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &model);
     for (int i = 0; i < model.steps; i++)
         trace.starts_ns[i] += 1000000; /* a third of a step */
     add_ranges(&trace, format, kind);
     add_distractions(&trace);
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     find(&steps, &trace, &(dl_step_hints){0});
     const dl_step_line *line = &steps.lines[0];
     assert_int_equal(line->method, DL_STEPS_MARKS);
@@ -300,8 +294,6 @@ static void check_marks(const char *format, dl_activity_kind kind, const char *t
         assert_in_range(line->steps[i].start_ns, trace.starts_ns[i - 1],
                         trace.starts_ns[i - 1] + 25000);
     }
-    dl_activity_steps_free(&steps);
-    training_free(&trace);
 }
 
 static void test_marks(void **state)
@@ -332,7 +324,7 @@ static void test_hints(void **state)
 {
     (void)state;
     training model = lenet;
-    training_trace trace;
+    DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &model);
     add_ranges(&trace, "epoch %d", DL_ACTIVITY_RANGE);
     dl_activity_steps steps = {0};
@@ -358,7 +350,6 @@ static void test_hints(void **state)
     assert_contains(err.text, "do not repeat every 1000");
     assert_contains(err.text, "60 steps of about 47 kernels and copies are found by marks");
     assert_null(steps.lines);
-    training_free(&trace);
 }
 
 /* Hints for a trace with too little information: it is one step, or two kernels are a step. Marks,
@@ -436,7 +427,7 @@ static void test_marked_micro_batches(void **state)
  * which are lost; every fifth time a second graph. */
 static void check_graphs(int warm)
 {
-    training_trace trace = {.now_ns = 1000, .lost = 0.1};
+    DL_AUTO(training_free) training_trace trace = {.now_ns = 1000, .lost = 0.1};
     dl_random_init(&trace.random, 5, 0, 0, 0);
     for (int i = 0; i < TRAINING_STRINGS; i++)
         trace.strings[i] = dl_format("kernel_%d", i);
@@ -463,7 +454,7 @@ static void check_graphs(int warm)
             }
         }
     }
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     find(&steps, &trace, &(dl_step_hints){0});
     const dl_step_line *line = &steps.lines[0];
     assert_int_equal(line->method, DL_STEPS_GRAPH);
@@ -473,8 +464,6 @@ static void check_graphs(int warm)
     for (size_t i = 0; i < line->count; i++)
         found += found < STEPS && line->steps[i].start_ns == starts_ns[found];
     assert_int_equal(found, STEPS);
-    dl_activity_steps_free(&steps);
-    training_free(&trace);
 }
 
 static void test_graphs(void **state)
@@ -510,7 +499,7 @@ static void test_prefetched_input(void **state)
             break;
         }
     }
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     find(&steps, &trace, &(dl_step_hints){0});
     const dl_step_line *line = &steps.lines[0];
     size_t regular = 0;
@@ -524,7 +513,6 @@ static void test_prefetched_input(void **state)
         regular++;
     }
     assert_true(regular >= (size_t)model.steps - 1);
-    dl_activity_steps_free(&steps);
     training_free(&trace);
 }
 
@@ -532,7 +520,7 @@ static void test_prefetched_input(void **state)
 static void test_varying_shapes(void **state)
 {
     (void)state;
-    training_trace trace;
+    DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &resnet);
     dl_random random;
     dl_random_init(&random, 3, 0, 0, 0);
@@ -540,19 +528,17 @@ static void test_varying_shapes(void **state)
         if (trace.activities[i].kind == DL_ACTIVITY_KERNEL)
             trace.activities[i].detail = (uint32_t)dl_random_below(&random, TRAINING_STRINGS);
     }
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     find(&steps, &trace, &(dl_step_hints){0});
     assert_int_equal(steps.lines[0].method, DL_STEPS_PERIOD_NAMES);
     assert_int_equal(hits(&steps.lines[0], &trace, 0, trace.steps, 0), trace.steps);
-    dl_activity_steps_free(&steps);
-    training_free(&trace);
 }
 
 /* The same steps on device 0, and unordered work on device 3; in any order in the file. */
 static void test_devices(void **state)
 {
     (void)state;
-    training_trace trace;
+    DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &lenet);
     dl_random random;
     dl_random_init(&random, 4, 0, 0, 0);
@@ -570,7 +556,7 @@ static void test_devices(void **state)
         trace.activities[i] = trace.activities[other];
         trace.activities[other] = kept;
     }
-    dl_activity_steps steps = {0};
+    DL_SCOPED(dl_activity_steps) steps = {0};
     find(&steps, &trace, &(dl_step_hints){0});
     assert_int_equal(steps.count, 2);
     assert_int_equal(hits(&steps.lines[0], &trace, 0, trace.steps, 0), trace.steps);
@@ -579,14 +565,12 @@ static void test_devices(void **state)
     assert_int_equal(steps.lines[1].method, DL_STEPS_NONE);
     assert_int_equal(steps.lines[1].count, 0);
     assert_contains(steps.lines[1].reason, "does not repeat");
-    dl_activity_steps_free(&steps);
-    training_free(&trace);
 }
 
 static void test_no_work(void **state)
 {
     (void)state;
-    training_trace trace;
+    DL_AUTO(training_free) training_trace trace;
     training model = lenet;
     model.steps = 8;
     training_make(&trace, &model);
@@ -608,7 +592,6 @@ static void test_no_work(void **state)
     find(&steps, &trace, &(dl_step_hints){0});
     assert_int_equal(steps.count, 0);
     dl_activity_steps_free(&steps);
-    training_free(&trace);
 }
 
 static void test_names(void **state)

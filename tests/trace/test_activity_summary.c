@@ -87,8 +87,8 @@ static dl_trace small_trace(void)
 static void test_device(void **state)
 {
     (void)state;
-    dl_trace trace = small_trace();
-    dl_activity_summary summary = {0};
+    DL_SCOPED(dl_trace) trace = small_trace();
+    DL_SCOPED(dl_activity_summary) summary = {0};
     dl_activity_summary_init(&summary, &trace, NULL);
     assert_string_equal(summary.rank, "1");
     assert_int_equal(summary.device_count, 1);
@@ -122,8 +122,6 @@ static void test_device(void **state)
     assert_int_equal(d->collective_count, 1);
     assert_int_equal(d->collectives[0].bytes, 1000000);
     assert_float_equal(d->collectives[0].bus_bytes_per_s, 1e10, 1);
-    dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 static bool warns(const dl_activity_summary *summary, const char *part)
@@ -184,7 +182,7 @@ static void test_quality(void **state)
 static void test_rank(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_activity_summary summary = {0};
     const uint32_t comms[][2] = {{1, 2}, {5, 8}, {0, 2}, {5, 8}, {6, 8}};
     const char *ranks[] = {"1", "5", "5", "5", ""}, *sizes[] = {"2", "8", "8", "8", ""};
@@ -201,7 +199,6 @@ static void test_rank(void **state)
     dl_activity_summary_init(&summary, &trace, NULL);
     assert_string_equal(summary.rank, "3");
     dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* One warm-up step [0, 100), regular ones [100, 300) and [300, 450), another [450, 461): the time
@@ -223,8 +220,8 @@ static const dl_activity_steps found = {.lines = &line, .count = 1};
 static void test_steps(void **state)
 {
     (void)state;
-    dl_trace trace = small_trace();
-    dl_activity_summary summary = {0};
+    DL_SCOPED(dl_trace) trace = small_trace();
+    DL_SCOPED(dl_activity_summary) summary = {0};
     dl_activity_summary_init(&summary, &trace, &found);
     const dl_device_summary *d = &summary.devices[0];
     assert_true(d->in_steps);
@@ -236,8 +233,6 @@ static void test_steps(void **state)
     assert_int_equal(d->steps.other_steps, 1);
     /* Tables still cover the whole trace. */
     assert_int_equal(d->transfer_count, 3);
-    dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 static void assert_narrow(const char *text)
@@ -252,9 +247,9 @@ static void assert_narrow(const char *text)
 static void test_print(void **state)
 {
     (void)state;
-    dl_trace trace = small_trace();
-    dl_activity_summary summary = {0};
-    char *text = NULL;
+    DL_SCOPED(dl_trace) trace = small_trace();
+    DL_SCOPED(dl_activity_summary) summary = {0};
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_activity_summary_init(&summary, &trace, &found);
     FILE *out = open_memstream(&text, &bytes);
@@ -274,9 +269,6 @@ static void test_print(void **state)
     assert_contains(text, "threads in calls 125 us, of it waiting 110 us\n"); /* 3 * 5 + 110 */
     assert_contains(text, "warning          1 of 3 GPU operations");
     assert_contains(text, "\n1      0   175 us 350 us");
-    free(text);
-    dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* Checks that brackets outside of strings close in order and end with the text. */
@@ -301,9 +293,9 @@ static void assert_nested(const char *json)
 static void test_json(void **state)
 {
     (void)state;
-    dl_trace trace = small_trace();
-    dl_activity_summary summary = {0};
-    char *text = NULL;
+    DL_SCOPED(dl_trace) trace = small_trace();
+    DL_SCOPED(dl_activity_summary) summary = {0};
+    DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_activity_summary_init(&summary, &trace, &found);
     FILE *out = open_memstream(&text, &bytes);
@@ -318,9 +310,6 @@ static void test_json(void **state)
     assert_contains(text, "\"direction\":\"h2d\",\"memory\":\"pinned\",\"count\":2,\"bytes\":80000,"
                           "\"total_ns\":20000,");
     assert_contains(text, "\"early_works\":1,\"early_worst_ns\":1000,\"late_ends\":0,");
-    free(text);
-    dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* Writes the summary as text and as JSON. */
@@ -344,7 +333,7 @@ static void write_both(const dl_activity_summary *summary, char **text, char **j
 static void test_cost_of_recording(void **state)
 {
     (void)state;
-    dl_trace trace = small_trace();
+    DL_SCOPED(dl_trace) trace = small_trace();
     size_t work[3], count = 0;
     for (size_t i = 0; i < trace.activity_count && count < 3; i++) {
         const dl_activity *a = &trace.activities[i];
@@ -367,7 +356,7 @@ static void test_cost_of_recording(void **state)
                  {"unknown (no GPU)", "its cost is unknown (no GPU)", "unknown (no GPU)"},
                  {FIGURES, "device 0: 1 kernels, 0.5 copies", "\"kernel\":{\"ns\":1000,"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        dl_activity_summary summary = {0};
+        DL_SCOPED(dl_activity_summary) summary = {0};
         if (i == 1) hand_meta(&trace, "capture_cost", cases[i].value);
         if (i == 2) {
             char **value = &trace.meta[2 * trace.meta_count - 1];
@@ -387,16 +376,14 @@ static void test_cost_of_recording(void **state)
                             "0.011429");
             free(text);
         }
-        dl_activity_summary_free(&summary);
     }
-    dl_trace_free(&trace);
 }
 
 /* Units cut by marks cause a warning if they have little in common. */
 static void test_unlike_steps_are_a_warning(void **state)
 {
     (void)state;
-    dl_trace trace = small_trace();
+    DL_SCOPED(dl_trace) trace = small_trace();
     dl_step_line unlike = line;
     unlike.method = DL_STEPS_MARKS;
     unlike.similarity = 0.03;
@@ -415,7 +402,6 @@ static void test_unlike_steps_are_a_warning(void **state)
     assert_false(warns(&summary, "hardly alike"));
     assert_false(warns(&summary, "sub-sampled"));
     dl_activity_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 int main(void)

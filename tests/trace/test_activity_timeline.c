@@ -30,10 +30,9 @@ static dl_activity_timeline timeline_of(const dl_activity *activities, size_t co
                                         const dl_interval *window)
 {
     dl_activity_timeline timeline = {0};
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_launches_init(&launches, activities, count);
     dl_activity_timeline_init(&timeline, activities, count, classes, &launches, window);
-    dl_launches_free(&launches);
     return timeline;
 }
 
@@ -140,13 +139,12 @@ static void test_launch_bound(void **state)
                                             .start_ns = us[2] * 1000,
                                             .duration_ns = 5000};
     }
-    dl_activity_timeline timeline = timeline_of(activities, count, NULL);
+    DL_SCOPED(dl_activity_timeline) timeline = timeline_of(activities, count, NULL);
     const dl_device_timeline *d = &timeline.devices[0];
     assert_int_equal(d->gap_count, 6);
     assert_int_equal(d->idle_ns, 289000);
     assert_int_equal(d->launch_bound_ns, 94000);
     assert_int_equal(d->unknown_gap_ns, 10000);
-    dl_activity_timeline_free(&timeline);
 }
 
 /* Devices 3 and 1 have work: one graph of 100, two kernels of 10 with 5 between them. */
@@ -216,9 +214,8 @@ static void test_random(void **state)
             activities[i] = what < 0.5 ? kernel(what < 0.3 ? COMPUTE : COLLECTIVE, start, end)
                                        : copy(what < 0.6 ? DL_COPY_PEER : DL_COPY_D2H, start, end);
         }
-        dl_activity_timeline timeline = timeline_of(activities, WORKS, NULL);
+        DL_SCOPED(dl_activity_timeline) timeline = timeline_of(activities, WORKS, NULL);
         check_by_moments(activities, WORKS, &timeline.devices[0]);
-        dl_activity_timeline_free(&timeline);
     }
 }
 

@@ -21,11 +21,10 @@ static dl_activity kernel(uint32_t device, uint32_t stream, int64_t start_ns, in
 
 static dl_activity_tracks lay_out(const dl_activity *activities, size_t count)
 {
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_activity_tracks tracks = {0};
     dl_launches_init(&launches, activities, count);
     dl_activity_tracks_init(&tracks, activities, count, &launches);
-    dl_launches_free(&launches);
     return tracks;
 }
 
@@ -85,11 +84,10 @@ static void test_nested(void **state)
         host(DL_ACTIVITY_RANGE, 1, 50, 10), host(DL_ACTIVITY_CALL, 1, 50, 0),
         host(DL_ACTIVITY_MARK, 1, 15, 0),
     };
-    dl_activity_tracks tracks = lay_out(a, sizeof a / sizeof a[0]);
+    DL_SCOPED(dl_activity_tracks) tracks = lay_out(a, sizeof a / sizeof a[0]);
     assert_int_equal(tracks.count, 1);
     const uint32_t order[] = {1, 0, 2, 6, 3, 4, 5};
     assert_memory_equal(tracks.order, order, sizeof order);
-    dl_activity_tracks_free(&tracks);
 }
 
 /* A range that ends within a call moves, whichever begins first; of two ranges the later one; of
@@ -109,7 +107,7 @@ static void test_crossing(void **state)
         kernel(0, 7, 15, 20),
         kernel(0, 7, 20, 20),
     };
-    dl_activity_tracks tracks = lay_out(a, sizeof a / sizeof a[0]);
+    DL_SCOPED(dl_activity_tracks) tracks = lay_out(a, sizeof a / sizeof a[0]);
     assert_int_equal(lane_of(&tracks, 0), 1);
     assert_int_equal(lane_of(&tracks, 1), 0);
     assert_int_equal(lane_of(&tracks, 2), 1);
@@ -121,7 +119,6 @@ static void test_crossing(void **state)
     assert_int_equal(lane_of(&tracks, 8), 2);
     assert_int_equal(lane_of(&tracks, 9), 0);
     assert_int_equal(tracks.count, 5);
-    dl_activity_tracks_free(&tracks);
 }
 
 /* Ranges that end within a call both move, though the inner one is nested in the outer. */
@@ -130,12 +127,11 @@ static void test_call_moves_all_that_it_crosses(void **state)
     (void)state;
     dl_activity a[] = {host(DL_ACTIVITY_RANGE, 1, 0, 100), host(DL_ACTIVITY_RANGE, 1, 5, 20),
                        host(DL_ACTIVITY_RANGE, 1, 10, 14), host(DL_ACTIVITY_CALL, 1, 20, 10)};
-    dl_activity_tracks tracks = lay_out(a, 4);
+    DL_SCOPED(dl_activity_tracks) tracks = lay_out(a, 4);
     assert_int_equal(lane_of(&tracks, 0), 0);
     assert_int_equal(lane_of(&tracks, 1), 1);
     assert_int_equal(lane_of(&tracks, 2), 1);
     assert_int_equal(lane_of(&tracks, 3), 0);
-    dl_activity_tracks_free(&tracks);
 }
 
 /* A SYNC is on the thread of its call. */
@@ -146,11 +142,10 @@ static void test_sync_lies_on_the_thread_of_its_call(void **state)
                        host(DL_ACTIVITY_SYNC, 0, 12, 5)};
     a[0].correlation = a[1].correlation = 3;
     a[2].correlation = 4;
-    dl_activity_tracks tracks = lay_out(a, 3);
+    DL_SCOPED(dl_activity_tracks) tracks = lay_out(a, 3);
     assert_int_equal(tracks.count, 2);
     assert_int_equal(tracks.tracks[tracks.track_of[1]].thread, 77);
     assert_int_equal(tracks.tracks[tracks.track_of[2]].thread, 0);
-    dl_activity_tracks_free(&tracks);
 }
 
 /* Checks, pair by pair, that each slice of a track begins no earlier than the previous one and is
@@ -191,7 +186,7 @@ static void test_any_activities_nest(void **state)
             drawn += a[i].kind != DL_ACTIVITY_EVENT && a[i].kind != DL_ACTIVITY_COMM &&
                      a[i].kind != DL_ACTIVITY_CLOCK;
         }
-        dl_activity_tracks tracks = lay_out(a, count);
+        DL_SCOPED(dl_activity_tracks) tracks = lay_out(a, count);
         size_t placed = 0;
         for (size_t t = 0; t < tracks.count; t++) {
             const dl_track *track = &tracks.tracks[t];
@@ -206,7 +201,6 @@ static void test_any_activities_nest(void **state)
         for (size_t i = 0; i < count; i++)
             marks_aside += a[i].kind == DL_ACTIVITY_MARK && lane_of(&tracks, i) > 0;
         assert_int_equal(marks_aside, 0);
-        dl_activity_tracks_free(&tracks);
     }
 }
 

@@ -24,7 +24,7 @@ static void test_text_and_back(void **state)
     dl_capture_figures sent = example(), got = {0};
     snprintf(sent.device, sizeof sent.device, "NVIDIA H200");
     sent.items[DL_CAPTURE_PER_COPY] = (dl_capture_figure){-1.25, -3.5, 1e-3};
-    char *text = dl_capture_figures_text(&sent);
+    DL_AUTOFREE char *text = dl_capture_figures_text(&sent);
     dl_error err = {0};
     if (dl_capture_figures_parse(text, &got, &err) != DL_OK) fail_msg("%s", err.text);
     for (int i = 0; i < DL_CAPTURE_ITEM_COUNT; i++) {
@@ -35,19 +35,16 @@ static void test_text_and_back(void **state)
     assert_int_equal(got.repetitions, 7);
     assert_string_equal(got.host, "node1.example");
     assert_string_equal(got.device, "NVIDIA H200");
-    free(text);
 }
 
 /* Returns the text of `figures` with the first `part` replaced. */
 static char *changed(const char *part, const char *with)
 {
     dl_capture_figures figures = example();
-    char *text = dl_capture_figures_text(&figures);
+    DL_AUTOFREE char *text = dl_capture_figures_text(&figures);
     char *at = strstr(text, part);
     assert_non_null(at);
-    char *made = dl_format("%.*s%s%s", (int)(at - text), text, with, at + strlen(part));
-    free(text);
-    return made;
+    return dl_format("%.*s%s%s", (int)(at - text), text, with, at + strlen(part));
 }
 
 static void test_refuses_other_texts(void **state)
@@ -66,13 +63,12 @@ static void test_refuses_other_texts(void **state)
                    {"; device A GPU", ""},
                    {"kernel", "x kernel"}};
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        char *text = changed(changes[i].part, changes[i].with);
+        DL_AUTOFREE char *text = changed(changes[i].part, changes[i].with);
         dl_capture_figures got = {.repetitions = 99};
         dl_error err = {0};
         const dl_status status = dl_capture_figures_parse(text, &got, &err);
         if (status != DL_ERR_PARSE) fail_msg("'%s': %s", text, status_name(status));
         assert_int_equal(got.repetitions, 99);
-        free(text);
     }
     dl_capture_figures got;
     dl_error err = {0};
@@ -121,7 +117,7 @@ static void add_steps(dl_trace *trace)
 static void test_estimates_the_cost_of_a_step(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     add_steps(&trace);
     size_t work[24];
     dl_activity_step steps[3];
@@ -146,18 +142,16 @@ static void test_estimates_the_cost_of_a_step(void **state)
     assert_true(fabs(got.step_low_ns - (got.step_ns - 8 * 10)) < 1e-9);
     assert_true(fabs(got.step_high_ns - (got.step_ns + 8 * 10)) < 1e-9);
     assert_true(fabs(got.share_frac - 0.15) < 1e-12);
-    dl_trace_free(&trace);
 }
 
 static void test_no_steps_no_estimate(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     const dl_capture_figures figures = example();
     const dl_step_line none = {0}, no_device = {.device = DL_NO_DEVICE, .count = 1};
     assert_int_equal(dl_capture_estimate_of(&figures, &trace, &none).steps, 0);
     assert_int_equal(dl_capture_estimate_of(&figures, &trace, &no_device).steps, 0);
-    dl_trace_free(&trace);
 }
 
 int main(void)

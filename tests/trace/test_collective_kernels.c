@@ -37,11 +37,10 @@ static dl_collective_kernels find(const dl_activity *activities, size_t count)
     char *strings[TEXTS];
     for (int i = 0; i < TEXTS; i++)
         strings[i] = texts[i];
-    dl_launches launches = {0};
+    DL_SCOPED(dl_launches) launches = {0};
     dl_collective_kernels list = {0};
     dl_launches_init(&launches, activities, count);
     dl_collective_kernels_find(&list, activities, count, strings, classes, &launches);
-    dl_launches_free(&launches);
     return list;
 }
 
@@ -78,9 +77,8 @@ static void no_collectives_make_an_empty_list(void **state)
 {
     (void)state;
     const dl_activity activities[] = {call(1000, 10), launch(3, 50), kernel(OTHER_KERNEL, 3, 450)};
-    dl_collective_kernels list = find(activities, 3);
+    DL_SCOPED(dl_collective_kernels) list = find(activities, 3);
     assert_true(list.count == 0 && list.kernels == NULL);
-    dl_collective_kernels_free(&list);
 }
 
 int main(void)

@@ -195,12 +195,11 @@ static void unmarked_steps_end_with_updates(void **state)
     trace t = {0};
     for (int s = 0; s < 5; s++)
         add_step(&t, 10000 + 1000 * s, false);
-    dl_activity_steps steps = find(&t);
+    DL_SCOPED(dl_activity_steps) steps = find(&t);
     assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
     assert_int_equal(steps.lines[0].count, 4);
     assert_int_equal(steps.lines[0].steps[0].start_ns, 10950000);
     assert_int_equal(steps.lines[0].steps[3].duration_ns, 1000000);
-    dl_activity_steps_free(&steps);
 }
 
 /* PyTorch's ranges of a data loader contain the word "Iter" and, if they collate, most operators,
@@ -215,10 +214,9 @@ static void loaders_do_not_mark_steps(void **state)
             add(&t, OP, at + 11 + i, 1); /* within the loader's range */
         add_step(&t, at, false);
     }
-    dl_activity_steps steps = find(&t);
+    DL_SCOPED(dl_activity_steps) steps = find(&t);
     assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
     assert_int_equal(steps.lines[0].count, 4);
-    dl_activity_steps_free(&steps);
 }
 
 /* Step 3 starts with a validation of two batches: two ranges of the loader and four operators in
@@ -518,10 +516,9 @@ static void marked_tasks_in_turn_are_steps(void **state)
         add(&t, GRADIENT, at + 60, 10)->bytes = s % 2 == 0 ? 400 : 1200;
         add(&t, OPTIMIZER, at + 100, 90);
     }
-    dl_activity_steps steps = find(&t);
+    DL_SCOPED(dl_activity_steps) steps = find(&t);
     assert_int_equal(steps.lines[0].method, DL_STEPS_MARKS);
     assert_int_equal(steps.lines[0].regular_count, 8);
-    dl_activity_steps_free(&steps);
 }
 
 /* Marks of an epoch, or of a logging interval, hold several updates of the same parameters: with
@@ -584,11 +581,10 @@ static bool is_on_cores(const char *name, dl_activity_kind kind, char **lost)
                                             .correlation = 1,
                                             .start_ns = 12000,
                                             .duration_ns = 1000};
-    dl_cpu_operators operators = {0};
+    DL_SCOPED(dl_cpu_operators) operators = {0};
     dl_trace whole = whole_with(&t, names, TEXTS + 2);
     dl_cpu_operators_find(&operators, &whole);
     const bool found = operators.count > 0;
-    dl_cpu_operators_free(&operators);
     whole.complete = true;
     *lost = dl_cpu_lost_device(&whole);
     return found;
@@ -615,12 +611,11 @@ static void lost_kernels_are_no_training_on_cores(void **state)
         {"aten::cudnn_is_acceptable", DL_ACTIVITY_RANGE, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *lost = NULL;
+        DL_AUTOFREE char *lost = NULL;
         if (is_on_cores(cases[i].name, cases[i].kind, &lost) != cases[i].on_cores)
             fail_msg("%s", cases[i].name);
         assert_true((lost == NULL) == cases[i].on_cores);
         if (lost != NULL) assert_contains(lost, "recorded no kernels");
-        free(lost);
     }
 }
 
@@ -639,9 +634,8 @@ static void copies_alone_are_not_all(void **state)
                                 .strings = names,
                                 .string_count = 3,
                                 .complete = true};
-        char *lost = dl_cpu_lost_device(&whole);
+        DL_AUTOFREE char *lost = dl_cpu_lost_device(&whole);
         assert_true((lost != NULL) == launched);
-        free(lost);
     }
 }
 
@@ -652,7 +646,7 @@ static void operators_are_taken_as_one_step(void **state)
     (void)state;
     for (int64_t us = 0; us <= 30; us += 30) {
         trace t = {0};
-        dl_activity_steps steps = {0};
+        DL_SCOPED(dl_activity_steps) steps = {0};
         dl_error err = {0};
         add(&t, FORWARD, us > 0 ? 10 : 40, us);
         add(&t, BACKWARD, 40, us);
@@ -670,7 +664,6 @@ static void operators_are_taken_as_one_step(void **state)
             assert_int_equal(line->steps[0].start_ns, 10000);
             assert_int_equal(line->steps[0].duration_ns, 60000);
         }
-        dl_activity_steps_free(&steps);
     }
 }
 

@@ -7,9 +7,8 @@
 
 static void assert_short(const char *name, const char *expected)
 {
-    char *text = dl_demangle_short(name);
+    DL_AUTOFREE char *text = dl_demangle_short(name);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 static void test_mangled(void **state)

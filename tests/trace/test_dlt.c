@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "common/file.h"
 #include "common/random.h"
 #include "trace/dlt/codec.h"
@@ -157,7 +156,7 @@ static void test_round_trip(void **state)
         pthread_join(threads[w], NULL);
     close_writer(writer);
 
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_true(trace.complete);
     assert_int_equal(trace.bytes_ignored, 0);
     assert_int_equal(trace.record_count, THREADS * RECORDS);
@@ -178,7 +177,6 @@ static void test_round_trip(void **state)
         free(work[w].records);
         free(work[w].activities);
     }
-    dl_trace_free(&trace);
 }
 
 /* A copy of 1 ms before a kernel that starts after 10 us. */
@@ -193,12 +191,11 @@ static void test_late_ends(void **state)
     for (int i = 0; i < 2; i++)
         dl_trace_stream_append_activity(stream, &works[i]);
     close_writer(writer);
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_int_equal(trace.activities[0].duration_ns, 10000);
     assert_int_equal(trace.activities[1].duration_ns, 70);
     assert_int_equal(trace.late_ends, 1);
     assert_int_equal(trace.late_worst_ns, 990000);
-    dl_trace_free(&trace);
 }
 
 /* Equal texts have one id, also beyond the initial size of the table; "" is 0 and takes no
@@ -221,13 +218,12 @@ static void test_names(void **state)
     record.name = 0;
     dl_trace_stream_append(stream, &record);
     close_writer(writer);
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_int_equal(trace.string_count, 1001);
     assert_string_equal(dl_trace_name(&trace, &trace.records[0]), "layer999");
     assert_string_equal(dl_trace_name(&trace, &trace.records[1]), "");
     record.name = 1001;
     assert_string_equal(dl_trace_name(&trace, &record), "");
-    dl_trace_free(&trace);
 }
 
 static void test_meta(void **state)
@@ -284,11 +280,10 @@ static void write_small(const char *path, char **data, size_t *bytes)
 static dl_status read_copy(dl_trace *trace, const char *data, size_t bytes)
 {
     dl_error err = {0};
-    void *copy = dl_realloc(NULL, bytes, 1, "test");
+    DL_AUTOFREE void *copy = dl_realloc(NULL, bytes, 1, "test");
     if (bytes > 0) memcpy(copy, data, bytes);
     dl_status status = dl_trace_read_bytes(trace, "bytes", copy, bytes, &err);
     assert_int_equal(status, err.code);
-    free(copy);
     return status;
 }
 
@@ -303,7 +298,7 @@ static void test_cut_anywhere(void **state)
     size_t first_end =
         DL_DLT_HEADER_BYTES + DL_DLT_CHUNK_HEADER_BYTES + sizeof "kind" + sizeof "train";
     for (size_t cut = 0; cut <= bytes; cut++) {
-        dl_trace trace = {0};
+        DL_SCOPED(dl_trace) trace = {0};
         dl_status status = read_copy(&trace, data, cut);
         assert_int_equal(status, cut < first_end ? DL_ERR_FORMAT : DL_OK);
         if (status != DL_OK) continue;
@@ -313,7 +308,6 @@ static void test_cut_anywhere(void **state)
         records_before = trace.record_count;
         assert_true(trace.activity_count >= activities_before);
         activities_before = trace.activity_count;
-        dl_trace_free(&trace);
     }
     assert_int_equal(records_before, 12);
     assert_int_equal(activities_before, 12);
@@ -328,10 +322,10 @@ static void test_bit_flips(void **state)
     char *data;
     size_t bytes;
     write_small(PATH, &data, &bytes);
-    dl_trace whole = {0};
+    DL_SCOPED(dl_trace) whole = {0};
     assert_int_equal(read_copy(&whole, data, bytes), DL_OK);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
-        dl_trace trace = {0};
+        DL_SCOPED(dl_trace) trace = {0};
         data[bit / 8] ^= (char)(1 << bit % 8);
         dl_status status = read_copy(&trace, data, bytes);
         data[bit / 8] ^= (char)(1 << bit % 8);
@@ -347,9 +341,7 @@ static void test_bit_flips(void **state)
             assert_memory_equal(trace.records, whole.records,
                                 trace.record_count * sizeof *trace.records);
         }
-        dl_trace_free(&trace);
     }
-    dl_trace_free(&whole);
     free(data);
 }
 
@@ -366,7 +358,7 @@ static bool chunk_taken(uint32_t type, const void *payload, uint32_t payload_byt
     if (payload_bytes > 0) memcpy(chunk + DL_DLT_CHUNK_HEADER_BYTES, payload, payload_bytes);
     dl_dlt_chunk_seal(chunk, (dl_dlt_chunk)type, payload_bytes);
     size_t bytes = (size_t)(chunk - file) + DL_DLT_CHUNK_HEADER_BYTES + payload_bytes;
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     assert_int_equal(read_copy(&trace, (const char *)file, bytes), DL_OK);
     assert_string_equal(dl_trace_meta(&trace, "k"), "v");
     bool taken = trace.bytes_ignored == 0;
@@ -378,7 +370,6 @@ static bool chunk_taken(uint32_t type, const void *payload, uint32_t payload_byt
         assert_int_equal(trace.activity_count, 0);
         assert_int_equal(trace.worker_count, 0);
     }
-    dl_trace_free(&trace);
     return taken;
 }
 
@@ -459,11 +450,10 @@ static void test_bytes_after_the_end(void **state)
     write_small(PATH, &data, &bytes);
     data = dl_realloc(data, bytes + 5, 1, "test");
     memset(data + bytes, 'x', 5);
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     assert_int_equal(read_copy(&trace, data, bytes + 5), DL_OK);
     assert_true(trace.complete);
     assert_int_equal(trace.bytes_ignored, 5);
-    dl_trace_free(&trace);
     free(data);
 }
 
@@ -531,7 +521,7 @@ static void test_killed_writer(void **state)
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
-    dl_trace trace = read_trace("test_dlt_killed.dlt");
+    DL_SCOPED(dl_trace) trace = read_trace("test_dlt_killed.dlt");
     unlink("test_dlt_killed.dlt");
     assert_false(trace.complete);
     assert_string_equal(dl_trace_meta(&trace, "model"), "lenet");
@@ -541,7 +531,6 @@ static void test_killed_writer(void **state)
         assert_int_equal(trace.records[i].start_ns, 1000 * i);
     }
     assert_string_equal(dl_trace_name(&trace, &trace.records[0]), "conv1");
-    dl_trace_free(&trace);
 }
 
 /* The system allows 100,000 bytes (a partial write, then EFBIG): appending continues, close reports
@@ -570,13 +559,12 @@ static void test_full_disk(void **state)
     assert_int_equal(status, DL_ERR_IO);
     assert_null(writer);
     assert_string_equal(err.file, PATH);
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_false(trace.complete);
     assert_true(trace.record_count > 0);
     char lost[64];
     snprintf(lost, sizeof lost, "%zu records lost", APPENDED - trace.record_count);
     assert_contains(err.text, lost);
-    dl_trace_free(&trace);
 }
 
 /* Fewer records than a chunk holds, for a part of which the file has room: these are kept, followed
@@ -611,7 +599,7 @@ static void test_full_disk_and_few_records(void **state)
         const dl_status status = dl_trace_writer_close(&writer, &err);
         setrlimit(RLIMIT_FSIZE, &old);
         assert_int_equal(status, DL_ERR_IO);
-        dl_trace trace = read_trace(PATH);
+        DL_SCOPED(dl_trace) trace = read_trace(PATH);
         const size_t kept = activities ? trace.activity_count : trace.record_count;
         assert_in_range(kept, 20, APPENDED - 1);
         assert_int_equal(kept + lost, APPENDED);
@@ -622,7 +610,6 @@ static void test_full_disk_and_few_records(void **state)
             assert_int_equal(activities ? trace.activities[i].start_ns : trace.records[i].start_ns,
                              10 * i);
         }
-        dl_trace_free(&trace);
     }
     signal(SIGXFSZ, old_handler);
 }
@@ -696,7 +683,7 @@ static void test_limit(void **state)
     uint64_t lost = dl_trace_writer_look(writer).lost;
     dl_trace_writer_meta(writer, "stopped", "limit");
     close_writer(writer);
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_true(trace.complete);
     assert_int_equal(trace.bytes_ignored, 0);
     assert_string_equal(dl_trace_meta(&trace, "stopped"), "limit");
@@ -704,13 +691,11 @@ static void test_limit(void **state)
     assert_int_equal(trace.activity_count + lost, APPENDED + 1);
     assert_int_equal(trace.record_count, 0);
     assert_int_equal(trace.string_count, 2);
-    dl_trace_free(&trace);
-    char *data = NULL;
+    DL_AUTOFREE char *data = NULL;
     size_t bytes = 0;
     dl_error err = {0};
     assert_int_equal(dl_file_read(PATH, &data, &bytes, &err), DL_OK);
     assert_in_range(bytes, LIMIT - 65536, LIMIT + 100);
-    free(data);
 }
 
 /* Texts alone also reach the limit, to the byte. */
@@ -725,10 +710,9 @@ static void test_limit_of_names(void **state)
     assert_int_equal(dl_trace_writer_intern(writer, "c"), 0);
     assert_int_equal(dl_trace_writer_look(writer).lost, 0);
     close_writer(writer);
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_true(trace.complete);
     assert_int_equal(trace.string_count, 3);
-    dl_trace_free(&trace);
 }
 
 typedef struct busy_thread {
@@ -781,11 +765,10 @@ static void test_abandon_in_forked_children(void **state)
     atomic_store(&busy.done, true);
     pthread_join(thread, NULL);
     close_writer(writer);
-    dl_trace trace = read_trace(PATH);
+    DL_SCOPED(dl_trace) trace = read_trace(PATH);
     assert_true(trace.complete);
     assert_int_equal(trace.activity_count, 1);
     assert_int_equal(trace.record_count, 1);
-    dl_trace_free(&trace);
 }
 
 static void ignore_signal(int signal_number)
@@ -840,12 +823,11 @@ static void test_partial_writes(void **state)
     pthread_join(interrupter, NULL);
     sigaction(SIGUSR1, &old_action, NULL);
     close(ends[0]);
-    dl_trace trace = {0};
+    DL_SCOPED(dl_trace) trace = {0};
     assert_int_equal(read_copy(&trace, out.data, out.bytes), DL_OK);
     assert_true(trace.complete);
     assert_int_equal(trace.record_count, APPENDED);
     free(out.data);
-    dl_trace_free(&trace);
 }
 
 int main(void)

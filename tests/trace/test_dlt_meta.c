@@ -16,32 +16,30 @@ static dl_trace made_trace(void)
 static void test_texts(void **state)
 {
     (void)state;
-    dl_trace trace = made_trace();
+    DL_SCOPED(dl_trace) trace = made_trace();
     assert_string_equal(dl_trace_meta_text(&trace, "model"), "lenet");
     assert_string_equal(dl_trace_meta_text(&trace, "empty"), "");
     assert_string_equal(dl_trace_meta_text(&trace, "missing"), "");
-    dl_trace_free(&trace);
 }
 
 /* Missing, non-numeric and out-of-range values give the fallback. */
 static void test_numbers_with_fallback(void **state)
 {
     (void)state;
-    dl_trace trace = made_trace();
+    DL_SCOPED(dl_trace) trace = made_trace();
     assert_int_equal(dl_trace_meta_int(&trace, "workers", 1, 4, 7), 4);
     assert_int_equal(dl_trace_meta_int(&trace, "workers", 1, 3, 7), 7);
     assert_int_equal(dl_trace_meta_int(&trace, "workers", 5, 9, 7), 7);
     assert_int_equal(dl_trace_meta_int(&trace, "model", 0, 9, 7), 7);
     assert_int_equal(dl_trace_meta_int(&trace, "empty", 0, 9, 7), 7);
     assert_int_equal(dl_trace_meta_int(&trace, "missing", 0, 9, -1), -1);
-    dl_trace_free(&trace);
 }
 
 /* Only a missing value gives the fallback; invalid ones are rejected. */
 static void test_numbers_with_errors(void **state)
 {
     (void)state;
-    dl_trace trace = made_trace();
+    DL_SCOPED(dl_trace) trace = made_trace();
     int64_t number = 0;
     dl_error err = {0};
     assert_int_equal(dl_trace_meta_read_int(&trace, "workers", 1, &number, &err), DL_OK);
@@ -55,7 +53,6 @@ static void test_numbers_with_errors(void **state)
         assert_true(strstr(err.text, wrong[i]) == err.text);
         assert_int_equal(number, -1);
     }
-    dl_trace_free(&trace);
 }
 
 int main(void)

@@ -14,12 +14,11 @@
 
 static void assert_text(const char *path, const char *expected)
 {
-    char *text = NULL;
+    DL_AUTOFREE char *text = NULL;
     size_t bytes;
     dl_error err = {0};
     assert_int_equal(dl_file_read(path, &text, &bytes, &err), DL_OK);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 static int put(dl_held_file *file, const char *text)

@@ -165,12 +165,11 @@ static void test_table_by_id(void **state)
                                 {.kind = DL_ACTIVITY_KERNEL, .name = 3},
                                 {.kind = DL_ACTIVITY_KERNEL, .name = 9},
                                 {.kind = DL_ACTIVITY_KERNEL, .name = 1}};
-    uint8_t *classes = dl_kernel_classes(&(dl_trace){
+    DL_AUTOFREE uint8_t *classes = dl_kernel_classes(&(dl_trace){
         .activities = activities, .activity_count = 5, .strings = strings, .string_count = 4});
     const uint8_t expected[] = {DL_KERNEL_OTHER, DL_KERNEL_GEMM, DL_KERNEL_OTHER,
                                 DL_KERNEL_SOFTMAX};
     assert_memory_equal(classes, expected, sizeof expected);
-    free(classes);
 }
 
 static void assert_told(const char *name, const char *collective, const char *type)

@@ -152,7 +152,7 @@ static void test_monotony(void **state)
  * indices. */
 static void expect_units(const written *text, size_t given, size_t units, size_t length)
 {
-    dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     find(&period, text, given);
     if (period.cut_count + 1 < units || period.cut_count > units)
         fail_msg("%zu units instead of %zu; %s", period.cut_count, units,
@@ -162,7 +162,6 @@ static void expect_units(const written *text, size_t given, size_t units, size_t
     for (size_t i = 1; i < period.cut_count; i++)
         assert_int_equal(period.cuts[i] - period.cuts[i - 1], length);
     assert_true(period.order_match > 0.999);
-    dl_period_free(&period);
 }
 
 /* The shortest steps: a copy and a graph; and three kernels. */
@@ -248,11 +247,10 @@ static void test_given_period(void **state)
     for (uint32_t i = 0; i < 100 * 20; i++) /* pairs of units that differ in one symbol */
         write_symbol(&text, i % 20 == 7 ? 30 : i % 20 == 17 ? 31 : i % 10);
     expect_units(&text, 20, 100, 20);
-    dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     find(&period, &text, 700);
     assert_int_equal(period.cut_count, 0);
     assert_contains(period.reason, "given period");
-    dl_period_free(&period);
     stop_writing(&text);
 }
 
@@ -304,14 +302,13 @@ static void test_accumulation(void **state)
 static void test_no_accumulation(void **state)
 {
     (void)state;
-    dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     for (uint32_t i = 0; i < 3; i++)
         text.roles[100 + i] = DL_ROLE_UPDATE;
     write_accumulation(&text, 40, 1);
     assert_false(end_with_updates(&period, &text));
     assert_int_equal(period.cut_count, 40);
-    dl_period_free(&period);
     stop_writing(&text);
 }
 
@@ -355,14 +352,13 @@ static void test_layers_are_no_steps(void **state)
             for (int s = 0; s < steps; s++)
                 write_layers(&text, layers, micro, updates, 0);
             const size_t length = text.count / (size_t)steps;
-            dl_period period = {0};
+            DL_SCOPED(dl_period) period = {0};
             if (!end_with_updates(&period, &text) && period.cut_count == 0)
                 fail_msg("%d steps, case %d: %s", steps, c, period.reason);
             assert_int_equal(period.cut_count, steps);
             for (size_t u = 0; u < period.cut_count; u++)
                 assert_int_equal(period.cuts[u], u * length);
             assert_int_equal(period.length, length);
-            dl_period_free(&period);
             stop_writing(&text);
         }
     }
@@ -373,7 +369,7 @@ static void test_layers_are_no_steps(void **state)
 static void test_updates_end_whole_steps_only(void **state)
 {
     (void)state;
-    dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     mark_layers(&text);
     write_layers(&text, 12, 1, 2, 0);
@@ -392,7 +388,6 @@ static void test_updates_end_whole_steps_only(void **state)
     assert_int_equal(period.cut_count, 4);
     assert_int_equal(period.cuts[2], 2 * length + 61);
     assert_int_equal(period.cuts[3], 3 * length + 61);
-    dl_period_free(&period);
     stop_writing(&text);
 }
 
@@ -400,7 +395,7 @@ static void test_updates_end_whole_steps_only(void **state)
 static void test_other_work_before_two_steps(void **state)
 {
     (void)state;
-    dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     mark_layers(&text);
     for (uint32_t i = 0; i < 40; i++)
@@ -412,7 +407,6 @@ static void test_other_work_before_two_steps(void **state)
     assert_int_equal(period.cut_count, 2);
     assert_int_equal(period.cuts[0], 40);
     assert_int_equal(period.length, (text.count - 40) / 2);
-    dl_period_free(&period);
     stop_writing(&text);
 }
 
@@ -420,7 +414,7 @@ static void test_other_work_before_two_steps(void **state)
 static void test_optimizers_in_turn(void **state)
 {
     (void)state;
-    dl_period period = {0};
+    DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     mark_layers(&text);
     text.roles[UPDATE + 1] = DL_ROLE_UPDATE;
@@ -435,7 +429,6 @@ static void test_optimizers_in_turn(void **state)
     assert_true(dl_period_find_updates(&period, &sequence));
     assert_int_equal(period.cut_count, 3);
     assert_int_equal(period.cuts[1], second);
-    dl_period_free(&period);
     stop_writing(&text);
 }
 

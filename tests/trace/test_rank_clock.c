@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "trace/activity/rank_clock.h"
 
 enum { ALL_REDUCE = 1, ALL_GATHER, BROADCAST, SEND, CALL_ALL_TO_ALL, CALL_SEND, TEXTS };

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "trace/readers/reader.h"
 
 static void ranges_and_names_tell_collectives(void **state)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "trace/activity/steps.h"
 #include "trace/readers/reader.h"
 
@@ -98,11 +97,10 @@ static void check_steps(const expected *e, const dl_trace *trace)
 static void check(const expected *e, const char *folder)
 {
     const dl_read_options options = {0};
-    dl_read_traces traces = {0};
+    DL_AUTO(dl_read_free) dl_read_traces traces = {0};
     dl_error err = {0};
-    char *path = dl_format("%s/traces/%s", folder, e->file);
+    DL_AUTOFREE char *path = dl_format("%s/traces/%s", folder, e->file);
     if (dl_read(&traces, path, &options, &err) != DL_OK) fail_msg("%s: %s", path, err.text);
-    free(path);
     const dl_trace *trace = &traces.items[0].trace;
     const struct {
         size_t expected;
@@ -130,7 +128,6 @@ static void check(const expected *e, const char *folder)
         assert_null(rank);
     }
     check_steps(e, trace);
-    dl_read_free(&traces);
 }
 
 static void real_traces_are_read(void **state)
@@ -143,9 +140,8 @@ static void real_traces_are_read(void **state)
 int main(void)
 {
     const char *folder = getenv("DL_DATA");
-    char *path = dl_format("%s/traces", folder != NULL ? folder : "");
+    DL_AUTOFREE char *path = dl_format("%s/traces", folder != NULL ? folder : "");
     bool there = folder != NULL && access(path, R_OK) == 0;
-    free(path);
     if (!there) {
         fprintf(stderr, "skipped: no traces under DL_DATA\n");
         return 77;

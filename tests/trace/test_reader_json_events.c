@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/alloc.h"
 #include "tests/trace/text_parts.h"
 #include "trace/readers/json_events.h"
 
@@ -21,10 +20,9 @@ static void hear(heard *h, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *more = dl_vformat(format, args);
+    DL_AUTOFREE char *more = dl_vformat(format, args);
     va_end(args);
     char *all = dl_format("%s%s", h->text != NULL ? h->text : "", more);
-    free(more);
     free(h->text);
     h->text = all;
 }
@@ -162,7 +160,7 @@ static void long_events_have_a_limit(void **state)
     static const size_t lengths[] = {3U << 20, 9U << 20};
     (void)state;
     for (int i = 0; i < 2; i++) {
-        char *text = dl_calloc(lengths[i] + 100, 1, "long event");
+        DL_AUTOFREE char *text = dl_calloc(lengths[i] + 100, 1, "long event");
         memset(text, 'x', lengths[i]);
         memcpy(text, "[{\"name\":\"", 10);
         strcpy(text + lengths[i], "\"}]");
@@ -174,7 +172,6 @@ static void long_events_have_a_limit(void **state)
         assert_int_equal(h.events, i == 0 ? 1 : 0);
         if (i == 1) assert_contains(err.text, "longer than 8 MiB");
         free(h.text);
-        free(text);
     }
 }
 

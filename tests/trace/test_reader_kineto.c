@@ -310,12 +310,11 @@ static void generation_2_is_read(void **state)
     assert_string_equal(dl_trace_meta(&item.trace, "command"), "python3");
 
     /* The summary finds the kernel's size: 8 * 4,000 bytes in 80 us. */
-    dl_activity_summary summary = {0};
+    DL_SCOPED(dl_activity_summary) summary = {0};
     dl_activity_summary_init(&summary, &item.trace, NULL);
     assert_int_equal(summary.collectives.count, 1);
     assert_int_equal(summary.collectives.collectives[0].bytes, 4000);
     assert_int_equal(summary.collectives.collectives[0].ranks, 8);
-    dl_activity_summary_free(&summary);
     free_item(&item);
 }
 
@@ -382,12 +381,10 @@ static void generation_3_is_read(void **state)
 /* Reads the text with ' replaced by ". */
 static dl_read_trace read_quoted(const char *text)
 {
-    char *copy = strdup(text);
+    DL_AUTOFREE char *copy = strdup(text);
     for (char *at = copy; *at != '\0'; at++)
         if (*at == '\'') *at = '"';
-    dl_read_trace item = read_text(copy);
-    free(copy);
-    return item;
+    return read_text(copy);
 }
 
 /* Events with separate starts and ends, which PyTorch does not write: one note, about two
@@ -612,14 +609,13 @@ static void late_ends_are_cut(void **state)
         " {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7,"
         " \"ts\": 15, \"dur\": 3, \"args\": {\"device\": 0, \"stream\": 7, \"correlation\": 2}}"
         "]}";
-    dl_read_traces traces = {0};
+    DL_AUTO(dl_read_free) dl_read_traces traces = {0};
     dl_error err = {0};
     write_gz("late.json", text, 0);
     assert_int_equal(dl_read(&traces, "late.json", &plain, &err), DL_OK);
     assert_int_equal(traces.items[0].trace.late_ends, 1);
     assert_int_equal(traces.items[0].trace.late_worst_ns, 895000);
     assert_int_equal(find(&traces.items[0], DL_ACTIVITY_MEMCPY, 0)->duration_ns, 5000);
-    dl_read_free(&traces);
     unlink("late.json");
 }
 

@@ -91,7 +91,7 @@ static void processes_become_traces(void **state)
 {
     (void)state;
     write_file(two_processes);
-    dl_read_traces traces = read_file();
+    DL_AUTO(dl_read_free) dl_read_traces traces = read_file();
     assert_int_equal(traces.count, 2);
     const dl_read_trace *first = &traces.items[0], *second = &traces.items[1];
     assert_string_equal(dl_trace_meta(&first->trace, "rank"), "0");
@@ -114,7 +114,6 @@ static void processes_become_traces(void **state)
     assert_true(has_note(second, "1 host events of processes without device work"));
     assert_true(has_note(second, "1 calls of collectives"));
     assert_true(has_note(second, "1 ranges have no end"));
-    dl_read_free(&traces);
 }
 
 /* Selects a process by its number or its rank; an unknown one is rejected with the list of known
@@ -125,12 +124,11 @@ static void one_process_can_be_chosen(void **state)
     write_file(two_processes);
     static const dl_read_options by[] = {{.process = "300"}, {.rank = "1"}};
     for (size_t i = 0; i < 2; i++) {
-        dl_read_traces traces = {0};
+        DL_AUTO(dl_read_free) dl_read_traces traces = {0};
         dl_error err = {0};
         assert_int_equal(dl_read(&traces, path, &by[i], &err), DL_OK);
         assert_int_equal(traces.count, 1);
         assert_string_equal(dl_trace_meta(&traces.items[0].trace, "pid"), "300");
-        dl_read_free(&traces);
     }
     static const dl_read_options none[] = {{.process = "30"}, {.process = "300", .rank = "0"}};
     for (size_t i = 0; i < 2; i++) {
@@ -170,7 +168,7 @@ static void equal_processes_of_two_hosts_are_told_apart(void **state)
         const char *rank, *host, *command;
         size_t kernels, calls;
     } expected[] = {{"0", "first", "train", 2, 0}, {"1", "second", "serve", 1, 1}};
-    dl_read_traces traces = read_file();
+    DL_AUTO(dl_read_free) dl_read_traces traces = read_file();
     assert_int_equal(traces.count, 2);
     for (size_t i = 0; i < 2; i++) {
         const dl_trace *trace = &traces.items[i].trace;
@@ -181,14 +179,13 @@ static void equal_processes_of_two_hosts_are_told_apart(void **state)
         assert_int_equal(trace->activity_count, expected[i].kernels + expected[i].calls);
     }
     assert_true(has_note(&traces.items[0], "1 host events of processes without device work"));
-    dl_read_free(&traces);
 }
 
 static void tables_become_activities(void **state)
 {
     (void)state;
     write_file(two_processes);
-    dl_read_traces traces = read_file();
+    DL_AUTO(dl_read_free) dl_read_traces traces = read_file();
     const dl_read_trace *item = &traces.items[1];
     const dl_activity *copy = find(item, DL_ACTIVITY_MEMCPY, 0);
     assert_int_equal(copy->copy, DL_COPY_H2D);
@@ -223,7 +220,6 @@ static void tables_become_activities(void **state)
     const dl_activity *collective = find(item, DL_ACTIVITY_COLLECTIVE, 0);
     assert_string_equal(name_of(item, collective), "AllReduce");
     assert_int_equal(collective->start_ns, 1700000000000000810);
-    dl_read_free(&traces);
 }
 
 /* Without process ids and session, and with times before its start, the earliest time becomes 0. */
@@ -239,7 +235,7 @@ static void missing_columns_are_unknown(void **state)
                "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start INTEGER, end INTEGER,"
                " correlationId INTEGER, globalTid INTEGER, nameId INTEGER);"
                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (-300, -200, 1, 1, 99);");
-    dl_read_traces traces = read_file();
+    DL_AUTO(dl_read_free) dl_read_traces traces = read_file();
     assert_int_equal(traces.count, 1);
     const dl_read_trace *item = &traces.items[0];
     assert_int_equal(find(item, DL_ACTIVITY_KERNEL, 0)->start_ns, 300);
@@ -248,7 +244,6 @@ static void missing_columns_are_unknown(void **state)
     assert_string_equal(dl_trace_meta(&item->trace, "clock"), "session");
     assert_true(has_note(item, "time of day"));
     assert_true(has_note(item, "version is not given"));
-    dl_read_free(&traces);
 }
 
 /* A graph is recorded as a whole, on the device of the other work if it starts on the host; one
@@ -311,7 +306,7 @@ static void cut_files_are_said_to_be(void **state)
     assert_int_equal(stat(path, &whole), 0);
     size_t read = 0;
     for (off_t bytes = whole.st_size - 1; bytes > 0; bytes -= 1500) {
-        dl_read_traces traces = {0};
+        DL_AUTO(dl_read_free) dl_read_traces traces = {0};
         dl_error err = {0};
         assert_int_equal(truncate(path, bytes), 0);
         dl_status status = dl_read(&traces, path, &options, &err);
@@ -321,7 +316,6 @@ static void cut_files_are_said_to_be(void **state)
             read++;
         }
         if (status != DL_OK) assert_int_equal(traces.count, 0);
-        dl_read_free(&traces);
     }
     assert_true(read > 0);
     unlink(path);

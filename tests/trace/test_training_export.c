@@ -27,7 +27,7 @@ static void test_records(void **state)
 {
     (void)state;
     const int64_t t = 5000001234;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     hand_meta(&trace, "model", "lenet");
     hand_meta(&trace, "sync", "async");
     hand_meta(&trace, "workers", "2");
@@ -43,7 +43,7 @@ static void test_records(void **state)
     hand_record(&trace, DL_RECORD_SLOWDOWN, 1, t + 2041, 10);
     r = hand_record(&trace, DL_RECORD_STEP, 1, t, 3000);
     r->step = 12, r->samples = 64, r->staleness = 0;
-    char *text = export_text(&trace);
+    DL_AUTOFREE char *text = export_text(&trace);
     assert_contains(text, "\"args\":{\"name\":\"lenet, async, 2 workers\"}");
     assert_contains(text, "\"tid\":3,\"args\":{\"name\":\"worker 1 steps\"}");
     assert_contains(text, "\"tid\":4,\"args\":{\"name\":\"worker 1\"}");
@@ -61,8 +61,6 @@ static void test_records(void **state)
                           "\"ts\":0.000,\"dur\":3.000,\"args\":{\"samples\":64,\"staleness\":0}}");
     assert_contains(text, "\"name\":\"staleness 1\",\"pid\":1,\"ts\":3.000,"
                           "\"args\":{\"value\":0}}");
-    free(text);
-    dl_trace_free(&trace);
 }
 
 /* A synchronous step has neither counter nor staleness; a run without meta data is named after its
@@ -70,7 +68,7 @@ static void test_records(void **state)
 static void test_plain(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     char *text = export_text(&trace);
     assert_contains(text, "\"args\":{\"name\":\"hand.dlt\"}");
     free(text);
@@ -81,19 +79,17 @@ static void test_plain(void **state)
     assert_null(strstr(text, "staleness"));
     assert_contains(text, "\"name\":\"lock\",\"cat\":\"bench\",");
     free(text);
-    dl_trace_free(&trace);
 }
 
 static void test_errors(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_error err = {0};
     assert_int_equal(dl_trace_export(&trace, "no/such/dir/t.json", &err), DL_ERR_IO);
     assert_string_equal(err.file, "no/such/dir/t.json");
     assert_int_equal(dl_trace_export(&trace, "/dev/full", &err), DL_ERR_IO);
     assert_string_equal(err.file, "/dev/full");
-    dl_trace_free(&trace);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 static void test_parts(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     hand_record(&trace, DL_RECORD_COPY, 0, 50, 30);
     hand_record(&trace, DL_RECORD_INPUT, 0, 100, 10);
     hand_record(&trace, DL_RECORD_COMPUTE, 0, 110, 40);
@@ -28,7 +28,7 @@ static void test_parts(void **state)
     hand_record(&trace, DL_RECORD_COMPUTE, 1, 171, 29);
     hand_record(&trace, DL_RECORD_STEP, 0, 100, 100);
 
-    dl_steps steps = {0};
+    DL_SCOPED(dl_steps) steps = {0};
     dl_steps_init(&steps, &trace);
     assert_int_equal(steps.count, 2);
     assert_int_equal(steps.worker_count, 2);
@@ -55,8 +55,6 @@ static void test_parts(void **state)
     assert_int_equal(second->duration_ns, 50);
     assert_int_equal(second->part_ns[DL_PART_COMPUTE], 30);
     assert_int_equal(second->part_ns[DL_PART_DISPATCH], 20);
-    dl_steps_free(&steps);
-    dl_trace_free(&trace);
 }
 
 /* Records of 60 + 70 ns in a step of 100 ns: the step counts as overlapping, and the parts still
@@ -64,36 +62,32 @@ static void test_parts(void **state)
 static void test_overlap(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     hand_record(&trace, DL_RECORD_COMPUTE, 0, 0, 60);
     hand_record(&trace, DL_RECORD_COPY, 0, 30, 70);
     hand_record(&trace, DL_RECORD_STEP, 0, 0, 100);
-    dl_steps steps = {0};
+    DL_SCOPED(dl_steps) steps = {0};
     dl_steps_init(&steps, &trace);
     assert_int_equal(steps.overlap_count, 1);
     assert_int_equal(steps.steps[0].part_ns[DL_PART_COMPUTE], 60);
     assert_int_equal(steps.steps[0].part_ns[DL_PART_COMMUNICATION], 40);
     assert_int_equal(steps.steps[0].part_ns[DL_PART_DISPATCH], 0);
-    dl_steps_free(&steps);
-    dl_trace_free(&trace);
 }
 
 /* Returns the number of flagged leading steps; fails on a flag after an unflagged step. */
 static size_t count_warmup(const int64_t *durations_ns, size_t count)
 {
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     for (size_t i = 0; i < count; i++) {
         hand_record(&trace, DL_RECORD_STEP, 0, (int64_t)i * 1000000, durations_ns[i]);
     }
-    dl_steps steps = {0};
+    DL_SCOPED(dl_steps) steps = {0};
     dl_steps_init(&steps, &trace);
     size_t flagged = 0;
     while (flagged < count && steps.steps[flagged].warmup)
         flagged++;
     for (size_t i = flagged; i < count; i++)
         assert_false(steps.steps[i].warmup);
-    dl_steps_free(&steps);
-    dl_trace_free(&trace);
     return flagged;
 }
 
@@ -135,7 +129,7 @@ static void test_warmup(void **state)
 static void test_no_steps(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_steps steps = {0};
     dl_steps_init(&steps, &trace);
     assert_int_equal(steps.count, 0);
@@ -148,7 +142,6 @@ static void test_no_steps(void **state)
     assert_int_equal(steps.outside_count, 1);
     assert_int_equal(steps.worker_first[4], 0);
     dl_steps_free(&steps);
-    dl_trace_free(&trace);
 }
 
 static void test_part_names(void **state)

@@ -61,8 +61,8 @@ static dl_trace train_trace(void)
 static void test_steps_and_parts(void **state)
 {
     (void)state;
-    dl_trace trace = train_trace();
-    dl_summary summary = {0};
+    DL_SCOPED(dl_trace) trace = train_trace();
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
     assert_int_equal(summary.worker_count, 2);
     assert_int_equal(summary.workers[1].worker, 2);
@@ -79,16 +79,14 @@ static void test_steps_and_parts(void **state)
     assert_float_equal(summary.total.part_frac[DL_PART_DISPATCH], 0.1, 1e-12);
     assert_float_equal(summary.total.part_frac[DL_PART_INPUT], 0, 0);
     assert_int_equal(summary.warnings.count, 0);
-    dl_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* 40 steps: each operation 40 times; 1 MB in 100 us = 10 GB/s. */
 static void test_operations_and_copies(void **state)
 {
     (void)state;
-    dl_trace trace = train_trace();
-    dl_summary summary = {0};
+    DL_SCOPED(dl_trace) trace = train_trace();
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
     assert_int_equal(summary.operation_count, 3);
     const dl_operation_summary *conv1 = &summary.operations[0], *wait = &summary.operations[2];
@@ -105,8 +103,6 @@ static void test_operations_and_copies(void **state)
     assert_int_equal(summary.copies[0].count, 40);
     assert_float_equal(summary.copies[0].bytes, 40e6, 0);
     assert_float_equal(summary.copies[0].bytes_per_s, 1e10, 1);
-    dl_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* Worker 0 has 0..9: mean 4.5, sd sqrt(82.5 / 9), the 5th of 10 values is 4, the 9th is 8. All 40:
@@ -114,7 +110,7 @@ static void test_operations_and_copies(void **state)
 static void test_staleness(void **state)
 {
     (void)state;
-    dl_trace trace = train_trace();
+    DL_SCOPED(dl_trace) trace = train_trace();
     dl_summary summary = {0};
     dl_summary_init(&summary, &trace);
     const dl_staleness_summary *own = &summary.workers[0].staleness,
@@ -143,21 +139,20 @@ static void test_staleness(void **state)
     assert_int_equal(summary.total.staleness.bins[DL_STALENESS_BINS], 2);
     assert_int_equal(summary.total.staleness.bins[1], 29);
     dl_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* The first step takes 3 ms instead of 1: it only counts as warm-up. */
 static void test_warmup_left_out(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_record *slow = hand_record(&trace, DL_RECORD_STEP, 0, 0, 3000000);
     slow->samples = 50;
     slow->staleness = 7;
     uint32_t conv1 = hand_name(&trace, "conv1");
     for (int i = 0; i < 30; i++)
         add_step(&trace, 0, 3 + i, conv1, 1);
-    dl_summary summary = {0};
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
     assert_int_equal(summary.total.warmup_count, 1);
     assert_int_equal(summary.total.step_ns.count, 30);
@@ -165,17 +160,13 @@ static void test_warmup_left_out(void **state)
     assert_int_equal(summary.total.staleness.max, 1);
     assert_float_equal(summary.total.part_frac[DL_PART_COMPUTE], 0.6, 1e-12);
     assert_float_equal(summary.operations[0].share_frac, 0.6, 1e-12);
-    dl_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 static double total_per_s(const dl_trace *trace)
 {
-    dl_summary summary = {0};
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, trace);
-    const double per_s = summary.total.samples_per_s;
-    dl_summary_free(&summary);
-    return per_s;
+    return summary.total.samples_per_s;
 }
 
 /* Two workers that share a core: one has all its steps of 1 ms before the other. The core processes
@@ -183,7 +174,7 @@ static double total_per_s(const dl_trace *trace)
 static void test_workers_that_take_turns_do_not_add_up(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     uint32_t conv1 = hand_name(&trace, "conv1");
     for (int i = 0; i < 20; i++)
         add_step(&trace, (uint32_t)(i / 10), i, conv1, 1);
@@ -196,7 +187,6 @@ static void test_workers_that_take_turns_do_not_add_up(void **state)
     for (int i = 0; i < 5; i++)
         add_step(&trace, 1, 20 + i, conv1, 1);
     assert_float_equal(total_per_s(&trace), 50000, 1e-6);
-    dl_trace_free(&trace);
 }
 
 /* Worker 0 starts with a step of 4.5 ms; of worker 1's concurrent steps only half of the one in
@@ -204,7 +194,7 @@ static void test_workers_that_take_turns_do_not_add_up(void **state)
 static void test_throughput_starts_when_all_are_warm(void **state)
 {
     (void)state;
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     uint32_t conv1 = hand_name(&trace, "conv1");
     dl_record *slow = hand_record(&trace, DL_RECORD_STEP, 0, 0, 4500000);
     slow->samples = 50;
@@ -215,7 +205,6 @@ static void test_throughput_starts_when_all_are_warm(void **state)
     for (int i = 0; i < 10; i++)
         add_step(&trace, 1, i, conv1, 1);
     assert_float_equal(total_per_s(&trace), (11 + 5.5) * 50 / 5.5e-3, 1e-6);
-    dl_trace_free(&trace);
 }
 
 static void add_bench(dl_trace *trace, uint32_t name, uint64_t bytes, uint32_t vectors,
@@ -250,8 +239,8 @@ static dl_trace bench_trace(void)
 static void test_benches(void **state)
 {
     (void)state;
-    dl_trace trace = bench_trace();
-    dl_summary summary = {0};
+    DL_SCOPED(dl_trace) trace = bench_trace();
+    DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
     assert_int_equal(summary.worker_count, 0);
     assert_int_equal(summary.warnings.count, 0);
@@ -272,15 +261,13 @@ static void test_benches(void **state)
     assert_string_equal(b[4].name, "step");
     assert_int_equal(b[4].vectors, 2);
     assert_float_equal(b[4].samples_per_s, 64000, 1e-6);
-    dl_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 static void test_warnings(void **state)
 {
     (void)state;
     dl_summary summary = {0};
-    dl_trace trace = hand_trace();
+    DL_SCOPED(dl_trace) trace = hand_trace();
     dl_summary_init(&summary, &trace);
     assert_warns(&summary, "no steps");
     assert_int_equal(summary.warnings.count, 1);
@@ -309,7 +296,6 @@ static void test_warnings(void **state)
     dl_summary_init(&summary, &trace);
     assert_warns(&summary, "17 bytes after the end");
     dl_summary_free(&summary);
-    dl_trace_free(&trace);
 }
 
 /* The text names its values, fits into 80 columns and breaks a long value at its spaces. */
