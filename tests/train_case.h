@@ -12,16 +12,14 @@
 
 static dl_data_set data; /* SAMPLES synthetic images */
 
-static inline int make_data(void **state)
+static inline int make_data(void **state DL_UNUSED)
 {
-    (void)state;
     dl_data_set_synthetic(&data, (dl_shape){28, 28, 1}, 10, SAMPLES, 3);
     return 0;
 }
 
-static inline int free_data(void **state)
+static inline int free_data(void **state DL_UNUSED)
 {
-    (void)state;
     dl_data_set_free(&data);
     return 0;
 }

@@ -73,9 +73,8 @@ static void fit_all(dl_calibration *calibration)
  * 1000 + 20000 + 30000 + 50000 + 400 + 96 * 17100 = 1743000 ns. The mean of the noise factors
  * follows from the outliers: 0.05 * 300000 ns over each batch size's step, 648600, 1195800 and
  * 2290200 ns. */
-static void test_costs_are_recovered(void **state)
+static void test_costs_are_recovered(void **state DL_UNUSED)
 {
-    (void)state;
     dl_calibration calibration;
     fit_all(&calibration);
     const dl_costs *costs = &calibration.costs;
@@ -113,9 +112,8 @@ static void same_value(const dl_value *a, const dl_value *b)
 }
 
 /* A written file reads back equal and contains its origin. */
-static void test_cost_file_round_trip(void **state)
+static void test_cost_file_round_trip(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_calibration) calibration;
     fit_all(&calibration);
     dl_error err = {0};
@@ -148,9 +146,8 @@ static void test_cost_file_round_trip(void **state)
 }
 
 /* With only one kind of trace the other costs stay unknown, with a note. */
-static void test_one_kind_of_trace(void **state)
+static void test_one_kind_of_trace(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const train[] = {"calibration_only.dlt"};
     made_train(train[0], 32, 50, &noisy, 1);
     dl_calibration calibration = {0};
@@ -166,9 +163,8 @@ static void test_one_kind_of_trace(void **state)
     dl_calibration_free(&calibration);
 }
 
-static void test_errors_pass_through(void **state)
+static void test_errors_pass_through(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const nowhere[] = {"calibration_nowhere.dlt"};
     dl_calibration calibration = {0};
     dl_error err = {0};
@@ -182,9 +178,8 @@ static void test_errors_pass_through(void **state)
 }
 
 /* The printed report contains every part, and no line exceeds 80 columns. */
-static void test_report(void **state)
+static void test_report(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_calibration) calibration;
     fit_all(&calibration);
     dl_notes_add(&calibration.notes, "a long note %070d and %s", 7,
@@ -215,9 +210,8 @@ static void test_report(void **state)
 }
 
 /* The JSON has the same content; brackets match outside strings, and there is no trailing comma. */
-static void test_json(void **state)
+static void test_json(void **state DL_UNUSED)
 {
-    (void)state;
     dl_calibration calibration;
     fit_all(&calibration);
     dl_notes_add(&calibration.notes, "a \"quoted\" note {");

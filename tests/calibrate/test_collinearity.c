@@ -21,9 +21,8 @@ static dl_collinearity analyse(const double *jacobian, size_t n, size_t p)
 }
 
 /* Orthogonal columns share nothing; each error is that of the rows over the column's length. */
-static void test_orthogonal_columns(void **state)
+static void test_orthogonal_columns(void **state DL_UNUSED)
 {
-    (void)state;
     const double jacobian[] = {3, 0, 4, 0, 0, -2};
     DL_SCOPED(dl_collinearity) c = analyse(jacobian, 3, 2);
     int group[2];
@@ -49,9 +48,8 @@ static dl_collinearity slanted(double cosine)
 
 /* Singular values are sqrt(1 + cosine), 1, sqrt(1 - cosine); (J'J)^-1 has 1 / (1 - cosine^2) for
  * both columns of length 1. With a cosine of 0.99 the condition is 14.1, with 0.999 it is 44.7. */
-static void test_slanted_columns(void **state)
+static void test_slanted_columns(void **state DL_UNUSED)
 {
-    (void)state;
     dl_collinearity c = slanted(0.99);
     int group[3];
     dl_collinearity_groups(&c, group);
@@ -73,18 +71,16 @@ static void test_slanted_columns(void **state)
 }
 
 /* Columns parallel except for rounding: only two combinations of the three are determined. */
-static void test_parallel_columns(void **state)
+static void test_parallel_columns(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_collinearity) c = slanted(1 - 1e-10);
     assert_int_equal(dl_collinearity_rank(&c), 2);
 }
 
 /* Two columns are parallel; a third is orthogonal to them except for a rounding error of 1e-5,
  * which the singular value of 0 would amplify to almost all of its variance. */
-static void test_rounding_confuses_nobody(void **state)
+static void test_rounding_confuses_nobody(void **state DL_UNUSED)
 {
-    (void)state;
     const double jacobian[] = {1, 2, 1e-5, 1, 2 + 1e-9, 0, 0, 1e-9, 1};
     DL_SCOPED(dl_collinearity) c = analyse(jacobian, 3, 3);
     int group[3];
@@ -96,9 +92,8 @@ static void test_rounding_confuses_nobody(void **state)
     NEAR(dl_collinearity_error(&c, 2), 1, 1e-3);
 }
 
-static void test_no_parameters(void **state)
+static void test_no_parameters(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_collinearity) none = {0};
     NEAR(dl_collinearity_condition(&none), 1, 0);
     assert_int_equal(dl_collinearity_rank(&none), 0);

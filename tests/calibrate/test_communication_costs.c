@@ -43,9 +43,8 @@ static const uint64_t sizes[] = {65536, 250000, 500000, 1000000, 2000000, 400000
 
 /* Copies: 2000 ns + bytes / (10 GB/s). Samples with two threads, three times as slow, are
  * ignored. */
-static void test_copies(void **state)
+static void test_copies(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);
@@ -72,9 +71,8 @@ static void test_copies(void **state)
 }
 
 /* Averages: 1000 ns + bytes (n / (20 GB/s) + 1 / (5 GB/s)); updates likewise with other rates. */
-static void test_averages_and_updates(void **state)
+static void test_averages_and_updates(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     dl_random random;
     dl_random_init(&random, 4, 0, 0, 0);
@@ -103,9 +101,8 @@ static void test_averages_and_updates(void **state)
 }
 
 /* 1 MB in 100 us is 10 GB/s, and back in 40 us 25 GB/s; three of nine samples were preempted. */
-static void test_messages(void **state)
+static void test_messages(void **state DL_UNUSED)
 {
-    (void)state;
     const int int8 = DL_COMPRESS_INT8 - DL_COMPRESS_FP16;
     const dl_sample_kind encode = (dl_sample_kind)(DL_SAMPLE_QUANTISE + int8);
     const dl_sample_kind decode = (dl_sample_kind)(DL_SAMPLE_DEQUANTISE + int8);
@@ -129,9 +126,8 @@ static void test_messages(void **state)
 
 /* Two regimes, 0.05 ns per byte up to the parameters' size and 0.5 beyond twice that: the line fits
  * the used sizes, with an error below 5 % at the parameters' size. */
-static void test_other_regimes_do_not_bend_the_line(void **state)
+static void test_other_regimes_do_not_bend_the_line(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     dl_random random;
     dl_random_init(&random, 3, 0, 0, 0);
@@ -150,9 +146,8 @@ static void test_other_regimes_do_not_bend_the_line(void **state)
 
 /* One size and one number of vectors: proportional, read = write, both noted. 8e6 bytes * 2 in 4 ms
  * are 4 GB/s each way. */
-static void test_what_does_not_vary_is_assumed(void **state)
+static void test_what_does_not_vary_is_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     for (int i = 0; i < 10; i++) {
         add_sample(
@@ -172,9 +167,8 @@ static void test_what_does_not_vary_is_assumed(void **state)
 }
 
 /* bytes (n + 1) - 100 us: the latency would be negative and is constrained to 0. */
-static void test_negative_latency_is_held(void **state)
+static void test_negative_latency_is_held(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     for (uint32_t n = 1; n <= 4; n *= 2) {
         for (uint64_t bytes = 500000; bytes <= 2000000; bytes *= 2) {
@@ -195,9 +189,8 @@ static void test_negative_latency_is_held(void **state)
 
 /* A time that decreases with the number of vectors would make reading free: read = write is used
  * instead. */
-static void test_free_reading_is_merged(void **state)
+static void test_free_reading_is_merged(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     for (uint32_t n = 1; n <= 4; n *= 2) {
         for (uint64_t bytes = 500000; bytes <= 2000000; bytes *= 2) {
@@ -217,9 +210,8 @@ static void test_free_reading_is_merged(void **state)
     release(&dataset, &f);
 }
 
-static void test_time_must_grow(void **state)
+static void test_time_must_grow(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     for (uint64_t bytes = 500000; bytes <= 2000000; bytes *= 2) {
         add_sample(
@@ -235,9 +227,8 @@ static void test_time_must_grow(void **state)
 
 /* Barrier and lock use threads with cores (2 of 2, not 8), wake-ups those across cores (threads 2),
  * not on the waker's core, slices all samples. */
-static void test_medians(void **state)
+static void test_medians(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     for (int i = -2; i <= 2; i++) {
         add_sample(&dataset, DL_SAMPLE_BARRIER, (dl_record){.threads = 2, .duration_ns = 400 + i});
@@ -261,9 +252,8 @@ static void test_medians(void **state)
 }
 
 /* Only uncontended samples are available, as on one core, and are used. */
-static void test_medians_of_what_there_is(void **state)
+static void test_medians_of_what_there_is(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     add_sample(&dataset, DL_SAMPLE_LOCK, (dl_record){.threads = 1, .duration_ns = 70});
     add_sample(&dataset, DL_SAMPLE_SLICE, (dl_record){.threads = 1, .duration_ns = 0});

@@ -35,9 +35,8 @@ static void fit(const dl_dataset *dataset, dl_contention_fit *sharing, dl_costs 
 
 /* k = 1 twice in a row, then 2, then another batch, after a sample of another kind, and two runs of
  * one step: seven runs. */
-static void test_runs_are_told_apart(void **state)
+static void test_runs_are_told_apart(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {0};
     add_run(&dataset, 1, 8, 3, 100);
     add_run(&dataset, 1, 8, 4, 100);
@@ -58,9 +57,8 @@ static void test_runs_are_told_apart(void **state)
 
 /* Rounds at a machine speed that drifts twofold, in recorded order: times 100, 150, 200 alone; 2
  * copies take 10 % more in each round, hence 1.1; 4 copies on 2 cores alternate: 1.2 * 2. */
-static void test_rounds_are_paired(void **state)
+static void test_rounds_are_paired(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {0};
     const int64_t alone_ns[] = {1000, 1500, 2000};
     for (int round = 0; round < 3; round++) {
@@ -84,9 +82,8 @@ static void test_rounds_are_paired(void **state)
 /* 4 copies on 2 cores with short steps: nine of ten steps take 100 ns as alone, the tenth waits
  * 1100 ns more. The mean is 210 = 1.05 * 2 * 100; a median would give 0.5. Two copies have a core
  * each, so the tenth step is disturbed, and does not count. */
-static void test_turns_count_by_the_mean(void **state)
+static void test_turns_count_by_the_mean(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {0};
     add_run(&dataset, 1, 8, 100, 100);
     for (uint32_t copies = 4; copies >= 2; copies -= 2) {
@@ -111,9 +108,8 @@ static void test_turns_count_by_the_mean(void **state)
 /* Clearly different batch sizes, 1.1 and 1.3, each with equal rounds: combined to 1.2, with an
  * error from their difference (tau^2 makes chi^2 = 1: about 0.1), and a note. 1.28 and 1.3 differ
  * as clearly, but by too little for a note. */
-static void test_batches_are_combined(void **state)
+static void test_batches_are_combined(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0}, close = {0};
     for (int64_t round = 0; round < 3; round++) {
         for (int of = 0; of < 2; of++) {
@@ -145,9 +141,8 @@ static void test_batches_are_combined(void **state)
     dl_dataset_free(&close);
 }
 
-static void test_nothing_to_compare_with(void **state)
+static void test_nothing_to_compare_with(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {0};
     add_run(&dataset, 2, 8, 6, 100);
     dl_contention_fit sharing = {0};
@@ -168,9 +163,8 @@ static void test_nothing_to_compare_with(void **state)
 /* On a GPU the bench's single copy took 120 ns, and training 100 (60 forward, 30 backward, 10
  * update). Two copies take 150 ns, 0.75 of two turns, which dlsim reproduces as 150 ns. An
  * untrained batch size is compared with the bench's single copy, 120 ns. */
-static void test_a_gpu_step_alone_is_as_trained(void **state)
+static void test_a_gpu_step_alone_is_as_trained(void **state DL_UNUSED)
 {
-    (void)state;
     for (int trained = 0; trained < 2; trained++) {
         static char forward[] = "a.forward", backward[] = "a.backward", update[] = "a.update";
         const dl_value fixed[] = {{.known = true, .value = 60},

@@ -6,9 +6,8 @@
 #include "tests/check.h"
 
 /* The origin precedes the notes, and both precede the values, which read back equal. */
-static void test_comment(void **state)
+static void test_comment(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_notes) from = {0}, notes = {0};
     dl_notes_add(&from, "dlcal of a test");
     dl_notes_add(&from, "  a.dlt");
@@ -25,9 +24,8 @@ static void test_comment(void **state)
     assert_int_equal(back.parameter_bytes, 12);
 }
 
-static void test_errors(void **state)
+static void test_errors(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_notes none = {0};
     const dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1};
     dl_error err = {0};
@@ -37,9 +35,8 @@ static void test_errors(void **state)
 }
 
 /* Digits and punctuation of the format, and a year not before the test was written. */
-static void test_date(void **state)
+static void test_date(void **state DL_UNUSED)
 {
-    (void)state;
     char text[DL_DATE_BYTES];
     static const char shape[] = "dddd-dd-ddTdd:dd:ddZ";
     assert_int_equal(strlen(dl_date_text(text)), sizeof shape - 1);

@@ -25,9 +25,8 @@ static void release(dl_dataset *dataset, dl_notes *notes)
     dl_notes_free(notes);
 }
 
-static void test_what_traces_are_of(void **state)
+static void test_what_traces_are_of(void **state DL_UNUSED)
 {
-    (void)state;
     made_train("dataset_a.dlt", 10, 3, &steady, 1);
     dl_dataset dataset;
     dl_notes notes;
@@ -42,9 +41,8 @@ static void test_what_traces_are_of(void **state)
 }
 
 /* A trace truncated in the middle is used up to its last whole chunk, with a note. */
-static void test_incomplete_trace_is_used(void **state)
+static void test_incomplete_trace_is_used(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);
@@ -89,9 +87,8 @@ static void make_odd(const char *path, const char *key, const char *value)
     made_close(&trace);
 }
 
-static void test_what_does_not_fit_together(void **state)
+static void test_what_does_not_fit_together(void **state DL_UNUSED)
 {
-    (void)state;
     made_train("dataset_ok.dlt", 10, 20, &steady, 1);
     make_odd("dataset_odd.dlt", "model", "other");
     check_refused("dataset_ok.dlt", "dataset_odd.dlt", DL_ERR_DATA,
@@ -111,9 +108,8 @@ static void test_what_does_not_fit_together(void **state)
 }
 
 /* Traces without required data. */
-static void test_what_lacks_data(void **state)
+static void test_what_lacks_data(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     made_open(&trace, "dataset_empty.dlt", "train", "tiny");
     made_close(&trace);
@@ -137,9 +133,8 @@ static void test_what_lacks_data(void **state)
     check_refused(NULL, "dataset_nowhere.dlt", DL_ERR_IO, "");
 }
 
-static void test_bench_samples(void **state)
+static void test_bench_samples(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     made_open(&trace, "dataset_bench.dlt", "bench", "tiny");
     dl_trace_writer_meta(trace.writer, "snapshot", "1");
@@ -172,9 +167,8 @@ static void test_bench_samples(void **state)
 }
 
 /* Two bench traces with different numbers of cores are rejected. */
-static void test_bench_cores(void **state)
+static void test_bench_cores(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     made_open(&trace, "dataset_two.dlt", "bench", "tiny");
     made_sample(&trace, "lock", (dl_record){.threads = 2, .duration_ns = 70});
@@ -196,9 +190,8 @@ static void test_bench_cores(void **state)
 /* One of the three runs of batch 4 was disturbed and is dropped. Both runs of batch 8 were
  * disturbed and are kept, with notes. No whole bench was disturbed, but one of the two snapshots
  * was. */
-static void test_disturbed_traces_are_left_out(void **state)
+static void test_disturbed_traces_are_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     const int64_t batch[] = {4, 4, 4, 8, 8}, disturbed[] = {0, 101, 100, 500, 600};
     dl_dataset dataset = {0};
     dl_notes notes = {0};
@@ -229,9 +222,8 @@ static void test_disturbed_traces_are_left_out(void **state)
 }
 
 /* Batches 30, 10, 30: two sizes, ascending. */
-static void test_batches(void **state)
+static void test_batches(void **state DL_UNUSED)
 {
-    (void)state;
     dl_dataset dataset = {0};
     dl_notes notes = {0};
     const uint32_t sizes[] = {30, 10, 30};

@@ -82,9 +82,8 @@ static void fit(dl_table_fit *fit, dl_table_fit_config *config)
 
 /* Without noise, costs are recovered and other placements are predicted; the simpler models are
  * worse: exchange takes as long as computation. */
-static void other_placements_are_predicted(void **state)
+static void other_placements_are_predicted(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(3e8);
     make_table("judge_fitted.csv", fitted, 7, 0);
     make_table("judge_others.csv", others, 4, 0);
@@ -112,9 +111,8 @@ static void other_placements_are_predicted(void **state)
 
 /* A scenario that sweeps placements is accepted as one scenario for each; other lists are
  * rejected. */
-static void placements_of_the_scenario_may_be_a_list(void **state)
+static void placements_of_the_scenario_may_be_a_list(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = "[workload]\ncosts = judge_costs.ini\nbatch_per_worker = 4\n"
                        "[sync]\nmode = allreduce\n";
     char text[512];
@@ -138,9 +136,8 @@ static void placements_of_the_scenario_may_be_a_list(void **state)
 }
 
 /* Five rows of 35 deviate by 6 %. One step without a row agrees with a complete fit without it. */
-static void rows_are_left_out_by_one_step(void **state)
+static void rows_are_left_out_by_one_step(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(3e8);
     make_table("judge_fitted.csv", fitted, 7, 0.06);
     DL_SCOPED(dl_table_fit) f;
@@ -156,9 +153,8 @@ static void rows_are_left_out_by_one_step(void **state)
     }
 }
 
-static void linear_speedup_is_between_the_rows_of_one(void **state)
+static void linear_speedup_is_between_the_rows_of_one(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_table_shape rows[] = {
         {1, 1, 10, 1}, {2, 1, 15, 9}, {1, 1, 20, 3}, {1, 1, 40, 4}, {1, 1, 20, 3}};
     assert_near(dl_table_linear_step_s(rows, 5, 10), 1, 1e-12);
@@ -170,9 +166,8 @@ static void linear_speedup_is_between_the_rows_of_one(void **state)
 }
 
 /* 2 (n - 1) / n x bytes over the NIC's 1 GB/s, or over 10 GB/s inside a node. */
-static void bytes_take_the_slowest_way(void **state)
+static void bytes_take_the_slowest_way(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(3e8);
     fixture_write("judge_rows.csv", "placement,batch,step_s\n1,4,1\n4,16,1\n22,16,1\n121,16,1\n");
     DL_SCOPED(dl_scenario) scenario = {0};
@@ -193,9 +188,8 @@ static void bytes_take_the_slowest_way(void **state)
 }
 
 /* The form is recovered from its values for 3 x 24 rows. */
-static void pollux_form_is_recovered(void **state)
+static void pollux_form_is_recovered(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_table_pollux made = {.value = {0.02, 0.001, 0.01, 0.005, 0.1, 0.004, 2.5}};
     dl_table_shape rows[72];
     size_t count = 0;

@@ -38,9 +38,8 @@ static void add_run(dl_dataset *dataset, int64_t factor)
 
 /* Five runs, one of them five times as slow, compared with fitted points of the usual runs. Updates
  * were not measured. */
-static void test_a_slow_run_shows(void **state)
+static void test_a_slow_run_shows(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {.parameter_bytes = MODEL_BYTES};
     DL_SCOPED(dl_costs) costs = {0};
     dl_comm_point copies[] = {
@@ -91,9 +90,8 @@ static void add_shared_run(dl_dataset *dataset, int64_t far)
 
 /* Means: 100 000, 25 000 and 200 000 ns for 1 MB; the runs have zero and twice that time. A file
  * does not accept a factor of 0. */
-static void test_sharing_is_kept_apart(void **state)
+static void test_sharing_is_kept_apart(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {.parameter_bytes = 1000000};
     DL_SCOPED(dl_costs) costs = {.parameter_bytes = 1000000, .cores = 2};
     DL_SCOPED(dl_comm_fit) comm = {0};
@@ -116,9 +114,8 @@ static void test_sharing_is_kept_apart(void **state)
 }
 
 /* One run gives no variation between runs. */
-static void test_one_run_says_nothing(void **state)
+static void test_one_run_says_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {.parameter_bytes = MODEL_BYTES};
     dl_costs costs = {0};
     const dl_comm_fit comm = {0};

@@ -22,9 +22,8 @@ static const double norris[36][2] = {
 /* Certified: intercept -0.262323073774029, slope 1.00211681802045, their standard deviations
  * 0.232818234301152 and 0.429796848199937e-3, residual 0.884796396144373. One is added to every y,
  * because negative coefficients are constrained: only the intercept changes, by exactly 1. */
-static void test_certified_line(void **state)
+static void test_certified_line(void **state DL_UNUSED)
 {
-    (void)state;
     double terms[72], y[36], error[36] = {0}, scale[36];
     for (int i = 0; i < 36; i++) {
         terms[2 * i] = 1;
@@ -45,9 +44,8 @@ static void test_certified_line(void **state)
 
 /* These data have a negative intercept, which is held at 0: the slope through the origin is
  * sum x y / sum x^2. */
-static void test_negative_coefficient_is_held(void **state)
+static void test_negative_coefficient_is_held(void **state DL_UNUSED)
 {
-    (void)state;
     double terms[72], y[36], error[36] = {0}, scale[36], xy = 0, xx = 0;
     for (int i = 0; i < 36; i++) {
         terms[2 * i] = 1;
@@ -67,9 +65,8 @@ static void test_negative_coefficient_is_held(void **state)
 
 /* Two points with errors: y = a + b x goes through both; with x = 10, 20 and sigma = 3, 4:
  * var b = (9 + 16) / 100, var a = 2^2 9 + 1^2 16 (a = 2 y1 - y2). */
-static void test_two_points_propagate_their_errors(void **state)
+static void test_two_points_propagate_their_errors(void **state DL_UNUSED)
 {
-    (void)state;
     const double terms[] = {1, 10, 1, 20}, y[] = {150, 250}, error[] = {3, 4}, scale[] = {1, 1};
     const dl_fit_problem problem = {2, 2, terms, y, error, scale};
     dl_fit_line line;
@@ -83,9 +80,8 @@ static void test_two_points_propagate_their_errors(void **state)
 
 /* Three values of one constant, 90, 100, 110 with errors of 1 each: they differ by far more, so 1 +
  * tau^2 = 100 (chi^2 = 200 / (1 + tau^2) = 2) and the error is sqrt(100 / 3). */
-static void test_scatter_between_points_widens_errors(void **state)
+static void test_scatter_between_points_widens_errors(void **state DL_UNUSED)
 {
-    (void)state;
     const double terms[] = {1, 1, 1}, y[] = {90, 100, 110}, error[] = {1, 1, 1},
                  scale[] = {1, 1, 1};
     const dl_fit_problem problem = {3, 1, terms, y, error, scale};
@@ -97,9 +93,8 @@ static void test_scatter_between_points_widens_errors(void **state)
 }
 
 /* Columns that are multiples of each other, and fewer points than parameters. */
-static void test_undetermined_is_an_error(void **state)
+static void test_undetermined_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     const double terms[] = {1, 5, 1, 5, 1, 5}, y[] = {1, 2, 3}, error[] = {1, 1, 1},
                  scale[] = {1, 1, 1};
     dl_fit_problem problem = {3, 2, terms, y, error, scale};
@@ -118,9 +113,8 @@ static void test_undetermined_is_an_error(void **state)
  * (phi(-0.634) - phi(0.803)) / 0.526 = 100.35 (the mean: 120). Its standard error is about 5 /
  * sqrt(1000) over an efficiency; intervals of one and three standard errors must have their nominal
  * coverage. */
-static void test_location_ignores_outliers(void **state)
+static void test_location_ignores_outliers(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);
     int within_one = 0, within_three = 0;
@@ -144,9 +138,8 @@ static void test_location_ignores_outliers(void **state)
 
 /* An autoregressive sample, x[i] = 0.8 x[i-1] + z: the error of its mean is that of independent
  * values times sqrt((1 + 0.8) / (1 - 0.8)) = 3. Blocks of 125 values must reproduce that. */
-static void test_location_error_knows_correlation(void **state)
+static void test_location_error_knows_correlation(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 2, 0, 0, 0);
     double *values = calloc(4000, sizeof *values), sum = 0;
@@ -165,9 +158,8 @@ static void test_location_error_knows_correlation(void **state)
     assert_true(sum / 50 > 2.5 * independent && sum / 50 < 3.8 * independent);
 }
 
-static void test_location_of_few(void **state)
+static void test_location_of_few(void **state DL_UNUSED)
 {
-    (void)state;
     const double one[] = {42}, same[] = {7, 7, 7, 7, 7, 7, 7}, three[] = {1, 2, 6};
     dl_estimate location;
     assert_int_equal(dl_fit_location(one, 1, &location, NULL), DL_OK);
@@ -183,9 +175,8 @@ static void test_location_of_few(void **state)
 
 /* 1 .. 100: median 50.5; sqrt(100) / 2 = 5 indices around index 49.5 are 44 and 55, with values 45
  * and 56: error 5.5. */
-static void test_median(void **state)
+static void test_median(void **state DL_UNUSED)
 {
-    (void)state;
     double values[100];
     for (int i = 0; i < 100; i++)
         values[i] = 1 + (i * 37) % 100;
@@ -197,9 +188,8 @@ static void test_median(void **state)
 }
 
 /* 1, 3, 1, 3, ...: mean 2, sd sqrt(100 / 99), neighbours anticorrelated; equal values: no shape. */
-static void test_shape(void **state)
+static void test_shape(void **state DL_UNUSED)
 {
-    (void)state;
     double values[100];
     for (int i = 0; i < 100; i++)
         values[i] = i % 2 == 0 ? 1 : 3;

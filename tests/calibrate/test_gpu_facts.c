@@ -58,9 +58,8 @@ static void write_run(const char *path, uint32_t batch, const char *used)
     made_close(&trace);
 }
 
-static void the_copy_is_no_part_of_the_input(void **state)
+static void the_copy_is_no_part_of_the_input(void **state DL_UNUSED)
 {
-    (void)state;
     write_run("gpu_facts.dlt", 10, NULL);
     DL_SCOPED(dl_dataset) dataset = {0};
     DL_SCOPED(dl_notes) notes = {0};
@@ -75,9 +74,8 @@ static void the_copy_is_no_part_of_the_input(void **state)
     assert_true(fabs(dataset.runs[0].step_ns[1] - (STEP_NS - COPY_NS)) < 0.5);
 }
 
-static void memory_and_input_go_to_the_costs(void **state)
+static void memory_and_input_go_to_the_costs(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const paths[] = {"gpu_facts_a.dlt", "gpu_facts_b.dlt"};
     write_run(paths[0], 10, "3505000");
     write_run(paths[1], 20, "3610000");
@@ -97,9 +95,8 @@ static dl_value copy_ns(dl_gpu_copies *copies, size_t count)
     return dl_gpu_facts_copy_ns(&(dl_gpu_facts){.copies = copies, .copy_count = count});
 }
 
-static void copies_of_one_size_have_no_line(void **state)
+static void copies_of_one_size_have_no_line(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_copies copies[9];
     for (size_t count = 0; count <= 9; count++) {
         for (size_t i = 0; i < count; i++)
@@ -108,9 +105,8 @@ static void copies_of_one_size_have_no_line(void **state)
     }
 }
 
-static void copies_of_one_time_take_all_of_it(void **state)
+static void copies_of_one_time_take_all_of_it(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_copies copies[9];
     for (size_t i = 0; i < 9; i++)
         copies[i] = (dl_gpu_copies){1e5 / 3 * (double)(i + 1), 14000};
@@ -120,16 +116,14 @@ static void copies_of_one_time_take_all_of_it(void **state)
     }
 }
 
-static void more_bytes_in_less_time_have_no_fixed_time(void **state)
+static void more_bytes_in_less_time_have_no_fixed_time(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_copies falling[] = {{32 * 602112.0, 40000}, {33 * 602112.0, 39000}};
     assert_false(copy_ns(falling, 2).known);
 }
 
-static void a_trace_without_a_time_is_left_out(void **state)
+static void a_trace_without_a_time_is_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_copies copies[] = {{1e6, 24000}, {3e6, 0}, {2e6, 34000}};
     const dl_value value = copy_ns(copies, 3);
     assert_true(value.known);
@@ -138,9 +132,8 @@ static void a_trace_without_a_time_is_left_out(void **state)
     assert_false(copy_ns(copies, 2).known);
 }
 
-static void too_little_memory_in_use_is_told(void **state)
+static void too_little_memory_in_use_is_told(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const paths[] = {"gpu_facts_c.dlt"};
     write_run(paths[0], 10, "1000");
     dl_calibration made = {0};
@@ -161,9 +154,8 @@ static void too_little_memory_in_use_is_told(void **state)
 
 /* Copies, launches and averages of GPUs are for dlcal links and the report; the host's costs are
  * fitted from the same file. */
-static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
+static void a_bench_of_gpus_gives_what_the_host_charges(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const paths[] = {"gpu_facts_bench.dlt"};
     static const char *const others[] = {"h2d",   "h2d_with_d2h",    "all_reduce",  "p2p",
                                          "triad", "gpu_1bit_encode", "average_ram", "gpu_average"};

@@ -12,9 +12,8 @@ static void write_answer(dl_json *to, const void *report)
 }
 
 /* Head, members of the report, notes; one line. */
-static void test_members(void **state)
+static void test_members(void **state DL_UNUSED)
 {
-    (void)state;
     const int answer = 42;
     DL_SCOPED(dl_notes) notes = {0};
     dl_notes_add(&notes, "a \"note\"");
@@ -32,9 +31,8 @@ static void test_members(void **state)
     free(text);
 }
 
-static void test_errors(void **state)
+static void test_errors(void **state DL_UNUSED)
 {
-    (void)state;
     const int answer = 42;
     const dl_notes none = {0};
     dl_error err = {0};

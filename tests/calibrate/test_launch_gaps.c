@@ -112,9 +112,8 @@ static bool says(const dl_calibration *made, const char *text)
 /* The pass takes 1 ms in training with 10 samples and 1.5 ms with 20, and 0.3 and 0.5 ms alone.
  * Launching does not depend on the batch, so it takes 1 ms at most, more than 3 operations of 4 us.
  * Operations and steps of copies stay as measured with the same gaps. */
-static void gaps_bound_launching(void **state)
+static void gaps_bound_launching(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_calibration) made = fitted(300000, 500000);
     const dl_costs *costs = &made.costs;
     NEAR(dl_costs_step_ns(costs, 10, "forward"), FORWARD_NS);
@@ -129,9 +128,8 @@ static void gaps_bound_launching(void **state)
 }
 
 /* Within 5 %, [dispatch] is one launch for each of 3 operations. */
-static void a_busy_gpu_has_none(void **state)
+static void a_busy_gpu_has_none(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_calibration) made = fitted(990000, 1440000);
     NEAR(dl_costs_step_ns(&made.costs, 10, "forward"), FORWARD_NS);
     NEAR(made.costs.dispatch.per_worker_ns.value, 3 * 4000);

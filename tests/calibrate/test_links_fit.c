@@ -26,9 +26,8 @@ static void sample(dl_link_point *points, size_t n, double (*time_ns)(double byt
     }
 }
 
-static void two_protocols_are_two_regimes(void **state)
+static void two_protocols_are_two_regimes(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[20];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -51,9 +50,8 @@ static void two_protocols_are_two_regimes(void **state)
 
 /* 80 B/ns for 32 and 64 MB, 370 B/ns from 512 MB; 128 and 256 MB take 750 us + S / 2000: no size
  * exceeds 370 B/ns. */
-static void a_change_of_protocol_has_no_bandwidth(void **state)
+static void a_change_of_protocol_has_no_bandwidth(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[10];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -76,9 +74,8 @@ static double one_line_ns(double bytes)
     return 5e3 + bytes / 10;
 }
 
-static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
+static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[16];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -94,10 +91,9 @@ static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
 }
 
 /* Ten sizes on one line with an irregular scatter of up to 35 %. */
-static void scatter_is_no_regime(void **state)
+static void scatter_is_no_regime(void **state DL_UNUSED)
 {
     static const double off[] = {0.25, -0.31, 0.12, 0.34, -0.22, -0.28, 0.30, 0.05, -0.33, 0.18};
-    (void)state;
     dl_link_point points[10];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -117,9 +113,8 @@ static void scatter_is_no_regime(void **state)
 
 /* The noise is that of most points; a line's errors grow with additional scatter: here four of ten
  * points deviate four times as much, and none is left out. */
-static void errors_grow_with_the_scatter(void **state)
+static void errors_grow_with_the_scatter(void **state DL_UNUSED)
 {
-    (void)state;
     static const double even[] = {1, -1, 1, -1, -1, 1, 1, -1, 1, -1};
     static const double wide[] = {1, -4, 1, 4, -1, -4, 1, 4, -1, -1};
     double error[2];
@@ -147,9 +142,8 @@ static void errors_grow_with_the_scatter(void **state)
 /* Times exactly on a line are still assumed to repeat within DL_LINK_REPEAT_FRAC. With w = 1 /
  * (that fraction of the time)^2 and sums S over the sizes x, the variance of the slope is S(w) /
  * (S(w) S(w x^2) - S(w x)^2), that of the latency S(w x^2) / (the same). */
-static void errors_are_no_less_than_those_of_repeats(void **state)
+static void errors_are_no_less_than_those_of_repeats(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[12];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -176,9 +170,8 @@ static double below_zero_ns(double bytes)
 }
 
 /* A latency is never negative: the line then goes through 0. */
-static void no_latency_is_negative(void **state)
+static void no_latency_is_negative(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[12];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -195,9 +188,8 @@ static double knee_ns(double bytes)
 }
 
 /* A later line's latency is its extrapolated intercept, which may be negative. */
-static void a_later_line_may_begin_below_zero(void **state)
+static void a_later_line_may_begin_below_zero(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[16];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -219,9 +211,8 @@ static double steep_ns(double bytes)
     return 1 + bytes;
 }
 
-static void what_sizes_do_not_tell_is_said(void **state)
+static void what_sizes_do_not_tell_is_said(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[12];
     dl_link_fit fit = {0};
     dl_error err = {0};
@@ -238,9 +229,8 @@ static void what_sizes_do_not_tell_is_said(void **state)
 }
 
 /* If a time decreases with the size by more than the noise, one of the two is wrong. */
-static void a_time_above_that_of_the_next_size_is_named(void **state)
+static void a_time_above_that_of_the_next_size_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[16];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -252,9 +242,8 @@ static void a_time_above_that_of_the_next_size_is_named(void **state)
 
 /* One time is 100 times too short, or too long, at any size: only that size is an outlier, and the
  * line is that without it. */
-static void one_wrong_time_is_the_one_that_is_named(void **state)
+static void one_wrong_time_is_the_one_that_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t wrong = 0; wrong < 20; wrong++) {
         dl_link_point points[10];
         DL_SCOPED(dl_link_fit) fit = {0};
@@ -271,9 +260,8 @@ static void one_wrong_time_is_the_one_that_is_named(void **state)
 
 /* Several sizes that take longer than the next indicate a change of protocol: the fit keeps
  * them. */
-static void slow_sizes_in_a_row_are_kept(void **state)
+static void slow_sizes_in_a_row_are_kept(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[10];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -287,9 +275,8 @@ static void slow_sizes_in_a_row_are_kept(void **state)
 }
 
 /* Times printed to one digit have little weight: 0.4 for 0.35 to 0.45 does not bend the line. */
-static void coarse_times_do_not_bend_the_line(void **state)
+static void coarse_times_do_not_bend_the_line(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[12];
     DL_SCOPED(dl_link_fit) fit = {0};
     dl_error err = {0};
@@ -302,9 +289,8 @@ static void coarse_times_do_not_bend_the_line(void **state)
     assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 100);
 }
 
-static void sizes_left_out_are_judged(void **state)
+static void sizes_left_out_are_judged(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[20];
     DL_SCOPED(dl_link_fit) all = {0};
     dl_link_evaluation j = {0};
@@ -323,9 +309,8 @@ static void sizes_left_out_are_judged(void **state)
 }
 
 /* A size twice as fast as its neighbours is unpredictable for the fit. */
-static void a_size_off_the_line_beside_it_is_told_apart(void **state)
+static void a_size_off_the_line_beside_it_is_told_apart(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_point points[20];
     DL_SCOPED(dl_link_fit) all = {0};
     DL_SCOPED(dl_link_evaluation) j = {0};

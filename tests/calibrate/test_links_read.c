@@ -28,7 +28,7 @@ static dl_link_data read_text(const char *name, const char *text)
     "   algbw   busbw #wrong\n#        (B)    (elements)   (us)  (GB/s)  (GB/s)\n"
 
 /* JSON of nccl-tests -J: two processes of two GPUs, of which it lists the first ones. */
-static void its_json_is_read_as_its_table(void **state)
+static void its_json_is_read_as_its_table(void **state DL_UNUSED)
 {
     static const char json[] =
         "{\"version\":2,\"start_time\":\"2026-01-02 "
@@ -50,7 +50,6 @@ static void its_json_is_read_as_its_table(void **state)
         "\"out_of_place\":null,\"in_place\":{\"time\":21.25,\"alg_bw\":0.1,\"bus_bw\":0.07,"
         "\"nwrong\":0.0}}],"
         "\"out_of_bounds\":{\"count\":0,\"okay\":\"true\"},\"errors\":[]}\n";
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text("run.json", json);
     assert_int_equal(data.series_count, 2);
     const dl_link_series *out = &data.series[0], *in = &data.series[1];
@@ -66,9 +65,8 @@ static void its_json_is_read_as_its_table(void **state)
     assert_true(in->points[1].bytes == 2048 && in->points[1].time_ns == 21250);
 }
 
-static void several_tables_of_new_nccl_tests_are_read(void **state)
+static void several_tables_of_new_nccl_tests_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "run.log",
         "# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n"
@@ -96,7 +94,7 @@ static void several_tables_of_new_nccl_tests_are_read(void **state)
 #define OLD_RUN "# nThread 1 nGpus 8 minBytes 1 maxBytes 8\n# Using devices\n"
 
 /* Tables without an announcement: identified by columns, busbw / algbw, and the file's name. */
-static void old_tables_tell_their_collective(void **state)
+static void old_tables_tell_their_collective(void **state DL_UNUSED)
 {
     static const struct {
         const char *file, *columns, *row, *name;
@@ -110,7 +108,6 @@ static void old_tables_tell_their_collective(void **state)
         {"b.log", "type root", "float 0 100 4.0 4.0 0 100 4.0 4.0 0", "broadcast"},
     };
     char text[1024];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(text, sizeof text,
                  OLD_RUN "#  size  count  %s  time algbw busbw error time algbw busbw error\n"
@@ -123,7 +120,7 @@ static void old_tables_tell_their_collective(void **state)
 }
 
 /* Output of eight tasks of `srun --label`, and a log without the '#' of its lines. */
-static void labels_and_missing_hashes_do_not_matter(void **state)
+static void labels_and_missing_hashes_do_not_matter(void **state DL_UNUSED)
 {
     static const char *const texts[] = {
         "0: # Collective test starting: all_reduce_perf\n"
@@ -142,7 +139,6 @@ static void labels_and_missing_hashes_do_not_matter(void **state)
         "  (B)  (elements)  (us)  (GB/s)  (GB/s)\n"
         "         1024  256  float  sum  -1  20.5  0.05  0.05  0  21.5  0.05  0.05  0\n",
     };
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         DL_SCOPED(dl_link_data) data = read_text("x.log", texts[i]);
         assert_int_equal(data.series_count, 2);
@@ -156,9 +152,8 @@ static void labels_and_missing_hashes_do_not_matter(void **state)
 
 /* Only rows: columns, and busbw / algbw = 2 x 7 / 8 of an all-reduce of 8 ranks, then 3 / 4 of a
  * reduce-scatter of 4. */
-static void rows_alone_are_a_table(void **state)
+static void rows_alone_are_a_table(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "rows.log", "  1048576 262144 float sum -1 80.0 13.11 22.94 0 81.0 12.95 22.66 0\n"
                     "  2097152 524288 float sum -1 90.0 23.30 40.78 0 91.0 23.05 40.33 0\n"
@@ -181,7 +176,7 @@ static void rows_alone_are_a_table(void **state)
 #count "00000 16 float none -1 100 " #count ".0 " #half ".0 0 100 " #count ".0 " #half ".0 0\n"
 
 /* busbw is half of algbw, which fits an all-gather, an all-to-all, and others of two ranks. */
-static void commands_name_their_tables(void **state)
+static void commands_name_their_tables(void **state DL_UNUSED)
 {
     static const struct {
         const char *text, *names[3];
@@ -205,7 +200,6 @@ static void commands_name_their_tables(void **state)
                      "6400000 16 float none -1 100 64.0 48.0 0 N/A N/A N/A N/A\n",
          {"alltoall", "alltoall"}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_SCOPED(dl_link_data) data = read_text("x.log", cases[i].text);
         for (size_t k = 0; cases[i].names[k] != NULL; k++) {
@@ -217,9 +211,8 @@ static void commands_name_their_tables(void **state)
 }
 
 /* 0.33 us is not a call: 8 bytes are too few to be divided among the ranks. */
-static void rows_of_no_bytes_are_no_calls(void **state)
+static void rows_of_no_bytes_are_no_calls(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "x.log", "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 2\n" COLUMNS
                  "0 0 float none -1 0.33 0 0 0 0.33 0 0 0\n" GATHERED(32, 16));
@@ -230,13 +223,12 @@ static void rows_of_no_bytes_are_no_calls(void **state)
 
 /* algbw with few digits, 0.01 GB/s of 8 bytes in 0.6 us; and of an old version, without a rank's
  * own part: 4 MB in 2 ms are 2 GB/s, of which 3/4 belong to the other three. */
-static void rates_agree_within_their_digits(void **state)
+static void rates_agree_within_their_digits(void **state DL_UNUSED)
 {
     static const char *const texts[] = {
         "# Collective test starting: all_reduce_perf\n# size count time algbw\n 8 2 0.6 0.01\n",
         "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 4\n"
         "# size count time algbw busbw\n 4000000 250000 2000 1.5 1.5\n"};
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(texts); i++) {
         DL_SCOPED(dl_link_data) data = read_text("x.log", texts[i]);
         assert_int_equal(data.series_count, 1);
@@ -245,7 +237,7 @@ static void rates_agree_within_their_digits(void **state)
 
 /* Heads of NCCL 1 and of partial copies. Bytes over 2 GB/s; busbw of an all-reduce of 4 ranks is 2
  * x 3 / 4 of algbw; NCCL 1 prints milliseconds. */
-static void tables_may_lack_columns(void **state)
+static void tables_may_lack_columns(void **state DL_UNUSED)
 {
     static const struct {
         const char *columns, *row;
@@ -263,7 +255,6 @@ static void tables_may_lack_columns(void **state)
          "4000000 1000000 float sum 2.0 2.0 3.0 0e+00 2.0 2.0 3.0 0e+00", 2e6,
          DL_LINK_OUT_OF_PLACE},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];
         snprintf(text, sizeof text,
@@ -279,9 +270,8 @@ static void tables_may_lack_columns(void **state)
 }
 
 /* Other names of columns, units and collectives. */
-static void tables_of_other_tools_are_read(void **state)
+static void tables_of_other_tools_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_data data = read_text("t.csv", "# mine\nOp,World_Size,nodes,size,dtype,time_ms\n"
                                            "all_reduce,16,2,4096,f16,0.25\n"
                                            "all_gather_perf,16,2,4096,f16,0.5\n");
@@ -301,7 +291,7 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return dl_link_data_read_text(&data, "x.log", text, strlen(text), err);
 }
 
-static void faults_are_named_with_their_line(void **state)
+static void faults_are_named_with_their_line(void **state DL_UNUSED)
 {
     static const refused_text cases[] = {
         {"# Collective test starting: all_reduse_perf\n", DL_ERR_NAME, 1,
@@ -347,13 +337,11 @@ static void faults_are_named_with_their_line(void **state)
          DL_ERR_DATA, 0, "measure with iperf3"},
         {"nothing\n", DL_ERR_DATA, 0, "there is no table"},
     };
-    (void)state;
     assert_all_refused(cases, "x.log", read_wrong);
 }
 
-static void both_forms_of_bandwidth_test_are_read(void **state)
+static void both_forms_of_bandwidth_test_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "bw.log", " Device 0: Tesla V100-PCIE-32GB\n"
                   "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, Size = "
@@ -378,9 +366,8 @@ static void both_forms_of_bandwidth_test_are_read(void **state)
     assert_true(fabs(data.series[1].points[0].time_ns - 5e6) < 1);
 }
 
-static void matrices_and_single_rates_are_read(void **state)
+static void matrices_and_single_rates_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_data data = read_text(
         "nv.log", "nvbandwidth Version: v0.4\nRunning device_to_device_memcpy_read_ce.\n"
                   "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
@@ -405,9 +392,8 @@ static void matrices_and_single_rates_are_read(void **state)
 
 /* Two RTX 6000 Ada in one box (published log of p2pBandwidthLatencyTest), shortened; the diagonal
  * is not a link, and times of the host are not latencies. */
-static void matrices_of_peers_are_read(void **state)
+static void matrices_of_peers_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "p2p.log", "Device=0 CAN Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0\n"
                    "P2P Connectivity Matrix\n     D\\D     0     1\n     0       1     1\n"
@@ -433,9 +419,8 @@ static void matrices_of_peers_are_read(void **state)
 }
 
 /* MB of perftest are 2^20 bytes: 65536 x 0.044127e6 per second are 2892e6 bytes, or 2757.93 MB. */
-static void messages_are_read(void **state)
+static void messages_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "ib.log",
         "   RDMA_Write BW Test\n"
@@ -480,9 +465,8 @@ static void messages_are_read(void **state)
 }
 
 /* The first column of a non-blocking collective includes computation. */
-static void time_of_non_blocking_collectives_is_pure(void **state)
+static void time_of_non_blocking_collectives_is_pure(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_data data =
         read_text("osu.log", "$ mpirun -np 8 ./osu_iallreduce\n"
                              "# OSU MPI Non-blocking Allreduce Latency Test v5.9\n"
@@ -503,9 +487,8 @@ static void time_of_non_blocking_collectives_is_pure(void **state)
 }
 
 /* A server's log of two runs of two streams each: a sum of each. */
-static void a_sum_replaces_the_streams_of_its_run(void **state)
+static void a_sum_replaces_the_streams_of_its_run(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_data data =
         read_text("server.log", "Accepted connection from 10.0.0.2, port 1\n"
                                 "[  5]   0.00-10.00  sec  5 GBytes  4 Gbits/sec   receiver\n"
@@ -520,9 +503,8 @@ static void a_sum_replaces_the_streams_of_its_run(void **state)
 }
 
 /* The times of calls with wrong results are counted, out of place and in place. */
-static void wrong_results_are_counted(void **state)
+static void wrong_results_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_link_data) data = read_text(
         "bad.log", "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4\n"
                    "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
@@ -533,7 +515,7 @@ static void wrong_results_are_counted(void **state)
 }
 
 /* Terminals, launchers and services add text around each line; e-mail wraps long ones. */
-static void lines_are_read_as_people_paste_them(void **state)
+static void lines_are_read_as_people_paste_them(void **state DL_UNUSED)
 {
     static const struct {
         const char *before, *after;
@@ -562,7 +544,6 @@ static void lines_are_read_as_people_paste_them(void **state)
         " 0 23.0 0.09 0.09 0",
         "# Out of bounds values : 0 OK",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[2048] = "";
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
@@ -580,9 +561,8 @@ static void lines_are_read_as_people_paste_them(void **state)
 }
 
 /* 4096 sizes on a line, 10 us + 1 ns per byte, become 512 on the same line. */
-static void many_sizes_are_joined(void **state)
+static void many_sizes_are_joined(void **state DL_UNUSED)
 {
-    (void)state;
     size_t used = 0;
     const size_t room = 4200 * 64;
     DL_AUTOFREE char *text = malloc(room);
@@ -600,9 +580,8 @@ static void many_sizes_are_joined(void **state)
 }
 
 /* A script that runs several programs produces one log. */
-static void one_log_may_hold_several_programs(void **state)
+static void one_log_may_hold_several_programs(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_data data =
         read_text("all.log", "bandwidthTest-H2D-Pinned, Bandwidth = 12.0 GB/s, Time = 0.00050 s, "
                              "Size = 6000000 bytes, NumDevsUsed = 1\n"
@@ -618,9 +597,8 @@ static void one_log_may_hold_several_programs(void **state)
 }
 
 /* Three copies of one size: their median, with an error from their spread. */
-static void traces_of_bench_are_read(void **state)
+static void traces_of_bench_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     const char *path = "links_bench.dlt";
     dl_error err = {0};
     dl_trace_writer *writer = NULL;
@@ -658,9 +636,8 @@ static void traces_of_bench_are_read(void **state)
  *
  * Three starts that take exp(0.3), exp(-0.3) and 1 times the medians leave no residual; the
  * standard error of their median is 0.3 sqrt(pi / 6). One start gives no error. */
-static void starts_and_scatter_are_told_apart(void **state)
+static void starts_and_scatter_are_told_apart(void **state DL_UNUSED)
 {
-    (void)state;
     dl_link_data data = read_text("two.csv", "collective,ranks,bytes,time_us,start\n"
                                              "allreduce,2,1000,100,1\nallreduce,2,5000,220,1\n"
                                              "allreduce,2,1000,120,2\nallreduce,2,5000,200,2\n");
@@ -703,9 +680,8 @@ static void files_in_order(dl_link_data *data, const char *folder, const char *f
 }
 
 /* Expected values were counted in the files by hand. */
-static void real_logs_are_read(void **state)
+static void real_logs_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     const char *folder = getenv("DL_DATA");
     char probe[512];
     if (folder == NULL) folder = "./data";

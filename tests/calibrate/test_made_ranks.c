@@ -31,10 +31,7 @@ static made_model usual(void)
                         .seed = 1};
 }
 
-static void as_it_is(made_model *m)
-{
-    (void)m;
-}
+static void as_it_is(made_model *m DL_UNUSED) {}
 
 static void marked(made_model *m)
 {
@@ -191,9 +188,8 @@ static int true_step(const found *f, size_t work)
 
 /* Each regular step contains kernels of one true step only. Steps that tried algorithms are not
  * regular if they were marked, and exclude that work if they were not. */
-static void steps_are_found(void **state)
+static void steps_are_found(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
         DL_SCOPED(found) f = find(&variants[v]);
         const made_model *m = &f.made->model;
@@ -216,9 +212,8 @@ static void steps_are_found(void **state)
 }
 
 /* Starts are discarded and recomputed. */
-static void replay_keeps_the_steps(void **state)
+static void replay_keeps_the_steps(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
         DL_SCOPED(found) f = find(&variants[v]);
         DL_SCOPED(dl_replay_run) run = {0};
@@ -264,9 +259,8 @@ static void check_gradients(const found *f, const dl_step_costs *c)
  * measured on few kernels leaves up to 2 % in the backward pass, an unmeasured one all of it.
  * Concurrent branches take less than their sum. The update includes the work between it and the
  * backward pass. */
-static void costs_come_out(void **state)
+static void costs_come_out(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
         DL_SCOPED(found) f = find(&variants[v]);
         const made_truth *truth = &f.made->truth;
@@ -288,9 +282,8 @@ static void costs_come_out(void **state)
 
 /* Collectives are removed and replaced by modelled ones; without them most steps deviate
  * strongly. */
-static void collectives_are_put_back(void **state)
+static void collectives_are_put_back(void **state DL_UNUSED)
 {
-    (void)state;
     double farthest = 0;
     for (size_t v = 0; v < VARIANTS; v++) {
         DL_SCOPED(found) f = find(&variants[v]);
@@ -313,9 +306,8 @@ static void collectives_are_put_back(void **state)
 
 /* Collectives scatter by 1 % of their time, which accumulates if they bound the step: not predicted
  * then, nor over more than a few steps. */
-static void ends_of_all_ranks_come_out(void **state)
+static void ends_of_all_ranks_come_out(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t v = 0; v < VARIANTS; v++) {
         made_model model = usual();
         variants[v].change(&model);

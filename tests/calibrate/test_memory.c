@@ -25,9 +25,8 @@ static void fit(dl_comm_point *copies, size_t copy_count, dl_comm_point *average
 
 /* Copies of 1 MB: alone 100 us; two concurrent ones 160 us each: 2 * 2 MB / 160 us = 25 GB/s in
  * total, 1.25 times one: the limit. A distant, faster size is ignored. */
-static void test_limit(void **state)
+static void test_limit(void **state DL_UNUSED)
 {
-    (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000), point(65536, 0, 2, 1000),
                               point(1000000, 0, 2, 160000)};
     DL_SCOPED(dl_memory_fit) memory;
@@ -45,9 +44,8 @@ static void test_limit(void **state)
 /* Two concurrent copies are hardly slower (1.98 times one): a lower bound, assumed, with a note.
  * The average of 4 vectors by two threads in 200 us moves 5 MB, 25 GB/s: less than the copies'
  * 39.6. */
-static void test_lower_bound(void **state)
+static void test_lower_bound(void **state DL_UNUSED)
 {
-    (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000), point(1000000, 0, 2, 101000)};
     dl_comm_point averages[] = {point(1000000, 4, 2, 200000)};
     DL_SCOPED(dl_memory_fit) memory;
@@ -64,9 +62,8 @@ static void test_lower_bound(void **state)
 }
 
 /* An average takes two threads 60 us and one thread 100 us: a speedup of 1.67. */
-static void test_average(void **state)
+static void test_average(void **state DL_UNUSED)
 {
-    (void)state;
     dl_comm_point averages[] = {point(1000000, 2, 1, 100000), point(1000000, 2, 2, 60000)};
     DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
@@ -77,9 +74,8 @@ static void test_average(void **state)
 }
 
 /* Without a point of one thread the speedup is unknown, and so is whether the limit was reached. */
-static void test_no_single_thread(void **state)
+static void test_no_single_thread(void **state DL_UNUSED)
 {
-    (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 2, 160000)};
     DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;
@@ -90,9 +86,8 @@ static void test_no_single_thread(void **state)
     assert_contains(notes.lines[0], "one thread was not measured");
 }
 
-static void test_one_thread_says_nothing(void **state)
+static void test_one_thread_says_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     dl_comm_point copies[] = {point(1000000, 0, 1, 100000)};
     DL_SCOPED(dl_memory_fit) memory;
     dl_costs costs;

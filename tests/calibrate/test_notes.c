@@ -3,9 +3,8 @@
 #include "tests/check.h"
 
 /* Lines are formatted and kept in order; freeing twice is allowed. */
-static void test_notes(void **state)
+static void test_notes(void **state DL_UNUSED)
 {
-    (void)state;
     dl_notes notes = {0};
     dl_notes_add(&notes, "%d of %s", 1, "two");
     dl_notes_add(&notes, "second");

@@ -78,9 +78,8 @@ static void release(fitted *f)
  * and per-sample times lie within one standard error in about 68 % and within 3 in nearly all
  * cases. Outliers shift the midmean by the shift of (0.25..0.75) / 0.98, a third of a permille:
  * 0.02 * sd of the normal part, less than the standard error. */
-static void test_known_costs_are_recovered(void **state)
+static void test_known_costs_are_recovered(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 5, 0, 0, 0);
     int within_one = 0, within_three = 0, count = 0;
@@ -110,9 +109,8 @@ static void test_known_costs_are_recovered(void **state)
 }
 
 /* Without noise, two batch sizes give exact costs, and only zeros are noted. */
-static void test_two_batches_are_exact(void **state)
+static void test_two_batches_are_exact(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);
     fitted f;
@@ -134,9 +132,8 @@ static void test_two_batches_are_exact(void **state)
 
 /* One batch size, 20: input and forward become proportional (2500 / 20 and 120000 / 20), update and
  * dispatch fixed; all values are assumed, with a note. */
-static void test_one_batch_is_assumed(void **state)
+static void test_one_batch_is_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);
     fitted f;
@@ -159,9 +156,8 @@ static void test_one_batch_is_assumed(void **state)
 
 /* forward = 5000 b + 200 b^2: a line through b = 10, 20, 80 does not fit, and its fixed time would
  * be negative. Both are noted, and the latter is constrained to 0. */
-static void test_curves_are_noted(void **state)
+static void test_curves_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     truth curved[OPS];
     memcpy(curved, linear, sizeof curved);
     curved[1] = (truth){"fc.forward", 0, 5000, 200};
@@ -188,9 +184,8 @@ static void test_curves_are_noted(void **state)
 /* Two runs at one batch size differ by 4 %, as two processes may: the errors follow from the
  * spread between runs, not the tiny one within runs. Means 100000 and 104000 at batch 10, both
  * of n = 2. */
-static void test_runs_that_differ_widen_errors(void **state)
+static void test_runs_that_differ_widen_errors(void **state DL_UNUSED)
 {
-    (void)state;
     const truth slow[OPS] = {{"input", 104000, 0, 0},
                              {"a.forward", 1, 0, 0},
                              {"a.update", 1, 0, 0},
@@ -210,9 +205,8 @@ static void test_runs_that_differ_widen_errors(void **state)
     release(&f);
 }
 
-static void test_broken_numbers_are_an_error(void **state)
+static void test_broken_numbers_are_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 3, 0, 0, 0);
     fitted f = {0};

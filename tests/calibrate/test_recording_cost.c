@@ -60,17 +60,15 @@ static void subtract(double record_ns, double error_ns, double expected[4], cons
 
 /* 5 x 8 = 40 ns fit into dispatch; 5 x 18 = 90 take all 50 of it and a tenth of the operations; a
  * cost not distinguishable from 0 is not subtracted. */
-static void test_cost_comes_off_dispatch_first(void **state)
+static void test_cost_comes_off_dispatch_first(void **state DL_UNUSED)
 {
-    (void)state;
     subtract(8, 1, (double[]){410, 100, 300, 10}, "8 +- 2 ns per record (400 pairs of runs)");
     subtract(18, 1, (double[]){360, 90, 270, 0}, "20.00 % of their time");
     subtract(8, 5, (double[]){450, 100, 300, 50}, "not distinguishable from 0");
 }
 
-static void test_nothing_known_is_nothing_done(void **state)
+static void test_nothing_known_is_nothing_done(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_dataset) dataset = {0};
     dl_notes notes = {0};
     add_run(&dataset);
@@ -79,9 +77,8 @@ static void test_nothing_known_is_nothing_done(void **state)
     assert_int_equal(notes.count, 0);
 }
 
-static void test_figures_are_taken_once(void **state)
+static void test_figures_are_taken_once(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const figures[] = {
         "record_ns", "100",    "record_low_ns", "60.8", "record_high_ns", "139.2", "pairs",
         "400",       "device", "here",          NULL};
@@ -94,9 +91,8 @@ static void test_figures_are_taken_once(void **state)
     assert_contains(err.text, "already gives the cost");
 }
 
-static void test_wrong_figures_are_refused(void **state)
+static void test_wrong_figures_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const missing[] = {"record_ns", "100", NULL};
     static const char *const no_number[] = {"record_ns", "much", NULL};
     static const char *const elsewhere[] = {
@@ -165,9 +161,8 @@ static void capture(const char *cost, double step_ns, double dispatch_ns, const 
 }
 
 /* Four kernels per step at 10 ns are 40 ns; at 20 ns they exceed dispatch. */
-static void test_capture_comes_off_dispatch_alone(void **state)
+static void test_capture_comes_off_dispatch_alone(void **state DL_UNUSED)
 {
-    (void)state;
     capture(FIGURES("10 9 11"), 410, 10,
             "recorded by dlprof run (default): 40 ns per step (95 % interval 36 to 44) for 4 "
             "launches; taken off dispatch 8.89 %");
@@ -175,16 +170,14 @@ static void test_capture_comes_off_dispatch_alone(void **state)
     capture(FIGURES("10 -1 20"), 450, 50, "not distinguishable from 0");
 }
 
-static void test_unknown_capture_is_told(void **state)
+static void test_unknown_capture_is_told(void **state DL_UNUSED)
 {
-    (void)state;
     capture("unknown (no GPU)", 450, 50, "an unknown time: unknown (no GPU)");
     capture(NULL, 450, 50, "give the trace of dlprof run too");
 }
 
-static void test_run_must_say_its_process(void **state)
+static void test_run_must_say_its_process(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const nothing[] = {"kind", "run", NULL};
     DL_SCOPED(dl_dataset) dataset = {0};
     dl_error err = {0};

@@ -23,9 +23,8 @@ static replayed device_bound(uint32_t kernels[3], uint32_t *sync)
     return replay_trace(&trace);
 }
 
-static void test_device_bound(void **state)
+static void test_device_bound(void **state DL_UNUSED)
 {
-    (void)state;
     uint32_t k[3], sync;
     DL_SCOPED(replayed) r = device_bound(k, &sync);
     assert_int_equal(replayed_us(&r, k[0]), 5);
@@ -43,9 +42,8 @@ static void test_device_bound(void **state)
 }
 
 /* Slow launches with 40 us between them and short kernels: the device's gaps come from the host. */
-static void test_host_bound(void **state)
+static void test_host_bound(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     uint32_t calls[3], kernels[3];
     for (uint32_t i = 0; i < 3; i++) {
@@ -64,9 +62,8 @@ static void test_host_bound(void **state)
 
 /* The second kernel starts 500 us after all possible causes: no wait, no event. Replay drops the
  * gap unless told to keep it. */
-static void test_unexplained(void **state)
+static void test_unexplained(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     replay_call(&trace, 1, "cudaLaunchKernel", 10, 10, 2);
@@ -96,9 +93,8 @@ static void test_unexplained(void **state)
 }
 
 /* Kernels without launches only follow their stream; a launch without a kernel is counted. */
-static void test_missing_launches(void **state)
+static void test_missing_launches(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     uint32_t first = replay_kernel(&trace, 7, "k", 30, 10, 0);
     uint32_t second = replay_kernel(&trace, 7, "k", 41, 10, 88);
@@ -138,9 +134,8 @@ static replayed two_streams(bool named, uint32_t kernels[3])
     return replay_trace(&trace);
 }
 
-static void test_event(void **state)
+static void test_event(void **state DL_UNUSED)
 {
-    (void)state;
     for (int named = 0; named < 2; named++) {
         uint32_t k[3];
         DL_SCOPED(replayed) r = two_streams(named, k);
@@ -160,9 +155,8 @@ static void test_event(void **state)
 }
 
 /* Streams of two devices with one number: stream 7 of device 1 waits for stream 7 of device 0. */
-static void test_event_between_devices(void **state)
+static void test_event_between_devices(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 4, 1);
     replay_kernel(&trace, 7, "k", 5, 200, 1);
@@ -184,9 +178,8 @@ static void test_event_between_devices(void **state)
 }
 
 /* The wait is for an earlier event: the kernel on 8 starts while the one on 7 runs. */
-static void test_refuted_event(void **state)
+static void test_refuted_event(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 4, 1);
     replay_kernel(&trace, 7, "k", 5, 2000, 1);
@@ -200,9 +193,8 @@ static void test_refuted_event(void **state)
 }
 
 /* No calls record events, but the kernel on stream 8 starts as that on 7 ends. */
-static void test_timed_event(void **state)
+static void test_timed_event(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 4, 1);
     uint32_t first = replay_kernel(&trace, 7, "k", 5, 200, 1);
@@ -216,9 +208,8 @@ static void test_timed_event(void **state)
 }
 
 /* A copy to pageable memory: the call returns 4 us after its end. The copy waits for the kernel. */
-static void test_blocking_copy(void **state)
+static void test_blocking_copy(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     uint32_t kernel = replay_kernel(&trace, 7, "k", 5, 300, 1);
@@ -236,9 +227,8 @@ static void test_blocking_copy(void **state)
 
 /* cudaStreamSynchronize waits for the stream of its thread's last launch, not for another running
  * stream, and not for later launches. */
-static void test_stream_sync(void **state)
+static void test_stream_sync(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 5, 1);
     uint32_t other = replay_kernel(&trace, 8, "k", 5, 900, 1);
@@ -259,9 +249,8 @@ static void test_stream_sync(void **state)
 
 /* The main thread launches forward, hands over to the backward thread at 30 and continues at 205, 5
  * us after that thread's last call; the backward thread wakes up 10 us after the hand-over. */
-static void test_threads(void **state)
+static void test_threads(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 30, 1);
     replay_kernel(&trace, 7, "k", LATENCY, 20, 1);
@@ -281,9 +270,8 @@ static void test_threads(void **state)
 }
 
 /* A quiet span while no other thread works is the thread's own time. */
-static void test_busy_quiet(void **state)
+static void test_busy_quiet(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     replay_kernel(&trace, 7, "k", LATENCY, 20, 1);
@@ -297,9 +285,8 @@ static void test_busy_quiet(void **state)
 
 /* 200 kernels of 100 us, launches of 10 us; from the 81st the host waits for the end of the kernel
  * 80 positions earlier, and returns 6 us after it. */
-static void test_queue(void **state)
+static void test_queue(void **state DL_UNUSED)
 {
-    (void)state;
     enum { KERNELS = 200, DEPTH = 80 };
     dl_trace trace = hand_trace();
     int64_t host_us = 0, device_us = LATENCY, ends_us[KERNELS];
@@ -327,9 +314,8 @@ static void test_queue(void **state)
 }
 
 /* A nested call belongs to the outer one: cuLaunchKernel within cudaLaunchKernel. */
-static void test_nested_call(void **state)
+static void test_nested_call(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     uint32_t inner = replay_call(&trace, 1, "cuLaunchKernel", 2, 5, 1);
     uint32_t outer = replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
@@ -340,9 +326,8 @@ static void test_nested_call(void **state)
 }
 
 /* Overlapping kernels of one stream, such as branches of a graph, are on separate lanes. */
-static void test_overlapping_works(void **state)
+static void test_overlapping_works(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = hand_trace();
     replay_call(&trace, 1, "cudaGraphLaunch", 0, 10, 1);
     uint32_t a = replay_kernel(&trace, 7, "k", LATENCY, 100, 1);
@@ -353,9 +338,8 @@ static void test_overlapping_works(void **state)
     assert_int_not_equal(replayed_node(&r, a)->lane, replayed_node(&r, b)->lane);
 }
 
-static void test_refused(void **state)
+static void test_refused(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     replay_call(&trace, 1, "cudaLaunchKernel", 0, 10, 1);
     const dl_trace *traces[] = {&trace};

@@ -70,9 +70,8 @@ static void check(const dl_trace *trace, const expected *want)
                  want->low, want->high);
 }
 
-static void real_traces_replay_and_answer_to_changes(void **state)
+static void real_traces_replay_and_answer_to_changes(void **state DL_UNUSED)
 {
-    (void)state;
     const char *folder = getenv("DL_DATA");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *path = dl_format("%s/traces/%s", folder, files[i].file);

@@ -36,9 +36,8 @@ static void retime(const dl_replay_graph *graph, dl_replay_time *times)
 }
 
 /* Two launches of 10 ns each, latency 5; kernels of 100 and 50 with spacing 2; a wait of 3 ns. */
-static void test_device_bound(void **state)
+static void test_device_bound(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_replay_graph) g = lanes(1);
     uint32_t c0 = add(&g, 0, DL_REPLAY_CALL, 10), c1 = add(&g, 0, DL_REPLAY_CALL, 10);
     uint32_t k0 = add(&g, 1, DL_REPLAY_KERNEL, 100), k1 = add(&g, 1, DL_REPLAY_KERNEL, 50);
@@ -69,9 +68,8 @@ static void test_device_bound(void **state)
 }
 
 /* Slow launches, short kernels: host-bound, a longer kernel is hidden. */
-static void test_host_bound(void **state)
+static void test_host_bound(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_replay_graph) g = lanes(1);
     uint32_t c0 = add(&g, 0, DL_REPLAY_CALL, 40), c1 = add(&g, 0, DL_REPLAY_CALL, 40);
     uint32_t k0 = add(&g, 1, DL_REPLAY_KERNEL, 10), k1 = add(&g, 1, DL_REPLAY_KERNEL, 10);
@@ -89,9 +87,8 @@ static void test_host_bound(void **state)
 }
 
 /* Two streams: b waits for a's event, c does not. */
-static void test_events(void **state)
+static void test_events(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_replay_graph) g = lanes(3);
     uint32_t a = add(&g, 1, DL_REPLAY_KERNEL, 100);
     uint32_t b = add(&g, 2, DL_REPLAY_COLLECTIVE, 30);
@@ -107,9 +104,8 @@ static void test_events(void **state)
 }
 
 /* A collective of two ranks: the early one waits for the late one. */
-static void test_group(void **state)
+static void test_group(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_replay_graph) g = lanes(2);
     uint32_t a = add(&g, 1, DL_REPLAY_KERNEL, 10), b = add(&g, 2, DL_REPLAY_KERNEL, 70);
     uint32_t pair[] = {add(&g, 1, DL_REPLAY_COLLECTIVE, 65), add(&g, 2, DL_REPLAY_COLLECTIVE, 5)};
@@ -129,9 +125,8 @@ static void test_group(void **state)
 }
 
 /* Lanes begin at their first node's recorded start; time 0 is the earliest. */
-static void test_begin(void **state)
+static void test_begin(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_replay_graph) g = lanes(1);
     dl_replay_graph_add(&g, 0, &(dl_replay_node){.recorded_ns = 1000, .duration_ns = 5});
     dl_replay_graph_add(&g, 1, &(dl_replay_node){.kind = DL_REPLAY_KERNEL, .recorded_ns = 1040});
@@ -142,9 +137,8 @@ static void test_begin(void **state)
     assert_int_equal(t[1].cause, DL_REPLAY_BY_BEGIN);
 }
 
-static void test_circle(void **state)
+static void test_circle(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_replay_graph) g = lanes(1);
     uint32_t call = add(&g, 0, DL_REPLAY_CALL, 1), kernel = add(&g, 1, DL_REPLAY_KERNEL, 1);
     edge(&g, call, kernel, DL_REPLAY_LAUNCH, 0);

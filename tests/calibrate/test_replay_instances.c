@@ -10,9 +10,8 @@ static dl_replay_run build(const dl_trace *const *traces, size_t count)
     return run;
 }
 
-static void kernels_of_one_rank_are_alone(void **state)
+static void kernels_of_one_rank_are_alone(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace a;
     rank_trace_init(&a, 0);
     rank_trace_work(&a, RT_COMPUTE, 5000);
@@ -32,9 +31,8 @@ static void kernels_of_one_rank_are_alone(void **state)
 }
 
 /* The second rank arrives 700 ns later at both reductions; its gather has no counterpart. */
-static void ranks_meet_in_the_order_of_a_name(void **state)
+static void ranks_meet_in_the_order_of_a_name(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace a, b;
     rank_trace_init(&a, 0);
     rank_trace_init(&b, 0);
@@ -59,9 +57,8 @@ static void ranks_meet_in_the_order_of_a_name(void **state)
     assert_true(run.graph.nodes[nodes[0]].rank == 0 && run.graph.nodes[nodes[1]].rank == 1);
 }
 
-static void unequal_numbers_are_left_alone(void **state)
+static void unequal_numbers_are_left_alone(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace a, b;
     rank_trace_init(&a, 0);
     rank_trace_init(&b, 0);

@@ -51,9 +51,8 @@ static dl_overlap_slowdown find(const made_steps *t)
 
 /* Kernels of 10, 20 and 40 us with slowdowns 1.3, 1.2 and 1.1, each twice: the longest outweighs
  * both others. */
-static void the_weighted_median_is_taken(void **state)
+static void the_weighted_median_is_taken(void **state DL_UNUSED)
 {
-    (void)state;
     made_steps t;
     init(&t, (const double[STEPS][KERNELS]){{1.3, 0, 1.1}, {0, 1.2, 0}, {1.3, 0, 1.1}, {0, 1.2, 0}},
          10000);
@@ -65,9 +64,8 @@ static void the_weighted_median_is_taken(void **state)
 
 /* The rank is fast in the steps in which a collective runs beside the first two kernels, as the
  * third kernel, which always runs alone, shows. The error is that of the kernels' own scatter. */
-static void the_pace_of_steps_is_taken_out(void **state)
+static void the_pace_of_steps_is_taken_out(void **state DL_UNUSED)
 {
-    (void)state;
     made_steps t;
     init(&t, (const double[STEPS][KERNELS]){{1.1, 1.1, 0}, {0, 0, 0}, {1.12, 1.1, 0}, {0, 0, 0}},
          10000);
@@ -84,9 +82,8 @@ static void the_pace_of_steps_is_taken_out(void **state)
 }
 
 /* Kernels observed in one situation only, or too short, are ignored. One pair gives no scatter. */
-static void what_tells_nothing_is_left_out(void **state)
+static void what_tells_nothing_is_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     made_steps t;
     init(&t, (const double[STEPS][KERNELS]){{1.3, 0, 1.1}, {1.3, 0, 0}, {1.3, 0, 0}, {1.3, 0, 0}},
          10000);

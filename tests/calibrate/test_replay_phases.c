@@ -17,9 +17,8 @@ static dl_step_phases find(const rank_trace *t, size_t *work, size_t count, dl_s
 }
 
 /* Two kernels before the backward pass, one within it without a range, and the optimizer's. */
-static void ranges_tell_the_phases(void **state)
+static void ranges_tell_the_phases(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     size_t work[WORKS];
     rank_trace_init(&t, 0);
@@ -49,9 +48,8 @@ static void ranges_tell_the_phases(void **state)
 
 /* Two micro-batches: the second forward pass has the same kernels as the first; work with other
  * kernels belongs to the backward pass. A second model after an update starts anew. */
-static void forward_passes_repeat(void **state)
+static void forward_passes_repeat(void **state DL_UNUSED)
 {
-    (void)state;
     enum { N = 28 };
     static const char texts[] = "FFFFBBFFFFBBGGGGBBUUGGGGGBBU";
     static const char phases_of[] = "FFFFBBFFFFBBBBBBBBUUFFFFFBBU";
@@ -75,9 +73,8 @@ static void forward_passes_repeat(void **state)
 
 /* After the update an evaluation has the kernels of the forward pass; a few of them, or others, are
  * part of the update. */
-static void an_evaluation_is_no_update(void **state)
+static void an_evaluation_is_no_update(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *texts, *phases;
     } cases[] = {{"FFFFBBUUFFFFFFFF", "FFFFBBUUFFFFFFFF"},
@@ -109,9 +106,8 @@ static void an_evaluation_is_no_update(void **state)
 /* Without ranges the kernels' names give the phases; these names give none. */
 /* With names only: three kernels of a forward pass between backward ones form a micro-batch; a
  * single one is recomputation in the backward pass. */
-static void named_forward_passes_repeat(void **state)
+static void named_forward_passes_repeat(void **state DL_UNUSED)
 {
-    (void)state;
     enum { N = 18 };
     static const char texts[] = "FFFBBBFFFBBBFBFFFB";
     static const char phases_of[] = "FFFBBBFFFBBBBBFFFB";
@@ -132,9 +128,8 @@ static void named_forward_passes_repeat(void **state)
 
 /* Products G of both passes have the same names: the loss L ends the forward pass, in each of two
  * micro-batches; a softmax S of a layer that is followed by a forward kernel F does not. */
-static void loss_ends_the_forward_pass(void **state)
+static void loss_ends_the_forward_pass(void **state DL_UNUSED)
 {
-    (void)state;
     enum { N = 24 };
     static const char texts[] = "GSGFGLGGBGGBGSGFGLGGBGGB";
     static const char phases_of[] = "FFFFFFBBBBBBFFFFFFBBBBBB";
@@ -157,9 +152,8 @@ static void loss_ends_the_forward_pass(void **state)
     assert_int_equal(phases.passes, 2);
 }
 
-static void without_a_backward_pass_nothing_is_known(void **state)
+static void without_a_backward_pass_nothing_is_known(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     size_t work[WORKS];
     rank_trace_init(&t, 0);

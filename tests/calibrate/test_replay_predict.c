@@ -52,9 +52,8 @@ static void run_free(run_of_steps *r)
 
 /* Kernels run in sequence, so times add up, and the mean of the other steps' latenesses is the
  * overall mean. */
-static void what_is_taken_out_is_put_back(void **state)
+static void what_is_taken_out_is_put_back(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTO(run_free) run_of_steps r;
     run_init(&r, (const int64_t[STEPS]){0, 30000, 60000});
     dl_prediction prediction;
@@ -71,9 +70,8 @@ static void what_is_taken_out_is_put_back(void **state)
     assert_float_equal(prediction.predicted_ns, 150000, 100);
 }
 
-static void the_graph_is_restored(void **state)
+static void the_graph_is_restored(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTO(run_free) run_of_steps r;
     run_init(&r, (const int64_t[STEPS]){0, 30000, 60000});
     dl_prediction prediction;
@@ -88,9 +86,8 @@ static void the_graph_is_restored(void **state)
 
 /* A step is never predicted from itself: with one late regular step and two others, the two others
  * are predicted late. */
-static void other_steps_are_the_ones_that_tell(void **state)
+static void other_steps_are_the_ones_that_tell(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTO(run_free) run_of_steps r;
     run_init(&r, (const int64_t[STEPS]){0, 90000, 0});
     r.steps[0].label = DL_STEP_WARMUP;

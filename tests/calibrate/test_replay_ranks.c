@@ -30,9 +30,8 @@ static dl_multi_rank replay_two(int64_t more, dl_replay_run *run, dl_instances *
     return multi;
 }
 
-static void ends_come_out_of_the_starts(void **state)
+static void ends_come_out_of_the_starts(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace a, b;
     DL_SCOPED(dl_replay_run) run = {0};
     DL_SCOPED(dl_instances) instances = {0};
@@ -45,9 +44,8 @@ static void ends_come_out_of_the_starts(void **state)
 
 /* A collective's recorded time is not used: its peculiarity is missed and appears as an error, in
  * addition to that of the first one, whose line included the slow one. */
-static void a_slow_one_is_missed(void **state)
+static void a_slow_one_is_missed(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace a, b;
     DL_SCOPED(dl_replay_run) run = {0};
     DL_SCOPED(dl_instances) instances = {0};

@@ -51,9 +51,8 @@ static dl_activity_steps given_steps(void)
     return found;
 }
 
-static void test_steps_and_path(void **state)
+static void test_steps_and_path(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = two_steps();
     DL_SCOPED(replayed) r = replay_trace(&trace);
     DL_SCOPED(dl_activity_steps) found = given_steps();
@@ -90,9 +89,8 @@ static void check_change(const char *what, double factor, int64_t step_ns)
     assert_int_equal(report.steps.items[0].replayed_ns, 400000);
 }
 
-static void test_what_if(void **state)
+static void test_what_if(void **state DL_UNUSED)
 {
-    (void)state;
     check_change("gemm", 2, 700000);
     check_change("sgemm", 0.5, 250000); /* by name */
     check_change("kernel", 2, 700000);  /* not the collective */
@@ -117,9 +115,8 @@ static void test_what_if(void **state)
     assert_contains(err.text, "did you mean 'convolution'");
 }
 
-static void test_parse(void **state)
+static void test_parse(void **state DL_UNUSED)
 {
-    (void)state;
     char *what = NULL;
     double factor = 0;
     dl_error err = {0};
@@ -134,9 +131,8 @@ static void test_parse(void **state)
 }
 
 /* A device without steps is one step, from its first work to its last end. */
-static void test_without_steps(void **state)
+static void test_without_steps(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = two_steps();
     DL_SCOPED(replayed) r = replay_trace(&trace);
     DL_SCOPED(dl_activity_steps) found = given_steps();

@@ -2,9 +2,8 @@
 
 #include "tests/check.h"
 
-static void overlapping_spans_are_one(void **state)
+static void overlapping_spans_are_one(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_spans) s = {0};
     dl_spans_add(&s, 2, 100, 200);
     dl_spans_add(&s, 1, 50, 60);
@@ -17,9 +16,8 @@ static void overlapping_spans_are_one(void **state)
     assert_int_equal(s.items[1].end_ns, 220);
 }
 
-static void ends_do_not_count(void **state)
+static void ends_do_not_count(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_spans) s = {0};
     assert_false(dl_spans_hold(&s, 0, 0));
     dl_spans_add(&s, 2, 100, 200);
@@ -33,9 +31,8 @@ static void ends_do_not_count(void **state)
     assert_false(dl_spans_hold(&s, 1, 150));
 }
 
-static void what_is_covered_adds_up(void **state)
+static void what_is_covered_adds_up(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_spans) s = {0};
     dl_spans_add(&s, 2, 100, 200);
     dl_spans_add(&s, 2, 300, 400);

@@ -71,9 +71,8 @@ static bool has_note(const dl_notes *notes, const char *part)
     return false;
 }
 
-static void phases_and_gradients_come_out(void **state)
+static void phases_and_gradients_come_out(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     add_steps(&t, 4, 1);
     DL_SCOPED(dl_step_costs) c = take(&t, 8);
@@ -98,9 +97,8 @@ static void phases_and_gradients_come_out(void **state)
 
 /* An all-reduce of integers during the backward pass, as of DDP's map of used parameters, is no
  * bucket of gradients. */
-static void sums_of_integers_are_no_gradients(void **state)
+static void sums_of_integers_are_no_gradients(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 4; s++) {
@@ -126,9 +124,8 @@ static void sums_of_integers_are_no_gradients(void **state)
 }
 
 /* Thread 2 of the process all-reduces the same gradients on device 1. */
-static void collectives_of_other_devices_are_not_counted(void **state)
+static void collectives_of_other_devices_are_not_counted(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 4; s++) {
@@ -167,9 +164,8 @@ static void collectives_of_other_devices_are_not_counted(void **state)
 
 /* A step with 30 us more work on the device, as with a validation, is left out; so is one with more
  * operations than all steps have without it, 45 in place of 36. */
-static void longer_steps_are_noted(void **state)
+static void longer_steps_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int more;
         const char *note;
@@ -202,9 +198,8 @@ static void longer_steps_are_noted(void **state)
 
 /* Two marked steps, of which the last has no end, after unmarked ones: the all-reduces of the
  * latter do not belong to the first step's forward pass, as sums of activations would. */
-static void reduces_before_the_steps_are_of_no_pass(void **state)
+static void reduces_before_the_steps_are_of_no_pass(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     add_unmarked_step(&t, 1, 0);
@@ -223,9 +218,8 @@ static void sum_over(rank_trace *t, uint64_t object, uint64_t bytes)
 }
 
 /* The larger sums of activations have no known communicator, the smaller ones divide the layers. */
-static void unknown_communicators_divide_no_layers(void **state)
+static void unknown_communicators_divide_no_layers(void **state DL_UNUSED)
 {
-    (void)state;
     static const uint64_t objects[] = {0, 9};
     rank_trace t;
     rank_trace_init(&t, 0);
@@ -255,9 +249,8 @@ static void unknown_communicators_divide_no_layers(void **state)
 
 /* Two gathers per step are neither gradients nor part of the costs, and are noted; all-reduces of
  * gradients are not. */
-static void other_collectives_are_named(void **state)
+static void other_collectives_are_named(void **state DL_UNUSED)
 {
-    (void)state;
     for (int gathers = 0; gathers <= 2; gathers += 2) {
         rank_trace t;
         DL_SCOPED(dl_notes) notes = {0};
@@ -302,9 +295,8 @@ static void add_accumulating_steps(rank_trace *t, int steps, bool each)
 }
 
 /* The costs are those of one pass, except for the update; buckets are those of the last pass. */
-static void accumulated_passes_come_apart(void **state)
+static void accumulated_passes_come_apart(void **state DL_UNUSED)
 {
-    (void)state;
     for (int each = 0; each <= 1; each++) {
         rank_trace t;
         add_accumulating_steps(&t, 3, each);
@@ -330,9 +322,8 @@ static void accumulated_passes_come_apart(void **state)
     }
 }
 
-static void batch_sizes_make_lines(void **state)
+static void batch_sizes_make_lines(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace small, large;
     add_steps(&small, 4, 1);
     add_steps(&large, 4, 2);
@@ -372,9 +363,8 @@ static void batch_sizes_make_lines(void **state)
 }
 
 /* External waits of any stage are those of the model, also if the first stage has none. */
-static void waits_of_later_stages_count(void **state)
+static void waits_of_later_stages_count(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t[2];
     dl_step_costs steps[2];
     for (uint32_t s = 0; s < 2; s++) {
@@ -397,9 +387,8 @@ static void waits_of_later_stages_count(void **state)
 }
 
 /* Three ranks are no pairs that share parameters: they do not run the layout of the costs. */
-static void ranks_that_do_not_fit_the_layout_are_noted(void **state)
+static void ranks_that_do_not_fit_the_layout_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     add_steps(&t, 4, 1);
     DL_SCOPED(dl_step_costs) step = take(&t, 8);
@@ -417,9 +406,8 @@ static void ranks_that_do_not_fit_the_layout_are_noted(void **state)
 
 /* A kernel that takes 1.25 times as long beside a collective is charged its time alone; copies to
  * the device are input. */
-static void what_is_charged_by_itself_is_taken_out(void **state)
+static void what_is_charged_by_itself_is_taken_out(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 6; s++) {
@@ -454,9 +442,8 @@ static void what_is_charged_by_itself_is_taken_out(void **state)
 }
 
 /* A trace of the device alone does not give the host's time. */
-static void without_launches_dispatch_is_unknown(void **state)
+static void without_launches_dispatch_is_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     add_steps(&t, 4, 1);
     int compute = 0;
@@ -483,9 +470,8 @@ static void without_launches_dispatch_is_unknown(void **state)
 
 /* Only one step: forward 50, backward 30 + 70, update 10 us on the device; six launches in
  * sequence. */
-static void one_step_is_taken_as_it_is(void **state)
+static void one_step_is_taken_as_it_is(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     add_steps(&t, 1, 1);
     DL_SCOPED(dl_step_costs) c = take(&t, 8);
@@ -524,9 +510,8 @@ static dl_status take_waiting(dl_step_costs *c, dl_external external, dl_notes *
     return dl_step_costs_take(c, &t.trace, 8, &hints, NULL, external, notes, err);
 }
 
-static void waits_of_devices_are_kept_removed_or_refused(void **state)
+static void waits_of_devices_are_kept_removed_or_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_step_costs c;
     DL_SCOPED(dl_notes) notes = {0};
     dl_error err = {0};
@@ -554,9 +539,8 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
 
 /* Steps of a kernel of 2 ms, after which the host waits 3 ms more for input, with nothing recorded;
  * the next launch takes 1 us of the host. */
-static void waits_of_threads_are_named(void **state)
+static void waits_of_threads_are_named(void **state DL_UNUSED)
 {
-    (void)state;
     for (int remove = 0; remove < 2; remove++) {
         rank_trace t;
         rank_trace_init(&t, 0);
@@ -595,9 +579,8 @@ static void waits_of_threads_are_named(void **state)
 
 /* A loader that stalls every fourth step: 80 ms more in two of the eight steps, 20 ms on
  * average. */
-static void waits_of_few_steps_count(void **state)
+static void waits_of_few_steps_count(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 9; s++) {
@@ -622,9 +605,8 @@ static void waits_of_few_steps_count(void **state)
 
 /* Six launches per step: 200 ns each by the trace's figures; without figures of a recorder, 2.7 us
  * each plus 0.7 us for each of three ranges per step, limited to half of the host's time. */
-static void recording_is_taken_off_the_host(void **state)
+static void recording_is_taken_off_the_host(void **state DL_UNUSED)
 {
-    (void)state;
     static char figures[] = "kernel 200 100 300; copy 900 800 950; event 0 0 0; sync 0 0 0; record "
                             "0 0 0; repetitions 12; host node1; device NVIDIA H200";
     static char pytorch[] = "PyTorch", framework[] = "framework", key[] = "capture_cost";
@@ -658,9 +640,8 @@ static void recording_is_taken_off_the_host(void **state)
 
 /* One of five steps takes 200 us more of host time, so that the mean is 540 us; or 700 us more,
  * which exceeds two medians without more work, so that it is left out. */
-static void host_is_the_mean_without_interruptions(void **state)
+static void host_is_the_mean_without_interruptions(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int64_t long_ns;
         double host_ns;
@@ -682,9 +663,8 @@ static void host_is_the_mean_without_interruptions(void **state)
 
 /* The third of four steps is twice as long as the others, or more. It is interrupted unless it has
  * more work, or unless its work is unknown. */
-static void interrupted_steps_have_no_more_work(void **state)
+static void interrupted_steps_have_no_more_work(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         double ns, works;
         uint8_t interrupted;
@@ -712,9 +692,8 @@ static void interrupted_steps_have_no_more_work(void **state)
 
 /* The second of five steps takes over ten times the median; or another one over twice, as when a
  * data loader stalls; of two steps the median says nothing. */
-static void only_a_single_pause_is_left_out(void **state)
+static void only_a_single_pause_is_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         double ns[5];
         size_t count, paused;
@@ -738,9 +717,8 @@ static void only_a_single_pause_is_left_out(void **state)
 
 /* In one of eight steps of 173 us the host waits for 20 ms, in a range of its own; in another case
  * in two steps, whose waits are a part of training: of seven timed steps, 2 x 20 / 7 = 5.7 ms. */
-static void a_pause_is_left_out_of_gpu_steps(void **state)
+static void a_pause_is_left_out_of_gpu_steps(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int pauses;
         size_t steps;
@@ -792,9 +770,8 @@ static void copy_to_device(rank_trace *t, uint64_t bytes)
 /* Copied before the steps: two tensors of the model, and inputs of both sizes as in every step. For
  * 51 MB the update of 10 us is too short to read and write each byte in any memory; 1 ms is far too
  * long for 4 MB. */
-static void model_is_what_was_copied_before(void **state)
+static void model_is_what_was_copied_before(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint64_t first;
         int64_t update_ns;
@@ -824,9 +801,8 @@ static void model_is_what_was_copied_before(void **state)
 /* Gradients accumulated by backward passes whose host is ahead of the device: 1000 and 3000 bytes
  * per step give 4000, two of 1000 bytes 2000, not 1000; sizes that do not repeat give nothing. Only
  * then the 4 MB copied before are used. */
-static void model_is_as_large_as_gradients_that_are_added(void **state)
+static void model_is_as_large_as_gradients_that_are_added(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint64_t first, second, more; /* growth per step */
         double parameters;
@@ -854,9 +830,8 @@ static void model_is_as_large_as_gradients_that_are_added(void **state)
 }
 
 /* Three steps of four passes and two of two: the mean is 3.2, the bytes are those of one pass. */
-static void model_is_as_large_as_gradients_of_varying_passes(void **state)
+static void model_is_as_large_as_gradients_of_varying_passes(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 5; s++) {
@@ -876,9 +851,8 @@ static void model_is_as_large_as_gradients_of_varying_passes(void **state)
 }
 
 /* Gradients of two passes, with an update after each, may be those of the same parameters. */
-static void shared_parameters_are_noted(void **state)
+static void shared_parameters_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 4; s++) {
@@ -899,9 +873,8 @@ static void shared_parameters_are_noted(void **state)
 }
 
 /* Marks that each hold three updates of the same parameters, as of an epoch, are not steps. */
-static void marks_of_several_updates_are_no_steps(void **state)
+static void marks_of_several_updates_are_no_steps(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace t;
     rank_trace_init(&t, 0);
     for (int s = 0; s < 4; s++) {
@@ -925,9 +898,8 @@ static void marks_of_several_updates_are_no_steps(void **state)
 }
 
 /* Where marks hold several updates of unequal work, steps may be launches of a graph instead. */
-static void steps_of_graphs_are_not_called_updates(void **state)
+static void steps_of_graphs_are_not_called_updates(void **state DL_UNUSED)
 {
-    (void)state;
     static const int launches[3][2] = {{1, 30}, {1, 1}, {30, 1}};
     rank_trace t;
     rank_trace_init(&t, 0);

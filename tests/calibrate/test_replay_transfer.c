@@ -6,9 +6,8 @@
 
 /* One rank: the least time per byte gives the transfer, the rest is waiting. 1000 bytes in 3000 ns
  * and 2000 in 4000: 2 ns per byte. A kernel of unknown size is ignored. */
-static void of_one_rank_the_fastest_counts(void **state)
+static void of_one_rank_the_fastest_counts(void **state DL_UNUSED)
 {
-    (void)state;
     rank_trace a;
     DL_SCOPED(dl_replay_run) run = {0};
     DL_SCOPED(dl_instances) instances = {0};
@@ -60,9 +59,8 @@ static dl_transfer_line fit_two(const uint64_t *bytes, const int64_t *times_ns, 
     return line;
 }
 
-static void of_several_ranks_the_last_start_counts(void **state)
+static void of_several_ranks_the_last_start_counts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_transfer_line line =
         fit_two((const uint64_t[]){100, 200, 400}, (const int64_t[]){600, 700, 900}, 3);
     assert_float_equal(line.latency_ns, 500, 1e-6);
@@ -72,9 +70,8 @@ static void of_several_ranks_the_last_start_counts(void **state)
 
 /* If the best line has a negative coefficient, the best one without it is used; with one size the
  * mean, with its scatter. */
-static void lines_have_no_negative_numbers(void **state)
+static void lines_have_no_negative_numbers(void **state DL_UNUSED)
 {
-    (void)state;
     dl_transfer_line line = fit_two((const uint64_t[]){100, 200}, (const int64_t[]){100, 400}, 2);
     assert_true(line.latency_ns == 0);
     assert_float_equal(line.ns_per_byte, (100. * 100 + 200. * 400) / (100. * 100 + 200. * 200),

@@ -116,9 +116,8 @@ static dl_trace make(int spread, double factor, const char *kind)
 
 /* The median of three rounds is 1.05 of the modelled time, so rates are lower and times longer by
  * that factor; the last round takes 1.10 of the first. */
-static void three_numbers_are_found_again(void **state)
+static void three_numbers_are_found_again(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = make(9, 1.25, "shapes");
     DL_SCOPED(dl_shapes) shapes = {0};
     dl_error err = {0};
@@ -146,9 +145,8 @@ static void three_numbers_are_found_again(void **state)
 
 /* The numbers are written for the machine's own device, and for the device of another machine's
  * text. */
-static void a_machine_file_has_them(void **state)
+static void a_machine_file_has_them(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = make(9, 1, "shapes");
     DL_SCOPED(dl_shapes) shapes = {0};
     DL_SCOPED(dl_machine) machine = {0};
@@ -177,9 +175,8 @@ static void a_machine_file_has_them(void **state)
     assert_non_null(strstr(more, "[kernels cores fp32]"));
 }
 
-static void kinds_and_the_layer_are_found(void **state)
+static void kinds_and_the_layer_are_found(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = make(9, 1, "shapes");
     dl_shapes shapes = {0};
     dl_machine machine = {0};
@@ -227,9 +224,8 @@ static void kinds_and_the_layer_are_found(void **state)
     dl_shapes_free(&shapes);
 }
 
-static void traces_without_enough_are_refused(void **state)
+static void traces_without_enough_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     DL_SCOPED(dl_trace) few = make(3, 1, "shapes"), other = make(9, 1, "bench");
     DL_SCOPED(dl_trace) damaged = make(9, 1, "shapes");

@@ -71,9 +71,8 @@ static void add_bench(dl_dataset *dataset, uint32_t batch, uint32_t copies, size
 }
 
 /* 90, 110, 90, 110 ns over 100 give these factors in order; mean 1, sd 0.1 sqrt(4 / 3). */
-static void test_factors_in_order(void **state)
+static void test_factors_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     double *steps = add_run(&c.dataset, 4);
     for (int i = 0; i < 4; i++)
@@ -96,9 +95,8 @@ static void test_factors_in_order(void **state)
 /* Runs of 6000, 500 and 3000 steps whose factor is the step's number: 500 fits whole, so the
  * others give (4096 - 500) / 2 = 1798 each, from their middle: 2101 .. 3898 of 6000, 601 .. 2398
  * of 3000. */
-static void test_pieces_are_even_and_contiguous(void **state)
+static void test_pieces_are_even_and_contiguous(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     const size_t lengths[] = {6000, 500, 3000};
     for (int r = 0; r < 3; r++) {
@@ -119,9 +117,8 @@ static void test_pieces_are_even_and_contiguous(void **state)
 
 /* Bench steps of one copy within 2 % are included; those of an untrained batch size are not, nor
  * those of more copies than cores. */
-static void test_bench_steps_join(void **state)
+static void test_bench_steps_join(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     add_even_run(&c.dataset, 10, 100);
     add_bench(&c.dataset, 4, 1, 5, 101);
@@ -137,9 +134,8 @@ static void test_bench_steps_join(void **state)
 
 /* Two copies with 10 % sharing: 121 and 99 ns over 110 ns, a series per copy; a run that lacks a
  * copy is left out. */
-static void test_copies_at_once_are_a_set_of_their_own(void **state)
+static void test_copies_at_once_are_a_set_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     c.costs.cores = 2;
     c.costs.sharing[2] = (dl_value){.known = true, .value = 1.1};
@@ -166,9 +162,8 @@ static void test_copies_at_once_are_a_set_of_their_own(void **state)
 /* On one GPU: of the step, 100 ns, the bench times the 80 of the pass. Two copies, sharing 0.75,
  * take 120 on average: 132 and 108 ns are factors 1.1 and 0.9. The bench's single copy is ignored
  * in favour of training. */
-static void test_copies_on_a_gpu_vary_by_their_time_there(void **state)
+static void test_copies_on_a_gpu_vary_by_their_time_there(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     c.costs.ops = dl_realloc(c.costs.ops, 2, sizeof *c.costs.ops, "operations");
     c.costs.op_count = 2;
@@ -198,9 +193,8 @@ static void test_copies_on_a_gpu_vary_by_their_time_there(void **state)
 /* Two rounds of two copies in one bench trace, 2 steps of each copy in each, form one run of 4
  * steps, so that its index equals that of the trace's exchange run; a second trace is a second
  * run. */
-static void test_rounds_of_a_bench_are_one_run(void **state)
+static void test_rounds_of_a_bench_are_one_run(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     c.costs.cores = 2;
     c.costs.sharing[2] = (dl_value){.known = true, .value = 1};
@@ -227,9 +221,8 @@ static void test_rounds_of_a_bench_are_one_run(void **state)
 }
 
 /* 5 % slower steps are left out, with a note. */
-static void test_bench_steps_that_differ_do_not(void **state)
+static void test_bench_steps_that_differ_do_not(void **state DL_UNUSED)
 {
-    (void)state;
     noise_case c = make();
     add_even_run(&c.dataset, 10, 100);
     add_bench(&c.dataset, 4, 1, 5, 105);
@@ -244,9 +237,8 @@ static void test_bench_steps_that_differ_do_not(void **state)
 /* Steps of 10, 20 and 30 samples in turn. Input takes 100 ns in each, forward 10 ns per sample:
  * 200, 300 and 400 ns, so 2/3, 1 and 4/3 of the mean. Without lines they are proportional, 1/2, 1
  * and 3/2. */
-static void test_work_follows_the_lines(void **state)
+static void test_work_follows_the_lines(void **state DL_UNUSED)
 {
-    (void)state;
     for (int lines = 0; lines < 2; lines++) {
         noise_case c = make();
         c.costs.ops = dl_realloc(c.costs.ops, 2, sizeof *c.costs.ops, "operations");

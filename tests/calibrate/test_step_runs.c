@@ -43,9 +43,8 @@ static void check_refused(const char *first, const char *path, const char *text)
 
 /* Three steps of batch 10: input 2000, forward 70000, backward 150000, update 50000, and 400 ns
  * without a record: 272400 ns per step. */
-static void test_steps_become_operations(void **state)
+static void test_steps_become_operations(void **state DL_UNUSED)
 {
-    (void)state;
     made_train("step_runs_a.dlt", 10, 3, &steady, 1);
     dl_dataset dataset;
     dl_notes notes;
@@ -70,9 +69,8 @@ static void test_steps_become_operations(void **state)
 
 /* A first step that takes 20 ms more is warm-up; copies, waits and intentional delays are not part
  * of a step's time. */
-static void test_warm_up_and_exchange_are_left_out(void **state)
+static void test_warm_up_and_exchange_are_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);
@@ -117,9 +115,8 @@ static void test_warm_up_and_exchange_are_left_out(void **state)
 }
 
 /* An operation missing in the first trace; steps that lack one, or with another batch. */
-static void test_other_operations(void **state)
+static void test_other_operations(void **state DL_UNUSED)
 {
-    (void)state;
     made_train("step_runs_ok.dlt", 10, 20, &steady, 1);
     made_trace trace;
     dl_random random;
@@ -158,9 +155,8 @@ static void test_other_operations(void **state)
 }
 
 /* A second worker's record makes it a trace of two workers, regardless of its meta data. */
-static void test_second_worker_is_refused(void **state)
+static void test_second_worker_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     made_open(&trace, "step_runs_two.dlt", "train", "tiny");
     dl_trace_writer_meta(trace.writer, "workers", "1");
@@ -172,9 +168,8 @@ static void test_second_worker_is_refused(void **state)
 }
 
 /* Steps with drawn sample counts 10, 20 and 30: only these counts are taken. */
-static void test_drawn_steps_are_no_run(void **state)
+static void test_drawn_steps_are_no_run(void **state DL_UNUSED)
 {
-    (void)state;
     made_trace trace;
     dl_random random;
     dl_random_init(&random, 1, 0, 0, 0);

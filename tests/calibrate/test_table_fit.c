@@ -111,9 +111,8 @@ static bool has_note(const dl_table_fit *fit, const char *part)
 }
 
 /* Nine rows without noise recover the four true costs. */
-static void test_costs_are_recovered(void **state)
+static void test_costs_are_recovered(void **state DL_UNUSED)
 {
-    (void)state;
     make_table("table_exact.csv", 0, "");
     write_scenario(KNOWN);
     DL_SCOPED(dl_table_fit) fit;
@@ -138,9 +137,8 @@ static void test_costs_are_recovered(void **state)
 
 /* Guards against repeated simulation of the same points: the four costs of nine rows took 5,500
  * runs of a point, instead of 40,460 longer ones before. */
-static void test_few_runs_are_needed(void **state)
+static void test_few_runs_are_needed(void **state DL_UNUSED)
 {
-    (void)state;
     make_table("table_runs.csv", 0.02, "");
     write_scenario(KNOWN);
     DL_SCOPED(dl_table_fit) fit;
@@ -151,9 +149,8 @@ static void test_few_runs_are_needed(void **state)
 
 /* With 2 % noise the truth lies within four standard errors, and the errors have the magnitude of
  * the noise: costs that most rows determine are known to a few per cent. */
-static void test_noise_gives_errors(void **state)
+static void test_noise_gives_errors(void **state DL_UNUSED)
 {
-    (void)state;
     make_table("table_noisy.csv", 0.02, "");
     write_scenario(KNOWN);
     DL_SCOPED(dl_table_fit) fit;
@@ -172,9 +169,8 @@ static void test_noise_gives_errors(void **state)
 
 /* One worker only: the GPU takes 2.8, 5.2 and 8.4 ms, issuing less. The two numbers of [dispatch]
  * therefore limit nothing; the rows only bound the serial part by the shortest step. */
-static void test_undetermined_is_left_out(void **state)
+static void test_undetermined_is_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(KNOWN);
     fixture_write("table_one.csv", "workers,batch,step_s\n1,16,0.0028\n1,64,0.0052\n1,128,0.0084\n"
                                    "1,32,0.0036\n1,96,0.0068\n");
@@ -240,9 +236,8 @@ static void test_undetermined_is_left_out(void **state)
 }
 
 /* One batch size: only the sum of fixed and per-sample time is determined. */
-static void test_confused_costs_are_named(void **state)
+static void test_confused_costs_are_named(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(KNOWN TRUE_DISPATCH);
     fixture_write("table_same.csv",
                   "workers,batch,step_s\n1,64,0.0052\n1,64,0.0053\n1,64,0.0051\n");
@@ -263,9 +258,8 @@ static void test_confused_costs_are_named(void **state)
 /* Averaging 80 kB of n workers takes n x 80 us of reading and 160 us of writing, in addition to 2
  * ms and more: both rates are recovered. Ten thousand times faster reading is invisible within 2 %
  * noise: the rows only show that it is not slow. */
-static void test_rates_are_fitted(void **state)
+static void test_rates_are_fitted(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sync = "mode = average\nwhere = cpu\n";
     const char *names = "average.read_bytes_per_s, average.write_bytes_per_s";
     write_scenario_of(AVERAGE_KNOWN "read_bytes_per_s = 1e9\nwrite_bytes_per_s = 5e8\n", sync);
@@ -296,9 +290,8 @@ static void test_rates_are_fitted(void **state)
 
 /* A rate that the rows do not determine keeps the file's value if they allow it, and gets their
  * bounds if they do not. */
-static void test_undetermined_rate_keeps_its_value(void **state)
+static void test_undetermined_rate_keeps_its_value(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sync = "mode = average\nwhere = cpu\n", *name = "average.read_bytes_per_s";
     write_scenario_of(AVERAGE_KNOWN "read_bytes_per_s = 1e13\nwrite_bytes_per_s = 1e13\n", sync);
     make_table_of("table_rates.csv", 0.02, "");
@@ -331,9 +324,8 @@ static void test_undetermined_rate_keeps_its_value(void **state)
 /* The rows come from a machine whose links have 7 GB/s and whose root complex passes 9 GB/s for all
  * GPUs of the socket; the machine file has 10 GB/s and no limit. Both are recovered, in a cost file
  * with which the simulator reproduces the rows. */
-static void test_machine_numbers_are_fitted(void **state)
+static void test_machine_numbers_are_fitted(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sync = "mode = average\n"; /* in host memory if left open */
     write_scenario_of(MACHINE_COSTS "[machine link x16]\nbytes_per_s = 7e9\n"
                                     "[machine host]\nroot_bytes_per_s = 9e9\n",
@@ -390,9 +382,8 @@ static void test_machine_numbers_are_fitted(void **state)
 }
 
 /* Three threads give bitwise the same result as one. */
-static void test_threads_do_not_matter(void **state)
+static void test_threads_do_not_matter(void **state DL_UNUSED)
 {
-    (void)state;
     make_table("table_threads.csv", 0.02, "");
     write_scenario(KNOWN TRUE_OP);
     DL_SCOPED(dl_table_fit) one, three;
@@ -406,9 +397,8 @@ static void test_threads_do_not_matter(void **state)
 
 /* A row with twice the throughput is reported and marked; a failed run is shown; a batch of 64 for
  * 3 workers is simulated with 22 samples each. */
-static void test_rows_are_judged(void **state)
+static void test_rows_are_judged(void **state DL_UNUSED)
 {
-    (void)state;
     make_table("table_odd.csv", 0, "1,64,385,wrong\n3,128,error,broke\n3,64,23000,uneven\n");
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
     DL_SCOPED(dl_table_fit) fit;
@@ -442,13 +432,12 @@ static void assert_first_row(const char *table_text, int workers, int64_t batch,
 }
 
 /* Without a column, the batch is the scenario's only one: of all workers, or of each. */
-static void test_the_scenario_may_give_the_batch(void **state)
+static void test_the_scenario_may_give_the_batch(void **state DL_UNUSED)
 {
     static const struct {
         const char *given;
         int64_t batch; /* of four workers */
     } cases[] = {{"batch = 16", 16}, {"batch_per_worker = 16", 64}};
-    (void)state;
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
     fails("workers,step_s\n4,0.1\n", "per_worker_ns", DL_ERR_DATA, "or one --batch-per-worker");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -465,9 +454,8 @@ static void test_the_scenario_may_give_the_batch(void **state)
 
 /* Columns may have the names accepted by dlsim --measured; two names of one meaning are
  * rejected. */
-static void test_columns_have_synonyms(void **state)
+static void test_columns_have_synonyms(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
     assert_first_row("gpus,batch,mode,samples/s\n1,16,none,5000\n", 1, 16, 5000);
     assert_first_row("GPUs,batch,mode,step_s\n1,16,none,3.2 ms\n", 1, 16, 5000);
@@ -486,9 +474,8 @@ static void test_columns_have_synonyms(void **state)
 /* Two rows of a point give 1000 samples per second and a third one 1300: two against one are not
  * enough, so no row has less weight or is an outlier. Among nine rows, eight of which agree, it is
  * an outlier. */
-static void test_three_rows_do_not_judge(void **state)
+static void test_three_rows_do_not_judge(void **state DL_UNUSED)
 {
-    (void)state;
     for (int agree = 2; agree <= 8; agree += 6) {
         char text[512] = "workers,batch,throughput_per_s\n";
         for (int i = 0; i < agree; i++)
@@ -513,9 +500,8 @@ static void test_three_rows_do_not_judge(void **state)
 }
 
 /* The report fits into 80 columns and JSON has the same content. */
-static void test_reports(void **state)
+static void test_reports(void **state DL_UNUSED)
 {
-    (void)state;
     make_table("table_report.csv", 0.02, "4,64,error,broke\n");
     write_scenario(KNOWN);
     DL_SCOPED(dl_table_fit) fit;
@@ -541,9 +527,8 @@ static void test_reports(void **state)
     assert_int_equal(dl_table_report_json_write(&fit, "no/such/folder.json", &err), DL_ERR_IO);
 }
 
-static void test_bad_tables(void **state)
+static void test_bad_tables(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario(KNOWN);
     fails("workers,batch,speed\n1,64,3\n", NULL, DL_ERR_NAME, "unknown column 'speed'");
     fails("workers,step_s\n1,0.1\n", NULL, DL_ERR_DATA, "workers (or gpus) or placement");
@@ -558,9 +543,8 @@ static void test_bad_tables(void **state)
     fails("workers,batch,step_s\n1,64,1\n", NULL, DL_ERR_DATA, "1 rows cannot determine 4 costs");
 }
 
-static void test_bad_names(void **state)
+static void test_bad_names(void **state DL_UNUSED)
 {
-    (void)state;
     const char *table = "workers,batch,step_s\n1,64,1\n1,32,0.6\n";
     write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
     fails(table, NULL, DL_ERR_DATA, "has all costs");
@@ -575,9 +559,8 @@ static void test_bad_names(void **state)
 }
 
 /* Costs that are neither in the file nor fitted have dlsim's assumed values. */
-static void what_is_not_fitted_is_assumed(void **state)
+static void what_is_not_fitted_is_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_table_fit) fit;
     fixture_write("table_two.csv", "workers,batch,step_s\n1,64,1\n1,32,0.6\n");
     write_scenario(KNOWN TRUE_OP);
@@ -589,9 +572,8 @@ static void what_is_not_fitted_is_assumed(void **state)
 
 /* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so the median is that
  * of the others: of at least one, and of all if there are fewer rows than costs. */
-static void sigma_leaves_out_what_the_costs_make_small(void **state)
+static void sigma_leaves_out_what_the_costs_make_small(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROWS = 5 };
     dl_table_row made[ROWS] = {0};
     bool use[ROWS];

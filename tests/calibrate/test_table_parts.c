@@ -69,9 +69,8 @@ static double estimate(const dl_table_fit *fit, size_t j)
     return fit->estimates[j].value;
 }
 
-static void each_scenario_has_its_own_and_the_shared_costs(void **state)
+static void each_scenario_has_its_own_and_the_shared_costs(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario("a");
     write_scenario("b");
     write_table("parts_a.csv", 2e-3, 0.7e-3, 0);
@@ -107,9 +106,8 @@ static void each_scenario_has_its_own_and_the_shared_costs(void **state)
 /* Table b has a per_worker of 0.73 ms and a scatter of 6 %, table a 0.7 ms and 0.2 %. With one
  * sigma the shared cost would lie in the middle; it follows a, and a row of a that deviates by 5 %
  * is an outlier, though this is small compared with the scatter of b. */
-static void the_table_that_scatters_less_counts_more(void **state)
+static void the_table_that_scatters_less_counts_more(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario("a");
     write_scenario("b");
     write_table("parts_a.csv", 2e-3, 0.7e-3, 0.002);
@@ -145,9 +143,8 @@ static bool has_note(const dl_notes *notes, const char *part)
     return false;
 }
 
-static void reports_say_whose_costs_and_rows_they_are(void **state)
+static void reports_say_whose_costs_and_rows_they_are(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario("a");
     write_scenario("b");
     write_table("parts_a.csv", 2e-3, 0.7e-3, 0.002);
@@ -200,9 +197,8 @@ static void fails(const char *share, const char *own, const char *part)
     assert_contains(err.text, part);
 }
 
-static void bad_costs_are_refused(void **state)
+static void bad_costs_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     write_scenario("a");
     write_scenario("b");
     write_table("parts_a.csv", 2e-3, 0.7e-3, 0);

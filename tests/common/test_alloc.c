@@ -6,9 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void nothing_is_still_a_block(void **state)
+static void nothing_is_still_a_block(void **state DL_UNUSED)
 {
-    (void)state;
     void *none = dl_calloc(0, 8, "test");
     assert_non_null(none);
     none = dl_realloc(none, 0, 8, "test");
@@ -16,9 +15,8 @@ static void nothing_is_still_a_block(void **state)
     free(none);
 }
 
-static void blocks_are_zeroed_and_keep_their_bytes(void **state)
+static void blocks_are_zeroed_and_keep_their_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     unsigned char *block = dl_calloc(100, 1, "test");
     for (int i = 0; i < 100; i++)
         assert_int_equal(block[i], 0);
@@ -28,9 +26,8 @@ static void blocks_are_zeroed_and_keep_their_bytes(void **state)
     free(block);
 }
 
-static void aligned_blocks_start_on_a_cache_line(void **state)
+static void aligned_blocks_start_on_a_cache_line(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t bytes = 0; bytes < 200; bytes += 33) {
         unsigned char *block = dl_alloc_aligned(bytes, "test");
         assert_int_equal((uintptr_t)block % 64, 0);
@@ -42,9 +39,8 @@ static void aligned_blocks_start_on_a_cache_line(void **state)
 
 /* Without staggering, sizes of whole pages minus the allocator's header would give exactly that
  * distance. */
-static void staggered_blocks_are_never_a_cycle_apart(void **state)
+static void staggered_blocks_are_never_a_cycle_apart(void **state DL_UNUSED)
 {
-    (void)state;
     const uintptr_t cycle = (uintptr_t)DL_STAGGER_BYTES * DL_STAGGER_COUNT;
     const size_t bytes = 4 * cycle - DL_STAGGER_BYTES;
     unsigned char *blocks[DL_STAGGER_COUNT];
@@ -63,9 +59,8 @@ static void staggered_blocks_are_never_a_cycle_apart(void **state)
         dl_free_staggered(blocks[i]);
 }
 
-static void small_staggered_blocks_are_aligned_and_zeroed(void **state)
+static void small_staggered_blocks_are_aligned_and_zeroed(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t bytes = 0; bytes <= DL_STAGGER_MIN_BYTES; bytes = 3 * bytes + 1) {
         unsigned char *block = dl_alloc_staggered(bytes, "test");
         assert_int_equal((uintptr_t)block % 64, 0);
@@ -98,9 +93,8 @@ static bool is_marked_huge(const void *at)
 
 /* A block of three huge pages covers two or three whole ones, one of which contains its middle
  * byte; a smaller block covers none. */
-static void large_staggered_blocks_ask_for_huge_pages(void **state)
+static void large_staggered_blocks_ask_for_huge_pages(void **state DL_UNUSED)
 {
-    (void)state;
     if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) skip();
     const size_t bytes = 3 * (size_t)DL_HUGE_PAGE_BYTES;
     char *large = dl_alloc_staggered(bytes, "test");
@@ -111,9 +105,8 @@ static void large_staggered_blocks_ask_for_huge_pages(void **state)
     dl_free_staggered(large);
 }
 
-static void exhaustion_is_a_failed_run(void **state)
+static void exhaustion_is_a_failed_run(void **state DL_UNUSED)
 {
-    (void)state;
     int said[2];
     assert_int_equal(pipe(said), 0);
     const pid_t child = fork();
@@ -160,9 +153,8 @@ static int leave_early(bool early, char **released)
 
 /* An object of a loop's body is released in each turn, the last declared first, and objects that
  * are not yet declared at a return are not. The sanitizers' leak check covers DL_AUTOFREE. */
-static void locals_are_released_when_their_scope_is_left(void **state)
+static void locals_are_released_when_their_scope_is_left(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *released = NULL;
     assert_int_equal(leave_early(true, &released), 1);
     assert_string_equal(released, "341");
@@ -170,18 +162,16 @@ static void locals_are_released_when_their_scope_is_left(void **state)
     assert_string_equal(released, "3413421");
 }
 
-static void strings_are_copies(void **state)
+static void strings_are_copies(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *whole = dl_strdup("abc"), *part = dl_strndup("abc", 2);
     DL_AUTOFREE char *made = dl_format("%s-%d-%s", whole, 42, part);
     assert_string_equal(made, "abc-42-ab");
 }
 
 /* The arguments may depend on the text before it grows. */
-static void texts_grow(void **state)
+static void texts_grow(void **state DL_UNUSED)
 {
-    (void)state;
     char *text = NULL;
     for (int i = 1; i <= 3; i++)
         dl_extend(&text, "%s%d", text != NULL ? ", " : "", i);

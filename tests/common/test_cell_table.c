@@ -34,9 +34,8 @@ static void write_all(dl_csv_writer *writer)
     dl_csv_end_row(writer);
 }
 
-static void cells_know_what_they_are(void **state)
+static void cells_know_what_they_are(void **state DL_UNUSED)
 {
-    (void)state;
     dl_cell_table table = {0};
     dl_csv_writer writer = {.table = &table};
     write_all(&writer);
@@ -60,9 +59,8 @@ static void cells_know_what_they_are(void **state)
     assert_int_equal(dl_cell_table_rows(&table), 0);
 }
 
-static void json_has_the_cells_by_name(void **state)
+static void json_has_the_cells_by_name(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     DL_SCOPED(dl_cell_table) table = {0};
@@ -81,9 +79,8 @@ static void json_has_the_cells_by_name(void **state)
                               "\n,{\"name\":\"infinite\",\"value\":null,\"by_worker\":null}]}");
 }
 
-static void a_file_has_the_same_cells(void **state)
+static void a_file_has_the_same_cells(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_csv_writer writer = {.out = open_memstream(&text, &bytes)};

@@ -89,9 +89,8 @@ static const char *scan_value(const char *c)
 static char path[] = "chrome_trace_test.json";
 static dl_chrome_trace trace;
 
-static int open_trace(void **state)
+static int open_trace(void **state DL_UNUSED)
 {
-    (void)state;
     return dl_chrome_trace_open(&trace, path, NULL);
 }
 
@@ -109,9 +108,8 @@ static char *close_trace(void)
     return text;
 }
 
-static void scanner_refuses_what_is_no_json(void **state)
+static void scanner_refuses_what_is_no_json(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const wrong[] = {"{\"a\":}", "[1,]", "{a:1}",  "[1 2]", "\"\\x\"",  "[nan]",
                                         "[01]",     "[1.]", "\"\n\"", "[.5]",  "{\"a\" 1}"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -119,16 +117,14 @@ static void scanner_refuses_what_is_no_json(void **state)
     assert_non_null(scan_value("{\"a\": [1, -2.5e-3, \"\\u00e9\", null], \"b\": {}}"));
 }
 
-static void empty_trace_is_json(void **state)
+static void empty_trace_is_json(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = close_trace();
     assert_contains(text, "\"traceEvents\":[");
 }
 
-static void every_kind_of_event_is_written(void **state)
+static void every_kind_of_event_is_written(void **state DL_UNUSED)
 {
-    (void)state;
     const uint32_t grid[] = {64, UINT32_MAX};
     const dl_chrome_arg args[] = {{.key = "batch", .number = 128},
                                   {.key = "layer", .text = "conv\"1\""},
@@ -173,9 +169,8 @@ static void every_kind_of_event_is_written(void **state)
 }
 
 /* A double holds at most 2^53 ns (104 days) exactly; the text must be exact beyond. */
-static void times_are_exact_over_the_whole_range(void **state)
+static void times_are_exact_over_the_whole_range(void **state DL_UNUSED)
 {
-    (void)state;
     dl_chrome_trace_slice(&trace, 1, 1, "c", "n", INT64_MIN, INT64_MAX, NULL, 0);
     dl_chrome_trace_slice(&trace, 1, 1, "c", "n", -1, 9007199254740993, NULL, 0);
     DL_AUTOFREE char *text = close_trace();
@@ -185,9 +180,8 @@ static void times_are_exact_over_the_whole_range(void **state)
 
 /* Valid UTF-8 of 1 to 4 bytes is kept; control characters are escaped; each invalid byte (overlong
  * "/", a surrogate's three bytes, over U+10FFFF, truncated, stray) becomes one U+FFFD. */
-static void strings_are_always_valid_utf8(void **state)
+static void strings_are_always_valid_utf8(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *name, *written;
     } cases[] = {{"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
@@ -217,9 +211,8 @@ static void strings_are_always_valid_utf8(void **state)
     }
 }
 
-static void write_errors_are_reported(void **state)
+static void write_errors_are_reported(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     dl_chrome_trace none;
     assert_int_equal(dl_chrome_trace_open(&none, "no_such_folder/x.json", &err), DL_ERR_IO);

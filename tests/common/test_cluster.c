@@ -10,9 +10,8 @@ static const char *const variables[] = {
     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",   "PMI_SIZE", "PMIX_RANK",
     "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",         "DLSCALE_MPI"};
 
-static int clear(void **state)
+static int clear(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         unsetenv(variables[i]);
     return 0;
@@ -28,9 +27,8 @@ static void expect_launcher(const char *name, int rank, int size, bool has_mpi)
     assert_int_equal(found.has_mpi, has_mpi);
 }
 
-static void launchers_are_known_by_their_variables(void **state)
+static void launchers_are_known_by_their_variables(void **state DL_UNUSED)
 {
-    (void)state;
     assert_null(dl_launcher_find().name);
     /* The script of sbatch has a task number, but is not a job step. */
     setenv("SLURM_PROCID", "0", 1);
@@ -51,9 +49,8 @@ static void launchers_are_known_by_their_variables(void **state)
     assert_null(dl_launcher_find().name);
 }
 
-static void without_a_launcher_a_process_is_alone(void **state)
+static void without_a_launcher_a_process_is_alone(void **state DL_UNUSED)
 {
-    (void)state;
     dl_cluster cluster;
     dl_error err = {0};
     assert_int_equal(dl_cluster_start(&cluster, &err), DL_OK);
@@ -69,9 +66,8 @@ static void without_a_launcher_a_process_is_alone(void **state)
 }
 
 /* A single process needs no communication. */
-static void one_process_needs_no_mpi(void **state)
+static void one_process_needs_no_mpi(void **state DL_UNUSED)
 {
-    (void)state;
     dl_cluster cluster;
     dl_error err = {0};
     setenv("SLURM_PROCID", "0", 1);
@@ -82,9 +78,8 @@ static void one_process_needs_no_mpi(void **state)
 }
 
 /* There is no library beside this test. Only rank 0 has an exit status. */
-static void several_need_it(void **state)
+static void several_need_it(void **state DL_UNUSED)
 {
-    (void)state;
     dl_cluster cluster;
     dl_error err = {0};
     setenv("SLURM_PROCID", "2", 1);
@@ -101,9 +96,8 @@ static void several_need_it(void **state)
 }
 
 /* A different MPI's launcher: each process finds only itself. */
-static void all_ranks_must_be_found(void **state)
+static void all_ranks_must_be_found(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     const dl_launcher of_two = {.name = "mpirun (PMI)", .rank = 0, .size = 2, .has_mpi = true};
     assert_int_equal(dl_launcher_check(&of_two, 2, &err), DL_OK);

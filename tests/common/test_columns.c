@@ -19,9 +19,8 @@ static const item items[] = {
     {"nvls", "not possible", (double)NAN, (double)NAN, {0, 0}},
 };
 
-static dl_datum name_of(const void *row, const dl_column *column)
+static dl_datum name_of(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     return dl_datum_text(((const item *)row)->name);
 }
 
@@ -30,9 +29,8 @@ static dl_datum number_of(const void *row, const dl_column *column)
     return dl_datum_number(*(const double *)(const void *)((const char *)row + column->offset));
 }
 
-static dl_datum list_of(const void *row, const dl_column *column)
+static dl_datum list_of(const void *row, const dl_column *column DL_UNUSED)
 {
-    (void)column;
     return dl_datum_list(((const item *)row)->list, 2);
 }
 
@@ -76,9 +74,8 @@ static dl_column_table make_table(const dl_column **columns)
 }
 
 /* The column without a name is not in the file, the one without a heading not in the text. */
-static void test_csv(void **state)
+static void test_csv(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_column *columns[DL_LENGTH(all)];
     const dl_column_table table = make_table(columns);
     DL_AUTOFREE char *text = NULL;
@@ -101,9 +98,8 @@ static void test_csv(void **state)
 
 /* Texts left-aligned, numbers right-aligned; 9 + 1 + 7 + 1 + 7 columns and a mark; no trailing
  * blanks. A chosen row has a leading mark. */
-static void test_text(void **state)
+static void test_text(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_column *columns[DL_LENGTH(all)];
     dl_column_table table = make_table(columns);
     char *text = NULL;
@@ -131,9 +127,8 @@ static void test_text(void **state)
     free(text);
 }
 
-static void test_common_values(void **state)
+static void test_common_values(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_column *columns[DL_LENGTH(all)];
     dl_column_table table = make_table(columns);
     assert_null(dl_column_common_text(&table, &all[0]));

@@ -8,9 +8,8 @@
 
 static cpu_set_t mask_at_start;
 
-static void count_is_that_of_the_affinity_mask(void **state)
+static void count_is_that_of_the_affinity_mask(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_cpu_count(), CPU_COUNT(&mask_at_start));
 }
 
@@ -41,9 +40,8 @@ static void *pin_everywhere(void *fault)
 }
 
 /* Runs in a separate thread, so that only its mask is narrowed. */
-static void pin_goes_round_the_allowed_cores(void **state)
+static void pin_goes_round_the_allowed_cores(void **state DL_UNUSED)
 {
-    (void)state;
     pthread_t thread;
     const char *fault = NULL;
     assert_int_equal(pthread_create(&thread, NULL, pin_everywhere, &fault), 0);
@@ -51,9 +49,8 @@ static void pin_goes_round_the_allowed_cores(void **state)
     if (fault != NULL) fail_msg("%s", fault);
 }
 
-static void name_is_never_empty_and_fits(void **state)
+static void name_is_never_empty_and_fits(void **state DL_UNUSED)
 {
-    (void)state;
     char text[64], small[4];
     assert_ptr_equal(dl_cpu_name(text, sizeof text), text);
     assert_true(strlen(text) > 0);
@@ -81,9 +78,8 @@ static void *halve_flushed(void *results)
     return NULL;
 }
 
-static void subnormals_are_flushed_in_threads_started_after(void **state)
+static void subnormals_are_flushed_in_threads_started_after(void **state DL_UNUSED)
 {
-    (void)state;
 #if defined(__x86_64__) || defined(__aarch64__)
     pthread_t thread;
     float halves[3] = {-1, -1, -1};
@@ -99,9 +95,8 @@ static void subnormals_are_flushed_in_threads_started_after(void **state)
 
 /* 10 s of 20 s (two processors) were busy, 3 s of them in this process: others had 7 of 20 s; the
  * host took 1 of 20. Own time above the busy time (ticks are coarse) gives no negative share. */
-static void disturbance_is_what_others_used(void **state)
+static void disturbance_is_what_others_used(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_cpu_usage from = {.own_s = 1, .busy_s = 5, .steal_s = 2, .total_s = 100};
     const dl_cpu_usage to = {.own_s = 4, .busy_s = 15, .steal_s = 3, .total_s = 120};
     dl_cpu_disturbance disturbed = dl_cpu_disturbed(&from, &to);
@@ -113,9 +108,8 @@ static void disturbance_is_what_others_used(void **state)
 }
 
 /* A spinning tenth of a second is this process's time. */
-static void own_time_is_counted(void **state)
+static void own_time_is_counted(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_cpu_usage from = dl_cpu_usage_now();
     dl_cpu_usage to = from;
     while (to.own_s < from.own_s + 0.1)

@@ -16,9 +16,8 @@ static dl_csv read_ok(const char *text, size_t bytes)
     return csv;
 }
 
-static void quoting_comments_and_line_ends(void **state)
+static void quoting_comments_and_line_ends(void **state DL_UNUSED)
 {
-    (void)state;
     const char text[] = "\xef\xbb\xbf# made by hand, \"x\n"
                         "\r\n"
                         "a,\"b \"\"c\"\"\",d\r\n"
@@ -42,9 +41,8 @@ static void quoting_comments_and_line_ends(void **state)
 }
 
 /* An empty line is a row only in a table of one column: a single empty cell. */
-static void empty_lines_of_one_column_are_cells(void **state)
+static void empty_lines_of_one_column_are_cells(void **state DL_UNUSED)
 {
-    (void)state;
     dl_csv csv = read_ok("\na\n1\n\n2\n", 8);
     assert_int_equal(csv.rows, 3);
     assert_string_equal(dl_csv_cell(&csv, 1, 0), "");
@@ -62,9 +60,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
-static void broken_tables_are_refused(void **state)
+static void broken_tables_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"", DL_ERR_PARSE, 0, "no column names"},
         {"# only a comment\n\n", DL_ERR_PARSE, 0, "no column names"},
@@ -86,9 +83,8 @@ static void broken_tables_are_refused(void **state)
     assert_int_equal(dl_csv_read(&csv, "no_such.csv", &err), DL_ERR_IO);
 }
 
-static void numbers_are_strict(void **state)
+static void numbers_are_strict(void **state DL_UNUSED)
 {
-    (void)state;
     const char text[] = "step_s,b\n0.25,\n1e999, 3\n";
     DL_SCOPED(dl_csv) csv = read_ok(text, sizeof text - 1);
     double value = 0.0;
@@ -107,9 +103,8 @@ static void numbers_are_strict(void **state)
 }
 
 /* Written tables read back equal: texts that need quotes, numbers to the last bit. */
-static void written_tables_read_back(void **state)
+static void written_tables_read_back(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const texts[] = {"plain", "a,b", "say \"hi\"", "two\nlines",
                                         "#no",   "",    "\r"};
     static const double numbers[] = {0.1,      0.1 + 0.2, -DBL_MAX, DBL_MIN / 3.0,

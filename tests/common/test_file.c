@@ -10,9 +10,8 @@
 #include "common/system.h"
 
 /* 200,000 bytes make the buffer grow twice; one byte is NUL. */
-static void whole_file_is_read(void **state)
+static void whole_file_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     enum { BYTES = 200000 };
     char path[] = "file_XXXXXX";
     DL_AUTOFREE char *written = malloc(BYTES);
@@ -31,9 +30,8 @@ static void whole_file_is_read(void **state)
     assert_int_equal(text[BYTES], '\0');
 }
 
-static void missing_files_and_folders_are_errors(void **state)
+static void missing_files_and_folders_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     char *text = NULL;
     size_t bytes = 0;
@@ -46,9 +44,8 @@ static void missing_files_and_folders_are_errors(void **state)
 }
 
 /* The text names a, not b, whether or not the folder ends with a slash. */
-static void a_folder_names_its_first_file(void **state)
+static void a_folder_names_its_first_file(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     char folder[] = "folder_XXXXXX", name[40], text[120];
     assert_non_null(mkdtemp(folder));
@@ -70,9 +67,8 @@ static void a_folder_names_its_first_file(void **state)
     rmdir(folder);
 }
 
-static void endless_input_has_a_limit(void **state)
+static void endless_input_has_a_limit(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     char *text = NULL;
     size_t bytes = 0;
@@ -101,9 +97,8 @@ ssize_t __wrap_readlink(const char *path, char *to, size_t bytes)
     return -1;
 }
 
-static void the_program_finds_its_own_file(void **state)
+static void the_program_finds_its_own_file(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *with = dl_system_program();
     assert_non_null(with);
     assert_contains(with, "/test_file");
@@ -115,9 +110,8 @@ static void the_program_finds_its_own_file(void **state)
 }
 
 /* Sizes around the limit, and around the size at which the buffer grows. */
-static void a_file_of_the_limit_is_read(void **state)
+static void a_file_of_the_limit_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     const size_t sizes[] = {0, 1, 65534, 65535, 65536, 65537};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char path[] = "file_XXXXXX";
@@ -148,9 +142,8 @@ static void write_text(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void another_format_is_not_read_on(void **state)
+static void another_format_is_not_read_on(void **state DL_UNUSED)
 {
-    (void)state;
     char path[] = "file_XXXXXX";
     close(mkstemp(path));
     const struct {

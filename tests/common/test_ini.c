@@ -26,9 +26,8 @@ static void assert_refused(const char *text, size_t bytes, int line, const char 
     assert_null(ini.path);
 }
 
-static void entries_keep_order_and_lines(void **state)
+static void entries_keep_order_and_lines(void **state DL_UNUSED)
 {
-    (void)state;
     dl_ini ini = read_ok("\xef\xbb\xbf; head\r\n"
                          "top = 0\n"
                          "\n"
@@ -62,16 +61,14 @@ static void entries_keep_order_and_lines(void **state)
     dl_ini_free(&ini); /* a zeroed object is accepted */
 }
 
-static void empty_text_is_an_empty_file(void **state)
+static void empty_text_is_an_empty_file(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_ini) ini = read_ok("");
     assert_int_equal(ini.count, 0);
 }
 
-static void broken_lines_are_refused(void **state)
+static void broken_lines_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         int line;
@@ -102,9 +99,8 @@ static void broken_lines_are_refused(void **state)
 }
 
 /* Lines and names of any length are read whole. */
-static void long_lines_are_read_whole(void **state)
+static void long_lines_are_read_whole(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = dl_format(";%09999d\n[%0999d]\n x = %099999d ; end\ny = 2\n", 7, 7, 7);
     DL_SCOPED(dl_ini) ini = read_ok(text);
     assert_int_equal(ini.count, 2);
@@ -115,9 +111,8 @@ static void long_lines_are_read_whole(void **state)
 }
 
 /* A comment inside a line starts only at ';' after a blank. */
-static void comments_start_after_a_blank(void **state)
+static void comments_start_after_a_blank(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_ini) ini = read_ok("[a];b\na = ; x\nb =;x\nc = 1;2 ;3 ;4\nd = 1\t;2  \n");
     static const char *const values[] = {"", ";x", "1;2", "1"};
     assert_int_equal(ini.count, 4);
@@ -133,9 +128,8 @@ static const dl_key rows[] = {
 };
 static const dl_keys keys = {rows, sizeof rows / sizeof *rows, NULL, NULL};
 
-static void tables_admit_patterns(void **state)
+static void tables_admit_patterns(void **state DL_UNUSED)
 {
-    (void)state;
     dl_ini ini = read_ok("[machine]\ngpus = 1\n[op x y]\nfoo = 1\n[op special]\ngpus = n\n");
     assert_int_equal(dl_keys_check(&keys, &ini, NULL), DL_OK);
     dl_ini_free(&ini);
@@ -147,9 +141,8 @@ static dl_status check_wrong(const char *text, dl_error *err)
     return dl_keys_check(&keys, &ini, err);
 }
 
-static void tables_name_what_they_do_not_know(void **state)
+static void tables_name_what_they_do_not_know(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"[machine]\n[machin]\n", DL_ERR_NAME, 2,
          "unknown section [machin]; did you mean 'machine'?"},
@@ -165,9 +158,8 @@ static void tables_name_what_they_do_not_know(void **state)
     assert_all_refused(cases, "t.ini", check_wrong);
 }
 
-static void getters_read_and_fall_back(void **state)
+static void getters_read_and_fall_back(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_ini) ini = read_ok("[s]\ni = -4\nt = some text\n");
     int64_t i = 0, i0 = 15;
     const char *t = NULL;
@@ -181,9 +173,8 @@ static void getters_read_and_fall_back(void **state)
     assert_string_equal(t, "else");
 }
 
-static void getters_refuse_with_file_line_key_value(void **state)
+static void getters_refuse_with_file_line_key_value(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_ini) ini = read_ok("[s]\ni = 6\nj = 6x\n");
     dl_error err = {0};
     int64_t i = 7;
@@ -201,9 +192,8 @@ static void getters_refuse_with_file_line_key_value(void **state)
     assert_string_equal(t, "untouched");
 }
 
-static void lists_are_split_and_trimmed(void **state)
+static void lists_are_split_and_trimmed(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_ini) ini = read_ok("[s]\na = 1, 2 ,\tx y\nb = one\nc = 1,,2\nd = 1,\ne =\n");
     char **items = NULL;
     size_t count = 0;
@@ -236,9 +226,8 @@ static dl_status take_digit(void *user, char *item, dl_error *err)
     return DL_OK;
 }
 
-static void items_are_taken_until_one_fails(void **state)
+static void items_are_taken_until_one_fails(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = "[s]\ngood = 1, 2,3\nbad = 4, 56, 7\n";
     DL_SCOPED(dl_ini) ini = {0};
     dl_error err = {0};
@@ -251,9 +240,8 @@ static void items_are_taken_until_one_fails(void **state)
     assert_string_equal(err.text, "[s] bad = 4, 56, 7: '56' is no digit");
 }
 
-static void paths_are_beside_the_file(void **state)
+static void paths_are_beside_the_file(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const cases[][3] = {
         {"at/x.ini", "y", "at/y"}, {"at/x.ini", "/y", "/y"}, {"x.ini", "a/y", "a/y"}};
     for (size_t i = 0; i < 3; i++) {
@@ -262,9 +250,8 @@ static void paths_are_beside_the_file(void **state)
     }
 }
 
-static void files_are_read_and_missing_ones_named(void **state)
+static void files_are_read_and_missing_ones_named(void **state DL_UNUSED)
 {
-    (void)state;
     char path[] = "ini_XXXXXX";
     int file = mkstemp(path);
     assert_int_equal(write(file, "[a]\nx = 1\n", 10), 10);
@@ -288,9 +275,8 @@ static void assert_set(const char *text, const char *section, const char *key, c
     assert_string_equal(changed, expected);
 }
 
-static void keys_are_set_in_place(void **state)
+static void keys_are_set_in_place(void **state DL_UNUSED)
 {
-    (void)state;
     const char *text = "; head\n[a]\nx = 1 ; one\n; x = 2\n\n[b]\r\nx=3\r\n";
     assert_set(text, "a", "x", "; head\n[a]\nx = 9\n; x = 2\n\n[b]\r\nx=3\r\n");
     assert_set(text, "b", "x", "; head\n[a]\nx = 1 ; one\n; x = 2\n\n[b]\r\nx = 9\r\n");
@@ -301,9 +287,8 @@ static void keys_are_set_in_place(void **state)
     assert_set("", "a", "x", "\n[a]\nx = 9\n");
 }
 
-static void keys_are_removed_from_a_text(void **state)
+static void keys_are_removed_from_a_text(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = dl_strdup("[a]\n; x = 0\n  x = 1 ; one\ny = 2\n[b]\nx = 3");
     dl_ini_text_remove(&text, "a", "z");
     dl_ini_text_remove(&text, "a", "x");
@@ -312,9 +297,8 @@ static void keys_are_removed_from_a_text(void **state)
     assert_string_equal(text, "[a]\n; x = 0\ny = 2\n[b]\n");
 }
 
-static void values_are_found_in_a_text(void **state)
+static void values_are_found_in_a_text(void **state DL_UNUSED)
 {
-    (void)state;
     const char *text = "x = 0\n[ a ] ; it\n\t x =  a;b # c ; d\ny =\n";
     char *value = dl_ini_text_value(text, "a", "x");
     assert_string_equal(value, "a;b # c");

@@ -11,18 +11,16 @@
 
 /* The test is in a folder beside the build's bin, at the same relative position to
  * share/dlscale. */
-static void share_is_found_from_the_program(void **state)
+static void share_is_found_from_the_program(void **state DL_UNUSED)
 {
-    (void)state;
     unsetenv("DLSCALE_SHARE");
     DL_AUTOFREE char *plots = dl_share_path("plots"), *script = dl_format("%s/speedup.gp", plots);
     assert_true(plots[0] == '/');
     assert_int_equal(access(script, R_OK), 0);
 }
 
-static void the_variable_goes_before(void **state)
+static void the_variable_goes_before(void **state DL_UNUSED)
 {
-    (void)state;
     setenv("DLSCALE_SHARE", "/nowhere", 1);
     char *path = dl_share_path("scenarios/machines");
     assert_string_equal(path, "/nowhere/scenarios/machines");
@@ -34,9 +32,8 @@ static void the_variable_goes_before(void **state)
     unsetenv("DLSCALE_SHARE");
 }
 
-static void libraries_lie_beside_the_program(void **state)
+static void libraries_lie_beside_the_program(void **state DL_UNUSED)
 {
-    (void)state;
     char *program = dl_system_program(), *path = NULL;
     assert_non_null(program);
     dl_error err = {0};
@@ -51,9 +48,8 @@ static void libraries_lie_beside_the_program(void **state)
     free(program);
 }
 
-static void functions_of_libraries_are_found(void **state)
+static void functions_of_libraries_are_found(void **state DL_UNUSED)
 {
-    (void)state;
     size_t (*length)(const char *) = NULL;
     void *program = dlopen(NULL, RTLD_NOW); /* includes the C library */
     assert_non_null(program);

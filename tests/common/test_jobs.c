@@ -31,9 +31,8 @@ static void show(void *user, int64_t done, int64_t count)
     s->shown = done;
 }
 
-static void all_jobs_are_done(void **state)
+static void all_jobs_are_done(void **state DL_UNUSED)
 {
-    (void)state;
     for (int threads = 1; threads <= 8; threads += 7) {
         squares s = {.fails = -1, .fails_too = -1, .shown = -1};
         dl_error err = {0};
@@ -52,9 +51,8 @@ static void all_jobs_are_done(void **state)
 
 /* Whichever thread is first: all jobs before the first failure are done, and that failure is
  * reported. */
-static void the_first_failure_counts(void **state)
+static void the_first_failure_counts(void **state DL_UNUSED)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         squares s = {.fails = 17, .fails_too = 15};
         dl_error err = {0};
@@ -67,17 +65,15 @@ static void the_first_failure_counts(void **state)
     }
 }
 
-static void no_job_is_fine(void **state)
+static void no_job_is_fine(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     const dl_jobs jobs = {.count = 0, .threads = 4, .run = square};
     assert_int_equal(dl_jobs_run(&jobs, &err), DL_OK);
 }
 
-static void bytes_come_back(void **state)
+static void bytes_come_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_bytes bytes = {0};
     for (int64_t i = 0; i < 100; i++)
         dl_bytes_add(&bytes, &i, sizeof i);

@@ -72,9 +72,8 @@ static long size_of(const char *path)
     return stat(path, &file) == 0 ? (long)file.st_size : -1;
 }
 
-static void records_come_back(void **state)
+static void records_come_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     unlink("run.journal");
     assert_int_equal(open_and_count(7, &journal), 0);
@@ -92,9 +91,8 @@ static void records_come_back(void **state)
 }
 
 /* Truncated anywhere: whole records before it are kept, and new ones replace the rest. */
-static void a_torn_end_is_replaced(void **state)
+static void a_torn_end_is_replaced(void **state DL_UNUSED)
 {
-    (void)state;
     for (long bytes = 24 + 3 * 32; bytes >= 0; bytes -= 5) {
         dl_journal *journal = NULL;
         write_three();
@@ -111,9 +109,8 @@ static void a_torn_end_is_replaced(void **state)
 
 /* The changed byte is the second record's value: its checksum is then wrong, so only the first
  * record is valid. */
-static void a_changed_byte_is_noticed(void **state)
+static void a_changed_byte_is_noticed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     write_three();
     damage(24 + 32 + 24);
@@ -122,9 +119,8 @@ static void a_changed_byte_is_noticed(void **state)
 }
 
 /* Valid records after the damage belong to a finished run; they are removed with the rest. */
-static void what_follows_the_damage_is_cut_off(void **state)
+static void what_follows_the_damage_is_cut_off(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     write_three();
     damage(24 + 24);
@@ -137,9 +133,8 @@ static void what_follows_the_damage_is_cut_off(void **state)
 }
 
 /* A rebuilt program may compute other results: its runs are not resumed. */
-static void a_newer_program_starts_anew(void **state)
+static void a_newer_program_starts_anew(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     struct stat file;
     DL_AUTOFREE char *program = dl_system_program();
@@ -160,9 +155,8 @@ static void a_newer_program_starts_anew(void **state)
     dl_journal_end(journal, true);
 }
 
-static void another_run_is_set_aside(void **state)
+static void another_run_is_set_aside(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL, *other = NULL;
     dl_error err = {0};
     assert_int_equal(open_and_count(7, &journal), 0);
@@ -205,9 +199,8 @@ static void another_run_is_set_aside(void **state)
 }
 
 /* Its file has the name under which it would be set aside for its own run. */
-static void a_run_of_other_jobs_is_set_aside(void **state)
+static void a_run_of_other_jobs_is_set_aside(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL, *other = NULL;
     dl_error err = {0};
     assert_int_equal(open_and_count(7, &journal), 0);
@@ -221,9 +214,8 @@ static void a_run_of_other_jobs_is_set_aside(void **state)
     dl_journal_end(journal, true);
 }
 
-static void a_device_is_no_journal(void **state)
+static void a_device_is_no_journal(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     dl_error err = {0};
     assert_int_equal(dl_journal_open(&journal, "/dev/zero", 7, JOBS, &err), DL_ERR_IO);
@@ -237,9 +229,8 @@ typedef struct sums {
     int runs;
 } sums;
 
-static dl_status run(void *user, int64_t job, dl_error *err)
+static dl_status run(void *user, int64_t job, dl_error *err DL_UNUSED)
 {
-    (void)err;
     sums *s = user;
     s->value[job] = 100 + job;
     s->runs++;
@@ -260,9 +251,8 @@ static bool decode(void *user, int64_t job, const void *data, size_t bytes)
 
 /* Jobs in the journal are not repeated, including those of a second set; a short run writes
  * none. */
-static void jobs_go_on(void **state)
+static void jobs_go_on(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     unlink("run.journal");
     assert_int_equal(open_and_count(7, &journal), 0);
@@ -300,9 +290,8 @@ static void jobs_go_on(void **state)
 }
 
 /* For a job done twice, e.g. in sets of different sizes, the last record is used. */
-static void the_last_record_counts(void **state)
+static void the_last_record_counts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_journal *journal = NULL;
     unlink("run.journal");
     assert_int_equal(open_and_count(7, &journal), 0);

@@ -29,9 +29,8 @@ static void writes_number(double value, const char *json)
 /* Quote, backslash and control characters are escaped; UTF-8 of 2 to 4 bytes is kept; a stray
  * continuation, an overlong '/', a surrogate and a truncated character become one U+FFFD per
  * byte. */
-static void test_strings(void **state)
+static void test_strings(void **state DL_UNUSED)
 {
-    (void)state;
     writes_string("", "\"\"");
     writes_string("a\"b\\c/", "\"a\\\"b\\\\c/\"");
     writes_string("\n\t\x01", "\"\\u000a\\u0009\\u0001\"");
@@ -43,9 +42,8 @@ static void test_strings(void **state)
     writes_string("a\xe2\x82", "\"a\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
-static void test_numbers(void **state)
+static void test_numbers(void **state DL_UNUSED)
 {
-    (void)state;
     writes_number(0, "0");
     writes_number(-12, "-12");
     writes_number(0.1, "0.1");
@@ -55,9 +53,8 @@ static void test_numbers(void **state)
 }
 
 /* Objects in lists in objects: commas only between items, also after a closed list. */
-static void test_items(void **state)
+static void test_items(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);

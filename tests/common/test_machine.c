@@ -33,9 +33,8 @@
     "move_bytes_per_s = 1GB/s\nmove_ns = 1us\n"
 #define BOX HEAD PARTS HOST SWITCHES GPUS
 
-static void a_file_is_read(void **state)
+static void a_file_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] =
         BOX "[nics 0]\nparent = top\nlink = x16\nport = qpi\n[nvlinks pair]\nlink = qpi\n"
             "lanes = 2\npairs = 0-1, 1-2\n[protocol simple]\nlaunch_ns = 5us\nhop_ns = 3us\n"
@@ -77,9 +76,8 @@ static void a_file_is_read(void **state)
 
 /* Nodes 1 and 3 have a kind with only one socket, other GPUs and no switch; node 2 has other GPUs
  * in the same places as the first node. */
-static void nodes_are_of_kinds(void **state)
+static void nodes_are_of_kinds(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = MIXED
         "[shm]\nbytes_per_s = 6GB/s\n[overlap]\ninside_slowdown = 4\n[overlap of "
         "t4]\ninside_slowdown = 2\n"
@@ -120,9 +118,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"[machine]\nname = x\n", DL_ERR_DATA, 0, "schema"},
         {"[machine]\nschema = 2\n", DL_ERR_RANGE, 2, "schema"},
@@ -188,9 +185,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_all_refused(cases, "m.ini", read_wrong);
 }
 
-static void wrong_kinds_of_nodes_are_refused(void **state)
+static void wrong_kinds_of_nodes_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {MIXED "[nodes 4]\nmodel = k80\n", DL_ERR_RANGE, 39, "fewer nodes"},
         {MIXED "[nodes 0-1, 1]\nmodel = k80\n", DL_ERR_RANGE, 39, "some of these nodes"},
@@ -213,18 +209,16 @@ static void wrong_kinds_of_nodes_are_refused(void **state)
     assert_all_refused(cases, "m.ini", read_wrong);
 }
 
-static void a_missing_file_is_an_error(void **state)
+static void a_missing_file_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = {0};
     dl_error err = {0};
     assert_int_equal(dl_machine_read(&m, "no/such.ini", &err), DL_ERR_IO);
 }
 
 /* Each file shipped with the program can be read, and has the GPUs of the real machine. */
-static void the_shipped_files_are_read(void **state)
+static void the_shipped_files_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *file, *model;
         int nodes, gpus;
@@ -279,9 +273,8 @@ static void the_shipped_files_are_read(void **state)
 }
 
 /* Eight nodes: no site is empty, whereas two nodes each would leave none for the last of five. */
-static void sites_share_the_nodes(void **state)
+static void sites_share_the_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int sites, of[8];
     } cases[] = {{0, {0}},
@@ -297,9 +290,8 @@ static void sites_share_the_nodes(void **state)
 }
 
 /* Work proportional to the product of both would take minutes. */
-static void many_sections_and_entries_are_refused(void **state)
+static void many_sections_and_entries_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     enum { SECTIONS = 300000, BYTES = 16 };
     char *text = malloc((size_t)SECTIONS * BYTES), *end = text;
     assert_non_null(text);

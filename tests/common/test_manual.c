@@ -27,18 +27,16 @@ static void check_text(const char *text, const char *expected)
 }
 
 /* A dot or an apostrophe starts a request only at the start of a line. */
-static void nothing_of_a_text_is_a_request(void **state)
+static void nothing_of_a_text_is_a_request(void **state DL_UNUSED)
 {
-    (void)state;
     check_text("a.b .c", "a.b .c\n");
     check_text(".TH x", "\\&.TH x\n");
     check_text("'s \\n --all", "\\&\\(aqs \\en \\-\\-all\n");
     check_text("", "");
 }
 
-static void lines_and_paragraphs(void **state)
+static void lines_and_paragraphs(void **state DL_UNUSED)
 {
-    (void)state;
     check_text("One.\nTwo.", "One.\n.br\nTwo.\n");
     check_text("One.\n\nTwo.", "One.\n.PP\nTwo.\n");
     /* 39 times "a" separated by blanks are 77 columns; no more fits with its blank. A dot that
@@ -114,9 +112,8 @@ static char *print(const char *asked)
     return text;
 }
 
-static void a_page_has_all_that_the_table_has(void **state)
+static void a_page_has_all_that_the_table_has(void **state DL_UNUSED)
 {
-    (void)state;
     char *text = print("--print-man"), head[200];
     snprintf(head, sizeof head, ".TH DOIT 1 \"%s\" \"dlscale %s\" \"User Commands\"\n",
              dl_release_date(), dl_version());
@@ -139,9 +136,8 @@ static void a_page_has_all_that_the_table_has(void **state)
     free(text);
 }
 
-static void completion_knows_options_and_choices(void **state)
+static void completion_knows_options_and_choices(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = print("--print-completion");
     assert_contains(text, "options='--steps= --output= --mode= --quiet --help --version'\n");
     assert_contains(text, "--steps | -n) kind=value words='' ;;\n");
@@ -162,9 +158,8 @@ static int run_command(int argc, char **argv)
     return action == DL_OPTIONS_DONE ? 0 : 1;
 }
 
-static void commands_give_their_parts(void **state)
+static void commands_give_their_parts(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_subcommand commands[] = {{"go", "go on", run_command}};
     char *argv[] = {(char *)"doit", (char *)"--print-man", NULL};
     begin_capture();

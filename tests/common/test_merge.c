@@ -16,9 +16,8 @@ static dl_merger merger_of(dl_merge_config config, int64_t bound, int workers)
 
 /* With a quorum of two of three a single upload waits; the second one starts the merge, which takes
  * the uploads in the order of their arrival. */
-static void a_quorum_starts_a_merge(void **state)
+static void a_quorum_starts_a_merge(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 2}, -1, 3);
     int64_t next = 0;
     dl_merger_submit(&m, 2, 9, 0, S);
@@ -37,9 +36,8 @@ static void a_quorum_starts_a_merge(void **state)
 
 /* A quorum of one waits 5 s for more uploads: until 5 s after the first was seen, or until all are
  * there. */
-static void grace_ends_by_time_or_when_all_are_there(void **state)
+static void grace_ends_by_time_or_when_all_are_there(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 1, .grace_s = 5}, -1, 2);
     int64_t next = 0;
     dl_merger_submit(&m, 0, 0, 0, S);
@@ -57,9 +55,8 @@ static void grace_ends_by_time_or_when_all_are_there(void **state)
 
 /* Adaptive: learner 0, seen at 10 s, took 3 s for its interval, and is expected again at 13 s. The
  * scan every 2 s is earlier, at 12 s. An interval of 9 s does not prolong the grace time of 5 s. */
-static void adaptive_grace_ends_when_one_is_due_again(void **state)
+static void adaptive_grace_ends_when_one_is_due_again(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_merger) m = merger_of(
         (dl_merge_config){.quorum = 1, .grace_s = 5, .adaptive = true, .scan_s = 2}, -1, 2);
     int64_t next = 0;
@@ -78,9 +75,8 @@ static void adaptive_grace_ends_when_one_is_due_again(void **state)
 }
 
 /* A merge takes at most quorum_max uploads, the oldest. */
-static void the_rest_waits_for_the_next_merge(void **state)
+static void the_rest_waits_for_the_next_merge(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 1, .quorum_max = 2}, -1, 3);
     int64_t next = 0;
     for (int w = 2; w >= 0; w--)
@@ -96,9 +92,8 @@ static void the_rest_waits_for_the_next_merge(void **state)
 
 /* A quorum of more uploads than there are learners is one of all: two. At the end an upload is
  * taken without it. */
-static void the_last_uploads_need_no_quorum(void **state)
+static void the_last_uploads_need_no_quorum(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 9}, -1, 2);
     int64_t next = 0;
     assert_int_equal(dl_merger_take(&m, S), 0);
@@ -114,9 +109,8 @@ static void the_last_uploads_need_no_quorum(void **state)
 /* Learner 1's upload, based on version 0, waits when version 1 is made. It is older than learner
  * 0's, which is fresh; but with a bound of 0 it is too stale, and lost with the next version.
  * Weights are 1/(1 + s). */
-static void stale_uploads_are_weighted_or_lost(void **state)
+static void stale_uploads_are_weighted_or_lost(void **state DL_UNUSED)
 {
-    (void)state;
     for (int64_t bound = 0; bound <= 1; bound++) {
         dl_merger m =
             merger_of((dl_merge_config){.quorum = 1, .quorum_max = 1, .weight_power = 1}, bound, 2);
@@ -139,9 +133,8 @@ static void stale_uploads_are_weighted_or_lost(void **state)
 }
 
 /* A second upload of a learner replaces the first one, but not an upload that is being merged. */
-static void newer_uploads_supersede(void **state)
+static void newer_uploads_supersede(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_merger) m = merger_of((dl_merge_config){.quorum = 2}, -1, 2);
     int64_t next = 0;
     dl_merger_submit(&m, 0, 4, 0, S);
@@ -156,9 +149,8 @@ static void newer_uploads_supersede(void **state)
     assert_int_equal(m.uploads[0].step, 14);
 }
 
-static void bad_settings_are_refused(void **state)
+static void bad_settings_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     const struct {
         dl_merge_config config;
         const char *text;

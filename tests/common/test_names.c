@@ -7,9 +7,8 @@
 static const char *const modes[] = {"allreduce", "average", "async", "ps"};
 enum { MODES = 4 };
 
-static void find_is_exact(void **state)
+static void find_is_exact(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_names_find("async", modes, MODES), 2);
     assert_int_equal(dl_names_find("asyn", modes, MODES), -1);
     assert_int_equal(dl_names_find("Async", modes, MODES), -1);
@@ -17,9 +16,8 @@ static void find_is_exact(void **state)
 }
 
 /* One letter missing, one too many, one wrong, two exchanged (2 edits of 7 letters). */
-static void nearest_survives_typing_errors(void **state)
+static void nearest_survives_typing_errors(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_names_nearest("asyc", modes, MODES), 2);
     assert_int_equal(dl_names_nearest("alllreduce", modes, MODES), 0);
     assert_int_equal(dl_names_nearest("everage", modes, MODES), 1);
@@ -32,9 +30,8 @@ static void nearest_survives_typing_errors(void **state)
 }
 
 /* "xxync" is 2 edits from "async", and 2 <= 5/2; "xxxnc" is 3 edits away. */
-static void nearest_refuses_more_than_half_of_the_letters(void **state)
+static void nearest_refuses_more_than_half_of_the_letters(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_names_nearest("xxync", modes, MODES), 2);
     assert_int_equal(dl_names_nearest("xxxnc", modes, MODES), -1);
     assert_int_equal(dl_names_nearest("", modes, MODES), -1);
@@ -43,18 +40,16 @@ static void nearest_refuses_more_than_half_of_the_letters(void **state)
 
 /* "ASYNC" differs only in case; "all" would need 6 edits, but is the prefix of one name; "al" is
  * too short a prefix. */
-static void nearest_ignores_case_and_completes(void **state)
+static void nearest_ignores_case_and_completes(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_names_nearest("ASYNC", modes, MODES), 2);
     assert_int_equal(dl_names_nearest("All", modes, MODES), 0);
     assert_int_equal(dl_names_nearest("al", modes, MODES), -1);
     assert_int_equal(dl_names_nearest("aver", modes, MODES), 1);
 }
 
-static void hint_names_the_nearest_or_all(void **state)
+static void hint_names_the_nearest_or_all(void **state DL_UNUSED)
 {
-    (void)state;
     char text[100];
     dl_names_hint(text, sizeof text, "asyc", modes, MODES);
     assert_string_equal(text, "; did you mean 'async'?");
@@ -64,9 +59,8 @@ static void hint_names_the_nearest_or_all(void **state)
     assert_string_equal(text, "");
 }
 
-static void hint_is_cut_to_its_room(void **state)
+static void hint_is_cut_to_its_room(void **state DL_UNUSED)
 {
-    (void)state;
     char text[16];
     memset(text, 'x', sizeof text);
     dl_names_hint(text, 12, "gossip", modes, MODES);
@@ -80,9 +74,8 @@ static void check_path(char *path, const char *expected)
     free(path);
 }
 
-static void paths_are_beside_a_file(void **state)
+static void paths_are_beside_a_file(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(dl_base_name("a/b.ini"), "b.ini");
     assert_string_equal(dl_base_name("a/"), "");
     check_path(dl_folder_name("a/b.ini"), "a/");

@@ -42,16 +42,14 @@ static const dl_command command = {.program = "dlprof train",
                                    .positional_min = 1,
                                    .positional_max = 2};
 
-static int set_defaults(void **state)
+static int set_defaults(void **state DL_UNUSED)
 {
-    (void)state;
     set = (settings){.steps = 100, .rate = 0.1, .size_bytes = 4 << 20, .out = "run.dlt"};
     return 0;
 }
 
-static int free_lists(void **state)
+static int free_lists(void **state DL_UNUSED)
 {
-    (void)state;
     dl_text_list_free(&set.with);
     dl_text_list_free(&rest);
     return 0;
@@ -71,9 +69,8 @@ static dl_status parse(const char *const *words, dl_options_action *action, dl_e
 
 #define PARSE(action, err, ...) parse((const char *const[]){__VA_ARGS__, NULL}, action, err)
 
-static void every_type_is_set(void **state)
+static void every_type_is_set(void **state DL_UNUSED)
 {
-    (void)state;
     dl_options_action action = DL_OPTIONS_DONE;
     dl_error err = {0};
     dl_status status =
@@ -95,18 +92,16 @@ static void every_type_is_set(void **state)
     assert_string_equal(rest.items[1], "-b.dlt");
 }
 
-static void letters_may_stand_together_and_the_last_counts(void **state)
+static void letters_may_stand_together_and_the_last_counts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_options_action action;
     assert_int_equal(PARSE(&action, NULL, "-vn5", "-vn", "6", "--out", "a", "t"), DL_OK);
     assert_int_equal(set.steps, 6);
     assert_string_equal(set.out, "a");
 }
 
-static void bad_usage_names_the_option(void **state)
+static void bad_usage_names_the_option(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *words[5];
         const char *message;
@@ -149,9 +144,8 @@ static void bad_usage_names_the_option(void **state)
 
 /* Without an argument it is its first word; the next text is its argument only if it is one of its
  * words. */
-static void a_kind_needs_no_argument(void **state)
+static void a_kind_needs_no_argument(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const kinds[] = {"settings", "layout", NULL};
     static const struct {
         const char *words[4];
@@ -215,9 +209,8 @@ static char *end_capture(void)
 }
 
 /* Help shows the defaults before parsing, though -n precedes -h; arguments after -h are ignored. */
-static void help_shows_ranges_units_and_defaults(void **state)
+static void help_shows_ranges_units_and_defaults(void **state DL_UNUSED)
 {
-    (void)state;
     dl_options_action action = DL_OPTIONS_RUN;
     begin_capture();
     dl_status status = PARSE(&action, NULL, "-n", "5", "-h", "--nonsense");
@@ -246,9 +239,8 @@ static void help_shows_ranges_units_and_defaults(void **state)
 
 /* An option without a group belongs to the group of the previous row; a repeated group is listed
  * once. Limits of a million and more, and a default given by the sentence itself, are not shown. */
-static void help_lists_options_by_group(void **state)
+static void help_lists_options_by_group(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t numbers[4] = {0, 5, 6, 7};
     const dl_option rows[] = {
         DL_OPT_INT("first", 0, &numbers[0], 0, 9, "N", "First (default: any)."),
@@ -287,9 +279,8 @@ static void help_lists_options_by_group(void **state)
                               "      --version   Show the version and exit.\n");
 }
 
-static void version_names_the_program(void **state)
+static void version_names_the_program(void **state DL_UNUSED)
 {
-    (void)state;
     dl_options_action action = DL_OPTIONS_RUN;
     char expected[64];
     begin_capture();
@@ -302,9 +293,8 @@ static void version_names_the_program(void **state)
 }
 
 /* The dump must contain the effective settings in a form that the parser reads back. */
-static void dump_tells_all_settings(void **state)
+static void dump_tells_all_settings(void **state DL_UNUSED)
 {
-    (void)state;
     char *text = dl_options_dump(&command);
     assert_string_equal(text, "steps=100 rate=0.1 size=4MiB output=run.dlt sync=allreduce");
     free(text);
@@ -323,9 +313,8 @@ static void dump_tells_all_settings(void **state)
     free(text);
 }
 
-static void command_without_options_takes_nothing(void **state)
+static void command_without_options_takes_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_command bare = {.program = "dlsim", .positional = "", .summary = "Simulates."};
     char *argv[] = {(char *)"dlsim", (char *)"x", NULL};
     dl_options_action action;
@@ -337,9 +326,8 @@ static void command_without_options_takes_nothing(void **state)
 }
 
 /* A constant table serves any number of settings; fields of nested structs are allowed. */
-static void bound_targets_lie_in_the_settings(void **state)
+static void bound_targets_lie_in_the_settings(void **state DL_UNUSED)
 {
-    (void)state;
     typedef struct nested {
         int first;
         settings inner;
@@ -387,9 +375,8 @@ static int run_train(int argc, char **argv)
 static const dl_subcommand commands[] = {{"train", "Trains.", run_train},
                                          {"bench", "Measures.", run_train}};
 
-static void subcommands_are_dispatched(void **state)
+static void subcommands_are_dispatched(void **state DL_UNUSED)
 {
-    (void)state;
     char *argv[] = {(char *)"./dlprof", (char *)"train", (char *)"--help", (char *)"x", NULL};
     begin_capture();
     int exit_status = dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 4, argv);
@@ -398,9 +385,8 @@ static void subcommands_are_dispatched(void **state)
     assert_string_equal(text, "dlprof train with 3: --help x");
 }
 
-static void subcommands_explain_themselves(void **state)
+static void subcommands_explain_themselves(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const ways[] = {"-h", "--help"};
     char *argv[] = {(char *)"dlprof", NULL, NULL}, *text;
     int exit_status;
@@ -426,17 +412,15 @@ static void subcommands_explain_themselves(void **state)
     assert_int_equal(dl_subcommands_main("dlprof", "Profiles.", commands, 2, NULL, 1, argv), 2);
 }
 
-static int print_train(int argc, char **argv)
+static int print_train(int argc DL_UNUSED, char **argv)
 {
-    (void)argc;
     printf("%s\n", argv[0]);
     return 0;
 }
 
 /* Runs in a child, since the error state of a stream is permanent. */
-static void a_program_that_could_not_print_all_fails(void **state)
+static void a_program_that_could_not_print_all_fails(void **state DL_UNUSED)
 {
-    (void)state;
     if (access("/dev/full", W_OK) != 0) skip();
     static const dl_subcommand printing[] = {{"train", "Trains.", print_train}};
     static const char *const first[] = {"train", "--help", "--version"};
@@ -475,9 +459,8 @@ static int run_command(const char *first, const char *second, size_t *count)
     return dl_command_main(&command, 3, argv, count_arguments, count);
 }
 
-static void commands_run_and_tell_how_they_ended(void **state)
+static void commands_run_and_tell_how_they_ended(void **state DL_UNUSED)
 {
-    (void)state;
     size_t count;
     assert_int_equal(run_command("a.dlt", "b.dlt", &count), 0);
     assert_int_equal(count, 2);
@@ -491,9 +474,8 @@ static void commands_run_and_tell_how_they_ended(void **state)
 }
 
 /* Rejected on parsing, not on first use. */
-static void regexes_must_compile(void **state)
+static void regexes_must_compile(void **state DL_UNUSED)
 {
-    (void)state;
     const char *marks = NULL;
     const dl_option only[] = {{.name = "marks",
                                .type = DL_OPTION_REGEX,

@@ -16,16 +16,14 @@
 /* Each test starts in an empty folder. */
 static char folder[] = "test_output_XXXXXX";
 
-static int make_folder(void **state)
+static int make_folder(void **state DL_UNUSED)
 {
-    (void)state;
     strcpy(folder + strlen(folder) - 6, "XXXXXX");
     return mkdtemp(folder) == NULL || chdir(folder) != 0;
 }
 
-static int remove_folder(void **state)
+static int remove_folder(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *command = dl_format("rm -rf %s", folder);
     return chdir("..") != 0 || system(command) != 0;
 }
@@ -79,9 +77,8 @@ static void check_refused(const char *path, const char *says)
     assert_null(output.file);
 }
 
-static void the_file_appears_when_it_is_whole(void **state)
+static void the_file_appears_when_it_is_whole(void **state DL_UNUSED)
 {
-    (void)state;
     dl_output output = {0};
     dl_error err = {0};
     DL_AUTOFREE char *partial = dl_format(".x.partial-%ld", (long)getpid());
@@ -94,9 +91,8 @@ static void the_file_appears_when_it_is_whole(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-static void an_abandoned_one_leaves_the_old_file(void **state)
+static void an_abandoned_one_leaves_the_old_file(void **state DL_UNUSED)
 {
-    (void)state;
     put("x", "old");
     const char *const paths[] = {"x", "fresh"};
     for (int i = 0; i < 2; i++) {
@@ -118,9 +114,8 @@ static mode_t mode_of(const char *path)
     return found.st_mode & 07777;
 }
 
-static void permission_bits_stay_and_new_ones_follow_the_umask(void **state)
+static void permission_bits_stay_and_new_ones_follow_the_umask(void **state DL_UNUSED)
 {
-    (void)state;
     const mode_t old = umask(027);
     put("x", "old");
     assert_int_equal(chmod("x", 0604), 0);
@@ -138,9 +133,8 @@ static bool is_link(const char *path)
 }
 
 /* A chain of links in two folders, to a file and to none. */
-static void links_stay_links(void **state)
+static void links_stay_links(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(mkdir("data", 0777), 0);
     put("data/x", "old");
     assert_int_equal(symlink("x", "data/second"), 0);
@@ -156,9 +150,8 @@ static void links_stay_links(void **state)
     check_refused("loop", "symbolic links");
 }
 
-static void two_open_ones_of_a_name_have_files_of_their_own(void **state)
+static void two_open_ones_of_a_name_have_files_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     dl_output first = {0}, second = {0};
     dl_error err = {0};
     assert_int_equal(dl_output_open(&first, "x", &err), DL_OK);
@@ -171,9 +164,8 @@ static void two_open_ones_of_a_name_have_files_of_their_own(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-static void names_may_be_as_long_as_the_system_lets_them(void **state)
+static void names_may_be_as_long_as_the_system_lets_them(void **state DL_UNUSED)
 {
-    (void)state;
     char name[257];
     memset(name, 'n', sizeof name);
     name[255] = '\0';
@@ -187,9 +179,8 @@ static void names_may_be_as_long_as_the_system_lets_them(void **state)
     assert_contains(err.text, "too long");
 }
 
-static void names_that_cannot_be_written_are_refused(void **state)
+static void names_that_cannot_be_written_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_output output = {0};
     dl_error err = {0};
     assert_int_equal(dl_output_open(&output, "", &err), DL_ERR_USAGE);
@@ -206,9 +197,8 @@ static void names_that_cannot_be_written_are_refused(void **state)
 }
 
 /* A file size limit simulates a full disk. */
-static void a_full_disk_is_told_and_leaves_the_old_file(void **state)
+static void a_full_disk_is_told_and_leaves_the_old_file(void **state DL_UNUSED)
 {
-    (void)state;
     put("x", "old");
     struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -233,9 +223,8 @@ static void a_full_disk_is_told_and_leaves_the_old_file(void **state)
     signal(SIGXFSZ, handler);
 }
 
-static void a_target_that_became_a_folder_is_told(void **state)
+static void a_target_that_became_a_folder_is_told(void **state DL_UNUSED)
 {
-    (void)state;
     dl_output output = {0};
     dl_error err = {0};
     assert_int_equal(dl_output_open(&output, "x", &err), DL_OK);
@@ -245,9 +234,8 @@ static void a_target_that_became_a_folder_is_told(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-static void devices_are_written_directly(void **state)
+static void devices_are_written_directly(void **state DL_UNUSED)
 {
-    (void)state;
     write_text("/dev/null", "new");
     struct stat found;
     assert_int_equal(stat("/dev/null", &found), 0);
@@ -261,9 +249,8 @@ static void devices_are_written_directly(void **state)
     assert_string_equal(err.text, "cannot write: No space left on device");
 }
 
-static void a_fifo_is_written_directly(void **state)
+static void a_fifo_is_written_directly(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(mkfifo("pipe", 0666), 0);
     const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
@@ -276,9 +263,8 @@ static void a_fifo_is_written_directly(void **state)
 }
 
 /* Runs in a child whose standard output is a file: printed and written text appear in order. */
-static void the_file_of_standard_output_is_written_in_turn(void **state)
+static void the_file_of_standard_output_is_written_in_turn(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const names[] = {"/dev/stdout", "printed"};
     for (int i = 0; i < 2; i++) {
         fflush(NULL);
@@ -311,9 +297,8 @@ static dl_status close_text(const char *path, const char *text, dl_error *err)
 }
 
 /* Three files, the second of which is new: none exists before the end, all do after it. */
-static void held_outputs_appear_together(void **state)
+static void held_outputs_appear_together(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     put("a", "old a");
     put("c", "old c");
@@ -332,9 +317,8 @@ static void held_outputs_appear_together(void **state)
     check_holds("a", "newest");
 }
 
-static void held_outputs_stay_away_together(void **state)
+static void held_outputs_stay_away_together(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     put("a", "old a");
     /* The command fails after its first file. */
@@ -378,9 +362,8 @@ static void print_started(const char *text, bool to_stderr)
     assert_int_equal(status, 0);
 }
 
-static void control_characters_are_escaped(void **state)
+static void control_characters_are_escaped(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const cases[][2] = {
         {"plain\ttext\n", "plain\ttext\n"},
         {"\033[31mred\033]0;title\a", "\\u001b[31mred\\u001b]0;title\\u0007"},
@@ -405,9 +388,8 @@ static void control_characters_are_escaped(void **state)
 }
 
 /* With a file size limit of 8 bytes, the write fails and the program continues. */
-static void a_limit_on_files_fails_the_write(void **state)
+static void a_limit_on_files_fails_the_write(void **state DL_UNUSED)
 {
-    (void)state;
     put("x", "old");
     fflush(NULL);
     const pid_t child = fork();
@@ -442,9 +424,8 @@ static dl_status check_roles(const char *output, const char *timeline, const cha
     return dl_outputs_check(outputs, 2, inputs, 2, err);
 }
 
-static void outputs_must_be_files_of_their_own(void **state)
+static void outputs_must_be_files_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(mkdir("data", 0777), 0);
     put("x", "old");
     assert_int_equal(symlink("x", "to_x"), 0);
@@ -476,9 +457,8 @@ static void outputs_must_be_files_of_their_own(void **state)
     }
 }
 
-static void each_of_many_inputs_is_kept(void **state)
+static void each_of_many_inputs_is_kept(void **state DL_UNUSED)
 {
-    (void)state;
     put("b", "old");
     const dl_file_role output = {"--output", "./b"};
     const char *const paths[] = {"a", "b", "c"};
@@ -488,9 +468,8 @@ static void each_of_many_inputs_is_kept(void **state)
     assert_string_equal(err.text, "--output would overwrite a trace: ./b");
 }
 
-static void outputs_that_cannot_be_written_are_told_before_the_work(void **state)
+static void outputs_that_cannot_be_written_are_told_before_the_work(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_int_equal(check_roles("no/such/x", NULL, NULL, &err), DL_ERR_IO);
     assert_string_equal(err.file, "no/such/x");

@@ -4,9 +4,8 @@
 
 #include "common/quantity.h"
 
-static void quantities_are_in_base_units(void **state)
+static void quantities_are_in_base_units(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         dl_dimension dimension;
@@ -46,9 +45,8 @@ static void quantities_are_in_base_units(void **state)
     }
 }
 
-static void quantities_may_have_bounds(void **state)
+static void quantities_may_have_bounds(void **state DL_UNUSED)
 {
-    (void)state;
     dl_quantity quantity = {0};
     dl_error err = {0};
     assert_int_equal(dl_quantity_parse("6GB/s (4 GB/s to 9000MB/s), fitted",
@@ -58,9 +56,8 @@ static void quantities_may_have_bounds(void **state)
     assert_int_equal(quantity.origin, DL_ORIGIN_FITTED);
 }
 
-static void what_is_wrong_is_refused(void **state)
+static void what_is_wrong_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         dl_dimension dimension;
@@ -97,9 +94,8 @@ static void what_is_wrong_is_refused(void **state)
     }
 }
 
-static void origins_have_names(void **state)
+static void origins_have_names(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(dl_origin_name(DL_ORIGIN_MEASURED), "measured");
     assert_string_equal(dl_origin_name(DL_ORIGIN_ASSUMED), "assumed");
 }

@@ -7,9 +7,8 @@
 #include "common/random.h"
 
 /* Random123's published vectors of philox4x32-10: counter, key, block. */
-static void blocks_are_philox4x32_10(void **state)
+static void blocks_are_philox4x32_10(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4], key[2], block[4];
     } vectors[] = {
@@ -32,9 +31,8 @@ static void blocks_are_philox4x32_10(void **state)
 }
 
 /* For random counters and keys. */
-static void own_blocks_are_those_of_random123(void **state)
+static void own_blocks_are_those_of_random123(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 7, 0, 0, 0);
     for (int i = 0; i < 10000; i++) {
@@ -53,9 +51,8 @@ static void own_blocks_are_those_of_random123(void **state)
 
 /* The first block of stream zero in little-endian order, from its third number; the last number is
  * truncated. */
-static void bytes_are_those_of_the_numbers(void **state)
+static void bytes_are_those_of_the_numbers(void **state DL_UNUSED)
 {
-    (void)state;
     static const uint8_t expected[] = {0x4c, 0xac, 0x57, 0xbc, 0xd8, 0xdb};
     dl_random stream;
     uint8_t bytes[7] = {[6] = 99};
@@ -68,9 +65,8 @@ static void bytes_are_those_of_the_numbers(void **state)
 }
 
 /* Seed 0 and identity 0 are counter 0 and key 0; the next block has counter 1. */
-static void stream_zero_starts_at_counter_zero(void **state)
+static void stream_zero_starts_at_counter_zero(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 0, 0, 0, 0);
     assert_int_equal(dl_random_u64(&stream), 0xe169c58d6627e8d5);
@@ -80,9 +76,8 @@ static void stream_zero_starts_at_counter_zero(void **state)
 }
 
 /* After 2^32 blocks the counter carries into the second word, and never into the identity. */
-static void counter_carries_into_its_second_word_only(void **state)
+static void counter_carries_into_its_second_word_only(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream = {.counter = {0xffffffff, 0xffffffff, 5, 6}, .used = 4};
     dl_random_u32(&stream);
     assert_int_equal(stream.counter[0], 0);
@@ -92,9 +87,8 @@ static void counter_carries_into_its_second_word_only(void **state)
 }
 
 /* Streams that differ in one part of their identity share no counter; parts beyond 21 bits wrap. */
-static void names_make_different_streams(void **state)
+static void names_make_different_streams(void **state DL_UNUSED)
 {
-    (void)state;
     static const uint32_t names[][3] = {{0, 0, 0},       {1, 0, 0},         {0, 1, 0},
                                         {0, 0, 1},       {0, 0, 2097151},   {0, 2097151, 0},
                                         {2097151, 0, 0}, {0, 1048576, 0},   {0, 0, 1048576},
@@ -119,9 +113,8 @@ static void names_make_different_streams(void **state)
 
 /* A stream continued from its position elsewhere is the same stream, also past the first 2^32
  * blocks and with a worker number beyond 21 bits. */
-static void a_stream_is_its_names_and_its_place(void **state)
+static void a_stream_is_its_names_and_its_place(void **state DL_UNUSED)
 {
-    (void)state;
     static const uint64_t starts[] = {0, 7, UINT64_C(0x3fffffffe), UINT64_C(1) << 50};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         dl_random whole, part;
@@ -136,9 +129,8 @@ static void a_stream_is_its_names_and_its_place(void **state)
     }
 }
 
-static void copy_forks_the_stream(void **state)
+static void copy_forks_the_stream(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 3, 1, 4, 1);
     for (int i = 0; i < 5; i++)
@@ -151,9 +143,8 @@ static void copy_forks_the_stream(void **state)
 /* n = 200,000 uniforms: mean 1/2 with standard error sqrt(1/12/n) = 6.5e-4; variance 1/12 with
  * standard error sqrt(1/180/n) = 1.7e-4; correlation of neighbours and of two workers' streams 0
  * with standard error 1/sqrt(n) = 2.2e-3. Bounds are 5 standard errors; the seed is fixed. */
-static void uniforms_have_their_moments(void **state)
+static void uniforms_have_their_moments(void **state DL_UNUSED)
 {
-    (void)state;
     enum { N = 200000 };
     dl_random stream, worker;
     dl_random_init(&stream, 42, 0, 0, 0);
@@ -177,9 +168,8 @@ static void uniforms_have_their_moments(void **state)
 /* chi^2 of 7 classes, n = 70,000: 6 degrees of freedom, 99.9 % point 22.46. With n = 3 * 2^62 a
  * plain modulo would give the lowest quarter of the numbers twice the probability of the others:
  * 1/2 of the draws would lie below n/3; without bias 1/3. */
-static void below_is_unbiased(void **state)
+static void below_is_unbiased(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 5, 0, 0, 0);
     int counts[7] = {0};
@@ -203,9 +193,8 @@ static void below_is_unbiased(void **state)
 
 /* n = 100,000: mean 0 +- 1/sqrt(n) = 3.2e-3, variance 1 +- sqrt(2/n) = 4.5e-3, fourth moment 3 +-
  * sqrt(96/n) = 3.1e-2. Each call takes two uniforms, i.e. one block of four words. */
-static void normals_have_their_moments(void **state)
+static void normals_have_their_moments(void **state DL_UNUSED)
 {
-    (void)state;
     enum { N = 100000 };
     dl_random stream;
     dl_random_init(&stream, 6, 0, 0, 0);
@@ -224,9 +213,8 @@ static void normals_have_their_moments(void **state)
 
 /* 24,000 shuffles of 4 items: 24 orders, 1000 each; chi^2 with 23 degrees of freedom, 99.9 % point
  * 49.73. */
-static void shuffles_are_equally_likely(void **state)
+static void shuffles_are_equally_likely(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 7, 0, 0, 0);
     int counts[256] = {0};
@@ -249,9 +237,8 @@ static void shuffles_are_equally_likely(void **state)
 
 /* The 120 pairs of 16 things include 66 without any of 4 given ones. Any 8 of 16 include at least
  * one of 9 given ones. */
-static void some_are_drawn_without_replacement(void **state)
+static void some_are_drawn_without_replacement(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(fabs(dl_chance_of_some(16, 4, 2) - 54 / 120.0) < 1e-15);
     assert_true(fabs(dl_chance_of_some(8, 1, 2) - 0.25) < 1e-15);
     assert_true(fabs(dl_chance_of_some(128, 8, 1) - 1 / 16.0) < 1e-15);

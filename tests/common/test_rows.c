@@ -27,9 +27,8 @@ static void put(dl_rows *rows, size_t most)
     dl_rows_end(rows, most);
 }
 
-static void test_people(void **state)
+static void test_people(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     dl_rows rows = {.out = dl_text_stream(&text, &bytes), .indent = 1};
@@ -48,9 +47,8 @@ static void test_people(void **state)
                         "and 2 more\n");
 }
 
-static void test_files(void **state)
+static void test_files(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);
@@ -76,9 +74,8 @@ static void test_files(void **state)
 }
 
 /* A table without rows: an empty list, and no text. */
-static void test_no_rows(void **state)
+static void test_no_rows(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *out = dl_text_stream(&text, &bytes);

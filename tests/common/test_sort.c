@@ -16,9 +16,8 @@ DL_ORDER(by_number, person, DL_BY(number));
 DL_ORDER_OF_POINTERS(by_age, person, DL_BY(age), DL_COMPARE(a, b));
 
 /* The first non-zero term decides, whatever the later ones are. */
-static void test_terms_decide_in_order(void **state)
+static void test_terms_decide_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     person people[] = {{"b", 1, 0}, {"a", 1, 1}, {"b", 2, 2}, {"a", 1, 3}, {"a", 5, 4}};
     static const size_t sorted[] = {4, 1, 3, 2, 0};
     qsort(people, 5, sizeof *people, by_name_and_age);
@@ -29,9 +28,8 @@ static void test_terms_decide_in_order(void **state)
         assert_int_equal(people[i].number, i);
 }
 
-static void test_pointers_are_ordered_by_what_they_lead_to(void **state)
+static void test_pointers_are_ordered_by_what_they_lead_to(void **state DL_UNUSED)
 {
-    (void)state;
     const person people[] = {{"x", 3, 0}, {"y", 2, 1}, {"z", 2, 2}};
     const person *order[] = {&people[2], &people[0], &people[1]};
     qsort(order, 3, sizeof *order, by_age);
@@ -41,9 +39,8 @@ static void test_pointers_are_ordered_by_what_they_lead_to(void **state)
 }
 
 /* Every boundary of every short array, and an empty one. */
-static void test_bisection_finds_the_first_that_is_not_before(void **state)
+static void test_bisection_finds_the_first_that_is_not_before(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t count = 0; count < 9; count++) {
         for (size_t boundary = 0; boundary <= count; boundary++) {
             size_t place;

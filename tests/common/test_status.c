@@ -15,9 +15,8 @@ static char *printed(const dl_error *err)
     return text;
 }
 
-static void error_names_file_and_line(void **state)
+static void error_names_file_and_line(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_int_equal(dl_error_set_at(&err, DL_ERR_PARSE, "a.ini", 7, "bad %s", "key"),
                      DL_ERR_PARSE);
@@ -26,9 +25,8 @@ static void error_names_file_and_line(void **state)
     assert_string_equal(text, "dlsim: a.ini:7: bad key\n");
 }
 
-static void error_without_line_or_file(void **state)
+static void error_without_line_or_file(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     dl_error_set_at(&err, DL_ERR_IO, "a.ini", 0, "cannot open");
     char *text = printed(&err);
@@ -41,18 +39,16 @@ static void error_without_line_or_file(void **state)
     free(text);
 }
 
-static void error_accepts_null_and_cuts_long_text(void **state)
+static void error_accepts_null_and_cuts_long_text(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_error_set(NULL, DL_ERR_DATA, "lost"), DL_ERR_DATA);
     dl_error err = {0};
     dl_error_set(&err, DL_ERR_DATA, "%0600d", 1);
     assert_int_equal(strlen(err.text), DL_ERROR_TEXT_BYTES - 1);
 }
 
-static void exit_code_tells_usage_from_failure(void **state)
+static void exit_code_tells_usage_from_failure(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_status_exit_code(DL_OK), 0);
     assert_int_equal(dl_status_exit_code(DL_ERR_USAGE), 2);
     for (int code = DL_ERR_IO; code <= DL_ERR_SYSTEM; code++) {

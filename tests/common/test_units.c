@@ -8,9 +8,8 @@
 #include "common/random.h"
 #include "common/units.h"
 
-static void clocks_do_not_go_back(void **state)
+static void clocks_do_not_go_back(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t wall = dl_clock_ns(), cpu = dl_clock_thread_cpu_ns();
     int64_t wall_later = wall, cpu_later = cpu;
     while (wall_later == wall || cpu_later == cpu) {
@@ -21,9 +20,8 @@ static void clocks_do_not_go_back(void **state)
     assert_true(cpu_later > cpu);
 }
 
-static void ceil_rounds_up_to_whole_ns(void **state)
+static void ceil_rounds_up_to_whole_ns(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_ns_ceil(0.0), 0);
     assert_int_equal(dl_ns_ceil(1e-9), 1);
     assert_int_equal(dl_ns_ceil(2.0), 2);
@@ -32,9 +30,8 @@ static void ceil_rounds_up_to_whole_ns(void **state)
     assert_int_equal(dl_ns_ceil(1e300), DL_NS_MAX);
 }
 
-static void bytes_take_decimal_and_binary_units(void **state)
+static void bytes_take_decimal_and_binary_units(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -56,9 +53,8 @@ static void bytes_take_decimal_and_binary_units(void **state)
     }
 }
 
-static void bytes_refuse_what_they_cannot_hold(void **state)
+static void bytes_refuse_what_they_cannot_hold(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         dl_status status;
@@ -81,9 +77,8 @@ static void bytes_refuse_what_they_cannot_hold(void **state)
     }
 }
 
-static void int_is_strict(void **state)
+static void int_is_strict(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t value = 0;
     assert_int_equal(dl_parse_int("-12", -12, 5, &value, NULL), DL_OK);
     assert_int_equal(value, -12);
@@ -110,9 +105,8 @@ static void int_is_strict(void **state)
     assert_int_equal(value, 77);
 }
 
-static void double_is_strict_and_finite(void **state)
+static void double_is_strict_and_finite(void **state DL_UNUSED)
 {
-    (void)state;
     double value = 0.0;
     assert_int_equal(dl_parse_double("-1.5e-3", -1.0, 1.0, &value, NULL), DL_OK);
     assert_true(value == -1.5e-3);
@@ -134,9 +128,8 @@ static void double_is_strict_and_finite(void **state)
 }
 
 /* Any bit pattern that is a number must read back equal; 0.1 must stay short. */
-static void double_text_reads_back(void **state)
+static void double_text_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     char text[DL_DOUBLE_TEXT_BYTES];
     assert_string_equal(dl_format_double(text, 0.1), "0.1");
     assert_string_equal(dl_format_double(text, -0.0), "-0");
@@ -156,9 +149,8 @@ static void double_text_reads_back(void **state)
     }
 }
 
-static void people_get_three_digits(void **state)
+static void people_get_three_digits(void **state DL_UNUSED)
 {
-    (void)state;
     char text[32];
     assert_string_equal(dl_format_ns(text, sizeof text, 12.0), "12.0 ns");
     assert_string_equal(dl_format_ns(text, sizeof text, 999.4), "999 ns");
@@ -181,9 +173,8 @@ static void people_get_three_digits(void **state)
 
 /* A thread that sleeps for 0.2 s has used less than a tenth of that; one that computes until the
  * clock has advanced has used some. */
-static void a_stopwatch_leaves_sleep_out(void **state)
+static void a_stopwatch_leaves_sleep_out(void **state DL_UNUSED)
 {
-    (void)state;
     dl_stopwatch watch = dl_stopwatch_start();
     const struct timespec nap = {.tv_nsec = 200000000};
     nanosleep(&nap, NULL);

@@ -16,9 +16,8 @@ static void check(const char *text, int column, int indent, int columns, const c
 }
 
 /* "aa bb cc" in 5 columns: two words and a blank take 5, a third does not fit. */
-static void lines_are_broken_at_blanks(void **state)
+static void lines_are_broken_at_blanks(void **state DL_UNUSED)
 {
-    (void)state;
     check("aa bb cc", 0, 0, 5, "aa bb\ncc\n");
     check("aa bb cc", 0, 0, 4, "aa\nbb\ncc\n");
     check("aa  bb ", 0, 0, 8, "aa bb\n");
@@ -26,23 +25,20 @@ static void lines_are_broken_at_blanks(void **state)
 }
 
 /* "note:" uses 5 of 8 columns; the following lines start with two blanks. */
-static void what_is_there_already_counts(void **state)
+static void what_is_there_already_counts(void **state DL_UNUSED)
 {
-    (void)state;
     check("aa bb cc dd", 5, 2, 8, "aa\n  bb cc\n  dd\n");
     check("one_that_is_longer aa", 0, 2, 8, "one_that_is_longer\n  aa\n");
 }
 
-static void newlines_of_the_text_are_kept(void **state)
+static void newlines_of_the_text_are_kept(void **state DL_UNUSED)
 {
-    (void)state;
     check("aa\nbb cc", 0, 1, 80, "aa\n bb cc\n");
     check("aa\n\nbb", 0, 0, 80, "aa\n\nbb\n");
 }
 
-static void other_streams_than_terminals_have_80_columns(void **state)
+static void other_streams_than_terminals_have_80_columns(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes), *file = tmpfile();

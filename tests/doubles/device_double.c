@@ -11,15 +11,13 @@ struct dl_device {
     int number;
 };
 
-static dl_status start(dl_error *err)
+static dl_status start(dl_error *err DL_UNUSED)
 {
-    (void)err;
     return DL_OK;
 }
 
-static void *allocate(size_t bytes, const char *purpose)
+static void *allocate(size_t bytes, const char *purpose DL_UNUSED)
 {
-    (void)purpose;
     return calloc(1, bytes);
 }
 
@@ -29,9 +27,8 @@ static void upload(void *to, const void *from, size_t bytes)
     driver_double_copy(bytes);
 }
 
-static dl_status wait_done(dl_error *err)
+static dl_status wait_done(dl_error *err DL_UNUSED)
 {
-    (void)err;
     return DL_OK;
 }
 
@@ -65,14 +62,10 @@ static dl_status open_device(dl_device **device, int number, const dl_device_set
     return DL_OK;
 }
 
-static void close_device(dl_device *device)
-{
-    (void)device;
-}
+static void close_device(dl_device *device DL_UNUSED) {}
 
-static void mark(size_t index)
+static void mark(size_t index DL_UNUSED)
 {
-    (void)index;
     driver_double_record();
 }
 

@@ -217,9 +217,8 @@ static void flush(dl_device *device)
     device->count = 0;
 }
 
-static dl_status start(dl_error *err)
+static dl_status start(dl_error *err DL_UNUSED)
 {
-    (void)err;
     DL_ASSERT(used != NULL, "%s", "no device");
     return DL_OK;
 }
@@ -246,9 +245,8 @@ static void release(void *memory)
     if (memory != NULL) release_host(near_by(memory));
 }
 
-static void run_upload(dl_device *device, const call *c)
+static void run_upload(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     memcpy(near_by(c->to), c->from, c->bytes);
 }
 
@@ -257,9 +255,8 @@ static void upload(void *to, const void *from, size_t bytes)
     if (bytes > 0) issue((call){.run = run_upload, .to = to, .from = from, .bytes = bytes});
 }
 
-static void run_download(dl_device *device, const call *c)
+static void run_download(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     memcpy(c->to, near_by(c->from), c->bytes);
 }
 
@@ -276,9 +273,8 @@ static dl_status wait_done(dl_error *err)
     return dl_error_set(err, DL_ERR_SYSTEM, "fake device %d broke", used->number);
 }
 
-static void run_gemm(dl_device *device, const call *c)
+static void run_gemm(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     dl_gemm near = c->as.gemm;
     near.a = near_by(near.a);
     near.b = near_by(near.b);
@@ -293,9 +289,8 @@ static void gemm(const dl_gemm *gemm)
     issue((call){.run = run_gemm, .as.gemm = *gemm});
 }
 
-static void run_repeat_row(dl_device *device, const call *c)
+static void run_repeat_row(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     real()->repeat_row(near_by(c->to), near_by(c->from), c->rows, c->columns);
 }
 
@@ -305,9 +300,8 @@ static void repeat_row(void *matrix, const void *row, int rows, int columns)
         (call){.run = run_repeat_row, .to = matrix, .from = row, .rows = rows, .columns = columns});
 }
 
-static void run_sum_rows(dl_device *device, const call *c)
+static void run_sum_rows(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     real()->sum_rows(near_by(c->to), near_by(c->from), c->rows, c->columns);
 }
 
@@ -317,9 +311,8 @@ static void sum_rows(void *sums, const void *matrix, int rows, int columns)
         (call){.run = run_sum_rows, .to = sums, .from = matrix, .rows = rows, .columns = columns});
 }
 
-static void run_add(dl_device *device, const call *c)
+static void run_add(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     real()->add(near_by(c->to), near_by(c->from), c->bytes);
 }
 
@@ -328,9 +321,8 @@ static void add(void *to, const void *from, size_t count)
     issue((call){.run = run_add, .to = to, .from = from, .bytes = count});
 }
 
-static void run_relu(dl_device *device, const call *c)
+static void run_relu(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     real()->relu(near_by(c->to), c->bytes);
 }
 
@@ -339,9 +331,8 @@ static void relu(void *values, size_t count)
     issue((call){.run = run_relu, .to = values, .bytes = count});
 }
 
-static void run_relu_backward(dl_device *device, const call *c)
+static void run_relu_backward(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     real()->relu_backward(near_by(c->to), near_by(c->from), c->bytes);
 }
 
@@ -361,9 +352,8 @@ static dl_softmax near_softmax(const call *c)
     return near;
 }
 
-static void run_softmax(dl_device *device, const call *c)
+static void run_softmax(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     const dl_softmax near = near_softmax(c);
     real()->softmax(&near);
 }
@@ -373,9 +363,8 @@ static void softmax(const dl_softmax *softmax)
     issue((call){.run = run_softmax, .as.softmax = *softmax});
 }
 
-static void run_softmax_backward(dl_device *device, const call *c)
+static void run_softmax_backward(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     const dl_softmax near = near_softmax(c);
     real()->softmax_backward(&near, near_by(c->to));
 }
@@ -385,9 +374,8 @@ static void softmax_backward(const dl_softmax *softmax, void *gradients)
     issue((call){.run = run_softmax_backward, .as.softmax = *softmax, .to = gradients});
 }
 
-static void run_sgd(dl_device *device, const call *c)
+static void run_sgd(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     dl_update near = c->as.update;
     near.parameters = near_by(near.parameters);
     near.gradients = near_by(near.gradients);
@@ -407,19 +395,16 @@ static dl_status count_devices(int *count, dl_error *err)
     return DL_OK;
 }
 
-static dl_status describe(int number, dl_device_info *info, dl_error *err)
+static dl_status describe(int number, dl_device_info *info, dl_error *err DL_UNUSED)
 {
-    (void)err;
     *info = (dl_device_info){.name = "fake", .memory_bytes = device_bytes};
     info->bus_id[0] = (char)('0' + number);
     return DL_OK;
 }
 
-static dl_status open_device(dl_device **device, int number, const dl_device_settings *settings,
-                             dl_error *err)
+static dl_status open_device(dl_device **device, int number,
+                             const dl_device_settings *settings DL_UNUSED, dl_error *err DL_UNUSED)
 {
-    (void)settings;
-    (void)err;
     pthread_mutex_lock(&groups_mutex);
     DL_ASSERT(number < device_count && number < DEVICES_MAX, "device %d", number);
     if (strlen(opened) < OPENED_MAX) { /* a benchmark opens more devices than tests check */
@@ -673,20 +658,15 @@ static void let_go(void)
     used->held = false;
 }
 
-static void run_nothing(dl_device *device, const call *c)
-{
-    (void)device;
-    (void)c;
-}
+static void run_nothing(dl_device *device DL_UNUSED, const call *c DL_UNUSED) {}
 
 static void launch(void)
 {
     issue((call){.run = run_nothing});
 }
 
-static void run_device_copy(dl_device *device, const call *c)
+static void run_device_copy(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     memcpy(near_by(c->to), near_by(c->from), c->bytes);
 }
 
@@ -704,9 +684,8 @@ static void unscale(void *gradients, size_t count)
     issue((call){.run = run_nothing});
 }
 
-static void run_average(dl_device *device, const call *c)
+static void run_average(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     const void *near[MEMBERS_MAX];
     for (int v = 0; v < c->rows; v++)
         near[v] = near_by(c->as.vectors[v]);
@@ -729,9 +708,8 @@ static dl_quantise_plan near_plan(const call *c)
     return plan;
 }
 
-static void run_encode(dl_device *device, const call *c)
+static void run_encode(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     const dl_quantise_plan plan = near_plan(c);
     dl_quantise_encode(&plan, near_by(c->from), c->also != NULL ? near_by(c->also) : NULL,
                        near_by(c->to), DL_DOUBLE);
@@ -746,9 +724,8 @@ static void encode(const dl_quantise_plan *plan, const void *blocks, const void 
     issue(made);
 }
 
-static void run_decode(dl_device *device, const call *c)
+static void run_decode(dl_device *device DL_UNUSED, const call *c)
 {
-    (void)device;
     const dl_quantise_plan plan = near_plan(c);
     dl_quantise_decode(&plan, near_by(c->from), near_by(c->to), DL_DOUBLE);
 }

@@ -109,59 +109,51 @@ int nvmlDeviceGetPciInfo_v3(void *device, dl_nvml_pci *pci)
     return 0;
 }
 
-int nvmlDeviceGetName(void *device, char *name, unsigned bytes)
+int nvmlDeviceGetName(void *device DL_UNUSED, char *name, unsigned bytes)
 {
-    (void)device;
     snprintf(name, bytes, "%s", nvml_double.name);
     return 0;
 }
 
-int nvmlDeviceGetMemoryInfo(void *device, dl_nvml_memory *memory)
+int nvmlDeviceGetMemoryInfo(void *device DL_UNUSED, dl_nvml_memory *memory)
 {
-    (void)device;
     memory->total = (unsigned long long)(nvml_double.memory_gib * 0x1p30);
     return 0;
 }
 
-int nvmlDeviceGetMaxClockInfo(void *device, int clock, unsigned *mhz)
+int nvmlDeviceGetMaxClockInfo(void *device DL_UNUSED, int clock, unsigned *mhz)
 {
-    (void)device;
     *mhz = clock == DL_NVML_CLOCK_MEM ? nvml_double.memory_mhz : nvml_double.sm_mhz;
     return 0;
 }
 
-int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor)
+int nvmlDeviceGetCudaComputeCapability(void *device DL_UNUSED, int *major, int *minor)
 {
-    (void)device;
     *major = nvml_double.major;
     *minor = nvml_double.minor;
     return 0;
 }
 
-int nvmlDeviceGetNumGpuCores(void *device, unsigned *cores)
+int nvmlDeviceGetNumGpuCores(void *device DL_UNUSED, unsigned *cores)
 {
-    (void)device;
     *cores = nvml_double.cores;
     return 0;
 }
 
-int nvmlDeviceGetMemoryBusWidth(void *device, unsigned *bits)
+int nvmlDeviceGetMemoryBusWidth(void *device DL_UNUSED, unsigned *bits)
 {
-    (void)device;
     *bits = nvml_double.bus_bits;
     return 0;
 }
 
-int nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *generation)
+int nvmlDeviceGetMaxPcieLinkGeneration(void *device DL_UNUSED, unsigned *generation)
 {
-    (void)device;
     *generation = 4;
     return 0;
 }
 
-int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *lanes)
+int nvmlDeviceGetMaxPcieLinkWidth(void *device DL_UNUSED, unsigned *lanes)
 {
-    (void)device;
     *lanes = 16;
     return 0;
 }
@@ -191,9 +183,8 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, dl_nvml_pci
 }
 
 /* Like a driver that reports no rate per lane any more, but a common one. */
-int nvmlDeviceGetFieldValues(void *device, int count, dl_nvml_field *fields)
+int nvmlDeviceGetFieldValues(void *device DL_UNUSED, int count, dl_nvml_field *fields)
 {
-    (void)device;
     for (int i = 0; i < count; i++) {
         const bool known = fields[i].field == DL_NVML_FIELD_NVLINK_SPEED_COMMON;
         fields[i].status = known ? 0 : 3;
@@ -203,9 +194,8 @@ int nvmlDeviceGetFieldValues(void *device, int count, dl_nvml_field *fields)
     return 0;
 }
 
-int nvmlDeviceGetP2PStatus(void *a, void *b, int capability, int *status)
+int nvmlDeviceGetP2PStatus(void *a, void *b, int capability DL_UNUSED, int *status)
 {
-    (void)capability;
     *status = nvml_double.peer[number(a)][number(b)];
     return 0;
 }

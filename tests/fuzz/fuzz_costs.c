@@ -31,10 +31,8 @@ typedef struct sum {
     int known;
 } sum;
 
-static void add(void *user, dl_value *value, double low, double high)
+static void add(void *user, dl_value *value, double low DL_UNUSED, double high DL_UNUSED)
 {
-    (void)low;
-    (void)high;
     sum *s = user;
     s->known += value->known;
     s->values += value->value;

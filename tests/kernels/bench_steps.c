@@ -31,10 +31,9 @@ static span now(void)
     return (span){dl_clock_ns(), (int64_t)cpu.tv_sec * DL_NS_PER_S + cpu.tv_nsec};
 }
 
-static void on_step(void *user, int64_t step, bool begins)
+static void on_step(void *user, int64_t step DL_UNUSED, bool begins)
 {
     span *start = user;
-    (void)step;
     if (begins) {
         (void)raise(SIGSTOP); /* to this thread: the process stops before raise returns */
         *start = now();
@@ -46,11 +45,7 @@ static void on_step(void *user, int64_t step, bool begins)
     fflush(stdout);
 }
 
-static void ignore(void *user, const dl_record *record)
-{
-    (void)user;
-    (void)record;
-}
+static void ignore(void *user DL_UNUSED, const dl_record *record DL_UNUSED) {}
 
 static dl_status train(const char *model, int batch, int workers, int threads, dl_error *err)
 {

@@ -179,9 +179,8 @@ static void run_both(rig *gpu, rig *cpu)
 }
 
 /* Each layer runs twice, since the first call of a shape chooses an algorithm. */
-static void layers_match_the_processors(void **state)
+static void layers_match_the_processors(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         DL_SCOPED(rig) gpu, cpu;
         rig_init(&gpu, &dl_backend_cuda, &cases[i]);
@@ -201,9 +200,8 @@ static void layers_match_the_processors(void **state)
     }
 }
 
-static void second_reader_adds_its_gradient(void **state)
+static void second_reader_adds_its_gradient(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         rig gpu, cpu;
         rig_init(&gpu, &dl_backend_cuda, &cases[i]);
@@ -218,9 +216,8 @@ static void second_reader_adds_its_gradient(void **state)
 }
 
 /* Both backends choose the same positions, also for equal maxima. */
-static void pooling_chooses_the_first_of_equal_maxima(void **state)
+static void pooling_chooses_the_first_of_equal_maxima(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_windows pool = {
         .count = 1, .in = {2, 2, 2}, .out = {1, 1, 2}, .kernel = 2, .stride = 2};
     const float x[] = {1, -1, 2, -1, 2, -2, 0, -1};
@@ -238,9 +235,8 @@ static void pooling_chooses_the_first_of_equal_maxima(void **state)
     backend->release(choice);
 }
 
-static void optimizers_match_the_processors(void **state)
+static void optimizers_match_the_processors(void **state DL_UNUSED)
 {
-    (void)state;
     enum { COUNT = 1000, STEPS = 3 };
     for (int i = 0; dl_optimizer_names[i] != NULL; i++) {
         const dl_optimizer_config config = {
@@ -309,9 +305,8 @@ static void train(const dl_backend *backend, const char *name, int batch, int st
 }
 
 /* Rounding errors grow with the steps, and faster in deeper networks. */
-static void losses_match_the_processors(void **state)
+static void losses_match_the_processors(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *name;
         int batch;
@@ -331,9 +326,8 @@ static void losses_match_the_processors(void **state)
     }
 }
 
-static void steps_repeat_bit_for_bit(void **state)
+static void steps_repeat_bit_for_bit(void **state DL_UNUSED)
 {
-    (void)state;
     double first[3], again[3];
     train(&dl_backend_cuda, "lenet", 16, 3, first);
     train(&dl_backend_cuda, "lenet", 16, 3, again);
@@ -341,9 +335,8 @@ static void steps_repeat_bit_for_bit(void **state)
 }
 
 /* A device that has failed reports it, also in later calls. */
-static void too_little_memory_is_an_error(void **state)
+static void too_little_memory_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_device *own = NULL;
     dl_error err = {0};
     assert_int_equal(dl_device_cuda.open(&own, 0, &(dl_device_settings){0}, &err), DL_OK);
@@ -357,9 +350,8 @@ static void too_little_memory_is_an_error(void **state)
 }
 
 /* Times between marks are in the marks' order, and a copy of 64 MiB takes time. */
-static void marks_measure_time(void **state)
+static void marks_measure_time(void **state DL_UNUSED)
 {
-    (void)state;
     const size_t bytes = (size_t)64 << 20;
     void *host = dl_backend_cuda.allocate_host(bytes, "test");
     void *memory = dl_backend_cuda.allocate(bytes, "test");
@@ -374,9 +366,8 @@ static void marks_measure_time(void **state)
 }
 
 /* Averages have the processor's bits, whatever their length. */
-static void averages_have_the_processors_bits(void **state)
+static void averages_have_the_processors_bits(void **state DL_UNUSED)
 {
-    (void)state;
     enum { COUNT = 100003, VECTORS = 13 };
     const dl_backend *cpu = dl_backend_cpu(DL_FLOAT);
     dl_random random;
@@ -447,18 +438,16 @@ static void check_message(dl_quantise kind)
     cuda->release(blocks);
 }
 
-static void messages_match_the_processors(void **state)
+static void messages_match_the_processors(void **state DL_UNUSED)
 {
-    (void)state;
     check_message(DL_QUANTISE_FP16);
     check_message(DL_QUANTISE_1BIT);
 }
 
 /* With fp16 gradients are scaled; unscaled they are close to those of fp32. After an overflow all
  * are 0. */
-static void scaled_gradients_are_unscaled(void **state)
+static void scaled_gradients_are_unscaled(void **state DL_UNUSED)
 {
-    (void)state;
     float values[3] = {DL_CUDA_LOSS_SCALE, -2 * DL_CUDA_LOSS_SCALE, 0.5f};
     void *memory = numbers(&dl_backend_cuda, 3);
     put(&dl_backend_cuda, memory, values, 3);
@@ -476,9 +465,8 @@ static void scaled_gradients_are_unscaled(void **state)
     dl_backend_cuda.release(memory);
 }
 
-static int open_device(void **state)
+static int open_device(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     if (dl_device_cuda.open(&device, 0, &(dl_device_settings){0}, &err) != DL_OK) {
         fprintf(stderr, "%s\n", err.text);
@@ -488,9 +476,8 @@ static int open_device(void **state)
     return 0;
 }
 
-static int close_device(void **state)
+static int close_device(void **state DL_UNUSED)
 {
-    (void)state;
     dl_device_cuda.close(device);
     return 0;
 }

@@ -45,9 +45,8 @@ static char *loaded_core(const char *given)
     return name;
 }
 
-static void an_unknown_processor_gets_its_vector_kernels(void **state)
+static void an_unknown_processor_gets_its_vector_kernels(void **state DL_UNUSED)
 {
-    (void)state;
 #if defined(__x86_64__)
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
@@ -58,9 +57,8 @@ static void an_unknown_processor_gets_its_vector_kernels(void **state)
 #endif
 }
 
-static void kernels_chosen_by_the_user_stay(void **state)
+static void kernels_chosen_by_the_user_stay(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(loaded_core("Prescott"), "Prescott");
     assert_string_equal(loaded_core("Nehalem"), "Nehalem");
 }

@@ -32,10 +32,8 @@ bool dl_cuda_works(const dl_device *slot)
     return slot == &device;
 }
 
-bool dl_cuda_good(dl_device *slot, cudaError_t result, const char *what)
+bool dl_cuda_good(dl_device *slot DL_UNUSED, cudaError_t result, const char *what DL_UNUSED)
 {
-    (void)slot;
-    (void)what;
     assert_int_equal(result, cudaSuccess);
     return true;
 }
@@ -72,9 +70,8 @@ static void assert_close(const float *actual, const float *expected, size_t coun
     assert_true(near_all(a, e, count, TOLERANCE));
 }
 
-static void rows_are_repeated_and_arrays_filled(void **state)
+static void rows_are_repeated_and_arrays_filled(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROWS = 37, COLUMNS = 29 };
     float *row = drawn(COLUMNS), *matrix = zeros(ROWS * COLUMNS), *expected = zeros(ROWS * COLUMNS);
     dl_cuda_repeat_row(matrix, row, ROWS, COLUMNS);
@@ -107,9 +104,8 @@ static dl_windows pool_case(size_t i)
 }
 
 /* The values are few different numbers, so that maxima are often equal. */
-static void maxima_of_windows(void **state)
+static void maxima_of_windows(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(pools); i++) {
         const dl_windows pool = pool_case(i);
         const size_t in = (size_t)pool.count * dl_shape_count(pool.in);
@@ -141,9 +137,8 @@ static void maxima_of_windows(void **state)
     }
 }
 
-static void means_of_pixels(void **state)
+static void means_of_pixels(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int count, pixels, channels;
     } cases[] = {{3, 64, 5}, {1, 49, 64}, {2, 1, 3}};
@@ -205,9 +200,8 @@ static void check_softmax(int batch, int classes)
 }
 
 /* Fewer and more classes than threads in a block. */
-static void probabilities_losses_and_their_gradients(void **state)
+static void probabilities_losses_and_their_gradients(void **state DL_UNUSED)
 {
-    (void)state;
     check_softmax(13, 10);
     check_softmax(5, 256);
     check_softmax(3, 1000);
@@ -255,9 +249,8 @@ static void check_update(void (*of_cpu)(const dl_update *), void (*of_cuda)(cons
     }
 }
 
-static void optimizers(void **state)
+static void optimizers(void **state DL_UNUSED)
 {
-    (void)state;
     check_update(cpu->sgd, dl_cuda_sgd, 1, 1, false);
     check_update(cpu->sgd, dl_cuda_sgd, 1, 1, true);
     check_update(cpu->rmsprop, dl_cuda_rmsprop, 1, 1, true);
@@ -265,9 +258,8 @@ static void optimizers(void **state)
 }
 
 /* Bits are equal for any number of vectors; some numbers have a separate kernel. */
-static void averages_have_the_processors_bits(void **state)
+static void averages_have_the_processors_bits(void **state DL_UNUSED)
 {
-    (void)state;
     enum { NUMBERS = 1003, MOST = 16 };
     float *vectors[MOST];
     for (int k = 0; k < MOST; k++)
@@ -285,9 +277,8 @@ static void averages_have_the_processors_bits(void **state)
     cpu->release(expected);
 }
 
-static void half_precision_has_the_processors_bits(void **state)
+static void half_precision_has_the_processors_bits(void **state DL_UNUSED)
 {
-    (void)state;
     enum { NUMBERS = 2000 };
     static const float special[] = {0,        -0.0f,     1,          65504,     65519,    65520,
                                     -1e9f,    INFINITY,  5.96e-8f,   2.98e-8f,  2.99e-8f, 6.1e-5f,
@@ -316,9 +307,8 @@ static void half_precision_has_the_processors_bits(void **state)
 }
 
 /* Complete and incomplete blocks, and blocks of one sign; residuals carried over three messages. */
-static void one_bit_messages(void **state)
+static void one_bit_messages(void **state DL_UNUSED)
 {
-    (void)state;
     enum { FIRST = 2500, SECOND = 31, THIRD = 1024, NUMBERS = FIRST + SECOND + THIRD };
     DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_1BIT);
@@ -353,9 +343,8 @@ static void one_bit_messages(void **state)
     }
 }
 
-static void an_overflow_clears_all_gradients(void **state)
+static void an_overflow_clears_all_gradients(void **state DL_UNUSED)
 {
-    (void)state;
     enum { NUMBERS = 700 };
     float *gradients = drawn(NUMBERS), *before = copy_of(gradients, NUMBERS);
     dl_cuda_unscale(gradients, NUMBERS);
@@ -372,17 +361,15 @@ static void an_overflow_clears_all_gradients(void **state)
     cpu->release(before);
 }
 
-static void a_hold_ends_when_it_is_let_go(void **state)
+static void a_hold_ends_when_it_is_let_go(void **state DL_UNUSED)
 {
-    (void)state;
     const volatile int let_go = 1;
     dl_cuda_hold(&let_go);
     dl_cuda_launch();
 }
 
-static int begin(void **state)
+static int begin(void **state DL_UNUSED)
 {
-    (void)state;
     cpu = dl_backend_cpu(DL_FLOAT);
     assert_int_equal(cpu->start(NULL), DL_OK);
     dl_random_init(&draws, 5, 0, 0, 0);

@@ -47,9 +47,8 @@ static void write_file(int f, size_t bytes)
     assert_int_equal(fclose(out), 0);
 }
 
-static int make_files(void **state)
+static int make_files(void **state DL_UNUSED)
 {
-    (void)state;
     remove_files();
     if (mkdir(FOLDER, 0777) != 0) return 1;
     for (int f = 0; f < FILES; f++)
@@ -57,9 +56,8 @@ static int make_files(void **state)
     return 0;
 }
 
-static int drop_files(void **state)
+static int drop_files(void **state DL_UNUSED)
 {
-    (void)state;
     remove_files();
     return 0;
 }
@@ -87,9 +85,8 @@ static void check_image(const dl_data_set *set, size_t at, int f, int i)
     }
 }
 
-static void five_files_are_the_training_set(void **state)
+static void five_files_are_the_training_set(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_data_set) set = read_set(0);
     assert_int_equal(set.count, 50000);
     check_image(&set, 0, 0, 0);
@@ -98,9 +95,8 @@ static void five_files_are_the_training_set(void **state)
     check_image(&set, 49998, 4, 9998);
 }
 
-static void one_file_is_the_test_set(void **state)
+static void one_file_is_the_test_set(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_data_set) set = read_set(1);
     assert_int_equal(set.count, 10000);
     check_image(&set, 1234, 5, 1234);
@@ -126,9 +122,8 @@ static void resize_file(int f, off_t bytes)
 }
 
 /* This is the last test: the files stay damaged. */
-static void sizes_are_strict(void **state)
+static void sizes_are_strict(void **state DL_UNUSED)
 {
-    (void)state;
     const off_t whole = (off_t)RECORDS * RECORD_BYTES;
     resize_file(5, whole + 1);
     check_fails(1, DL_ERR_FORMAT, "test_batch.bin",
@@ -141,9 +136,8 @@ static void sizes_are_strict(void **state)
     check_fails(0, DL_ERR_FORMAT, "data_batch_4.bin", "has 100 bytes");
 }
 
-static void labels_must_fit(void **state)
+static void labels_must_fit(void **state DL_UNUSED)
 {
-    (void)state;
     FILE *file = fopen(FOLDER "/test_batch.bin", "r+b");
     assert_non_null(file);
     fseek(file, 42L * RECORD_BYTES, SEEK_SET);
@@ -153,9 +147,8 @@ static void labels_must_fit(void **state)
     write_file(5, (size_t)RECORDS * RECORD_BYTES);
 }
 
-static void missing_and_unreadable_files_are_errors(void **state)
+static void missing_and_unreadable_files_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     unlink(FOLDER "/data_batch_2.bin");
     check_fails(0, DL_ERR_IO, "data_batch_2.bin", "cannot open");
     mkdir(FOLDER "/data_batch_2.bin", 0777);

@@ -45,16 +45,14 @@ static void write_gz(const char *path, const void *bytes, size_t count)
     assert_int_equal(gzclose(out), Z_OK);
 }
 
-static int fresh_folder(void **state)
+static int fresh_folder(void **state DL_UNUSED)
 {
-    (void)state;
     remove_files();
     return mkdir(FOLDER, 0777);
 }
 
-static int clean_folder(void **state)
+static int clean_folder(void **state DL_UNUSED)
 {
-    (void)state;
     remove_files();
     return 0;
 }
@@ -75,25 +73,22 @@ static void check_good(void)
     assert_null(set.pixels);
 }
 
-static void reads_plain_files(void **state)
+static void reads_plain_files(void **state DL_UNUSED)
 {
-    (void)state;
     write_file(IMAGES, good_images, sizeof good_images);
     write_file(LABELS, good_labels, sizeof good_labels);
     check_good();
 }
 
-static void reads_gzipped_files(void **state)
+static void reads_gzipped_files(void **state DL_UNUSED)
 {
-    (void)state;
     write_gz(IMAGES ".gz", good_images, sizeof good_images);
     write_gz(LABELS ".gz", good_labels, sizeof good_labels);
     check_good();
 }
 
-static void reads_a_mixture(void **state)
+static void reads_a_mixture(void **state DL_UNUSED)
 {
-    (void)state;
     write_file(IMAGES, good_images, sizeof good_images);
     write_gz(LABELS ".gz", good_labels, sizeof good_labels);
     check_good();
@@ -122,24 +117,21 @@ static void write_images(size_t offset, const void *bytes, size_t count, size_t 
     write_file(LABELS, good_labels, sizeof good_labels);
 }
 
-static void missing_files_are_errors(void **state)
+static void missing_files_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     check_fails(DL_ERR_IO, "neither train-images-idx3-ubyte nor");
     write_file(IMAGES, good_images, sizeof good_images);
     check_fails(DL_ERR_IO, "neither train-labels-idx1-ubyte nor");
 }
 
-static void unreadable_file_is_an_error(void **state)
+static void unreadable_file_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(mkdir(IMAGES, 0777), 0); /* a folder instead of the file */
     check_fails(DL_ERR_IO, "");
 }
 
-static void wrong_magic_is_an_error(void **state)
+static void wrong_magic_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     write_images(3, "\x01", 1, 0);
     check_fails(DL_ERR_FORMAT, "magic 0x00000801, expected 0x00000803");
     write_images(0, NULL, 0, 0);
@@ -147,9 +139,8 @@ static void wrong_magic_is_an_error(void **state)
     check_fails(DL_ERR_FORMAT, "magic 0x00000803, expected 0x00000801");
 }
 
-static void short_header_is_an_error(void **state)
+static void short_header_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     write_images(0, NULL, 0, sizeof good_images - 7);
     check_fails(DL_ERR_FORMAT, "header ends after 7 bytes of 16");
     write_images(0, NULL, 0, sizeof good_images);
@@ -159,9 +150,8 @@ static void short_header_is_an_error(void **state)
     check_fails(DL_ERR_FORMAT, "header ends after 5 bytes of 8");
 }
 
-static void truncation_is_an_error(void **state)
+static void truncation_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     write_images(0, NULL, 0, 1);
     check_fails(DL_ERR_FORMAT, "ends after 11 of 12 data bytes");
     write_images(0, NULL, 0, 0);
@@ -169,16 +159,14 @@ static void truncation_is_an_error(void **state)
     check_fails(DL_ERR_FORMAT, "ends after 1 of 3 data bytes");
 }
 
-static void bytes_behind_the_end_are_an_error(void **state)
+static void bytes_behind_the_end_are_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     write_images(7, "\x02", 1, 0); /* the header gives 2 of the 3 images */
     check_fails(DL_ERR_FORMAT, "more than the 8 data bytes");
 }
 
-static void impossible_sizes_are_errors(void **state)
+static void impossible_sizes_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     write_images(7, "\x00", 1, 0);
     check_fails(DL_ERR_FORMAT, "0 images of 2 x 2");
     write_images(11, "\x00", 1, 0);
@@ -189,9 +177,8 @@ static void impossible_sizes_are_errors(void **state)
     check_fails(DL_ERR_FORMAT, "ends after 12 of 17179869180 data bytes");
 }
 
-static void labels_must_fit(void **state)
+static void labels_must_fit(void **state DL_UNUSED)
 {
-    (void)state;
     write_images(0, NULL, 0, 0);
     write_file(LABELS, "\0\0\x8\x1\0\0\0\x2\x1\x2", 10);
     check_fails(DL_ERR_FORMAT, "2 labels for 3 images");
@@ -199,9 +186,8 @@ static void labels_must_fit(void **state)
     check_fails(DL_ERR_FORMAT, "label 10 of image 1");
 }
 
-static void damaged_gzip_is_an_error(void **state)
+static void damaged_gzip_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     write_gz(IMAGES ".gz", good_images, sizeof good_images);
     write_file(LABELS, good_labels, sizeof good_labels);
     FILE *in = fopen(IMAGES ".gz", "rb");
@@ -218,9 +204,8 @@ static void damaged_gzip_is_an_error(void **state)
 
 /* A file that expands beyond its header: 64 MiB of zeros, then damage, which must not be
  * reached. */
-static void no_more_is_unpacked_than_promised(void **state)
+static void no_more_is_unpacked_than_promised(void **state DL_UNUSED)
 {
-    (void)state;
     enum { PIECE = 1 << 20, PIECES = 64 };
     static const uint8_t zeros[PIECE];
     static uint8_t packed[PIECE];
@@ -245,9 +230,8 @@ static void no_more_is_unpacked_than_promised(void **state)
 /* Expectation: equal bytes for equal seeds, different ones for another seed; all ten classes; and
  * images of a class are closer to one another than to those of other classes (mean over pixels and
  * images). */
-static void synthetic_set_is_deterministic(void **state)
+static void synthetic_set_is_deterministic(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_shape digits = {28, 28, 1};
     DL_SCOPED(dl_data_set) a = {0}, b = {0}, c = {0};
     dl_data_set_synthetic(&a, digits, 10, 200, 5);
@@ -280,9 +264,8 @@ static void synthetic_set_is_deterministic(void **state)
 }
 
 /* More classes than a byte can count: labels above 255 occur, all below the number of classes. */
-static void synthetic_set_has_any_shape(void **state)
+static void synthetic_set_has_any_shape(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_data_set) set = {0};
     dl_data_set_synthetic(&set, (dl_shape){3, 2, 5}, 1000, 100, 1);
     assert_int_equal(set.sample_bytes, 30);
@@ -294,9 +277,8 @@ static void synthetic_set_has_any_shape(void **state)
     assert_true(largest > 255 && largest < 1000);
 }
 
-static void batch_takes_the_order_and_scales(void **state)
+static void batch_takes_the_order_and_scales(void **state DL_UNUSED)
 {
-    (void)state;
     uint8_t pixels[] = {0, 51, 255, 102, 153, 204};
     uint16_t labels[] = {4, 5, 999};
     const dl_data_set set = {.pixels = pixels, .labels = labels, .count = 3, .sample_bytes = 2};
@@ -317,9 +299,8 @@ static void batch_takes_the_order_and_scales(void **state)
 }
 
 /* MNIST has 60,000 and 10,000 images; its first training label is 5, the first test label 7. */
-static void reads_real_mnist(void **state)
+static void reads_real_mnist(void **state DL_UNUSED)
 {
-    (void)state;
     const char *data = getenv("DL_DATA");
     if (data == NULL) skip();
     char *folder = dl_format("%s/mnist", data);

@@ -17,18 +17,16 @@ static void check_choice(const char *text, bool cuda, int first)
     assert_int_equal(choice.first, first);
 }
 
-static void names_of_devices_are_read(void **state)
+static void names_of_devices_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     check_choice("cpu", false, 0);
     check_choice("cuda", true, 0);
     check_choice("cuda:0", true, 0);
     check_choice("cuda:13", true, 13);
 }
 
-static void other_names_are_bad_usage(void **state)
+static void other_names_are_bad_usage(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const bad[] = {
         "",        "gpu",     "cpu:0", "cuda:",     "cuda:-1",
         "cuda:1x", "cuda: 1", "cuda1", "cuda:4096", "cuda:99999999999999999999"};
@@ -48,9 +46,8 @@ static void check_refused(dl_status status, const dl_error *err, const char *tex
     assert_contains(err->text, "; --device cpu uses the processor");
 }
 
-static void a_library_that_cannot_be_loaded_is_named(void **state)
+static void a_library_that_cannot_be_loaded_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_device_type *type = NULL;
     dl_error err = {0};
     check_refused(dl_device_load("./no_such_library.so", &type, &err), &err,
@@ -61,9 +58,8 @@ static void a_library_that_cannot_be_loaded_is_named(void **state)
 }
 
 /* Tests are in a separate folder, without the library. */
-static void a_build_without_the_library_says_so(void **state)
+static void a_build_without_the_library_says_so(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_device_type *type = NULL;
     dl_error err = {0};
     check_refused(dl_device_load_cuda(&type, &err), &err, "this build has no CUDA: there is no /");
@@ -80,9 +76,8 @@ static void find_library(char *path, size_t size)
 }
 
 /* The real library: returns its table where there is a GPU, else the reason. */
-static void the_library_finds_a_gpu_or_says_why_not(void **state)
+static void the_library_finds_a_gpu_or_says_why_not(void **state DL_UNUSED)
 {
-    (void)state;
     char path[PATH_MAX + 64];
     find_library(path, sizeof path);
     if (access(path, R_OK) != 0) skip();

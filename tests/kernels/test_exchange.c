@@ -63,9 +63,8 @@ static void check_average_double(int n, size_t first, size_t count)
     assert_memory_equal(result, expected, sizeof expected);
 }
 
-static void average_is_the_mean_in_order(void **state)
+static void average_is_the_mean_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     static const int numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 40};
     static const size_t counts[] = {0, 1, 7, 33, 1023, 1024, 1025, 2311};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
@@ -78,9 +77,8 @@ static void average_is_the_mean_in_order(void **state)
 }
 
 /* One vector's average is the vector itself, bit for bit, whatever the bits are. */
-static void average_of_one_copies(void **state)
+static void average_of_one_copies(void **state DL_UNUSED)
 {
-    (void)state;
     const float values[5] = {1e-45f, -0.0f, 3.4e38f, 1.0f / 3, 7};
     const void *vectors[] = {values};
     float result[5] = {0};
@@ -139,23 +137,20 @@ static void check_barrier(dl_wait wait, int parties, int rounds)
 
 /* Spinning threads may outnumber the cores here: each round then costs scheduler slices, hence few
  * rounds. */
-static void barrier_spins(void **state)
+static void barrier_spins(void **state DL_UNUSED)
 {
-    (void)state;
     check_barrier(DL_WAIT_SPIN, 2, 2000);
     check_barrier(DL_WAIT_SPIN, THREADS, 20);
 }
 
-static void barrier_blocks(void **state)
+static void barrier_blocks(void **state DL_UNUSED)
 {
-    (void)state;
     check_barrier(DL_WAIT_BLOCK, 2, 2000);
     check_barrier(DL_WAIT_BLOCK, THREADS, 1000);
 }
 
-static void barrier_of_one_never_waits(void **state)
+static void barrier_of_one_never_waits(void **state DL_UNUSED)
 {
-    (void)state;
     check_barrier(DL_WAIT_SPIN, 1, 3);
     check_barrier(DL_WAIT_BLOCK, 1, 3);
 }
@@ -199,9 +194,8 @@ static void check_lock(dl_wait wait, int turns)
     assert_int_equal(shared.overlaps, 0);
 }
 
-static void lock_excludes(void **state)
+static void lock_excludes(void **state DL_UNUSED)
 {
-    (void)state;
     check_lock(DL_WAIT_SPIN, 20);
     check_lock(DL_WAIT_BLOCK, 2000);
 }
@@ -229,9 +223,8 @@ static void *queue_run(void *argument)
 /* System: the spinning lock is held while threads 0..3 queue up, each started only after the
  * previous one has drawn its ticket (`next` counts tickets). Expectation: they are served in this
  * order. */
-static void spinning_lock_is_first_come_first_served(void **state)
+static void spinning_lock_is_first_come_first_served(void **state DL_UNUSED)
 {
-    (void)state;
     queue_case shared = {0};
     queue_thread threads[THREADS];
     pthread_t ids[THREADS];
@@ -255,9 +248,8 @@ static void spinning_lock_is_first_come_first_served(void **state)
  *   sgd:      d = 1, v = 1, p = 1 - (1/2 - 1) = 1.5; d = 1/2, v = 1, p = 1 - (1/2 - 1/2) = 1
  *   nesterov: d = 1, v = 1, g = 3/2, p = 2 - 3/4 = 1.25; d = 1/4, v = 3/4, g = 5/8, p = 0.9375
  * Only the numbers of the slice change. */
-static void outer_steps(void **state)
+static void outer_steps(void **state DL_UNUSED)
 {
-    (void)state;
     static const double expected[][2] = {
         [DL_OUTER_SGD] = {1.5, 1}, [DL_OUTER_NESTEROV] = {1.25, 0.9375}};
     for (int kind = DL_OUTER_SGD; kind <= DL_OUTER_NESTEROV; kind++) {
@@ -278,9 +270,8 @@ static void outer_steps(void **state)
 }
 
 /* With rate 1 and no momentum the result is exactly the average, including the sign of zero. */
-static void a_plain_outer_step_is_the_average(void **state)
+static void a_plain_outer_step_is_the_average(void **state DL_UNUSED)
 {
-    (void)state;
     const float average[] = {0.1f, -0.0f, 0, 1e-38f, -3e30f};
     for (int kind = DL_OUTER_SGD; kind <= DL_OUTER_NESTEROV; kind++) {
         const dl_outer_config outer = {(dl_outer)kind, 1, 0};
@@ -294,9 +285,8 @@ static void a_plain_outer_step_is_the_average(void **state)
 
 /* A quarter of 8 and three quarters of 4 give 5; of -2 and 6, 4. With 0 the average is copied, even
  * where a worker's own number is not finite; with 1 nothing changes. */
-static void parameters_mix_with_an_average(void **state)
+static void parameters_mix_with_an_average(void **state DL_UNUSED)
 {
-    (void)state;
     static const float average[] = {4, 6};
     static const double average_d[] = {4, 6};
     float own[] = {8, -2};

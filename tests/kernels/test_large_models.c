@@ -144,23 +144,20 @@ static void check_case(const model_case *c)
     dl_model_destroy(model);
 }
 
-static void vgg19_bn_matches_pytorch(void **state)
+static void vgg19_bn_matches_pytorch(void **state DL_UNUSED)
 {
-    (void)state;
     check_case(&cases[0]);
 }
 
-static void resnet50_matches_pytorch(void **state)
+static void resnet50_matches_pytorch(void **state DL_UNUSED)
 {
-    (void)state;
     check_case(&cases[1]);
 }
 
 /* The first loss is close to that of equal probabilities, ln(classes); eight steps of plain
  * gradient descent on the same batch reduce it to below half of that. */
-static void loss_falls_on_one_batch(void **state)
+static void loss_falls_on_one_batch(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         dl_model *model = create(cases[i].name, cases[i].side, DL_FLOAT);
         const double even = log((double)dl_model_class_count(model));

@@ -182,9 +182,8 @@ static void check_gradient(layer_rig *rig, const char *what, double *values, con
 }
 
 /* All layers in double: the gradients of input and parameters against finite differences. */
-static void gradients_match_finite_differences(void **state)
+static void gradients_match_finite_differences(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         DL_AUTO(rig_free) layer_rig rig;
         rig_init(&rig, &cases[i].spec, cases[i].in, cases[i].batch, DL_DOUBLE);
@@ -207,9 +206,8 @@ static void check_same(const layer_rig *a, const void *from_a, const layer_rig *
 
 /* Both precisions give the same numbers: float has a precision of 1e-7, sums of some hundred terms
  * 1e-5. */
-static void float_matches_double(void **state)
+static void float_matches_double(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         DL_AUTO(rig_free) layer_rig single, twofold;
         rig_init(&single, &cases[i].spec, cases[i].in, cases[i].batch, DL_FLOAT);
@@ -248,9 +246,8 @@ static double conv_at(const layer_rig *rig, int sample, int row, int column, int
 }
 
 /* Every output of all kinds of convolution compared with plain loops. */
-static void conv_follows_its_definition(void **state)
+static void conv_follows_its_definition(void **state DL_UNUSED)
 {
-    (void)state;
     int checked = 0;
     for (int i = 0; i < CASE_COUNT; i++) {
         if (strcmp(cases[i].spec.kind, "conv") != 0) continue;
@@ -272,9 +269,8 @@ static void conv_follows_its_definition(void **state)
 
 /* Sides of 7, 8 and 224 pixels through the windows of the large models (Dumoulin & Visin 2016,
  * relationship 6). */
-static void windows_are_counted_as_usual(void **state)
+static void windows_are_counted_as_usual(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_window_count(8, 5, 1, 0), 4);
     assert_int_equal(dl_window_count(7, 3, 1, 1), 7);
     assert_int_equal(dl_window_count(7, 2, 2, 0), 3);
@@ -284,9 +280,8 @@ static void windows_are_counted_as_usual(void **state)
 }
 
 /* Backward with `accumulates` adds to the old values, for each kind of convolution. */
-static void second_reader_adds_its_gradient(void **state)
+static void second_reader_adds_its_gradient(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         if (strcmp(cases[i].spec.kind, "conv") != 0) continue;
         DL_AUTO(rig_free) layer_rig rig;
@@ -308,9 +303,8 @@ static void second_reader_adds_its_gradient(void **state)
  * 5 6 8 9, whose positions are counted from their window's corner: 5 is at (2,2) of the first, 6 at
  * (2,1) of the second, 8 at (1,2), 9 at (1,1). All values are lowered below 0: padding must not
  * win. */
-static void pool_takes_nothing_from_beyond_the_edge(void **state)
+static void pool_takes_nothing_from_beyond_the_edge(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {
         .name = "pool", .kind = "max_pool", .kernel = 3, .stride = 2, .padding = 1};
     DL_AUTO(rig_free) layer_rig rig;
@@ -327,9 +321,8 @@ static void pool_takes_nothing_from_beyond_the_edge(void **state)
 
 /* Two samples of 2 x 1 pixels and two channels: means 2 3 and 6 7; a gradient of 4 gives 2 per
  * pixel. */
-static void means_are_of_each_channels_pixels(void **state)
+static void means_are_of_each_channels_pixels(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_backend *backend = dl_backend_cpu(DL_DOUBLE);
     const double x[] = {1, 2, 3, 4, 5, 6, 7, 8}, dy[] = {4, 8, 12, 16};
     double y[4], dx[8];
@@ -342,9 +335,8 @@ static void means_are_of_each_channels_pixels(void **state)
 /* In single precision, with values that it represents exactly: (1 2 | 3 4) with one border of zeros
  * and windows of 2 every 2 pixels; each window then contains one pixel, 1 at its last position, 2
  * at its third, 3 at its second, 4 at its first. */
-static void conv_in_float_gives_closed_values(void **state)
+static void conv_in_float_gives_closed_values(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {.name = "conv",
                                 .kind = "conv",
                                 .units = 1,
@@ -367,9 +359,8 @@ static void conv_in_float_gives_closed_values(void **state)
 
 /* 2x6 image, one channel:  1 5 | 2 2 | 0 1    maxima: 5, the second; 2, the first of four equal
  * ones; 3 4 | 2 2 | 6 6    6, the third of two. dy = 10, 20, 30 goes to these. */
-static void pool_picks_the_first_of_equal_maxima(void **state)
+static void pool_picks_the_first_of_equal_maxima(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {.name = "pool", .kind = "max_pool", .kernel = 2, .stride = 2};
     const double image[] = {1, 5, 2, 2, 0, 1, 3, 4, 2, 2, 6, 6};
     const double gradient[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0, 30, 0};
@@ -383,9 +374,8 @@ static void pool_picks_the_first_of_equal_maxima(void **state)
     assert_true(near_all(rig.layer.input_gradient, gradient, 12, 0));
 }
 
-static void relu_has_no_gradient_at_zero(void **state)
+static void relu_has_no_gradient_at_zero(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {.name = "relu", .kind = "relu"};
     DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){1, 1, 3}, 1, DL_DOUBLE);
@@ -400,9 +390,8 @@ static void relu_has_no_gradient_at_zero(void **state)
 /* One channel, batch 1, 3, 5, 7: mean 4, variance 5 (over 4) or 20/3 (over 3). Running statistics
  * start at 0 and 1: after one batch 0.1 * 4 and 0.9 + 0.1 * 20/3. With scale 2 and shift 1, outside
  * training x = 3 gives 2 (3 - 0.4) / sqrt(0.9 + 2/3 + 1e-5) + 1. */
-static void batch_norm_keeps_running_statistics(void **state)
+static void batch_norm_keeps_running_statistics(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {.name = "norm", .kind = "batch_norm"};
     const double values[] = {1, 3, 5, 7};
     DL_AUTO(rig_free) layer_rig rig;
@@ -424,9 +413,8 @@ static void batch_norm_keeps_running_statistics(void **state)
 
 /* Two samples of two classes, with scores far beyond the range of exp. Equal scores: probability
  * 1/2, loss ln 2. Scores 1000 and 998 with label 1: loss 2 + ln(1 + e^-2), class missed. */
-static void softmax_survives_large_scores(void **state)
+static void softmax_survives_large_scores(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {.name = "loss", .kind = "softmax"};
     DL_AUTO(rig_free) layer_rig rig;
     rig_init(&rig, &spec, (dl_shape){1, 1, 2}, 2, DL_DOUBLE);
@@ -445,9 +433,8 @@ static void softmax_survives_large_scores(void **state)
 
 /* A layer that needs no input gradient does not write that memory; its parameters' gradients are
  * unchanged. */
-static void input_gradient_is_left_out_on_request(void **state)
+static void input_gradient_is_left_out_on_request(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         const layer_case *c = &cases[i];
         const dl_layer_type *type = dl_layer_type_find(c->spec.kind, DL_DOUBLE);
@@ -472,9 +459,8 @@ static void input_gradient_is_left_out_on_request(void **state)
 
 /* 20 000 weights with 200 inputs: deviation sqrt(2 / 200) = 0.1 within 4 / sqrt(2 * 20000) = 2 %,
  * mean 0 within 4 * 0.1 / sqrt(20000) = 0.0028. Biases stay 0. */
-static void initial_weights_follow_he(void **state)
+static void initial_weights_follow_he(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_spec spec = {.name = "dense", .kind = "dense", .units = 100};
     DL_AUTO(rig_free) layer_rig rig;
     dl_random random;
@@ -490,9 +476,8 @@ static void initial_weights_follow_he(void **state)
     assert_true(near_scaled(rms(parameters + 20000, 100), 0, 0, 0));
 }
 
-static void types_are_found_by_name(void **state)
+static void types_are_found_by_name(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < CASE_COUNT; i++) {
         const dl_layer_type *type = dl_layer_type_find(cases[i].spec.kind, DL_FLOAT);
         assert_non_null(type);

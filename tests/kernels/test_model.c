@@ -65,9 +65,8 @@ static double gradient_at(dl_model *model, size_t i)
 /* About 20 parameters of each operation, spread over its range, in double. h = 1e-6 is so small
  * that no rectifier or maximum switches, with rounding errors of 1e-16 * loss / h = 1e-9 in
  * gradients of about 1e-2. */
-static void gradients_match_finite_differences(void **state)
+static void gradients_match_finite_differences(void **state DL_UNUSED)
 {
-    (void)state;
     for (int m = 0; small_models[m]; m++) {
         dl_model *model = create(small_models[m], DL_DOUBLE, 11);
         double *parameters = dl_model_parameters(model);
@@ -126,9 +125,8 @@ static void check_shards(const char *name, dl_precision precision, int shard, do
     dl_model_destroy(model);
 }
 
-static void shard_gradients_average_to_the_whole(void **state)
+static void shard_gradients_average_to_the_whole(void **state DL_UNUSED)
 {
-    (void)state;
     for (int m = 0; small_models[m]; m++) {
         check_shards(small_models[m], DL_DOUBLE, 3, 1e-12);
         check_shards(small_models[m], DL_DOUBLE, 1, 1e-12);
@@ -137,9 +135,8 @@ static void shard_gradients_average_to_the_whole(void **state)
 }
 
 /* mlp: 785*128 + 129*64 + 65*10. lenet: 26*20 + 501*50 + 801*500 + 501*10. */
-static void parameter_counts_are_those_of_the_papers(void **state)
+static void parameter_counts_are_those_of_the_papers(void **state DL_UNUSED)
 {
-    (void)state;
     const struct {
         const char *name;
         size_t count;
@@ -159,9 +156,8 @@ static void parameter_counts_are_those_of_the_papers(void **state)
 /* Operations of lenet in order, with consecutive parameters, and 2 m n k flops per product: conv1
  * has two products (24^2 pixels x 25 x 20), as its input's gradient is not needed; the others have
  * three: conv2 8^2 x 500 x 50, fc1 800 x 500, fc2 500 x 10. */
-static void lenet_is_laid_out_as_documented(void **state)
+static void lenet_is_laid_out_as_documented(void **state DL_UNUSED)
 {
-    (void)state;
     const struct {
         const char *name;
         size_t count;
@@ -194,9 +190,8 @@ static void lenet_is_laid_out_as_documented(void **state)
     dl_model_destroy(model);
 }
 
-static void equal_seeds_give_equal_parameters(void **state)
+static void equal_seeds_give_equal_parameters(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *a = create("lenet", DL_FLOAT, 5), *b = create("lenet", DL_FLOAT, 5);
     dl_model *other = create("lenet", DL_FLOAT, 6), *twofold = create("lenet", DL_DOUBLE, 5);
     const size_t bytes = dl_model_parameter_bytes(a);
@@ -215,9 +210,8 @@ static void equal_seeds_give_equal_parameters(void **state)
 
 /* A model for another batch size starts like one of 20 million parameters, which several threads
  * draw: the parameters are equal, and so is a step, which also reads the running statistics. */
-static void a_model_starts_like_another(void **state)
+static void a_model_starts_like_another(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *drawn = create("vgg19_bn", DL_FLOAT, 5), *made = NULL;
     dl_error err = {0};
     assert_int_equal(dl_model_create_like(&made, drawn, dl_backend_cpu(DL_FLOAT), 2 * BATCH, &err),
@@ -233,9 +227,8 @@ static void a_model_starts_like_another(void **state)
 }
 
 /* A step that is run twice gives the same bits: the first run leaves no state. */
-static void steps_repeat_bit_for_bit(void **state)
+static void steps_repeat_bit_for_bit(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *model = create("lenet", DL_FLOAT, 5);
     const size_t bytes = dl_model_parameter_bytes(model);
     DL_AUTOFREE void *first = dl_calloc(1, bytes, "test");
@@ -256,9 +249,8 @@ static void steps_repeat_bit_for_bit(void **state)
 
 /* Vectors like the parameters, gradients and state of a worker. Their size is one page less than a
  * power of two: an allocator that maps each would place them exactly that power of two apart. */
-static void vectors_of_a_backend_are_staggered(void **state)
+static void vectors_of_a_backend_are_staggered(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_backend *backend = dl_backend_cpu(DL_FLOAT);
     const uintptr_t cycle = (uintptr_t)DL_STAGGER_BYTES * DL_STAGGER_COUNT;
     void *vectors[4];
@@ -274,9 +266,8 @@ static void vectors_of_a_backend_are_staggered(void **state)
         (i % 2 == 0 ? backend->release : backend->release_host)(vectors[i]);
 }
 
-static void bad_arguments_are_refused(void **state)
+static void bad_arguments_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *model = NULL;
     dl_error err = {0};
     assert_int_equal(dl_model_create(&model, "lenett", DL_FLOAT, 1, 1, &err), DL_ERR_NAME);

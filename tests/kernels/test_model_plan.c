@@ -75,9 +75,8 @@ static void backward(dl_model *model)
 }
 
 /* All parameters, in double: a path that is left out or counted twice would be detected. */
-static void gradients_match_finite_differences(void **state)
+static void gradients_match_finite_differences(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *model = dl_model_create_from(&table, DL_DOUBLE, BATCH, 4);
     double *parameters = dl_model_parameters(model);
     const double *gradients = dl_model_gradients(model), h = 1e-6;
@@ -100,9 +99,8 @@ static void gradients_match_finite_differences(void **state)
 
 /* A step that is repeated after another one gives the same bits: shared memory is written before it
  * is read. */
-static void steps_repeat_bit_for_bit(void **state)
+static void steps_repeat_bit_for_bit(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *model = dl_model_create_from(&table, DL_DOUBLE, BATCH, 4);
     const size_t bytes = dl_model_parameter_bytes(model);
     DL_AUTOFREE void *first = dl_calloc(1, bytes, "test");
@@ -132,9 +130,8 @@ static void steps_repeat_bit_for_bit(void **state)
  * stays for both branches of a. Q holds those of the convolutions' outputs in turn, a1's (32) being
  * the largest. R is pool's (48), which the projection writes while a2's norm has not yet read P.
  * Then P is free and takes the stem norm's (192), R the stem's (192). */
-static void memory_is_what_the_shapes_need(void **state)
+static void memory_is_what_the_shapes_need(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *model = dl_model_create_from(&table, DL_DOUBLE, BATCH, 4);
     const dl_model_memory use = dl_model_memory_use(model);
     /* Filters 3x3x2x3, 3x2, 3x3x2x4, 3x4, 3x3x4x4; norms 2 x 17; dense 4x3 + 3. */
@@ -149,9 +146,8 @@ static void memory_is_what_the_shapes_need(void **state)
 
 /* Two arrays of gradients alternate in a chain, each as large as its largest gradient: lenet's fc2
  * (10), pool2 (800), pool1 (2880) in one; fc1 (500), conv2 (3200), conv1 (11520) in the other. */
-static void chain_needs_two_arrays(void **state)
+static void chain_needs_two_arrays(void **state DL_UNUSED)
 {
-    (void)state;
     dl_model *model = NULL;
     assert_int_equal(dl_model_create(&model, "lenet", DL_FLOAT, 2, 1, NULL), DL_OK);
     assert_int_equal(dl_model_memory_use(model).activation_gradient_bytes,

@@ -36,26 +36,23 @@ static void check_sequence(const char *name, double learning_rate, double moment
 }
 
 /* lr 0.1, g = 2, -1:  1 - 0.2 = 0.8;  0.8 + 0.1 = 0.9. */
-static void sgd_descends(void **state)
+static void sgd_descends(void **state DL_UNUSED)
 {
-    (void)state;
     check_sequence("sgd", 0.1, 0, (double[]){2, -1}, (double[]){0.8, 0.9}, 2);
 }
 
 /* lr 0.1, momentum 0.5, g = 2, -1, 0:  v = 2, 0, 0;  p = 0.8, 0.8, 0.8. Then g = 4: v = 4, p = 0.4;
  * g = 0: v = 2, p = 0.2. */
-static void momentum_remembers(void **state)
+static void momentum_remembers(void **state DL_UNUSED)
 {
-    (void)state;
     check_sequence("sgd", 0.1, 0.5, (double[]){2, -1, 0, 4, 0}, (double[]){0.8, 0.8, 0.8, 0.4, 0.2},
                    5);
 }
 
 /* lr 0.1, rho 0.9, g = 2:  s = 0.1 * 4 = 0.4,               p = 1 - 0.2 / (sqrt 0.4 + 1e-8)
  *              then g = 1:  s = 0.36 + 0.1 = 0.46,           p -= 0.1 / (sqrt 0.46 + 1e-8) */
-static void rmsprop_scales_by_the_root_mean_square(void **state)
+static void rmsprop_scales_by_the_root_mean_square(void **state DL_UNUSED)
 {
-    (void)state;
     const double first = 1 - 0.2 / (sqrt(0.4) + 1e-8);
     check_sequence("rmsprop", 0.1, 0, (double[]){2, 1},
                    (double[]){first, first - 0.1 / (sqrt(0.46) + 1e-8)}, 2);
@@ -65,9 +62,8 @@ static void rmsprop_scales_by_the_root_mean_square(void **state)
  *                 p = 1 - 0.1 * 2 / (2 + 1e-8)
  * then g = -1:    m = 0.18 - 0.1 = 0.08, by 1 - 0.81 = 0.19;
  *                 v = 0.003996 + 0.001 = 0.004996, by 1 - 0.998001 = 0.001999 */
-static void adam_corrects_its_bias(void **state)
+static void adam_corrects_its_bias(void **state DL_UNUSED)
 {
-    (void)state;
     const double first = 1 - 0.1 * 2 / (2 + 1e-8);
     const double step = 0.1 * (0.08 / 0.19) / (sqrt(0.004996 / 0.001999) + 1e-8);
     check_sequence("adam", 0.1, 0, (double[]){2, -1}, (double[]){first, first - step}, 2);
@@ -105,9 +101,8 @@ static void check_ranges(const char *name, double momentum)
     dl_optimizer_destroy(parts);
 }
 
-static void ranges_equal_the_whole(void **state)
+static void ranges_equal_the_whole(void **state DL_UNUSED)
 {
-    (void)state;
     check_ranges("sgd", 0);
     check_ranges("sgd", 0.9);
     check_ranges("rmsprop", 0);
@@ -116,9 +111,8 @@ static void ranges_equal_the_whole(void **state)
 
 /* Vectors of state: none, momentum, mean square, two moments; initially all 0, and after one step
  * with g = 1: v = 1; s = 0.1; m = 0.1 in the first half and 0.001 in the second. */
-static void state_is_one_flat_vector(void **state)
+static void state_is_one_flat_vector(void **state DL_UNUSED)
 {
-    (void)state;
     const struct {
         const char *name;
         double momentum;
@@ -158,9 +152,8 @@ static void check_refused(const char *name, double learning_rate, double momentu
     assert_null(optimizer);
 }
 
-static void bad_configurations_are_refused(void **state)
+static void bad_configurations_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     check_refused("adams", 0.1, 0, DL_ERR_NAME, "did you mean 'adam'");
     check_refused("sgd", 0, 0, DL_ERR_RANGE, "learning rate 0");
     check_refused("sgd", (double)NAN, 0, DL_ERR_RANGE, "learning rate");

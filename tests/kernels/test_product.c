@@ -65,9 +65,8 @@ static void check_rows(dl_product product)
     assert_true(checked >= 1);
 }
 
-static void rows_times_panels(void **state)
+static void rows_times_panels(void **state DL_UNUSED)
 {
-    (void)state;
     for (int l = 0; l < DEPTH; l++) {
         for (int i = 0; i < ROWS_MAX; i++)
             a[i * DEPTH + l] = left_at(i, l);
@@ -79,9 +78,8 @@ static void rows_times_panels(void **state)
 }
 
 /* a is transposed, b stored by rows, and the product added to c. */
-static void sums_of_columns_times_rows(void **state)
+static void sums_of_columns_times_rows(void **state DL_UNUSED)
 {
-    (void)state;
     for (int l = 0; l < DEPTH; l++) {
         for (int i = 0; i < ROWS_MAX; i++)
             a[l * ROWS_MAX + i] = left_at(i, l);
@@ -138,9 +136,8 @@ static void check_dots(const dl_product_kind *kind, int rows, bool accumulate)
         assert_true(sums[rows * FILTERS + j] == UNTOUCHED);
 }
 
-static void rows_times_rows(void **state)
+static void rows_times_rows(void **state DL_UNUSED)
 {
-    (void)state;
     for (const dl_product_kind *kind = dl_product_kinds(); kind->name != NULL; kind++) {
         for (int rows = 1; kind->is_there() && rows <= ROWS_MAX; rows++) {
             check_dots(kind, rows, false);

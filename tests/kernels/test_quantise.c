@@ -13,9 +13,8 @@
 static double values[COUNT];
 static float singles[COUNT];
 
-static int make_values(void **state)
+static int make_values(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 5, 0, 0, 0);
     for (int i = 0; i < COUNT; i++) {
@@ -36,9 +35,8 @@ static dl_quantise_plan make_plan(dl_quantise kind)
     return plan;
 }
 
-static void blocks_cover_ranges_without_mixing_them(void **state)
+static void blocks_cover_ranges_without_mixing_them(void **state DL_UNUSED)
 {
-    (void)state;
     dl_quantise_plan plan = make_plan(DL_QUANTISE_1BIT);
     static const dl_quantise_block expected[] = {{0, 1024}, {1024, 1}, {1025, 1024}, {2049, 451}};
     assert_int_equal(plan.count, COUNT);
@@ -90,9 +88,8 @@ static void check_halves(dl_precision precision)
     }
 }
 
-static void halves_are_rounded_and_stay_finite(void **state)
+static void halves_are_rounded_and_stay_finite(void **state DL_UNUSED)
 {
-    (void)state;
     check_halves(DL_FLOAT);
     check_halves(DL_DOUBLE);
 }
@@ -144,18 +141,16 @@ static void check_bits(dl_precision precision, double tolerance)
         assert_int_equal(message[1].words[w], 0);
 }
 
-static void bits_are_means_and_keep_the_rest(void **state)
+static void bits_are_means_and_keep_the_rest(void **state DL_UNUSED)
 {
-    (void)state;
     check_bits(DL_FLOAT, 1e-5);
     check_bits(DL_DOUBLE, 1e-7); /* the means are sent as float */
 }
 
 /* Error feedback: the sum of the values sent follows the sum of the gradients, with a bounded
  * residual; without it the error would grow with the rounds. */
-static void what_is_sent_adds_up_to_the_gradients(void **state)
+static void what_is_sent_adds_up_to_the_gradients(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROUNDS = 200 };
     DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_1BIT);
     double residual[COUNT] = {0}, sent[COUNT], sum[COUNT] = {0};
@@ -175,9 +170,8 @@ static void what_is_sent_adds_up_to_the_gradients(void **state)
     assert_true(error < 20 * one_round);
 }
 
-static void one_sided_blocks_have_one_mean(void **state)
+static void one_sided_blocks_have_one_mean(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_quantise_plan) plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_1BIT);
     dl_quantise_plan_add(&plan, 3);
@@ -194,9 +188,8 @@ static void one_sided_blocks_have_one_mean(void **state)
 /* Blocks of 4 and of 2 numbers. The first one's scale is 1 / 127: 1 becomes 127, -0.5 is -63.5 and
  * becomes the even -64, 0.25 is 31.75 and 0.1 is 12.7. The second one's is 2 / 127: -2 becomes
  * -127, and 1e-3 is 0.06, which is lost. */
-static void bytes_are_multiples_of_a_scale(void **state)
+static void bytes_are_multiples_of_a_scale(void **state DL_UNUSED)
 {
-    (void)state;
     static const double from[] = {1, -0.5, 0.25, 0.1, -2, 1e-3};
     static const int expected[] = {127, -64, 32, 13, -127, 0};
     DL_SCOPED(dl_quantise_plan) plan;
@@ -227,9 +220,8 @@ static void bytes_are_multiples_of_a_scale(void **state)
 }
 
 /* No error exceeds half a scale, which is the block's largest magnitude / 127. */
-static void bytes_are_off_by_half_a_scale_at_most(void **state)
+static void bytes_are_off_by_half_a_scale_at_most(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_INT8);
     DL_AUTOFREE dl_quantise_bytes *message = dl_calloc(plan.block_count, sizeof *message, "test");
     double to[COUNT];
@@ -249,9 +241,8 @@ static void bytes_are_off_by_half_a_scale_at_most(void **state)
 /* The 2 numbers of largest magnitude in a range of 5 are sent, and the 1 in a range of 2, the first
  * of equal ones; the others are added to the next message's numbers. The part of a double that
  * float cannot represent, 1e-12, stays in the residual. */
-static void topk_sends_the_largest_and_keeps_the_rest(void **state)
+static void topk_sends_the_largest_and_keeps_the_rest(void **state DL_UNUSED)
 {
-    (void)state;
     static const double from[] = {-3, 1, 3, -3, 0.5, 0x1p-30, 0};
     dl_quantise_plan plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_TOPK);
@@ -303,9 +294,8 @@ static void topk_sends_the_largest_and_keeps_the_rest(void **state)
 }
 
 /* Compared with sorting, for fractions from one number to all; nothing is lost. */
-static void topk_is_what_sorting_finds(void **state)
+static void topk_is_what_sorting_finds(void **state DL_UNUSED)
 {
-    (void)state;
     static const double fractions[] = {1e-9, 0.01, 0.3, 1};
     for (size_t f = 0; f < 4; f++) {
         DL_SCOPED(dl_quantise_plan) plan;
@@ -336,9 +326,8 @@ static void topk_is_what_sorting_finds(void **state)
 /* A block whose largest magnitude is 4: 4 is 1 of it and -2 a half; 3 is halfway between 2 and 4,
  * so becomes 4, and 2.9 becomes 2; -0.1 is 1/40 of it, closer to 1/32 than to 1/64; 1/32 is 2^-7 of
  * it, halfway between 0 and 2^-6, and becomes the latter; 0.03 becomes 0. */
-static void nibbles_are_powers_of_a_scale(void **state)
+static void nibbles_are_powers_of_a_scale(void **state DL_UNUSED)
 {
-    (void)state;
     static const double from[] = {4, -2, 3, 2.9, -0.1, 1.0 / 32, 0.03};
     static const double expected[] = {4, -2, 4, 2, -0.125, 1.0 / 16, 0};
     DL_SCOPED(dl_quantise_plan) plan;
@@ -364,9 +353,8 @@ static void nibbles_are_powers_of_a_scale(void **state)
 }
 
 /* No error exceeds a third of the number, or 2^-7 of the block's largest magnitude. */
-static void nibbles_are_off_by_a_third_at_most(void **state)
+static void nibbles_are_off_by_a_third_at_most(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_quantise_plan) plan = make_plan(DL_QUANTISE_FP4);
     DL_AUTOFREE dl_quantise_nibbles *message = dl_calloc(plan.block_count, sizeof *message, "test");
     double to[COUNT];
@@ -399,9 +387,8 @@ static void check_unusual_blocks(dl_quantise kind)
         assert_true(isnan(to[i]));
 }
 
-static void unusual_blocks_have_no_scale(void **state)
+static void unusual_blocks_have_no_scale(void **state DL_UNUSED)
 {
-    (void)state;
     check_unusual_blocks(DL_QUANTISE_INT8);
     check_unusual_blocks(DL_QUANTISE_FP4);
 }

@@ -12,9 +12,8 @@
 #define FRAGMENT "time_s,event,update,worker,read,batch,fragment\n"
 #define UPLOAD "0,local,,0,,0,\n0,upload,,0,0,,\n"
 
-static void gradients_are_grouped_by_update(void **state)
+static void gradients_are_grouped_by_update(void **state DL_UNUSED)
 {
-    (void)state;
     static const char rows[] = HEAD COLUMNS "0.5,gradient,1,0,0,0\n"
                                             "0.5,gradient,1,1,0,1\n"
                                             "0.75,gradient,2,0,0,2\n"
@@ -42,9 +41,8 @@ static void gradients_are_grouped_by_update(void **state)
     assert_true(s.events[2].time_s == 0.75);
 }
 
-static void local_steps_follow_their_worker(void **state)
+static void local_steps_follow_their_worker(void **state DL_UNUSED)
 {
-    (void)state;
     static const char rows[] = HEAD COLUMNS "0,local,,0,,0\n"
                                             "0,local,,1,,1\n"
                                             "0,local,,1,,3\n"
@@ -61,9 +59,8 @@ static void local_steps_follow_their_worker(void **state)
 }
 
 /* Bytes after the text in memory are not part of it. */
-static void only_its_own_bytes_are_read(void **state)
+static void only_its_own_bytes_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = HEAD COLUMNS "0,gradient,1,0,0,0\n";
     dl_error err = {0};
     for (size_t bytes = 0; bytes < strlen(HEAD); bytes++) {
@@ -79,9 +76,8 @@ static void only_its_own_bytes_are_read(void **state)
     }
 }
 
-static void lines_may_end_as_on_windows(void **state)
+static void lines_may_end_as_on_windows(void **state DL_UNUSED)
 {
-    (void)state;
     static const char rows[] =
         "# dlscale schedule\r\n# schema: 1\r\n# mode: async\r\n# workers: 2\r\n# batch: 12\r\n"
         "time_s,event,update,worker,read,batch\r\n0,gradient,1,0,0,0\r\n";
@@ -105,9 +101,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
-static void what_is_no_schedule_is_refused_with_its_line(void **state)
+static void what_is_no_schedule_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"", DL_ERR_PARSE, 1, "is not a schedule"},
         {"workers,batch\n1,2\n", DL_ERR_PARSE, 1, "is not a schedule"},
@@ -166,9 +161,8 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
     assert_all_refused(cases, "s.csv", read_wrong);
 }
 
-static void averages_of_what_was_not_sent_are_refused(void **state)
+static void averages_of_what_was_not_sent_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {HEAD COLUMNS "0,local,,0,,0\n0,upload,,0,0,\n1,merge,1,0,0,\n", DL_ERR_DATA, 0,
          "lacks the column weight"},
@@ -205,9 +199,8 @@ static void averages_of_what_was_not_sent_are_refused(void **state)
 }
 
 /* 1024 versions are kept; the first one is dropped after 1024 updates. */
-static void a_version_that_is_gone_is_refused(void **state)
+static void a_version_that_is_gone_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     for (int last = 1024; last <= 1025; last++) {
         DL_AUTOFREE char *text = NULL;
         size_t bytes = 0;
@@ -232,9 +225,8 @@ static void a_version_that_is_gone_is_refused(void **state)
     }
 }
 
-static void a_file_that_is_not_there_is_an_error(void **state)
+static void a_file_that_is_not_there_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_schedule s = {0};
     dl_error err = {0};
     assert_int_equal(dl_schedule_read(&s, "no/such/file.csv", &err), DL_ERR_IO);

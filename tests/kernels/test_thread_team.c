@@ -83,9 +83,8 @@ static void check_counts(int threads, dl_wait wait)
     assert_int_equal(c.most_parts, threads > 1 ? 4 * threads : 1);
 }
 
-static void every_number_is_in_one_part(void **state)
+static void every_number_is_in_one_part(void **state DL_UNUSED)
 {
-    (void)state;
     check_counts(1, DL_WAIT_SPIN);
     check_counts(2, DL_WAIT_SPIN);
     check_counts(2, DL_WAIT_BLOCK);
@@ -139,9 +138,8 @@ static void check_model(const char *name, int side, dl_precision precision, int 
  * 64 adds strides, pooling beyond the edge and means, and products of several parts. Both
  * precisions divide loops by the same source, so each runs one of these: two threads in one, three
  * in the other. */
-static void passes_have_the_bits_of_one_thread(void **state)
+static void passes_have_the_bits_of_one_thread(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_blas_reserve(3, NULL), DL_OK);
     check_model("lenet", 0, DL_FLOAT, 2);
     check_model("lenet", 0, DL_DOUBLE, 3);
@@ -175,9 +173,8 @@ static void lead_updates(void *user)
     dl_optimizer_destroy(optimizer);
 }
 
-static void updates_have_the_bits_of_one_thread(void **state)
+static void updates_have_the_bits_of_one_thread(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_optimizer_config configs[] = {
         {"sgd", 0.1, 0}, {"sgd", 0.1, 0.9}, {"rmsprop", 0.01, 0}, {"adam", 0.01, 0}};
     for (size_t c = 0; c < sizeof configs / sizeof *configs; c++) {

@@ -24,9 +24,8 @@ dl_status __wrap_dl_cpu_pin(int index, dl_error *err)
 
 /* One worker's average is over one vector, its slices are the whole, its gradients are never stale:
  * every mode must give exactly the result of `none`, for every optimizer and precision. */
-static void one_worker_is_the_same_in_all_modes(void **state)
+static void one_worker_is_the_same_in_all_modes(void **state DL_UNUSED)
 {
-    (void)state;
     for (int optimizer = 0; dl_optimizer_names[optimizer] != NULL; optimizer++) {
         for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
             dl_train_config config = small_config();
@@ -65,9 +64,8 @@ static void check_equals_one_worker(dl_train_config config, int workers)
     assert_true(near_scaled(result.last_loss, expected.last_loss, 0, 1e-10));
 }
 
-static void gradient_averaging_equals_one_worker(void **state)
+static void gradient_averaging_equals_one_worker(void **state DL_UNUSED)
 {
-    (void)state;
     for (int workers = 2; workers <= 4; workers++) {
         dl_train_config config = small_config();
         config.optimizer.momentum = 0.9;
@@ -86,9 +84,8 @@ static void gradient_averaging_equals_one_worker(void **state)
 
 /* mean(p - r g_w) = p - r mean(g_w); with momentum the same holds for the means of p and v, whether
  * the states are averaged or kept (everything is linear). */
-static void averaging_every_step_equals_one_worker(void **state)
+static void averaging_every_step_equals_one_worker(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.sync = DL_SYNC_AVERAGE;
     check_equals_one_worker(config, 2);
@@ -102,9 +99,8 @@ static void averaging_every_step_equals_one_worker(void **state)
 
 /* An outer optimizer with rate 1 and no momentum is plain averaging, bit for bit: every step or
  * not, by one thread or several, with the workers' states kept or averaged. */
-static void a_plain_outer_optimizer_is_averaging(void **state)
+static void a_plain_outer_optimizer_is_averaging(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < 16; i++) {
         dl_train_config config = small_config();
         config.precision = i & 1 ? DL_FLOAT : DL_DOUBLE;
@@ -126,9 +122,8 @@ static void a_plain_outer_optimizer_is_averaging(void **state)
 /* If one worker averages every step, the pseudo-gradient is its rate times its gradient: so an
  * outer SGD of rate 1 and momentum m is SGD with momentum m. Outer rate r without momentum is SGD
  * of r times the rate. Momentum or another rate does change the result. */
-static void an_outer_optimizer_of_single_steps_is_sgd(void **state)
+static void an_outer_optimizer_of_single_steps_is_sgd(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.sync = DL_SYNC_AVERAGE;
     config.outer = (dl_outer_config){DL_OUTER_SGD, 1, 0.75};
@@ -148,9 +143,8 @@ static void an_outer_optimizer_of_single_steps_is_sgd(void **state)
 
 /* DiLoCo's optimizer, in slices by as many threads as workers, or by one thread: equal bits, which
  * differ from those of SGD with the same momentum. */
-static void outer_slices_change_nothing(void **state)
+static void outer_slices_change_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.sync = DL_SYNC_AVERAGE;
     config.workers = 4;
@@ -165,9 +159,8 @@ static void outer_slices_change_nothing(void **state)
     assert_false(near_all(one.parameters, sgd.parameters, one.parameter_count, 1e-6));
 }
 
-static void outer_settings_are_checked(void **state)
+static void outer_settings_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_result result = {0};
     dl_error err = {0};
     static const dl_outer_config bad[] = {
@@ -187,9 +180,8 @@ static void outer_settings_are_checked(void **state)
 
 /* The checks above can fail: without exchange, with a longer interval, and where Adam's moments are
  * kept instead of averaged, the results differ. */
-static void other_settings_do_differ(void **state)
+static void other_settings_do_differ(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     DL_SCOPED(dl_train_result) one = run(&config, NULL);
     config.workers = 2;
@@ -210,9 +202,8 @@ static void other_settings_do_differ(void **state)
 
 /* System: batches as large as the set, on the set and on the set reversed. Expectation: equal to
  * rounding, since an epoch has every sample exactly once; with a smaller batch they differ. */
-static void an_epoch_has_every_sample_once(void **state)
+static void an_epoch_has_every_sample_once(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_data_set) reversed;
     dl_data_set_synthetic(&reversed, (dl_shape){28, 28, 1}, 10, SAMPLES, 3);
     for (size_t i = 0; i < SAMPLES; i++) {
@@ -232,16 +223,14 @@ static void an_epoch_has_every_sample_once(void **state)
     }
 }
 
-static void count_record(void *user, const dl_record *fields)
+static void count_record(void *user, const dl_record *fields DL_UNUSED)
 {
-    (void)fields;
     (*(_Atomic int *)user)++;
 }
 
 /* Timing, waiting and observing change no result. */
-static void waiting_and_watching_change_nothing(void **state)
+static void waiting_and_watching_change_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_AVERAGE; sync++) {
         dl_train_config config = small_config();
         config.workers = 2;
@@ -265,9 +254,8 @@ static void stop_in_step_4(void *user, const dl_record *fields)
 
 /* A stopped run is a shorter run: workers that exchange have all done the same steps, up to an
  * exchange, and have the result of a run of that many steps. */
-static void stop_ends_at_an_exchange(void **state)
+static void stop_ends_at_an_exchange(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_SOFTSYNC; sync++) {
         atomic_bool stop = false;
         const dl_train_observer observer = {.user = &stop, .record = stop_in_step_4};
@@ -296,9 +284,8 @@ static void stop_ends_at_an_exchange(void **state)
 }
 
 /* More steps than are allocated at the start: their durations are within the run. */
-static void durations_of_many_steps_are_kept(void **state)
+static void durations_of_many_steps_are_kept(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.precision = DL_FLOAT;
     config.batch = 1;
@@ -316,9 +303,8 @@ static void durations_of_many_steps_are_kept(void **state)
 
 /* A stop changes nothing if the run would end before the next exchange anyway; a stop from the
  * start still lets the first step be done. */
-static void stop_does_not_prolong(void **state)
+static void stop_does_not_prolong(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool stop = true;
     dl_train_config config = small_config();
     config.workers = 2;
@@ -335,9 +321,8 @@ static void stop_does_not_prolong(void **state)
     dl_train_result_free(&result);
 }
 
-static void workers_go_to_their_cores(void **state)
+static void workers_go_to_their_cores(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.steps = 1;
     config.workers = 4;
@@ -362,9 +347,8 @@ static void workers_go_to_their_cores(void **state)
 }
 
 /* Also with more threads than cores, which then block while waiting. */
-static void threads_of_a_worker_change_nothing(void **state)
+static void threads_of_a_worker_change_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_PS; sync++) {
         dl_train_config config = small_config();
         config.sync = (dl_sync)sync;
@@ -413,9 +397,8 @@ static void check_refused(const dl_train_config *config, const dl_data_set *set,
 }
 
 /* Each row changes one thing of a good configuration of 2 workers. */
-static void bad_settings_are_errors(void **state)
+static void bad_settings_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     const double too_fast[] = {1, 0.5}, not_a_number[] = {NAN, 1};
     dl_train_config good = small_config();
     good.workers = 2;
@@ -466,9 +449,8 @@ static void bad_settings_are_errors(void **state)
 #undef REFUSED
 }
 
-static void data_must_fit_the_model(void **state)
+static void data_must_fit_the_model(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = small_config();
     dl_data_set other = data;
     other.sample_bytes = 783;
@@ -484,9 +466,8 @@ static void data_must_fit_the_model(void **state)
 }
 
 /* Before a run, settings and set are refused with the same errors as by the run. */
-static void check_says_what_the_run_would(void **state)
+static void check_says_what_the_run_would(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     dl_data_set other = data;
     dl_error err = {0};
@@ -503,9 +484,8 @@ static void check_says_what_the_run_would(void **state)
 }
 
 /* A worker that cannot be set up must not leave the others waiting for it. */
-static void a_failing_worker_ends_the_run(void **state)
+static void a_failing_worker_ends_the_run(void **state DL_UNUSED)
 {
-    (void)state;
     if (dl_cpu_count() < 2) skip();
     dl_train_config config = small_config();
     config.workers = 2;
@@ -518,9 +498,8 @@ static void a_failing_worker_ends_the_run(void **state)
 
 /* The synthetic set can be learnt: 500 images and 60 steps of 50 suffice for another draw of it,
  * 333 images (not a multiple of the prediction batch), where guessing gives 0.1. */
-static void accuracy_counts_what_is_right(void **state)
+static void accuracy_counts_what_is_right(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_data_set) seen, unseen;
     dl_data_set_synthetic(&seen, (dl_shape){28, 28, 1}, 10, 500, 3);
     dl_data_set_synthetic(&unseen, (dl_shape){28, 28, 1}, 10, 333, 4);
@@ -549,9 +528,8 @@ static void accuracy_counts_what_is_right(void **state)
  * variation within five standard errors, none above the maximum, workers independent. The larger of
  * two is m (1 + sqrt(3) v / 3) on average with uniform numbers, m (1 + v / 2) with two points, and
  * m 2 Phi(s / sqrt 2) with lognormal ones, s^2 = ln(1 + v^2). */
-static void numbers_of_samples_are_drawn(void **state)
+static void numbers_of_samples_are_drawn(void **state DL_UNUSED)
 {
-    (void)state;
     enum { STEPS = 20000 };
     const struct {
         dl_train_work work;
@@ -601,9 +579,8 @@ static void note_samples(void *user, const dl_record *fields)
 
 /* Records and the throughput count the samples drawn; the run differs from one without drawing, and
  * is reproducible. */
-static void drawn_samples_are_trained_on(void **state)
+static void drawn_samples_are_trained_on(void **state DL_UNUSED)
 {
-    (void)state;
     int seen[2 * 20];
     const dl_train_observer observer = {.user = seen, .record = note_samples};
     dl_train_config config = small_config();
@@ -625,9 +602,8 @@ static void drawn_samples_are_trained_on(void **state)
     assert_true(same_bits(&again, &drawn));
 }
 
-static void accuracy_needs_model_and_data(void **state)
+static void accuracy_needs_model_and_data(void **state DL_UNUSED)
 {
-    (void)state;
     const double parameters[1] = {0};
     double accuracy = -1;
     dl_error err = {0};

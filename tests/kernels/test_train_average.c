@@ -28,9 +28,8 @@ static dl_train_config average_config(int workers, int interval)
 
 /* Fragments of one worker change nothing. A worker that keeps all of its own parameters trains as
  * without exchange. */
-static void fragments_and_lags_that_change_nothing(void **state)
+static void fragments_and_lags_that_change_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = average_config(1, 4);
     config.average_state = true;
     config.sync = DL_SYNC_NONE;
@@ -58,9 +57,8 @@ static void fragments_and_lags_that_change_nothing(void **state)
  * many threads as cores or more, blocking while they wait, one of them half as fast in some runs,
  * have equal bits; and so have two runs with compressed messages. Without a lag, several threads
  * average slices. Other settings give other results. */
-static void who_averages_changes_nothing(void **state)
+static void who_averages_changes_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     static const double slow[] = {1, 2, 1};
     for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind += NEXT_KIND) {
         dl_train_config config = average_config(3, 6);
@@ -137,9 +135,8 @@ static void check_bytes(int fragments)
     dl_model_destroy(model);
 }
 
-static void what_was_learned_is_sent_as_bytes(void **state)
+static void what_was_learned_is_sent_as_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     check_bytes(1);
     check_bytes(4);
 }
@@ -147,9 +144,8 @@ static void what_was_learned_is_sent_as_bytes(void **state)
 /* Errors after 5 steps, relative to the change: half precision 1/2048, bytes 1/254, powers of two
  * 1/3. Results differ from the exact average by no more than that; and one bit, or one of ten
  * numbers, whose error is fed back, still train. */
-static void messages_are_close_to_the_average(void **state)
+static void messages_are_close_to_the_average(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = average_config(2, 5);
     config.optimizer.momentum = 0;
     config.steps = 5;
@@ -180,9 +176,8 @@ static void messages_are_close_to_the_average(void **state)
 
 /* If all gradients are sent, ps and allreduce have the same bits as without messages. The change of
  * a worker's parameters is a difference, which is rounded: its average differs by that only. */
-static void all_of_topk_is_everything(void **state)
+static void all_of_topk_is_everything(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_AVERAGE; sync++) {
         dl_train_config config = average_config(3, sync == DL_SYNC_AVERAGE ? 4 : 1);
         config.sync = (dl_sync)sync;
@@ -205,9 +200,8 @@ static void all_of_topk_is_everything(void **state)
 
 /* A stop comes while workers are up to a period and a lag ahead of worker 0: all end after the same
  * step, with an interval's averages merged. */
-static void a_stop_with_a_lag_ends_all_alike(void **state)
+static void a_stop_with_a_lag_ends_all_alike(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool stop = true;
     dl_train_config config = average_config(3, 6);
     config.steps = 200;
@@ -222,9 +216,8 @@ static void a_stop_with_a_lag_ends_all_alike(void **state)
 
 /* One site of all workers is allreduce, at any interval; sites of one worker are average: bit for
  * bit, with all other settings. */
-static void sites_of_all_and_of_one_are_the_other_modes(void **state)
+static void sites_of_all_and_of_one_are_the_other_modes(void **state DL_UNUSED)
 {
-    (void)state;
     for (int interval = 1; interval <= 4; interval += 3) {
         dl_train_config config = average_config(3, interval);
         config.precision = DL_FLOAT;
@@ -256,9 +249,8 @@ static void sites_of_all_and_of_one_are_the_other_modes(void **state)
 /* Two sites of two workers are equivalent to two workers with twice the batch; averaging in each
  * step they are equivalent to allreduce of all four: mean(p - r g_s) = p - r mean(g_s), and
  * likewise with momentum, up to rounding. */
-static void a_site_is_a_worker_with_the_batch_of_all(void **state)
+static void a_site_is_a_worker_with_the_batch_of_all(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = average_config(4, 4);
     config.steps = 9;
     config.sites = 2;
@@ -291,9 +283,8 @@ static void a_site_is_a_worker_with_the_batch_of_all(void **state)
 
 /* Workers of equal speed do the interval's steps: the same bits, without slowing or if all are
  * slowed equally. */
-static void equal_speeds_have_the_plain_interval(void **state)
+static void equal_speeds_have_the_plain_interval(void **state DL_UNUSED)
 {
-    (void)state;
     static const double alike[] = {1.5, 1.5, 1.5};
     dl_train_config config = average_config(3, 4);
     DL_SCOPED(dl_train_result) plain = run(&config, NULL);
@@ -309,9 +300,8 @@ static void equal_speeds_have_the_plain_interval(void **state)
 /* Of an interval of 4 steps, workers that take 1, 2, 3 and 9 times as long do 4, 2, 1 (4/3) and 1
  * (4/9): in 20 steps of the fastest, 20, 10, 5 and 5. A stop in the first round ends at an
  * average. */
-static void slower_workers_do_fewer_steps(void **state)
+static void slower_workers_do_fewer_steps(void **state DL_UNUSED)
 {
-    (void)state;
     static const double slow[] = {2, 1, 3, 9};
     static const int64_t steps[] = {10, 20, 5, 5};
     const atomic_bool stop = true;
@@ -332,9 +322,8 @@ static void slower_workers_do_fewer_steps(void **state)
         assert_int_equal(stopped.steps_done[w], steps[w] / 5);
 }
 
-static void speed_settings_are_checked(void **state)
+static void speed_settings_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int fragments, lag, sites, steps;
         dl_sync sync;
@@ -363,9 +352,8 @@ static void speed_settings_are_checked(void **state)
     }
 }
 
-static void average_settings_are_checked(void **state)
+static void average_settings_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int fragments, lag, sites;
         double mixing;

@@ -62,9 +62,8 @@ static void check_same_as_processor(const dl_train_config *config)
     assert_int_equal(fake_device_leaks(), 0);
 }
 
-static void modes_give_the_processors_bits(void **state)
+static void modes_give_the_processors_bits(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_sync synchronous[] = {DL_SYNC_ALLREDUCE, DL_SYNC_PS, DL_SYNC_AVERAGE};
     for (int i = 0; i < 3; i++) {
         for (int workers = 1; workers <= 3; workers++) {
@@ -93,9 +92,8 @@ static void check_both_dispatches(dl_train_config config)
 
 /* The server is on a device of the workers, on a device of no worker, on the one that all share, or
  * on the host; or there is none. */
-static void the_server_may_be_anywhere(void **state)
+static void the_server_may_be_anywhere(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_sync synchronous[] = {DL_SYNC_ALLREDUCE, DL_SYNC_PS, DL_SYNC_AVERAGE};
     for (int i = 0; i < 3; i++) {
         for (int workers = 1; workers <= 3; workers++) {
@@ -123,9 +121,8 @@ static void the_server_may_be_anywhere(void **state)
     }
 }
 
-static void messages_are_the_processors(void **state)
+static void messages_are_the_processors(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_quantise of_devices[] = {DL_QUANTISE_FP16, DL_QUANTISE_1BIT};
     for (int k = 0; k < 2; k++) {
         const dl_quantise kind = of_devices[k];
@@ -149,9 +146,8 @@ static void messages_are_the_processors(void **state)
 }
 
 /* Asynchronous workers with a server on a device: every gradient is applied. */
-static void asynchronous_workers_share_a_device(void **state)
+static void asynchronous_workers_share_a_device(void **state DL_UNUSED)
 {
-    (void)state;
     for (dl_sync sync = DL_SYNC_ASYNC; sync <= DL_SYNC_SOFTSYNC; sync++) {
         for (int devices = 1; devices <= 3; devices++) {
             fake_device_set(devices, -1);
@@ -188,9 +184,8 @@ static void keep(void *user, const dl_record *record)
 
 /* Whole passes are repeated, on average as often as the factor requires, without changing the
  * result. */
-static void a_slowed_worker_repeats_passes(void **state)
+static void a_slowed_worker_repeats_passes(void **state DL_UNUSED)
 {
-    (void)state;
     static const double factors[] = {1, 2, 1.5, 1.25, 3.75};
     double busy[5];
     for (int i = 0; i < 5; i++) {
@@ -216,9 +211,8 @@ static void a_slowed_worker_repeats_passes(void **state)
         assert_true(busy[i] == (factors[i] - 1) * busy[1]);
 }
 
-static void workers_take_devices_in_turn(void **state)
+static void workers_take_devices_in_turn(void **state DL_UNUSED)
 {
-    (void)state;
     fake_device_set(3, -1);
     dl_train_config config = device_config(DL_SYNC_AVERAGE, 3);
     config.first_device = 1;
@@ -233,9 +227,8 @@ static void workers_take_devices_in_turn(void **state)
 }
 
 /* One or two of three devices, from the second on. */
-static void workers_take_as_many_devices_as_wanted(void **state)
+static void workers_take_as_many_devices_as_wanted(void **state DL_UNUSED)
 {
-    (void)state;
     fake_device_set(3, -1);
     dl_train_config config = device_config(DL_SYNC_AVERAGE, 3);
     config.first_device = 1;
@@ -311,18 +304,16 @@ static void check_records(dl_dispatch dispatch)
     assert_int_equal(fake_device_leaks(), 0);
 }
 
-static void records_tell_what_the_device_did(void **state)
+static void records_tell_what_the_device_did(void **state DL_UNUSED)
 {
-    (void)state;
     check_records(DL_DISPATCH_THREADS);
     check_records(DL_DISPATCH_SINGLE);
 }
 
 /* Only steps are observed: no marks are recorded, so the device does the same as without an
  * observer. */
-static void who_wants_steps_only_gets_no_more(void **state)
+static void who_wants_steps_only_gets_no_more(void **state DL_UNUSED)
 {
-    (void)state;
     for (int on_device = 0; on_device < 2; on_device++) {
         fake_device_set(1, -1);
         dl_train_config config = device_config(DL_SYNC_ASYNC, 1);
@@ -341,9 +332,8 @@ static void who_wants_steps_only_gets_no_more(void **state)
 }
 
 /* Copies that end their steps together wait for the slowest in each; all do all steps. */
-static void copies_in_step_meet_after_each(void **state)
+static void copies_in_step_meet_after_each(void **state DL_UNUSED)
 {
-    (void)state;
     fake_device_set(1, -1);
     dl_train_config config = device_config(DL_SYNC_NONE, 2);
     config.in_step = true;
@@ -361,9 +351,8 @@ static void copies_in_step_meet_after_each(void **state)
 
 /* The device fails at any point of a run, also during the set-up, and during a reduction that the
  * other workers have entered: the run ends, and nothing is leaked. */
-static void a_device_that_breaks_ends_the_run(void **state)
+static void a_device_that_breaks_ends_the_run(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_sync all[] = {DL_SYNC_NONE,    DL_SYNC_ALLREDUCE, DL_SYNC_PS,
                                   DL_SYNC_AVERAGE, DL_SYNC_ASYNC,     DL_SYNC_SOFTSYNC};
     for (int i = 0; i < 6; i++) {
@@ -394,9 +383,8 @@ static void check_refused(const dl_train_config *config, dl_status code, const c
     assert_int_equal(fake_device_leaks(), 0);
 }
 
-static void what_a_device_cannot_is_an_error(void **state)
+static void what_a_device_cannot_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     fake_device_set(1, -1);
     dl_train_config config = device_config(DL_SYNC_AVERAGE, 2);
     config.first_device = 1;

@@ -6,9 +6,8 @@
 #include "tests/train_case.h"
 
 /* The parameters of every point equal the result of a run with that many steps. */
-static void a_point_is_a_shorter_run(void **state)
+static void a_point_is_a_shorter_run(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_SOFTSYNC; sync++) {
         dl_train_config config = small_config();
         config.sync = (dl_sync)sync;
@@ -45,9 +44,8 @@ static void a_point_is_a_shorter_run(void **state)
 
 /* The loss of a point is the mean over the steps since the last one: with points at each step, the
  * means of twos are those with points at every second one. */
-static void losses_are_means_since_the_last_point(void **state)
+static void losses_are_means_since_the_last_point(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.evaluate_every = 1;
     DL_SCOPED(dl_train_result) each = run(&config, NULL);
@@ -64,9 +62,8 @@ static void losses_are_means_since_the_last_point(void **state)
 }
 
 /* Points of several asynchronous workers: ascending versions, with the corresponding samples. */
-static void points_of_a_server_are_versions(void **state)
+static void points_of_a_server_are_versions(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 1; n <= 4; n += 3) {
         dl_train_config config = small_config();
         config.sync = DL_SYNC_SOFTSYNC;
@@ -86,9 +83,8 @@ static void points_of_a_server_are_versions(void **state)
 
 /* Set of 50, batches of 12: before step 8 there were 96 samples, less than 2 epochs; step 9 is the
  * first one with a tenth of the rate. Plain SGD: it moves the parameters a tenth as far. */
-static void the_rate_drops_behind_its_epoch(void **state)
+static void the_rate_drops_behind_its_epoch(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_sync modes[] = {DL_SYNC_NONE, DL_SYNC_PS, DL_SYNC_ASYNC, DL_SYNC_AVERAGE};
     for (int m = 0; m < 4; m++) {
         dl_train_config config = small_config();
@@ -110,9 +106,8 @@ static void the_rate_drops_behind_its_epoch(void **state)
     }
 }
 
-static void bad_settings_are_errors(void **state)
+static void bad_settings_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_result result = {0};
     dl_error err = {0};
     dl_train_config config = small_config();

@@ -88,9 +88,8 @@ static dl_train_config ranks_config(dl_sync sync, int workers)
 }
 
 /* 8 steps with an interval of 3: the run ends between two averages. */
-static void ranks_give_one_processs_bits(void **state)
+static void ranks_give_one_processs_bits(void **state DL_UNUSED)
 {
-    (void)state;
     static const int cases[][2] = {{2, 4}, {1, 1}, {2, 2}, {3, 6}, {4, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int precision = i == 0 ? DL_FLOAT : DL_DOUBLE; precision <= DL_DOUBLE; precision++) {
@@ -107,9 +106,8 @@ static void ranks_give_one_processs_bits(void **state)
 
 /* Fragments, lags and messages: 8 steps end between two averages, all of which are then merged.
  * Each kind of message is tested with each lag in one of the cases, and with no lag in another. */
-static void ranks_average_fragments_late_and_quantised(void **state)
+static void ranks_average_fragments_late_and_quantised(void **state DL_UNUSED)
 {
-    (void)state;
     static const int cases[][2] = {{2, 4}, {3, 6}, {4, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
@@ -131,9 +129,8 @@ static void ranks_average_fragments_late_and_quantised(void **state)
 
 /* Two levels: a rank is a site, or has several; each kind of message in two of the cases. 8 steps
  * with an interval of 6: the run ends between two averages. */
-static void sites_are_within_ranks(void **state)
+static void sites_are_within_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int ranks, workers, sites;
     } cases[] = {{2, 4, 2}, {2, 4, 4}, {3, 12, 6}, {1, 4, 2}};
@@ -153,9 +150,8 @@ static void sites_are_within_ranks(void **state)
 }
 
 /* The fastest worker is in another rank than most workers; a stop is agreed by all ranks. */
-static void intervals_by_speed_are_of_all_ranks(void **state)
+static void intervals_by_speed_are_of_all_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     static const double slow[] = {2, 2, 1, 4};
     dl_train_config config = ranks_config(DL_SYNC_AVERAGE, 4);
     config.interval = 4;
@@ -189,9 +185,8 @@ static void look(void *user, const dl_record *record)
 
 /* Workers are numbered over all ranks. In each step a rank's first worker waits twice for its other
  * worker and once for the other ranks. */
-static void records_are_of_the_whole_run(void **state)
+static void records_are_of_the_whole_run(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = ranks_config(DL_SYNC_ALLREDUCE, 4);
     member members[2];
     seen seen_by[2] = {{.first = 0}, {.first = 2}};
@@ -214,9 +209,8 @@ static void records_are_of_the_whole_run(void **state)
 }
 
 /* Only rank 1 is asked to stop: all ranks do the same number of steps, fewer than requested. */
-static void a_stop_is_agreed(void **state)
+static void a_stop_is_agreed(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_sync modes[] = {DL_SYNC_ALLREDUCE, DL_SYNC_AVERAGE};
     for (int i = 0; i < 2; i++) {
         const dl_train_config config = ranks_config(modes[i], 4);
@@ -244,9 +238,8 @@ static void go(void *user, const dl_record *record)
     }
 }
 
-static void a_lost_rank_ends_the_run(void **state)
+static void a_lost_rank_ends_the_run(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_sync modes[] = {DL_SYNC_ALLREDUCE, DL_SYNC_AVERAGE};
     for (int i = 0; i < 2; i++) {
         const dl_train_config config = ranks_config(modes[i], 6);
@@ -263,9 +256,8 @@ static void a_lost_rank_ends_the_run(void **state)
 }
 
 /* A rank that cannot set up its run reports it to the others. */
-static void all_start_or_none(void **state)
+static void all_start_or_none(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = ranks_config(DL_SYNC_ALLREDUCE, 2);
     member members[2];
     set_up(members, 2, &config);
@@ -286,9 +278,8 @@ static dl_train_config device_config(dl_sync sync, int workers)
 }
 
 /* Devices that reduce among themselves over ranks, and devices that exchange on the host. */
-static void devices_give_one_processs_bits(void **state)
+static void devices_give_one_processs_bits(void **state DL_UNUSED)
 {
-    (void)state;
     static const int cases[][2] = {{2, 4}, {3, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (dl_sync sync = DL_SYNC_ALLREDUCE; sync <= DL_SYNC_AVERAGE; sync++) {
@@ -308,9 +299,8 @@ static void devices_give_one_processs_bits(void **state)
 }
 
 /* The ranks of one host use consecutive devices. */
-static void devices_are_shared_out(void **state)
+static void devices_are_shared_out(void **state DL_UNUSED)
 {
-    (void)state;
     int opened[10] = {0};
     const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
     member members[2];
@@ -327,9 +317,8 @@ static void devices_are_shared_out(void **state)
         assert_int_equal(opened[d], d < 4);
 }
 
-static void stops_of_devices_are_agreed(void **state)
+static void stops_of_devices_are_agreed(void **state DL_UNUSED)
 {
-    (void)state;
     for (int dispatch = DL_DISPATCH_THREADS; dispatch <= DL_DISPATCH_SINGLE; dispatch++) {
         dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
         config.dispatch = (dl_dispatch)dispatch;
@@ -350,9 +339,8 @@ static void stops_of_devices_are_agreed(void **state)
 
 /* All devices fail one after another, starting in one of the ranks: one rank reports the failure,
  * the others a lost rank. */
-static void a_broken_device_ends_all_ranks(void **state)
+static void a_broken_device_ends_all_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     static const long broken_at[] = {200, 333, 700};
     for (size_t i = 0; i < sizeof broken_at / sizeof *broken_at; i++) {
         const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
@@ -371,9 +359,8 @@ static void a_broken_device_ends_all_ranks(void **state)
 }
 
 /* A device that fails during the set-up, on the fifth call: the other rank names the reason. */
-static void a_rank_that_cannot_start_ends_all_ranks(void **state)
+static void a_rank_that_cannot_start_ends_all_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
     member members[2];
     fake_device_set(4, 5);
@@ -390,9 +377,8 @@ static void a_rank_that_cannot_start_ends_all_ranks(void **state)
 /* With one thread for all workers, the fake device's reductions block the host, unlike real ones: a
  * rank whose device has failed waits for a rank that waits for this device, until the limit ends
  * both. */
-static void a_rank_that_hangs_ends_all_ranks(void **state)
+static void a_rank_that_hangs_ends_all_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 4);
     config.dispatch = DL_DISPATCH_SINGLE;
     member members[2];
@@ -404,9 +390,8 @@ static void a_rank_that_hangs_ends_all_ranks(void **state)
     assert_int_equal(fake_device_leaks(), 0);
 }
 
-static void a_reduction_that_cannot_be_named_ends_all_ranks(void **state)
+static void a_reduction_that_cannot_be_named_ends_all_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 2);
     member members[2];
     fake_device_set(2, -1);
@@ -421,9 +406,8 @@ static void a_reduction_that_cannot_be_named_ends_all_ranks(void **state)
     assert_int_equal(fake_device_leaks(), 0);
 }
 
-static void settings_are_checked(void **state)
+static void settings_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         dl_sync sync;
         int workers, server_threads;

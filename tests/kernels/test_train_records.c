@@ -84,9 +84,8 @@ static void check_step(const dl_train_config *config, const recorder *all, uint3
     assert_string_equal(text, expected);
 }
 
-static void records_follow_the_mode(void **state)
+static void records_follow_the_mode(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         dl_sync sync;
         const char *first, *second; /* workers; only the first one averages */
@@ -155,9 +154,8 @@ static void check_time_line(const dl_train_config *config, const recorder *all,
     assert_int_equal(steps, result->steps_done[worker]);
 }
 
-static void records_cover_the_steps(void **state)
+static void records_cover_the_steps(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.workers = 4;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_SOFTSYNC; sync++) {
@@ -215,9 +213,8 @@ static void records_tell_sizes(void **state)
     free(names);
 }
 
-static void interval_exchanges_only_then(void **state)
+static void interval_exchanges_only_then(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.workers = 2;
     config.sync = DL_SYNC_AVERAGE;
@@ -272,9 +269,8 @@ static void check_staleness(int workers, dl_wait wait, const double *slow)
     recorder_free(&all);
 }
 
-static void staleness_counts_every_update(void **state)
+static void staleness_counts_every_update(void **state DL_UNUSED)
 {
-    (void)state;
     const double slow[] = {1, 3, 1, 1};
     check_staleness(1, DL_WAIT_AUTO, NULL);
     check_staleness(2, DL_WAIT_SPIN, NULL);
@@ -285,9 +281,8 @@ static void staleness_counts_every_update(void **state)
 
 /* Only worker 1 loses time, once per step between backward pass and exchange; results do not
  * change. It burns as much CPU time as the passes used, at least the clock's resolution. */
-static void a_slow_worker_loses_time_only(void **state)
+static void a_slow_worker_loses_time_only(void **state DL_UNUSED)
 {
-    (void)state;
     const double slow[] = {1, 2};
     dl_train_config config = small_config();
     config.workers = 2;

@@ -86,9 +86,8 @@ static dl_train_result replay(const dl_train_config *config, const dl_schedule *
 }
 
 /* With one worker, in any mode: plain training, bit for bit. */
-static void one_worker_is_plain_training(void **state)
+static void one_worker_is_plain_training(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_schedule) schedule = synchronous(1, 20);
     for (int optimizer = 0; dl_optimizer_names[optimizer] != NULL; optimizer++) {
         for (int precision = DL_FLOAT; precision <= DL_DOUBLE; precision++) {
@@ -110,9 +109,8 @@ static void one_worker_is_plain_training(void **state)
 
 /* Synchronous workers: the result of allreduce with as many threads, and of one worker with the
  * whole batch. */
-static void synchronous_is_large_batch_training(void **state)
+static void synchronous_is_large_batch_training(void **state DL_UNUSED)
 {
-    (void)state;
     for (int workers = 2; workers <= 4; workers++) {
         DL_SCOPED(dl_schedule) schedule = synchronous(workers, 20);
         dl_train_config config = small_config();
@@ -129,9 +127,8 @@ static void synchronous_is_large_batch_training(void **state)
 
 /* Local steps and averages: the bits of the real mode, with kept and with averaged momentum, with
  * and without an outer optimizer. */
-static void averages_are_the_real_modes(void **state)
+static void averages_are_the_real_modes(void **state DL_UNUSED)
 {
-    (void)state;
     enum { WORKERS = 3, INTERVAL = 4, STEPS = 20 };
     text t;
     begin(&t, WORKERS);
@@ -238,9 +235,8 @@ static bool is_tried(int lag, int kind)
 
 /* In any order of the workers: the bits of real training except for the mean of the last
  * parameters, on one core and on all. */
-static void late_averages_are_the_real_modes(void **state)
+static void late_averages_are_the_real_modes(void **state DL_UNUSED)
 {
-    (void)state;
     for (int lag = 0; lag < LATE_INTERVAL; lag++) {
         DL_SCOPED(dl_schedule) schedule = late_schedule(lag);
         assert_int_equal(schedule.updates, LATE_STEPS / LATE_PERIOD);
@@ -263,9 +259,8 @@ static void late_averages_are_the_real_modes(void **state)
 }
 
 /* The same with four workers in two sites. */
-static void sites_are_the_real_mode(void **state)
+static void sites_are_the_real_mode(void **state DL_UNUSED)
 {
-    (void)state;
     for (int lag = 0; lag < LATE_INTERVAL; lag++) {
         DL_SCOPED(dl_schedule) schedule = late_schedule_of(lag, 4, 2);
         assert_int_equal(schedule.sites, 2);
@@ -290,9 +285,8 @@ static void sites_are_the_real_mode(void **state)
 
 /* Workers 0 and 1, the latter half as fast, with 2 and 1 local steps between averages: the bits of
  * the real mode except for the mean of the last parameters. */
-static void intervals_by_speed_are_the_real_mode(void **state)
+static void intervals_by_speed_are_the_real_mode(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROUNDS = 8 };
     static const double slow[] = {1, 2};
     text t;
@@ -380,9 +374,8 @@ static double *reference(const dl_train_config *config, const dl_schedule *sched
 
 /* Streaming DiLoCo number by number, with plain SGD and Nesterov momentum: fragments have 2279 x 16
  * of the 109,386 numbers (6,837 lines of 16), the last one 6 fewer. */
-static void late_averages_are_those_of_a_plain_reference(void **state)
+static void late_averages_are_those_of_a_plain_reference(void **state DL_UNUSED)
 {
-    (void)state;
     enum { LAG = 3, VECTORS = 3 * LATE_WORKERS + 2 };
     DL_SCOPED(dl_schedule) schedule = late_schedule(LAG);
     dl_train_config config = small_config();
@@ -540,9 +533,8 @@ static double *merged_reference(const dl_train_config *config, const dl_schedule
     return result;
 }
 
-static void merges_are_those_of_a_plain_reference(void **state)
+static void merges_are_those_of_a_plain_reference(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_schedule) schedule = merged_schedule();
     assert_int_equal(schedule.updates, 4);
     assert_int_equal(schedule.gradients, 9);
@@ -572,9 +564,8 @@ static void merges_are_those_of_a_plain_reference(void **state)
     }
 }
 
-static void stale_gradients_are_of_their_version(void **state)
+static void stale_gradients_are_of_their_version(void **state DL_UNUSED)
 {
-    (void)state;
     for (int each = 1; each <= 2; each++) {
         DL_SCOPED(dl_schedule) schedule = stale(6, 8, each);
         assert_int_equal(schedule.staleness_max, each == 1 ? 5 : 3);
@@ -600,9 +591,8 @@ static void stale_gradients_are_of_their_version(void **state)
 
 /* The number of threads does not change the bits, with a staleness that lets them work
  * concurrently. */
-static void cores_change_nothing(void **state)
+static void cores_change_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     if (dl_cpu_count() < 2) skip();
     for (int each = 1; each <= 4; each += 3) {
         DL_SCOPED(dl_schedule) schedule = stale(4, 30, each);
@@ -623,9 +613,8 @@ static void cores_change_nothing(void **state)
 }
 
 /* Every 5 steps of 2 workers: after gradient 10, update 5; at the simulated time of the row. */
-static void points_have_simulated_times(void **state)
+static void points_have_simulated_times(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_schedule) schedule = synchronous(2, 20), shorter = synchronous(2, 5);
     dl_train_config config = small_config();
     config.evaluate_every = 5;
@@ -640,9 +629,8 @@ static void points_have_simulated_times(void **state)
                         result.parameter_count * sizeof(double));
 }
 
-static void a_stop_ends_it(void **state)
+static void a_stop_ends_it(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool stop = true;
     DL_SCOPED(dl_schedule) schedule = stale(4, 30, 1);
     dl_train_config config = small_config();
@@ -651,9 +639,8 @@ static void a_stop_ends_it(void **state)
     assert_int_equal(result.updates, 0);
 }
 
-static void bad_settings_are_errors(void **state)
+static void bad_settings_are_errors(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_schedule) schedule = synchronous(2, 2);
     dl_train_result result = {.parameter_count = 99};
     dl_error err = {0};

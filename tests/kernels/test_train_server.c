@@ -78,9 +78,8 @@ static void check_versions(const dl_train_config *config, int64_t gradients_an_u
     assert_true(all.sum <= updates * (WORKERS - 1));
 }
 
-static void every_update_is_seen(void **state)
+static void every_update_is_seen(void **state DL_UNUSED)
 {
-    (void)state;
     for (int wait = DL_WAIT_SPIN; wait <= DL_WAIT_BLOCK; wait++) {
         dl_train_config config = server_config(DL_SYNC_ASYNC);
         config.wait = (dl_wait)wait;
@@ -93,9 +92,8 @@ static void every_update_is_seen(void **state)
 }
 
 /* No gradient is staler than the bound, although a worker is slow. */
-static void the_bound_holds(void **state)
+static void the_bound_holds(void **state DL_UNUSED)
 {
-    (void)state;
     const double slow[WORKERS] = {4, 1, 1, 1};
     for (int64_t bound = 0; bound <= 3; bound++) {
         for (int n = 1; n <= WORKERS; n += 3) {
@@ -114,9 +112,8 @@ static void the_bound_holds(void **state)
 }
 
 /* A single worker is never stale: the rate is the configured one, bit for bit. */
-static void one_worker_keeps_its_rate(void **state)
+static void one_worker_keeps_its_rate(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_ASYNC; sync <= DL_SYNC_SOFTSYNC; sync++) {
         dl_train_config config = server_config((dl_sync)sync);
         config.workers = 1;

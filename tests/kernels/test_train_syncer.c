@@ -83,9 +83,8 @@ static void expect_replay(const dl_train_config *config, dl_train_result *result
 
 /* A merge of all uploads, for which each worker waits, is an average: nothing is stale or lost, and
  * the order is always the same. Rounding differs, since differences are summed. */
-static void a_merge_of_all_is_an_average(void **state)
+static void a_merge_of_all_is_an_average(void **state DL_UNUSED)
 {
-    (void)state;
     for (int outer = DL_OUTER_NONE; outer <= DL_OUTER_NESTEROV; outer++) {
         dl_train_config config = syncer_config(3, 5);
         config.merge = (dl_merge_config){.quorum = 3, .weight_power = 1, .wait_s = BLOCKED_S};
@@ -111,9 +110,8 @@ static void a_merge_of_all_is_an_average(void **state)
 }
 
 /* In any order of the threads, each run has the bits of a replay in its order. */
-static void every_order_is_replayed_to_the_bit(void **state)
+static void every_order_is_replayed_to_the_bit(void **state DL_UNUSED)
 {
-    (void)state;
     static const double slow[] = {1, 3, 1, 2};
     for (int i = 0; i < 8; i++) {
         dl_train_config config = syncer_config(4, 1 + i % 3);
@@ -172,9 +170,8 @@ static void hold(void *user, const dl_record *record)
 
 /* Worker 0 makes three versions and waits for each; then worker 1 uploads its change since version
  * 0: three versions stale, weight (1 + 3)^-1/2, or lost with a bound of two. */
-static void staleness_is_counted_weighted_and_bounded(void **state)
+static void staleness_is_counted_weighted_and_bounded(void **state DL_UNUSED)
 {
-    (void)state;
     for (int64_t bound = 2; bound <= 3; bound++) {
         dl_train_config config = syncer_config(2, 2);
         gate g = {.needed = 6};
@@ -202,9 +199,8 @@ static void staleness_is_counted_weighted_and_bounded(void **state)
 
 /* There is never a quorum: ten uploads, each replacing the previous one, and the initial
  * parameters. */
-static void without_a_quorum_nothing_is_merged(void **state)
+static void without_a_quorum_nothing_is_merged(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = syncer_config(2, 2);
     gate g = {.needed = 20, .stops = true};
     const dl_train_observer observer = {.steps_only = true, .user = &g, .record = hold};
@@ -221,9 +217,8 @@ static void without_a_quorum_nothing_is_merged(void **state)
 
 /* Learners that wait for a version that does not come wait no longer than wait_s, and end with the
  * run. */
-static void a_run_ends_though_one_waits(void **state)
+static void a_run_ends_though_one_waits(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = syncer_config(1, 2);
     config.merge = (dl_merge_config){.quorum = 1, .scan_s = 1e-3, .wait_s = 1e-6};
     DL_SCOPED(dl_train_result) result = run(&config, NULL);
@@ -240,9 +235,8 @@ static void a_run_ends_though_one_waits(void **state)
         if (strstr(err.text, said) == NULL) fail_msg("%s", err.text); \
     } while (0)
 
-static void bad_settings_are_refused(void **state)
+static void bad_settings_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     REFUSED(DL_ERR_RANGE, "quorum 3; must be 1 to 2", bad.merge.quorum = 3);
     REFUSED(DL_ERR_RANGE, "--bound: '-2'", bad.bound = -2);
     REFUSED(DL_ERR_RANGE, "--interval: '0'", bad.interval = 0);

@@ -104,9 +104,8 @@ static void check_definition(const inputs *in)
     }
 }
 
-static void attention_is_its_definition(void **state)
+static void attention_is_its_definition(void **state DL_UNUSED)
 {
-    (void)state;
     static double q[NUMBERS], k[NUMBERS], v[NUMBERS], y[NUMBERS], sums[HEADS * TOKENS], dy[NUMBERS],
         dq[NUMBERS], dk[NUMBERS], dv[NUMBERS];
     inputs in = {.arrays = {q, k, v},
@@ -145,9 +144,8 @@ static void run_norm(inputs *in)
     operations(DL_DOUBLE)->row_norm(&norm, in->y);
 }
 
-static void rows_are_normalised(void **state)
+static void rows_are_normalised(void **state DL_UNUSED)
 {
-    (void)state;
     static double x[ROWS * COLUMNS], scale[COLUMNS], shift[COLUMNS], y[ROWS * COLUMNS], mean[ROWS],
         inverse[ROWS], dy[ROWS * COLUMNS], dx[ROWS * COLUMNS], dscale[COLUMNS], dshift[COLUMNS];
     inputs in = {.arrays = {x, scale, shift},
@@ -185,9 +183,8 @@ static double gelu_of(double x)
     return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
-static void gelu_is_its_definition(void **state)
+static void gelu_is_its_definition(void **state DL_UNUSED)
 {
-    (void)state;
     enum { COUNT = 400 };
     double x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
     const double h = 1e-6;
@@ -213,9 +210,8 @@ static void to_floats(float *to, const double *from, size_t count)
 }
 
 /* Scores up to some dozens, so that probabilities reach the end of a float's range. */
-static void floats_agree_with_doubles(void **state)
+static void floats_agree_with_doubles(void **state DL_UNUSED)
 {
-    (void)state;
     static double in[4][NUMBERS], y[NUMBERS], sums[HEADS * TOKENS], out[3][NUMBERS];
     static float fin[4][NUMBERS], fy[NUMBERS], fsums[HEADS * TOKENS], fout[3][NUMBERS];
     for (int a = 0; a < 4; a++) {

@@ -3,9 +3,8 @@
 
 #include "profiler/workload_options.h"
 
-static void takes_lists(void **state)
+static void takes_lists(void **state DL_UNUSED)
 {
-    (void)state;
     int batches[DL_BATCH_LIST_MAX], count = 0;
     dl_error err = {0};
     assert_int_equal(dl_batch_list_parse("64", batches, &count, &err), DL_OK);
@@ -19,9 +18,8 @@ static void takes_lists(void **state)
 }
 
 /* Every text is a usage error, and the result is left unchanged. */
-static void refuses_others(void **state)
+static void refuses_others(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const texts[] = {
         "",  ",",  "32,",     ",32", "32,,64", "x",   "32 ",
         "0", "-1", "1048577", "1.5", "32;64",  "8,8", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"};

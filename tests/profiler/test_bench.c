@@ -59,9 +59,8 @@ static int run_bench(void **state)
 }
 
 /* A line gives the burst in which a case was finally measured, or says that it was not measured. */
-static void gaps_are_told(void **state)
+static void gaps_are_told(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_bench gaps = {.gaps = {{DL_BENCH_LOCK, 2, 0.5, true}, {DL_BENCH_SLICE, 3, 4, false}},
                            .gap_count = 2};
     DL_AUTOFREE char *text = NULL;
@@ -94,9 +93,8 @@ static dl_trace trace_of(const dl_bench_config *config, const char *path)
 }
 
 /* A bench that is stopped from the start measures nothing, which is not an error. */
-static void stop_ends_every_part(void **state)
+static void stop_ends_every_part(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool stop = true;
     const int batch = 8;
     dl_train_config train = small_config();
@@ -115,9 +113,8 @@ static void stop_ends_every_part(void **state)
 
 /* A snapshot holds exchange of the model's size, and the steps of as many copies as there are cores
  * (up to workers_max, in powers of two; one on a single core) once for each batch size. */
-static void snapshot_holds_what_changes_with_the_state(void **state)
+static void snapshot_holds_what_changes_with_the_state(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config train = small_config();
     train.precision = DL_FLOAT;
     const int batches[] = {16, 8};
@@ -170,9 +167,8 @@ static bool is_gap(dl_bench_name name)
     return false;
 }
 
-static void every_kind_has_positive_durations(void **state)
+static void every_kind_has_positive_durations(void **state DL_UNUSED)
 {
-    (void)state;
     for (int name = 0; name < DL_BENCH_NAME_COUNT; name++) {
         size_t count = 0, positive = 0;
         if (name == DL_BENCH_PASS) continue; /* GPUs only */
@@ -190,9 +186,8 @@ static void every_kind_has_positive_durations(void **state)
 }
 
 /* Checks the names, which dlcal reads. */
-static void messages_are_of_every_kind(void **state)
+static void messages_are_of_every_kind(void **state DL_UNUSED)
 {
-    (void)state;
     for (int kind = DL_QUANTISE_FP16; kind < DL_QUANTISE_COUNT; kind++) {
         const int at = kind - DL_QUANTISE_FP16;
         const char *to = strchr(dl_bench_names[DL_BENCH_QUANTISE + at], '_') + 1;
@@ -204,9 +199,8 @@ static void messages_are_of_every_kind(void **state)
 
 /* Copies, averages and updates come in the model's size, 64 KiB, and 1/4 to 4 times the parameters.
  */
-static void exchange_has_all_sizes(void **state)
+static void exchange_has_all_sizes(void **state DL_UNUSED)
 {
-    (void)state;
     const uint64_t bytes[] = {65536,           PARAMETER_BYTES / 4, PARAMETER_BYTES / 2,
                               PARAMETER_BYTES, 2 * PARAMETER_BYTES, 4 * PARAMETER_BYTES};
     for (int name = DL_BENCH_COPY; name <= DL_BENCH_UPDATE; name++) {
@@ -230,9 +224,8 @@ static void exchange_has_all_sizes(void **state)
 
 /* Updates by one gradient have the parameters' size: they come from real rounds, with one vector
  * per thread. */
-static void updates_of_one_gradient_are_there(void **state)
+static void updates_of_one_gradient_are_there(void **state DL_UNUSED)
 {
-    (void)state;
     size_t count = 0;
     for (size_t i = 0; i < trace.record_count; i++) {
         const dl_record *record = &trace.records[i];
@@ -245,9 +238,8 @@ static void updates_of_one_gradient_are_there(void **state)
 /* Every k = 1..COPIES and every batch has steps in ascending order, without the first two of a
  * copy. The copy that finishes first ends the run, so that on a busy machine another copy may have
  * no steps. */
-static void steps_of_side_by_side_copies(void **state)
+static void steps_of_side_by_side_copies(void **state DL_UNUSED)
 {
-    (void)state;
     bool seen[COPIES + 1][17] = {{false}};
     const dl_record *last = NULL;
     for (size_t i = 0; i < trace.record_count; i++) {
@@ -270,9 +262,8 @@ static void steps_of_side_by_side_copies(void **state)
         assert_true(seen[k][8] && seen[k][16]);
 }
 
-static void thread_counts(void **state)
+static void thread_counts(void **state DL_UNUSED)
 {
-    (void)state;
     int counts[DL_BENCH_COUNTS_MAX];
     assert_int_equal(dl_bench_thread_counts(1, counts), 1);
     assert_int_equal(counts[0], 1);
@@ -284,9 +275,8 @@ static void thread_counts(void **state)
 }
 
 /* Cores are assigned as in training: worker w runs on core (first + w) mod cores. */
-static void cores_of_threads(void **state)
+static void cores_of_threads(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.cores = 1;
     config.first_core = 5;

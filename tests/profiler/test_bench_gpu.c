@@ -58,9 +58,8 @@ static int count_samples(const dl_trace *trace, const char *name, uint64_t bytes
 }
 
 /* Every size has at least two samples, one per round. */
-static void one_gpu_has_copies_and_launches(void **state)
+static void one_gpu_has_copies_and_launches(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
@@ -79,9 +78,8 @@ static void one_gpu_has_copies_and_launches(void **state)
 
 /* With three GPUs: copies by one, two and three concurrently; every ordered pair; reductions of
  * all. */
-static void several_gpus_are_measured_together(void **state)
+static void several_gpus_are_measured_together(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(3, -1);
@@ -105,9 +103,8 @@ static void several_gpus_are_measured_together(void **state)
 }
 
 /* Averages of 2, 4 and 8 vectors and messages in three sizes, on each GPU. */
-static void averages_and_messages_are_measured(void **state)
+static void averages_and_messages_are_measured(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(2, -1);
@@ -124,9 +121,8 @@ static void averages_and_messages_are_measured(void **state)
     }
 }
 
-static void a_stop_leaves_the_rest_out(void **state)
+static void a_stop_leaves_the_rest_out(void **state DL_UNUSED)
 {
-    (void)state;
     atomic_bool stop;
     atomic_init(&stop, true);
     DL_SCOPED(dl_trace) trace = {0};
@@ -136,9 +132,8 @@ static void a_stop_leaves_the_rest_out(void **state)
     assert_int_equal(trace.record_count, 0);
 }
 
-static void a_gpu_that_breaks_is_an_error(void **state)
+static void a_gpu_that_breaks_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     for (long after = 0; after < 2000; after += 333) {
         dl_trace trace = {0};
         dl_error err = {0};
@@ -152,10 +147,9 @@ static void a_gpu_that_breaks_is_an_error(void **state)
 
 static atomic_long pushes, pulls; /* copies by the device of vectors of that size */
 
-static void count_copies(int device, const char *operation, size_t copied_bytes, bool to_device)
+static void count_copies(int device DL_UNUSED, const char *operation DL_UNUSED, size_t copied_bytes,
+                         bool to_device)
 {
-    (void)device;
-    (void)operation;
     if (copied_bytes == EXCHANGED_BYTES) atomic_fetch_add(to_device ? &pulls : &pushes, 1);
 }
 
@@ -194,9 +188,8 @@ static dl_status exchange(dl_trace *trace, dl_error *err)
 
 /* Every push that was timed, and those of rounds that were not recorded, is a copy by the
  * device. */
-static void a_gpu_copies_what_its_host_averages(void **state)
+static void a_gpu_copies_what_its_host_averages(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
@@ -218,9 +211,8 @@ static void a_gpu_copies_what_its_host_averages(void **state)
     assert_true(served[0] > 0 && served[1] > 0);
 }
 
-static void a_gpu_that_breaks_while_it_copies_is_an_error(void **state)
+static void a_gpu_that_breaks_while_it_copies_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     for (long after = 0; after < 40; after += 13) {
         dl_trace trace = {0};
         dl_error err = {0};

@@ -18,9 +18,8 @@ static int count_cases(const dl_bench_gpu_cases *cases, dl_bench_gpu_name name, 
 }
 
 /* Three sizes; a single GPU has no peer to reduce or copy with. */
-static void one_gpu_has_no_peers(void **state)
+static void one_gpu_has_no_peers(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_bench_gpu_cases) cases;
     dl_bench_gpu_cases_init(&cases, 1, 4 * DL_BENCH_GPU_BYTES_MIN);
     for (size_t bytes = 1024; bytes <= 4096; bytes *= 2) {
@@ -33,9 +32,8 @@ static void one_gpu_has_no_peers(void **state)
 
 /* Of six GPUs 1, 2, 4 and 6 copy concurrently; all reduce; every ordered pair copies; each
  * launches. */
-static void several_gpus_copy_at_once_and_in_pairs(void **state)
+static void several_gpus_copy_at_once_and_in_pairs(void **state DL_UNUSED)
 {
-    (void)state;
     enum { GPUS = 6 };
     DL_SCOPED(dl_bench_gpu_cases) cases;
     dl_bench_gpu_cases_init(&cases, GPUS, DL_BENCH_GPU_BYTES_MIN);

@@ -9,9 +9,8 @@
 enum { CASES = 40, ROUNDS = 10 };
 
 /* Every round has each case once, in another order than the previous round. */
-static void every_round_has_all_cases(void **state)
+static void every_round_has_all_cases(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_bench_order) order;
     dl_bench_order_init(&order, CASES, 7, 0);
     uint32_t before[CASES];
@@ -30,9 +29,8 @@ static void every_round_has_all_cases(void **state)
     }
 }
 
-static void seed_and_stream_decide(void **state)
+static void seed_and_stream_decide(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_bench_order) one, same, seed, stream;
     dl_bench_order_init(&one, CASES, 7, 3);
     dl_bench_order_init(&same, CASES, 7, 3);

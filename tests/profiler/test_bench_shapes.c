@@ -86,9 +86,8 @@ static double sum_ns(const dl_trace *trace, uint32_t round)
     return sum;
 }
 
-static void cores_measure_all_kernels(void **state)
+static void cores_measure_all_kernels(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     if (measure(NULL, network, BATCH, &trace, &err)) fail_msg("%s", err.text);
@@ -124,9 +123,8 @@ static void cores_measure_all_kernels(void **state)
 
 /* The fake device has no operations of transformers: norms and activations are plain moves, and the
  * layer is without attention. Each operation takes as long alone as in the layer. */
-static void a_device_measures_them_by_its_clock(void **state)
+static void a_device_measures_them_by_its_clock(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     fake_device_set(1, -1);
@@ -151,9 +149,8 @@ static void a_device_measures_them_by_its_clock(void **state)
     assert_int_equal(fake_device_leaks(), 0);
 }
 
-static void a_network_without_blocks_has_no_layer(void **state)
+static void a_network_without_blocks_has_no_layer(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = {0};
     dl_error err = {0};
     if (measure(NULL, "resnet18", 1, &trace, &err)) fail_msg("%s", err.text);
@@ -161,9 +158,8 @@ static void a_network_without_blocks_has_no_layer(void **state)
     assert_int_equal(count_of(&trace, "layer", -1, -1), 0);
 }
 
-static void a_device_that_fails_is_an_error(void **state)
+static void a_device_that_fails_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = {0};
     dl_error err = {0};
     fake_device_set(1, 40);
@@ -172,9 +168,8 @@ static void a_device_that_fails_is_an_error(void **state)
     fake_device_set(1, -1);
 }
 
-static void products_beyond_the_library_are_refused(void **state)
+static void products_beyond_the_library_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = {0};
     dl_error err = {0};
     assert_int_equal(measure(NULL, "transformer:layers=1,width=4096,heads=32,sequence=1024",

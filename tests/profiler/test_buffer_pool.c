@@ -13,9 +13,8 @@ static int all_zero(const uint8_t *data, size_t bytes)
     return 1;
 }
 
-static void buffers_are_zero_even_the_second_time(void **state)
+static void buffers_are_zero_even_the_second_time(void **state DL_UNUSED)
 {
-    (void)state;
     dl_buffer_pool *pool = dl_buffer_pool_new(BYTES, 1);
     for (int use = 0; use < 3; use++) {
         dl_buffer *buffer = dl_buffer_pool_take(pool);
@@ -31,9 +30,8 @@ static void buffers_are_zero_even_the_second_time(void **state)
     dl_buffer_pool_free(pool);
 }
 
-static void limit_refuses_until_one_comes_back(void **state)
+static void limit_refuses_until_one_comes_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_buffer_pool *pool = dl_buffer_pool_new(BYTES, 2);
     dl_buffer *first = dl_buffer_pool_take(pool), *second = dl_buffer_pool_take(pool);
     assert_non_null(first);
@@ -50,9 +48,8 @@ static void limit_refuses_until_one_comes_back(void **state)
     dl_buffer_pool_free(pool);
 }
 
-static void no_limit_is_none(void **state)
+static void no_limit_is_none(void **state DL_UNUSED)
 {
-    (void)state;
     enum { COUNT = 300 };
     dl_buffer_pool *pool = dl_buffer_pool_new(BYTES, 0);
     dl_buffer *taken[COUNT];
@@ -64,9 +61,8 @@ static void no_limit_is_none(void **state)
 }
 
 /* The size exceeds the address space. */
-static void no_memory_is_no_buffer(void **state)
+static void no_memory_is_no_buffer(void **state DL_UNUSED)
 {
-    (void)state;
     dl_buffer_pool *pool = dl_buffer_pool_new(SIZE_MAX / 2, 0);
     assert_null(dl_buffer_pool_take(pool));
     dl_buffer_pool_free(pool);
@@ -87,9 +83,8 @@ static void *take_and_give(void *pool)
     return NULL;
 }
 
-static void threads_share_buffers(void **state)
+static void threads_share_buffers(void **state DL_UNUSED)
 {
-    (void)state;
     enum { THREADS = 4 };
     dl_buffer_pool *pool = dl_buffer_pool_new(BYTES, THREADS - 1);
     pthread_t threads[THREADS];

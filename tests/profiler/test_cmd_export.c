@@ -67,9 +67,8 @@ static int run(char **argv, char **text)
     return run_command(dl_cmd_export, argv, COMMAND_BOTH, text);
 }
 
-static int make_traces(void **state)
+static int make_traces(void **state DL_UNUSED)
 {
-    (void)state;
     write_trace(first, "0", true, false);
     write_trace(second, "1", true, false);
     write_trace(training, "0", false, true);
@@ -77,9 +76,8 @@ static int make_traces(void **state)
     return 0;
 }
 
-static int remove_traces(void **state)
+static int remove_traces(void **state DL_UNUSED)
 {
-    (void)state;
     unlink(first);
     unlink(second);
     unlink(training);
@@ -88,9 +86,8 @@ static int remove_traces(void **state)
 }
 
 /* Each rank is a process with its own track of steps. */
-static void test_ranks(void **state)
+static void test_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     char *text;
     char *argv[] = {name, first, second, to_json, NULL};
     assert_int_equal(run(argv, &text), 0);
@@ -107,9 +104,8 @@ static void test_ranks(void **state)
 }
 
 /* One trace of activities needs no output name; one of training is exported as records. */
-static void test_one_trace(void **state)
+static void test_one_trace(void **state DL_UNUSED)
 {
-    (void)state;
     char *text;
     char *argv[] = {name, first, NULL};
     assert_int_equal(run(argv, &text), 0);
@@ -131,9 +127,8 @@ static void test_one_trace(void **state)
     unlink("test_cmd_export_3.json");
 }
 
-static void test_refused(void **state)
+static void test_refused(void **state DL_UNUSED)
 {
-    (void)state;
     char *text, missing[] = "test_cmd_export_none.dlt";
     char *unnamed[] = {name, first, second, NULL};
     assert_int_equal(run(unnamed, &text), 2);

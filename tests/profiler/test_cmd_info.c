@@ -55,18 +55,16 @@ static char name[] = "dlprof info", first[] = "test_cmd_info_0.dlt",
             marks[] = "--step-marks=^phase", broken[] = "--step-marks=x(",
             unknown[] = "--step-marks=^epoch";
 
-static int make_traces(void **state)
+static int make_traces(void **state DL_UNUSED)
 {
-    (void)state;
     write_trace(first, "0", 10);
     write_trace(second, "1", 20);
     return 0;
 }
 
 /* The device is idle for half of the time: 100 of each 200 us. */
-static void test_ranks(void **state)
+static void test_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     char *text;
     char *argv[] = {name, first, second, top, NULL};
     assert_int_equal(run(argv, &text), 0);
@@ -84,9 +82,8 @@ static void test_ranks(void **state)
 }
 
 /* Steps of 400 us, found by the given marks. */
-static void test_marks(void **state)
+static void test_marks(void **state DL_UNUSED)
 {
-    (void)state;
     char *text;
     char *argv[] = {name, second, marks, NULL};
     assert_int_equal(run(argv, &text), 0);
@@ -103,9 +100,8 @@ static void test_marks(void **state)
 }
 
 /* The process was killed before its first activity was written. */
-static void test_nothing_recorded(void **state)
+static void test_nothing_recorded(void **state DL_UNUSED)
 {
-    (void)state;
     char path[] = "test_cmd_info_none.dlt", *text;
     dl_trace_writer *writer;
     dl_error err = {0};
@@ -125,9 +121,8 @@ static void test_nothing_recorded(void **state)
 }
 
 /* A process that marks ten steps of 1 ms and uses no device. */
-static void test_steps_of_the_host(void **state)
+static void test_steps_of_the_host(void **state DL_UNUSED)
 {
-    (void)state;
     char path[] = "test_cmd_info_host.dlt", *text;
     dl_trace_writer *writer;
     dl_error err = {0};
@@ -158,9 +153,8 @@ static void test_steps_of_the_host(void **state)
 }
 
 /* Files of other profilers are recognised by their first bytes; other files are refused. */
-static void test_files_of_other_profilers(void **state)
+static void test_files_of_other_profilers(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *start;
         size_t bytes;
@@ -185,9 +179,8 @@ static void test_files_of_other_profilers(void **state)
     unlink(path);
 }
 
-static void test_json(void **state)
+static void test_json(void **state DL_UNUSED)
 {
-    (void)state;
     char *text;
     char *argv[] = {name, json, first, second, NULL};
     assert_int_equal(run(argv, &text), 0);
@@ -198,9 +191,8 @@ static void test_json(void **state)
 }
 
 /* Traces read before an unreadable one are in the array, which is closed. */
-static void test_json_of_a_failure(void **state)
+static void test_json_of_a_failure(void **state DL_UNUSED)
 {
-    (void)state;
     char *text, missing[] = "test_cmd_info_missing.dlt";
     char *argv[] = {name, json, first, missing, NULL};
     assert_int_equal(run_command(dl_cmd_info, argv, COMMAND_OUT, &text), 1);
@@ -215,9 +207,8 @@ static void test_json_of_a_failure(void **state)
 }
 
 /* A trace with records of training and activities gives two objects. */
-static void test_json_of_both_kinds(void **state)
+static void test_json_of_both_kinds(void **state DL_UNUSED)
 {
-    (void)state;
     char path[] = "test_cmd_info_both.dlt", *text;
     dl_trace_writer *writer;
     dl_error err = {0};

@@ -10,9 +10,8 @@
 
 static char *folder, *machine_file;
 
-static int make(void **state)
+static int make(void **state DL_UNUSED)
 {
-    (void)state;
     const char *parent = getenv("TMPDIR");
     folder = dl_format("%s/machine-XXXXXX", parent != NULL ? parent : "/tmp");
     if (mkdtemp(folder) == NULL) return -1;
@@ -20,9 +19,8 @@ static int make(void **state)
     return 0;
 }
 
-static int clean(void **state)
+static int clean(void **state DL_UNUSED)
 {
-    (void)state;
     remove(machine_file);
     rmdir(folder);
     free(machine_file);
@@ -54,9 +52,8 @@ static const dl_gpu_model *find_model(const dl_machine *m, const char *name)
 }
 
 /* dlsim's reader accepts the file if and only if the command reports no gap. */
-static void the_reader_takes_what_the_command_calls_whole(void **state)
+static void the_reader_takes_what_the_command_calls_whole(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const argv[] = {"--measure", "-o", machine_file, NULL};
     DL_AUTOFREE char *text = run(COMMAND_OUT, 0, argv);
     DL_SCOPED(dl_machine) m = {0};
@@ -76,26 +73,23 @@ static void the_reader_takes_what_the_command_calls_whole(void **state)
     }
 }
 
-static void without_measuring_the_memory_rate_is_missing(void **state)
+static void without_measuring_the_memory_rate_is_missing(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const argv[] = {"-o", machine_file, NULL};
     DL_AUTOFREE char *text = run(COMMAND_OUT, 0, argv);
     assert_contains(text, "  [host] memory_bytes_per_s\n");
 }
 
-static void standard_output_holds_the_file_alone(void **state)
+static void standard_output_holds_the_file_alone(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const argv[] = {NULL};
     DL_AUTOFREE char *text = run(COMMAND_OUT, 0, argv);
     assert_contains(text, "; Written by dlprof machine");
     assert_null(strstr(text, "before dlsim reads"));
 }
 
-static void errors_have_their_exit_status(void **state)
+static void errors_have_their_exit_status(void **state DL_UNUSED)
 {
-    (void)state;
     const char *const nowhere[] = {"-o", "/no/such/folder/x.ini", NULL};
     char *text = run(COMMAND_ERR, 1, nowhere);
     assert_contains(text, "/no/such/folder/x.ini");

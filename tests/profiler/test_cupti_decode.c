@@ -74,9 +74,8 @@ static void put(const void *record, size_t bytes)
 
 static dl_cupti_decoder *decoder;
 
-static int begin(void **state)
+static int begin(void **state DL_UNUSED)
 {
-    (void)state;
     memset(buffer, 0, sizeof buffer);
     used = 0;
     seen = (struct seen){.text_count = 1};
@@ -84,9 +83,8 @@ static int begin(void **state)
     return 0;
 }
 
-static int end(void **state)
+static int end(void **state DL_UNUSED)
 {
-    (void)state;
     dl_cupti_decoder_free(decoder);
     for (uint32_t id = 1; id < seen.text_count; id++)
         free(seen.texts[id]);
@@ -122,9 +120,8 @@ static CUpti_ActivityKernel8 kernel_record(const char *name, uint64_t start, uin
     return record;
 }
 
-static void kernels(void **state)
+static void kernels(void **state DL_UNUSED)
 {
-    (void)state;
     const CUpti_ActivityKernel8 first = kernel_record("_Z4gemmPf", 1000, 1500);
     CUpti_ActivityKernel8 second = kernel_record("_Z4reluPf", 1600, 1600);
     second.gridX = 128;
@@ -150,9 +147,8 @@ static void kernels(void **state)
 }
 
 /* A module was unloaded, and another name is at the same address. */
-static void a_name_is_its_text_not_its_address(void **state)
+static void a_name_is_its_text_not_its_address(void **state DL_UNUSED)
 {
-    (void)state;
     char name[] = "before";
     const CUpti_ActivityKernel8 record = kernel_record(name, 1, 2);
     PUT(record);
@@ -163,9 +159,8 @@ static void a_name_is_its_text_not_its_address(void **state)
     assert_string_equal(seen.texts[seen.activities[1].name], "after");
 }
 
-static void a_kernel_without_name(void **state)
+static void a_kernel_without_name(void **state DL_UNUSED)
 {
-    (void)state;
     const CUpti_ActivityKernel8 record = kernel_record(NULL, 1, 2);
     PUT(record);
     decode();
@@ -173,9 +168,8 @@ static void a_kernel_without_name(void **state)
     assert_int_equal(seen.activities[0].name, 0);
 }
 
-static void copies(void **state)
+static void copies(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint8_t kind, source, target;
         dl_copy_direction direction;
@@ -235,9 +229,8 @@ static void copies(void **state)
     }
 }
 
-static void peer_copies_name_the_other_device(void **state)
+static void peer_copies_name_the_other_device(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivityMemcpyPtoP4 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_MEMCPY2;
@@ -264,9 +257,8 @@ static void peer_copies_name_the_other_device(void **state)
     }
 }
 
-static void memsets_and_graphs(void **state)
+static void memsets_and_graphs(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivityMemset4 set;
     memset(&set, 0, sizeof set);
     set.kind = CUPTI_ACTIVITY_KIND_MEMSET;
@@ -324,9 +316,8 @@ static CUpti_ActivityAPI call_record(CUpti_ActivityKind kind, CUpti_CallbackId i
     return record;
 }
 
-static void calls(void **state)
+static void calls(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         CUpti_ActivityKind kind;
         CUpti_CallbackId id;
@@ -362,9 +353,8 @@ static void calls(void **state)
 }
 
 /* CUPTI before 12.6 records all calls of the driver or none; the decoder drops unwanted ones. */
-static void calls_of_the_driver_that_nobody_asked_for(void **state)
+static void calls_of_the_driver_that_nobody_asked_for(void **state DL_UNUSED)
 {
-    (void)state;
     const CUpti_ActivityAPI record =
         call_record(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuEventQuery, 1, 1000);
     PUT(record);
@@ -373,9 +363,8 @@ static void calls_of_the_driver_that_nobody_asked_for(void **state)
 }
 
 /* By default only launches; in full also copies and waits. */
-static void calls_of_the_driver_by_preset(void **state)
+static void calls_of_the_driver_by_preset(void **state DL_UNUSED)
 {
-    (void)state;
     static const CUpti_CallbackId ids[] = {
         CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync,
         CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch};
@@ -394,9 +383,8 @@ static void calls_of_the_driver_by_preset(void **state)
     assert_int_equal(seen.count, 6);
 }
 
-static void call_names_lose_suffixes(void **state)
+static void call_names_lose_suffixes(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"cudaMemcpyAsync_ptsz_v7000", "cudaMemcpyAsync"},
         {"cudaFree_v3020", "cudaFree"},
@@ -437,9 +425,8 @@ static uint64_t recording(void)
 }
 
 /* The device comes from the context, whose record came before. */
-static void syncs(void **state)
+static void syncs(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivityContext context;
     memset(&context, 0, sizeof context);
     context.kind = CUPTI_ACTIVITY_KIND_CONTEXT;
@@ -474,9 +461,8 @@ static void syncs(void **state)
     }
 }
 
-static void syncs_without_stream_and_event(void **state)
+static void syncs_without_stream_and_event(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivitySynchronization2 record =
         sync_record(CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE);
     record.streamId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
@@ -491,9 +477,8 @@ static void syncs_without_stream_and_event(void **state)
 }
 
 /* Before CUDA 12.8 records ended before this id: the bytes there belong to the next record. */
-static void older_libraries_have_no_recording_ids(void **state)
+static void older_libraries_have_no_recording_ids(void **state DL_UNUSED)
 {
-    (void)state;
     dl_cupti_api older = api;
     older.version = DL_CUPTI_12_8 - 1;
     dl_cupti_decoder *old = dl_cupti_decoder_new(&older, NULL, sink);
@@ -519,9 +504,8 @@ static CUpti_ActivityCudaEvent2 event_record(uint32_t correlation)
 }
 
 /* An event's record precedes that of its call, in the same buffer. */
-static void events_take_the_time_of_their_call(void **state)
+static void events_take_the_time_of_their_call(void **state DL_UNUSED)
 {
-    (void)state;
     const CUpti_ActivityCudaEvent2 first = event_record(31), second = event_record(32);
     const CUpti_ActivityAPI call = call_record(
         CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020, 32, 700);
@@ -544,9 +528,8 @@ static void events_take_the_time_of_their_call(void **state)
     assert_int_equal(alone->start_ns, 950);
 }
 
-static void many_events_without_calls(void **state)
+static void many_events_without_calls(void **state DL_UNUSED)
 {
-    (void)state;
     const CUpti_ActivityCudaEvent2 record = event_record(1);
     for (int i = 0; i < SEEN_MAX; i++)
         PUT(record);
@@ -556,9 +539,8 @@ static void many_events_without_calls(void **state)
 }
 
 /* The record's data must be freed by the reader: the sanitizers would report a leak. */
-static void overheads(void **state)
+static void overheads(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivityOverhead3 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
@@ -589,9 +571,8 @@ static CUresult pci_of(char *text, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-static void devices_become_meta_keys(void **state)
+static void devices_become_meta_keys(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivityDevice4 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_DEVICE;
@@ -617,9 +598,8 @@ static void devices_become_meta_keys(void **state)
 }
 
 /* Freeing this static name would crash. */
-static void until_12_9_a_devices_name_is_not_ours(void **state)
+static void until_12_9_a_devices_name_is_not_ours(void **state DL_UNUSED)
 {
-    (void)state;
     CUpti_ActivityDevice4 record;
     memset(&record, 0, sizeof record);
     record.kind = CUPTI_ACTIVITY_KIND_DEVICE;
@@ -634,9 +614,8 @@ static void until_12_9_a_devices_name_is_not_ours(void **state)
     assert_string_equal(seen_meta("device.0.name"), name);
 }
 
-static void lost_times_are_counted(void **state)
+static void lost_times_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     const CUpti_ActivityKernel8 lost = kernel_record("k", 0, 0);
     const CUpti_ActivityKernel8 reversed = kernel_record("k", 10, 9);
     const CUpti_ActivityKernel8 unending = kernel_record("k", 10, UINT64_MAX);
@@ -657,9 +636,8 @@ static void lost_times_are_counted(void **state)
     assert_int_equal(counts.unknown, 1);
 }
 
-static void a_buffer_of_nothing(void **state)
+static void a_buffer_of_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     decode();
     const CUpti_ActivityKernel8 record = kernel_record("k", 1, 2);
     PUT(record);
@@ -669,9 +647,8 @@ static void a_buffer_of_nothing(void **state)
 }
 
 /* As in another process: the names that the buffers point to are freed. */
-static void raw_buffers_are_read_again(void **state)
+static void raw_buffers_are_read_again(void **state DL_UNUSED)
 {
-    (void)state;
     char *name = dl_strdup("_Z4gemmPf");
     CUpti_ActivityKernel8 kernel = kernel_record(name, 100, 200);
     CUpti_ActivityOverhead3 overhead;
@@ -716,9 +693,8 @@ static void write_file(const void *data, size_t bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-static void raw_files_of_another_form_are_refused(void **state)
+static void raw_files_of_another_form_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_int_equal(raw_replay("/nonexistent/raw", &api, decoder, &err), DL_ERR_IO);
     write_file("something else, longer than a header", 36);
@@ -740,9 +716,8 @@ static void raw_files_of_another_form_are_refused(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-static void a_full_disk_ends_the_dump(void **state)
+static void a_full_disk_ends_the_dump(void **state DL_UNUSED)
 {
-    (void)state;
     if (access("/dev/full", W_OK) != 0) skip();
     dl_raw_dump *dump = NULL;
     dl_error err = {0};

@@ -50,9 +50,8 @@ static void ask(dl_capture_preset preset)
 
 /* Programs that poll make thousands of these calls per step; launches and waits are still
  * recorded. */
-static void polled_calls_are_not_recorded(void **state)
+static void polled_calls_are_not_recorded(void **state DL_UNUSED)
 {
-    (void)state;
     static const CUpti_CallbackId polled[] = {CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
                                               CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020,
                                               CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
@@ -73,9 +72,8 @@ static void polled_calls_are_not_recorded(void **state)
 
 /* NCCL launches by cuLaunchKernelEx, Triton by cuLaunchKernel; copies and waits by the driver are
  * recorded only in the largest preset. */
-static void launches_by_the_driver_are_recorded(void **state)
+static void launches_by_the_driver_are_recorded(void **state DL_UNUSED)
 {
-    (void)state;
     ask(DL_CAPTURE_LIGHT);
     assert_int_equal(asked.driver_calls, 0);
     ask(DL_CAPTURE_DEFAULT);
@@ -89,9 +87,8 @@ static void launches_by_the_driver_are_recorded(void **state)
     assert_true(asked.driver[CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync]);
 }
 
-static void presets_hold_more_and_more(void **state)
+static void presets_hold_more_and_more(void **state DL_UNUSED)
 {
-    (void)state;
     ask(DL_CAPTURE_LIGHT);
     assert_false(asked.runtime);
     ask(DL_CAPTURE_FULL);

@@ -152,9 +152,8 @@ static int run_self(const char *word, const char *path, const char *folder, char
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-static void each_library_is_as_expected(void **state)
+static void each_library_is_as_expected(void **state DL_UNUSED)
 {
-    (void)state;
     char words[4096];
     for (size_t i = 0; i < path_count; i++) {
         const int code = run_self("step", paths[i], ".", words);
@@ -180,9 +179,8 @@ static void empty_folder(const char *folder, char *logs, size_t bytes)
     rmdir(folder);
 }
 
-static void an_injected_program_goes_on(void **state)
+static void an_injected_program_goes_on(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < path_count; i++) {
         char folder[] = "test_cupti_libraries.XXXXXX", full[PATH_MAX], words[4096], logs[4096];
         assert_non_null(mkdtemp(folder));

@@ -11,9 +11,8 @@
 #define EMPTY_FOLDER "data_source_empty"
 #define BROKEN_FOLDER "data_source_broken"
 
-static int make_folders(void **state)
+static int make_folders(void **state DL_UNUSED)
 {
-    (void)state;
     mkdir(EMPTY_FOLDER, 0777);
     mkdir(BROKEN_FOLDER, 0777);
     FILE *file = fopen(BROKEN_FOLDER "/train-images-idx3-ubyte", "w");
@@ -22,9 +21,8 @@ static int make_folders(void **state)
 }
 
 /* 60000 images like MNIST's training set, 10000 for the test; the note gives the reason. */
-static void auto_takes_synthetic_without_files(void **state)
+static void auto_takes_synthetic_without_files(void **state DL_UNUSED)
 {
-    (void)state;
     dl_data_source source = {
         .choice = DL_DATA_AUTO, .model = "lenet", .folder = EMPTY_FOLDER, .seed = 5};
     DL_SCOPED(dl_data_set) set = {0};
@@ -44,9 +42,8 @@ static void auto_takes_synthetic_without_files(void **state)
     free(note);
 }
 
-static void mnist_without_files_is_an_error(void **state)
+static void mnist_without_files_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_data_source source = {
         .choice = DL_DATA_MNIST, .model = "lenet", .folder = EMPTY_FOLDER};
     dl_data_set set = {0};
@@ -58,9 +55,8 @@ static void mnist_without_files_is_an_error(void **state)
 }
 
 /* Damaged files are not silently replaced. */
-static void damaged_files_are_an_error(void **state)
+static void damaged_files_are_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_data_source source = {
         .choice = DL_DATA_AUTO, .model = "lenet", .folder = BROKEN_FOLDER};
     dl_data_set set = {0};
@@ -70,9 +66,8 @@ static void damaged_files_are_an_error(void **state)
     assert_int_equal(err.code, DL_ERR_FORMAT);
 }
 
-static void environment_says_where_mnist_is(void **state)
+static void environment_says_where_mnist_is(void **state DL_UNUSED)
 {
-    (void)state;
     const char *given = getenv("DL_DATA");
     DL_AUTOFREE char *kept = given != NULL ? dl_strdup(given) : NULL;
     setenv("DL_DATA", "nowhere_at_all", 1);
@@ -84,9 +79,8 @@ static void environment_says_where_mnist_is(void **state)
     if (kept != NULL) setenv("DL_DATA", kept, 1);
 }
 
-static void real_mnist_is_found(void **state)
+static void real_mnist_is_found(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "lenet"};
     const char *root = getenv("DL_DATA");
     char *images = dl_format("%s/mnist/train-images-idx3-ubyte.gz", root != NULL ? root : "./data");
@@ -102,9 +96,8 @@ static void real_mnist_is_found(void **state)
 }
 
 /* A model with CIFAR-10's shape selects CIFAR-10, which the folder lacks. */
-static void model_decides_which_set(void **state)
+static void model_decides_which_set(void **state DL_UNUSED)
 {
-    (void)state;
     dl_data_source source = {
         .choice = DL_DATA_AUTO, .model = "vgg19_bn", .folder = EMPTY_FOLDER, .test_set = true};
     dl_data_set set = {0};
@@ -124,9 +117,8 @@ static void model_decides_which_set(void **state)
 }
 
 /* There is no reader for ImageNet. */
-static void large_images_are_synthetic(void **state)
+static void large_images_are_synthetic(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_data_source source = {.choice = DL_DATA_AUTO, .model = "resnet50", .test_set = true};
     DL_SCOPED(dl_data_set) set = {0};
     DL_AUTOFREE char *note = NULL;
@@ -138,9 +130,8 @@ static void large_images_are_synthetic(void **state)
     assert_int_equal(set.classes, 1000);
 }
 
-static void sets_are_found_again_by_name(void **state)
+static void sets_are_found_again_by_name(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_data_choice_of("mnist"), DL_DATA_MNIST);
     assert_int_equal(dl_data_choice_of("cifar10"), DL_DATA_CIFAR10);
     assert_int_equal(dl_data_choice_of("synthetic"), DL_DATA_SYNTHETIC);

@@ -10,9 +10,8 @@ static int64_t in_ns(struct timespec time)
     return time.tv_sec * DL_NS_PER_S + time.tv_nsec;
 }
 
-static void a_deadline_is_a_valid_time_ahead(void **state)
+static void a_deadline_is_a_valid_time_ahead(void **state DL_UNUSED)
 {
-    (void)state;
     static const int64_t waits_ns[] = {0, 1, DL_NS_PER_S - 1, DL_NS_PER_S, 90 * DL_NS_PER_S + 7};
     for (size_t i = 0; i < sizeof waits_ns / sizeof *waits_ns; i++) {
         const int64_t before_ns = dl_clock_ns();
@@ -24,9 +23,8 @@ static void a_deadline_is_a_valid_time_ahead(void **state)
 }
 
 /* On the wall clock, which is decades ahead, such a deadline would have passed long ago. */
-static void a_condition_waits_until_it(void **state)
+static void a_condition_waits_until_it(void **state DL_UNUSED)
 {
-    (void)state;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t condition;
     dl_deadline_cond_init(&condition);

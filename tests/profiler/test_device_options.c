@@ -7,9 +7,8 @@
 #include "tests/check.h"
 #include "tests/doubles/fake_device.h"
 
-static void the_processor_is_the_default(void **state)
+static void the_processor_is_the_default(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_device_options options = dl_device_options_default();
     dl_train_config config = dl_train_default_config();
     dl_error err = {0};
@@ -22,9 +21,8 @@ static void the_processor_is_the_default(void **state)
     assert_int_equal(config.quantise, DL_QUANTISE_NONE);
 }
 
-static void options_reach_the_configuration(void **state)
+static void options_reach_the_configuration(void **state DL_UNUSED)
 {
-    (void)state;
     dl_device_options options = dl_device_options_default();
     dl_option table[DL_DEVICE_OPTION_COUNT];
     dl_device_options_table(&options, table);
@@ -52,9 +50,8 @@ static void options_reach_the_configuration(void **state)
     assert_string_equal(text, "gpu:2");
 }
 
-static void places_are_checked(void **state)
+static void places_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const good[] = {"auto", "cpu", "gpu", "allreduce"};
     static const char *const bad[] = {"", "gpu:", "gpu:-1", "gpu:x", "gpus", "host"};
     dl_device_options options = dl_device_options_default();
@@ -80,9 +77,8 @@ static void places_are_checked(void **state)
     }
 }
 
-static void bad_devices_are_refused(void **state)
+static void bad_devices_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_device_options options = dl_device_options_default();
     dl_train_config config = dl_train_default_config();
     dl_error err = {0};
@@ -125,9 +121,8 @@ static void check_meta(const dl_train_config *config, const char *count, const c
     }
 }
 
-static void a_trace_says_what_it_ran_on(void **state)
+static void a_trace_says_what_it_ran_on(void **state DL_UNUSED)
 {
-    (void)state;
     fake_device_set(2, -1);
     dl_train_config config = dl_train_default_config();
     check_meta(&config, NULL, NULL);

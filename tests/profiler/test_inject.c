@@ -39,9 +39,8 @@ static void read_text(const char *path, char **text)
     assert_int_equal(dl_file_read(path, text, &bytes, &err), DL_OK);
 }
 
-static int begin(void **state)
+static int begin(void **state DL_UNUSED)
 {
-    (void)state;
     memset(&run, 0, sizeof run);
     strcpy(run.folder, "test_inject.XXXXXX");
     return mkdtemp(run.folder) != NULL ? 0 : 1;
@@ -66,9 +65,8 @@ static void delete_file(const char *path)
     unlink(path);
 }
 
-static int end(void **state)
+static int end(void **state DL_UNUSED)
 {
-    (void)state;
     each_file(delete_file);
     rmdir(run.folder);
     for (size_t i = 0; i < run.trace_count; i++)
@@ -252,9 +250,8 @@ static void assert_kernels(const dl_trace *trace, size_t count)
                      trace->complete ? "" : " not");
 }
 
-static void everything_is_there_at_exit(void **state)
+static void everything_is_there_at_exit(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "100", plain);
     assert_untouched(3, "launched 100\n");
     assert_null(run.logs);
@@ -283,9 +280,8 @@ static void everything_is_there_at_exit(void **state)
     }
 }
 
-static void ranks_come_from_the_launcher(void **state)
+static void ranks_come_from_the_launcher(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "1",
            (const char *[]){"RANK=3", "WORLD_SIZE=8", "LOCAL_RANK=1", "SLURM_PROCID=0", NULL});
     assert_meta(&run.traces[0], "rank", "3");
@@ -293,9 +289,8 @@ static void ranks_come_from_the_launcher(void **state)
     assert_meta(&run.traces[0], "local_rank", "1");
 }
 
-static void slurm_is_asked_last(void **state)
+static void slurm_is_asked_last(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "1", (const char *[]){"RANK=x", "SLURM_PROCID=2", "SLURM_NTASKS=4", NULL});
     assert_meta(&run.traces[0], "rank", "2");
     assert_meta(&run.traces[0], "world_size", "4");
@@ -303,18 +298,16 @@ static void slurm_is_asked_last(void **state)
 }
 
 /* No exit handler of the program runs. */
-static void _exit_keeps_what_was_flushed(void **state)
+static void _exit_keeps_what_was_flushed(void **state DL_UNUSED)
 {
-    (void)state;
     target("_exit", "1000", plain);
     assert_untouched(4, "launched 1000\n");
     assert_false(run.traces[0].complete);
     assert_kernels(&run.traces[0], 1000);
 }
 
-static void sigkill_keeps_what_was_flushed(void **state)
+static void sigkill_keeps_what_was_flushed(void **state DL_UNUSED)
 {
-    (void)state;
     target("kill", "500", plain);
     assert_true(WIFSIGNALED(run.status));
     assert_int_equal(WTERMSIG(run.status), SIGKILL);
@@ -323,17 +316,15 @@ static void sigkill_keeps_what_was_flushed(void **state)
     assert_kernels(&run.traces[0], 4000);
 }
 
-static void threads_share_the_trace(void **state)
+static void threads_share_the_trace(void **state DL_UNUSED)
 {
-    (void)state;
     target("threads", "3000", plain);
     assert_untouched(3, "launched 24000\n");
     assert_kernels(&run.traces[0], 24000);
 }
 
-static void an_end_among_running_threads(void **state)
+static void an_end_among_running_threads(void **state DL_UNUSED)
 {
-    (void)state;
     target("busy", "1000", no_leak_search);
     assert_untouched(3, "launched 1000\n");
     assert_true(run.traces[0].complete);
@@ -341,9 +332,8 @@ static void an_end_among_running_threads(void **state)
 }
 
 /* The child inherits the parent's state and descriptors, and runs the parent's exit handlers. */
-static void a_forked_child_leaves_the_trace_alone(void **state)
+static void a_forked_child_leaves_the_trace_alone(void **state DL_UNUSED)
 {
-    (void)state;
     target("fork", "50", no_leak_search);
     assert_untouched(3, "launched 50\nchild 5\n");
     assert_null(run.logs);
@@ -353,9 +343,8 @@ static void a_forked_child_leaves_the_trace_alone(void **state)
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 100);
 }
 
-static void an_exec_in_a_child_has_its_own_trace(void **state)
+static void an_exec_in_a_child_has_its_own_trace(void **state DL_UNUSED)
 {
-    (void)state;
     target("exec", "50", plain);
     assert_untouched(3, "launched 50\nlaunched 5\nchild 3\n");
     assert_int_equal(run.trace_count, 2);
@@ -365,44 +354,39 @@ static void an_exec_in_a_child_has_its_own_trace(void **state)
     assert_true(first == 5 || second == 5);
 }
 
-static void no_cuda_no_trace(void **state)
+static void no_cuda_no_trace(void **state DL_UNUSED)
 {
-    (void)state;
     target("none", "0", plain);
     assert_untouched(3, "");
     assert_int_equal(run.trace_count, 0);
     assert_null(run.logs);
 }
 
-static void presets_choose_what_is_recorded(void **state)
+static void presets_choose_what_is_recorded(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "20", (const char *[]){"DLPROF_PRESET=light", NULL});
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 20);
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_CALL), 0);
     assert_meta(&run.traces[0], "preset", "light");
 }
 
-static void another_tool_has_cupti(void **state)
+static void another_tool_has_cupti(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DOUBLE_CUPTI=taken", NULL});
     assert_untouched(3, "launched 10\n");
     assert_contains(run.logs, "another tool has CUPTI already (Some Profiler)");
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 0);
 }
 
-static void no_kind_can_be_enabled(void **state)
+static void no_kind_can_be_enabled(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DOUBLE_CUPTI=no-kinds", NULL});
     assert_untouched(3, "launched 10\n");
     assert_contains(run.logs, "kernel (CUPTI_ERROR_UNKNOWN)");
 }
 
-static void one_kind_cannot_be_enabled(void **state)
+static void one_kind_cannot_be_enabled(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DOUBLE_CUPTI=no-memset", NULL});
     assert_untouched(3, "launched 10\n");
     assert_contains(dl_trace_meta(&run.traces[0], "refused_kinds"), "memset (CUPTI_ERROR_");
@@ -410,9 +394,8 @@ static void one_kind_cannot_be_enabled(void **state)
 }
 
 /* Until CUDA 12.9 CUPTI owns a device's name: freeing it would crash. */
-static void an_older_cupti_keeps_its_texts(void **state)
+static void an_older_cupti_keeps_its_texts(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "20", (const char *[]){"DOUBLE_CUPTI=cupti12", NULL});
     assert_untouched(3, "launched 20\n");
     assert_kernels(&run.traces[0], 20);
@@ -421,9 +404,8 @@ static void an_older_cupti_keeps_its_texts(void **state)
 
 /* CUDA 11.8's CUPTI owns it too. It must get as many buffers as it requests, and records either all
  * calls of the driver, of which those that launch are kept, or none. */
-static void the_oldest_cupti_is_served(void **state)
+static void the_oldest_cupti_is_served(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "1000",
            (const char *[]){"DLPROF_CUPTI=" INJECT_OLD_CUPTI, "DOUBLE_CUPTI=hold", NULL});
     assert_untouched(3, "launched 1000\n");
@@ -464,9 +446,8 @@ static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const
 
 /* truth.c makes 50 launches by the driver after one by the runtime, and 100 launches of a graph of
  * 10 nodes. */
-static void launches_by_driver_and_graph_are_tied(void **state)
+static void launches_by_driver_and_graph_are_tied(void **state DL_UNUSED)
 {
-    (void)state;
     truth("exit", plain);
     const dl_trace *trace = &run.traces[0];
     assert_int_equal(count_launched_by(trace, DL_ACTIVITY_KERNEL, "cuLaunchKernel"), 50);
@@ -481,9 +462,8 @@ static void launches_by_driver_and_graph_are_tied(void **state)
     assert_int_equal(nodes, 100);
 }
 
-static void graphs_are_recorded_as_wholes(void **state)
+static void graphs_are_recorded_as_wholes(void **state DL_UNUSED)
 {
-    (void)state;
     truth("exit", (const char *[]){"DLPROF_GRAPHS=graph", NULL});
     const dl_trace *trace = &run.traces[0];
     assert_int_equal(count_launched_by(trace, DL_ACTIVITY_GRAPH, "cudaGraphLaunch"), 100);
@@ -491,9 +471,8 @@ static void graphs_are_recorded_as_wholes(void **state)
 }
 
 /* The devices have equal names, but different numbers. */
-static void two_devices_share_a_name(void **state)
+static void two_devices_share_a_name(void **state DL_UNUSED)
 {
-    (void)state;
     truth("exit", (const char *[]){"DOUBLE_GPUS=2", NULL});
     const dl_trace *trace = &run.traces[0];
     assert_meta(trace, "device.0.name", "Double of a GPU");
@@ -515,9 +494,8 @@ static void two_devices_share_a_name(void **state)
 }
 
 /* The clocks of a host and its GPU differ by microseconds: no record is lost because of that. */
-static void kernels_may_start_before_their_launch(void **state)
+static void kernels_may_start_before_their_launch(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "100", (const char *[]){"DOUBLE_CUPTI=early", NULL});
     const dl_trace *trace = &run.traces[0];
     assert_kernels(trace, 100);
@@ -527,31 +505,27 @@ static void kernels_may_start_before_their_launch(void **state)
 
 /* Before 12.6 all calls of the driver are recorded or none. The default keeps its launches only,
  * not the recorder's wait for the device at the end. */
-static void an_older_cupti_records_the_whole_driver(void **state)
+static void an_older_cupti_records_the_whole_driver(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "20", (const char *[]){"DOUBLE_CUPTI=whole-driver", NULL});
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_CALL), 20);
 }
 
-static void no_libcupti(void **state)
+static void no_libcupti(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DLPROF_CUPTI=/nonexistent/libcupti.so", NULL});
     assert_untouched(3, "launched 10\n");
     assert_contains(run.logs, "cannot load /nonexistent/libcupti.so");
 }
 
-static void dropped_records_are_counted(void **state)
+static void dropped_records_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DOUBLE_CUPTI=drops", NULL});
     assert_meta(&run.traces[0], "dropped_records", "7");
 }
 
-static void lost_times_are_counted(void **state)
+static void lost_times_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "100", (const char *[]){"DOUBLE_CUPTI=lost-times", NULL});
     assert_meta(&run.traces[0], "lost_timestamps", "10");
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 90);
@@ -569,9 +543,8 @@ static void assert_all_accounted(size_t records)
 
 /* CUPTI needs more buffers than the pool has: the remaining records are dropped and counted. A CUPTI
  * before 12.9 is never refused a buffer. */
-static void refused_buffers_drop_records(void **state)
+static void refused_buffers_drop_records(void **state DL_UNUSED)
 {
-    (void)state;
     if (CUPTI_API_VERSION < DL_CUPTI_12_9) skip();
     target("exit", "1000", (const char *[]){"DOUBLE_CUPTI=small,hold", NULL});
     assert_untouched(3, "launched 1000\n");
@@ -581,9 +554,8 @@ static void refused_buffers_drop_records(void **state)
 }
 
 /* Records come as fast as possible: some may be refused. */
-static void small_buffers_go_round(void **state)
+static void small_buffers_go_round(void **state DL_UNUSED)
 {
-    (void)state;
     target("threads", "1000", (const char *[]){"DOUBLE_CUPTI=small", NULL});
     assert_untouched(3, "launched 8000\n");
     assert_all_accounted(16000);
@@ -591,9 +563,8 @@ static void small_buffers_go_round(void **state)
 
 /* Another clock is set at the 50th launch. Earlier records stay; none with foreign times is
  * kept. */
-static void another_clock_ends_the_reading(void **state)
+static void another_clock_ends_the_reading(void **state DL_UNUSED)
 {
-    (void)state;
     target_after("another profiler", "50", (const char *[]){"DOUBLE_CUPTI=ticks", NULL});
     assert_untouched(3, "launched 50\n");
     assert_meta(&run.traces[0], "takeover", "clock");
@@ -604,9 +575,8 @@ static void another_clock_ends_the_reading(void **state)
 
 /* The target closes all descriptors, as daemons do: the recorder must not write to the target's new
  * files. */
-static void a_closed_descriptor_is_opened_again(void **state)
+static void a_closed_descriptor_is_opened_again(void **state DL_UNUSED)
 {
-    (void)state;
     unlink("files.txt");
     target("closes", "50", plain);
     assert_untouched(3, "launched 50\n");
@@ -620,9 +590,8 @@ static void a_closed_descriptor_is_opened_again(void **state)
     unlink("files.txt");
 }
 
-static void a_fatal_error_is_logged(void **state)
+static void a_fatal_error_is_logged(void **state DL_UNUSED)
 {
-    (void)state;
     target_after("gives up", "20", (const char *[]){"DOUBLE_CUPTI=fatal", NO_LEAK_SEARCH, NULL});
     assert_untouched(3, "launched 20\n");
     assert_contains(run.logs, "CUPTI_ERROR_HARDWARE: the double gives up");
@@ -630,9 +599,8 @@ static void a_fatal_error_is_logged(void **state)
 }
 
 /* The double hangs for an hour, longer than a test may take. */
-static void a_hanging_flush_delays_the_end_by_seconds_only(void **state)
+static void a_hanging_flush_delays_the_end_by_seconds_only(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "20",
            (const char *[]){"DOUBLE_CUPTI=hangs", "DLPROF_END_WAIT=5", NO_LEAK_SEARCH, NULL});
     assert_untouched(3, "launched 20\n");
@@ -643,9 +611,8 @@ static void a_hanging_flush_delays_the_end_by_seconds_only(void **state)
     assert_true(run.traces[0].complete);
 }
 
-static void an_output_folder_that_is_not_there(void **state)
+static void an_output_folder_that_is_not_there(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DLPROF_OUTPUT=/nonexistent/folder", NULL});
     assert_int_equal(WEXITSTATUS(run.status), 3);
     assert_string_equal(run.out, "launched 10\n");
@@ -654,18 +621,16 @@ static void an_output_folder_that_is_not_there(void **state)
     assert_int_equal(run.trace_count, 0);
 }
 
-static void a_wrong_setting_is_named(void **state)
+static void a_wrong_setting_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "10", (const char *[]){"DLPROF_PRESET=heavy", NULL});
     assert_int_equal(WEXITSTATUS(run.status), 3);
     assert_string_equal(run.out, "launched 10\n");
     assert_contains(run.err, "DLPROF_PRESET");
 }
 
-static void a_full_disk_keeps_what_was_written(void **state)
+static void a_full_disk_keeps_what_was_written(void **state DL_UNUSED)
 {
-    (void)state;
     target("threads", "5000", (const char *[]){"DOUBLE_DISK=200000", NULL});
     assert_true(WIFEXITED(run.status));
     assert_int_equal(WEXITSTATUS(run.status), 3);
@@ -675,9 +640,8 @@ static void a_full_disk_keeps_what_was_written(void **state)
     assert_true(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL) > 1000);
 }
 
-static void a_limit_on_size_ends_the_recording(void **state)
+static void a_limit_on_size_ends_the_recording(void **state DL_UNUSED)
 {
-    (void)state;
     target("threads", "5000", (const char *[]){"DLPROF_LIMIT=200kB", NULL});
     assert_untouched(3, "launched 40000\n");
     const dl_trace *trace = &run.traces[0];
@@ -688,9 +652,8 @@ static void a_limit_on_size_ends_the_recording(void **state)
     assert_in_range(file.st_size, 100000, 220000);
 }
 
-static void a_limit_on_time_ends_the_recording(void **state)
+static void a_limit_on_time_ends_the_recording(void **state DL_UNUSED)
 {
-    (void)state;
     target_after(NULL, "50", (const char *[]){"DLPROF_DURATION=0.4", NULL});
     assert_untouched(3, "launched 50\n");
     const dl_trace *trace = &run.traces[0];
@@ -709,9 +672,8 @@ static void measure_raw(const char *path)
     if (ends_with(path, ".raw") && stat(path, &file) == 0) raw_bytes = (size_t)file.st_size;
 }
 
-static void raw_buffers_lie_beside(void **state)
+static void raw_buffers_lie_beside(void **state DL_UNUSED)
 {
-    (void)state;
     target("exit", "100", (const char *[]){"DLPROF_DUMP_RAW=1", NULL});
     raw_bytes = 0;
     each_file(measure_raw);
@@ -720,9 +682,8 @@ static void raw_buffers_lie_beside(void **state)
 
 /* 4 processes of 8 threads each make 20,000 launches per second in total, for 2 s; half of the
  * processes are killed. */
-static void load_loses_nothing(void **state)
+static void load_loses_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     enum { PROCESSES = 4, COUNT = 1250, THREADS = 8 };
     pid_t children[PROCESSES];
     for (int i = 0; i < PROCESSES; i++)

@@ -8,9 +8,8 @@
 
 #include "profiler/interrupt.h"
 
-static void first_signal_asks_to_stop(void **state)
+static void first_signal_asks_to_stop(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool *stop = dl_interrupt_catch(60);
     assert_false(*stop);
     assert_false(dl_interrupt_caught());
@@ -24,9 +23,8 @@ static void first_signal_asks_to_stop(void **state)
 }
 
 /* Exit status and name are those of the first signal. */
-static void both_signals_are_caught(void **state)
+static void both_signals_are_caught(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int number, exit_code;
         const char *name;
@@ -42,9 +40,8 @@ static void both_signals_are_caught(void **state)
 }
 
 /* For each order of the two signals. */
-static void second_signal_kills(void **state)
+static void second_signal_kills(void **state DL_UNUSED)
 {
-    (void)state;
     static const int pairs[][2] = {
         {SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGINT, SIGTERM}, {SIGTERM, SIGINT}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -65,9 +62,8 @@ static void second_signal_kills(void **state)
 }
 
 /* For example, a library retries forever to allocate memory. */
-static void a_stop_that_does_not_come_is_forced(void **state)
+static void a_stop_that_does_not_come_is_forced(void **state DL_UNUSED)
 {
-    (void)state;
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -82,9 +78,8 @@ static void a_stop_that_does_not_come_is_forced(void **state)
     assert_int_equal(WEXITSTATUS(status), 143);
 }
 
-static void a_stop_that_came_is_not(void **state)
+static void a_stop_that_came_is_not(void **state DL_UNUSED)
 {
-    (void)state;
     (void)dl_interrupt_catch(60);
     raise(SIGINT);
     dl_interrupt_met();
@@ -95,9 +90,8 @@ static void a_stop_that_came_is_not(void **state)
     assert_int_equal(alarm(0), 0);
 }
 
-static void ignored_stays_ignored(void **state)
+static void ignored_stays_ignored(void **state DL_UNUSED)
 {
-    (void)state;
     struct sigaction before;
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGINT, &ignore, &before);

@@ -15,9 +15,8 @@ static dl_launch_config config = {.folder = folder, .seconds = 0.1, .progress = 
 /* The double records in the launching thread the activities of each preset: light, one record per
  * kernel and per copy; default, also those of calls, waits and events; full, also those of the
  * driver's calls. */
-static void test_measures_what_each_preset_adds(void **state)
+static void test_measures_what_each_preset_adds(void **state DL_UNUSED)
 {
-    (void)state;
     dl_launch_cost cost;
     dl_error err = {0};
     setenv("DLPROF_STEPS", "nonsense", 1); /* settings of another run have no effect */
@@ -58,9 +57,8 @@ static void assert_fails(dl_status expected, const char *text)
     assert_int_equal(count_files(folder), 0);
 }
 
-static void test_says_what_is_missing(void **state)
+static void test_says_what_is_missing(void **state DL_UNUSED)
 {
-    (void)state;
     setenv("DOUBLE_DEVICE", "none", 1);
     assert_fails(DL_ERR_UNSUPPORTED, "the double has no device");
     unsetenv("DOUBLE_DEVICE");
@@ -74,17 +72,15 @@ static void test_says_what_is_missing(void **state)
 }
 
 /* Lost records would make recording look cheap. */
-static void test_lost_records_are_no_result(void **state)
+static void test_lost_records_are_no_result(void **state DL_UNUSED)
 {
-    (void)state;
     setenv("DOUBLE_CUPTI", "no-copies", 1);
     assert_fails(DL_ERR_DATA, "preset light: recorded 10500 kernels and 0 copies of 10500 each");
     unsetenv("DOUBLE_CUPTI");
 }
 
-static void test_can_be_stopped(void **state)
+static void test_can_be_stopped(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool stop = true;
     config.stop = &stop;
     assert_fails(DL_ERR_SYSTEM, "stopped in repetition 1");

@@ -6,17 +6,15 @@
 static dl_box_switch switches[] = {{.parent = 1}, {.parent = 2}, {.parent = 2}, {.parent = 0}};
 static const dl_box box = {.sockets = 2, .switches = switches, .switch_count = 4};
 
-static void places_lead_to_their_socket(void **state)
+static void places_lead_to_their_socket(void **state DL_UNUSED)
 {
-    (void)state;
     static const int sockets[] = {0, 1, 1, 1, 1, 0};
     for (int place = 0; place < 6; place++)
         assert_int_equal(dl_box_socket(&box, place), sockets[place]);
 }
 
-static void switches_are_shared_at_any_height(void **state)
+static void switches_are_shared_at_any_height(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_box_share_switch(&box, 3, 3));
     assert_true(dl_box_share_switch(&box, 3, 4));
     assert_true(dl_box_share_switch(&box, 2, 4));
@@ -26,9 +24,8 @@ static void switches_are_shared_at_any_height(void **state)
 }
 
 /* Published rates of 16 lanes in GB/s: 4, 8, 15.75, 31.5, 63 and, with 236 of 256 bytes, 118. */
-static void each_generation_has_its_rate(void **state)
+static void each_generation_has_its_rate(void **state DL_UNUSED)
 {
-    (void)state;
     static const double gt_per_s[] = {2.5, 5, 8, 16, 32, 64};
     static const double gb_per_s[] = {4, 8, 15.7538, 31.5077, 63.0154, 118};
     for (int i = 0; i < 6; i++) {

@@ -93,9 +93,8 @@ static char *written(const dl_box *box)
 /* CUDA numbers the GPUs in reverse. To a GPU 24 GB/s, from it 26; with copies in the other
  * direction only 18: (24 + 26) x 18 / 24 together. Both GPUs concurrently get 40 of 48 GB/s. An
  * average of 4 moves 5 vectors. */
-static void links_and_memories_are_measured(void **state)
+static void links_and_memories_are_measured(void **state DL_UNUSED)
 {
-    (void)state;
     static const int devices[] = {1, 0};
     dl_box_gpu gpus[2];
     dl_box box;
@@ -137,9 +136,8 @@ static void links_and_memories_are_measured(void **state)
 
 /* Copies that are as fast concurrently as alone have no limit; and GPUs below one switch do not
  * measure the root. */
-static void what_disturbs_nothing_is_no_limit(void **state)
+static void what_disturbs_nothing_is_no_limit(void **state DL_UNUSED)
 {
-    (void)state;
     static const int devices[] = {0, 1}, hidden[] = {0, -1};
     static dl_box_switch pcie[] = {{.bus_id = "0000:11:00.0", .parent = 0, .link = GEN4X16}};
     dl_box_gpu gpus[2];
@@ -163,9 +161,8 @@ static void what_disturbs_nothing_is_no_limit(void **state)
 }
 
 /* Four lanes of 25 GB/s; or an NVSwitch, for any pair. */
-static void nvlinks_are_measured_from_gpu_to_gpu(void **state)
+static void nvlinks_are_measured_from_gpu_to_gpu(void **state DL_UNUSED)
 {
-    (void)state;
     static const int devices[] = {0, 1};
     static dl_box_nvlink lanes[] = {{0, 1, 4}};
     dl_box_gpu gpus[2];
@@ -188,9 +185,8 @@ static void nvlinks_are_measured_from_gpu_to_gpu(void **state)
     NEAR(box.nvswitch_copy_bytes_per_s, 94 * GB);
 }
 
-static void gpus_are_found_by_address(void **state)
+static void gpus_are_found_by_address(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu gpus[2];
     dl_box box;
     make_box(&box, gpus);

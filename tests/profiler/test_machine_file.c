@@ -120,9 +120,8 @@ static void a_dgx1_is_the_one_that_ships(void **state)
 }
 
 /* Eight GeForce cards below two switches, without NVLink; no pair can copy directly. */
-static void a_box_with_two_switches_is_read(void **state)
+static void a_box_with_two_switches_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     static const unsigned buses[] = {0x23, 0x24, 0x25, 0x26, 0x43, 0x44, 0x45, 0x46};
     nvml_double = (nvml_double_state){.gpus = 8,
                                       .name = "NVIDIA GeForce RTX 3090",

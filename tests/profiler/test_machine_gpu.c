@@ -7,9 +7,8 @@
 
 #define NEAR(a, b) assert_float_equal((float)((a) / (b)), 1.0F, 1e-4F)
 
-static int reset(void **state)
+static int reset(void **state DL_UNUSED)
 {
-    (void)state;
     nvml_double = nvml_double_default();
     return 0;
 }
@@ -42,9 +41,8 @@ static dl_box probe_four(void)
     return box;
 }
 
-static void figures_come_from_the_driver(void **state)
+static void figures_come_from_the_driver(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_box) box = probe_four();
     assert_int_equal(box.gpu_count, 4);
     const dl_box_gpu *gpu = &box.gpus[3];
@@ -58,9 +56,8 @@ static void figures_come_from_the_driver(void **state)
     NEAR(gpu->link.wire_bytes_per_s, 31.507692e9); /* PCIe 4.0 x16 */
 }
 
-static void a_link_that_is_known_is_kept(void **state)
+static void a_link_that_is_known_is_kept(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_box) box = make_box();
     box.gpus[0].link = (dl_pci_link){8e9, 8, 7.9e9};
     const dl_nvml nvml = nvml_double_table();
@@ -70,9 +67,8 @@ static void a_link_that_is_known_is_kept(void **state)
 }
 
 /* The driver does not show GPUs 2 and 3: nothing is known about them. */
-static void hidden_gpus_stay_unknown(void **state)
+static void hidden_gpus_stay_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_box) box = make_box();
     const dl_nvml nvml = nvml_double_table();
     dl_gpu_probe(&box, &nvml);
@@ -81,9 +77,8 @@ static void hidden_gpus_stay_unknown(void **state)
     assert_true(box.gpus[2].memory_bytes <= 0);
 }
 
-static void gpus_that_the_tree_lacks_are_added(void **state)
+static void gpus_that_the_tree_lacks_are_added(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_box) box = {.sockets = 2, .places_known = true};
     const dl_nvml nvml = nvml_double_table();
     dl_gpu_probe(&box, &nvml);
@@ -95,9 +90,8 @@ static void gpus_that_the_tree_lacks_are_added(void **state)
 }
 
 /* Only one end reports the lanes between 0 and 3; GPU 1 has a lane to a processor. */
-static void lanes_between_gpus_are_pairs(void **state)
+static void lanes_between_gpus_are_pairs(void **state DL_UNUSED)
 {
-    (void)state;
     nvml_double.lanes[1][3] = 4;
     nvml_double.lanes[3][1] = 4;
     nvml_double.lanes[3][0] = 2;
@@ -122,9 +116,8 @@ static void use_switch(void)
 }
 
 /* Then all pairs have NVLink, which says nothing about copies through PCIe. */
-static void lanes_to_a_switch_are_an_nvswitch(void **state)
+static void lanes_to_a_switch_are_an_nvswitch(void **state DL_UNUSED)
 {
-    (void)state;
     use_switch();
     DL_SCOPED(dl_box) box = probe_four();
     assert_int_equal(box.nvlink_count, 0);
@@ -134,9 +127,8 @@ static void lanes_to_a_switch_are_an_nvswitch(void **state)
 }
 
 /* Older drivers cannot report the kind of the remote end, but show the switch's own address. */
-static void a_switch_is_known_by_its_address(void **state)
+static void a_switch_is_known_by_its_address(void **state DL_UNUSED)
 {
-    (void)state;
     use_switch();
     nvml_double.gpus = 2;
     DL_SCOPED(dl_box) box = {.sockets = 1};
@@ -147,9 +139,8 @@ static void a_switch_is_known_by_its_address(void **state)
 }
 
 /* Without NVLink: 0-1 share a switch, 2-3 a socket, the other pairs nothing. */
-static void peers_are_what_all_pairs_so_near_may(void **state)
+static void peers_are_what_all_pairs_so_near_may(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int a, b; /* pair that cannot copy directly; -1 = all can */
         dl_peer peer;
@@ -170,18 +161,16 @@ static void peers_are_what_all_pairs_so_near_may(void **state)
 }
 
 /* The pairs that share a socket or a switch have NVLink; no other pair can copy directly. */
-static void refusals_say_nothing_of_nearer_pairs(void **state)
+static void refusals_say_nothing_of_nearer_pairs(void **state DL_UNUSED)
 {
-    (void)state;
     memset(nvml_double.peer, 1, sizeof nvml_double.peer);
     nvml_double.lanes[2][3] = nvml_double.lanes[3][2] = 1;
     DL_SCOPED(dl_box) box = probe_four();
     assert_false(box.peer_known);
 }
 
-static void old_drivers_leave_out_what_they_lack(void **state)
+static void old_drivers_leave_out_what_they_lack(void **state DL_UNUSED)
 {
-    (void)state;
     dl_nvml nvml = nvml_double_table();
     nvml.DeviceGetNumGpuCores = NULL;
     nvml.DeviceGetMemoryBusWidth = NULL;
@@ -204,9 +193,8 @@ static void old_drivers_leave_out_what_they_lack(void **state)
     dl_box_free(&box);
 }
 
-static void the_library_is_opened(void **state)
+static void the_library_is_opened(void **state DL_UNUSED)
 {
-    (void)state;
     dl_nvml nvml = {0};
     dl_error err = {0};
     if (dl_nvml_open(&nvml, DL_NVML_DOUBLE, &err) != DL_OK) fail_msg("%s", err.text);
@@ -217,9 +205,8 @@ static void the_library_is_opened(void **state)
     assert_null(nvml.library);
 }
 
-static void what_is_no_library_is_refused(void **state)
+static void what_is_no_library_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_nvml nvml = {0};
     dl_error err = {0};
     assert_int_equal(dl_nvml_open(&nvml, "no_such_library.so.1", &err), DL_ERR_UNSUPPORTED);

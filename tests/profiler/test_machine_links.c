@@ -15,9 +15,8 @@ static const dl_link_section *find(const dl_link_list *list, const char *name)
     return NULL;
 }
 
-static void links_are_named_by_what_is_known(void **state)
+static void links_are_named_by_what_is_known(void **state DL_UNUSED)
 {
-    (void)state;
     char name[DL_LINK_NAME_BYTES];
     dl_pci_link_name(name, &gen4x16);
     assert_string_equal(name, "pcie4x16");
@@ -32,9 +31,8 @@ static void links_are_named_by_what_is_known(void **state)
 }
 
 /* PCIe 4.0 x16: 0.8 of 31.5 GB/s; 12 lanes of 25 GB/s: 0.93 of 300, of which 279 were measured. */
-static void each_kind_comes_once_with_what_programs_get(void **state)
+static void each_kind_comes_once_with_what_programs_get(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu gpus[] = {{.link = gen4x16}, {.link = gen4x16}};
     dl_box_nic nics[] = {{.link = gen4x16, .infiniband = true, .port_bytes_per_s = 25e9},
                          {.link = plain, .port_bytes_per_s = 1.25e9},
@@ -62,9 +60,8 @@ static void each_kind_comes_once_with_what_programs_get(void **state)
     assert_null(list.items);
 }
 
-static void what_is_unknown_says_where_to_look(void **state)
+static void what_is_unknown_says_where_to_look(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu gpu = {0};
     dl_box_nvlink pair = {0, 1, 2};
     dl_box box = {.sockets = 2, .gpus = &gpu, .gpu_count = 1, .nvlinks = &pair, .nvlink_count = 1};

@@ -33,9 +33,8 @@ static dl_box probe_fixture(const char *file, const char *sysfs)
 
 /* The fixture: two sockets, each with two switches with two GPUs and a NIC; on socket 0 also a
  * switch with a disk and a display controller that is not NVIDIA's, which are left out. */
-static void a_dgx_is_found(void **state)
+static void a_dgx_is_found(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_box) box = probe_fixture("dgx", NULL);
     assert_string_equal(box.name, "DGX-1 like box; made by hand");
     assert_contains(box.processor, "E5-2698");
@@ -93,9 +92,8 @@ static void sysfs_tells_links_and_ports(void **state)
 
 /* The host bridge is near both sockets: all devices are put at socket 0, and places_known is
  * false. */
-static void devices_near_no_socket_stand_at_the_first(void **state)
+static void devices_near_no_socket_stand_at_the_first(void **state DL_UNUSED)
 {
-    (void)state;
     char *sysfs = sysfs_tree_make();
     sysfs_tree_put(sysfs, "class/net/enp96s0/speed", "10000");
     DL_SCOPED(dl_box) box = probe_fixture("two_switches", sysfs);
@@ -112,9 +110,8 @@ static void devices_near_no_socket_stand_at_the_first(void **state)
     sysfs_tree_free(sysfs);
 }
 
-static void a_machine_without_pci_has_no_devices(void **state)
+static void a_machine_without_pci_has_no_devices(void **state DL_UNUSED)
 {
-    (void)state;
     hwloc_topology_t topology = begin();
     assert_int_equal(
         hwloc_topology_set_synthetic(topology, "[numa(memory=1073741824)] l2:2(size=524288) pu:2"),
@@ -135,9 +132,8 @@ static void a_machine_without_pci_has_no_devices(void **state)
 
 /* A node claims 1 MB: for this system the kernel's larger total is used, for another system the
  * claim. */
-static void memory_is_what_the_system_has(void **state)
+static void memory_is_what_the_system_has(void **state DL_UNUSED)
 {
-    (void)state;
     const double whole = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     for (int here = 0; here < 2; here++) {
         hwloc_topology_t topology = begin();
@@ -152,9 +148,8 @@ static void memory_is_what_the_system_has(void **state)
     }
 }
 
-static void this_machine_is_probed(void **state)
+static void this_machine_is_probed(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_box) box = {0};
     dl_error err = {0};
     if (dl_probe_machine(&box, &err) != DL_OK) fail_msg("%s", err.text);

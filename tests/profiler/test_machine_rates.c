@@ -25,9 +25,8 @@ static const struct {
     {"NVIDIA H200", 9, 0, 16896, 1.98e9, 0, 6144, {67, 989, 494.5, 0}},
 };
 
-static void rates_are_those_of_the_data_sheets(void **state)
+static void rates_are_those_of_the_data_sheets(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         dl_box_gpu gpu = {.major = cards[i].major,
                           .minor = cards[i].minor,
@@ -48,18 +47,16 @@ static void rates_are_those_of_the_data_sheets(void **state)
 }
 
 /* Twice fp16's rate, where fp8 exists: 1979 Tflop/s on an H100 SXM (its data sheet). */
-static void fp8_is_there_from_ada_and_hopper_on(void **state)
+static void fp8_is_there_from_ada_and_hopper_on(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_box_gpu a100 = {.major = 8, .cores = 6912, .clock_hz = 1.41e9};
     const dl_box_gpu h100 = {.major = 9, .cores = 16896, .clock_hz = 1.98e9};
     assert_true(dl_gpu_rates_find(&a100).fp8_flop_per_s <= 0);
     assert_true(fabs(dl_gpu_rates_find(&h100).fp8_flop_per_s / 1979e12 - 1) < 0.01);
 }
 
-static void unknown_figures_give_no_rates(void **state)
+static void unknown_figures_give_no_rates(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_gpu_rates none =
         dl_gpu_rates_find(&(dl_box_gpu){.cores = 6912, .memory_clock_hz = 1e9});
     assert_true(none.fp32_flop_per_s <= 0 && none.memory_bytes_per_s <= 0);
@@ -69,9 +66,8 @@ static void unknown_figures_give_no_rates(void **state)
 }
 
 /* A GTX 1660 has compute capability 7.5, but no tensor cores. */
-static void cards_without_tensor_cores_are_known(void **state)
+static void cards_without_tensor_cores_are_known(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu card = {.name = "NVIDIA GeForce GTX 1660",
                        .major = 7,
                        .minor = 5,

@@ -7,22 +7,19 @@
 #include "tests/check.h"
 
 /* Called once by each thread. */
-static int in_turn(int cpu)
+static int in_turn(int cpu DL_UNUSED)
 {
     static atomic_int turn;
-    (void)cpu;
     return atomic_fetch_add(&turn, 1) % 2;
 }
 
-static int the_only(int cpu)
+static int the_only(int cpu DL_UNUSED)
 {
-    (void)cpu;
     return 7;
 }
 
-static void arrays_are_larger_than_the_caches(void **state)
+static void arrays_are_larger_than_the_caches(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_stream_default_config(32e6, 64e9).array_bytes >= 4 * 32e6);
     assert_true(dl_stream_default_config(0, 0).array_bytes >= 64e6);
     assert_true(dl_stream_default_config(1e9, 1e9).array_bytes <= 1e9 / 16);
@@ -32,9 +29,8 @@ static void arrays_are_larger_than_the_caches(void **state)
     assert_int_equal(config.socket_of_cpu(1 << 20), 0); /* this core does not exist */
 }
 
-static void one_socket_has_no_link(void **state)
+static void one_socket_has_no_link(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_stream_config config = {
         .threads = dl_cpu_count(), .array_bytes = 1e6, .passes = 2, .socket_of_cpu = the_only};
     dl_stream_rates rates = {.link_bytes_per_s = 1};
@@ -45,9 +41,8 @@ static void one_socket_has_no_link(void **state)
 }
 
 /* Cores assigned to two sockets read each other's blocks; the measurement checks the sums. */
-static void two_sockets_read_each_other(void **state)
+static void two_sockets_read_each_other(void **state DL_UNUSED)
 {
-    (void)state;
     if (dl_cpu_count() < 2) skip();
     dl_stream_config config = {.array_bytes = 1e6, .passes = 2, .socket_of_cpu = in_turn};
     for (config.threads = 2; config.threads <= dl_cpu_count() && config.threads < 6;
@@ -59,9 +54,8 @@ static void two_sockets_read_each_other(void **state)
     }
 }
 
-static void tiny_arrays_are_no_error(void **state)
+static void tiny_arrays_are_no_error(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_stream_config config = {
         .threads = 1, .array_bytes = 0, .passes = 1, .socket_of_cpu = the_only};
     dl_stream_rates rates = {0};

@@ -131,9 +131,8 @@ static void check_devices(const dl_machine *m)
     assert_int_equal(m->kinds[0].nvswitch_link, -1);
 }
 
-static void what_is_written_is_read(void **state)
+static void what_is_written_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu copy[4];
     const dl_box box = make_box(copy);
     dl_machine_gaps gaps = {0};
@@ -146,9 +145,8 @@ static void what_is_written_is_read(void **state)
 }
 
 /* Without NVLink: GPUs 0 and 1 share a switch and can copy directly, 0 and 2 do not. */
-static void ways_through_host_memory_are_written(void **state)
+static void ways_through_host_memory_are_written(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         dl_peer peer;
         int gpus;
@@ -172,9 +170,8 @@ static void ways_through_host_memory_are_written(void **state)
     }
 }
 
-static void an_nvswitch_is_written(void **state)
+static void an_nvswitch_is_written(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu copy[4];
     dl_box box = make_box(copy);
     box.nvlink_count = 0;
@@ -203,9 +200,8 @@ static void fill_gaps(char *text)
 }
 
 /* The reader reports exactly the first gap, and accepts the file when all gaps are filled. */
-static void gaps_are_what_the_reader_misses(void **state)
+static void gaps_are_what_the_reader_misses(void **state DL_UNUSED)
 {
-    (void)state;
     dl_box_gpu copy[4];
     dl_box box = make_box(copy);
     box.gpu_count = 4; /* of the last one only the PCI number is known */
@@ -239,9 +235,8 @@ static void gaps_are_what_the_reader_misses(void **state)
     assert_int_equal(gaps.count, 0);
 }
 
-static void a_machine_without_gpus_says_so(void **state)
+static void a_machine_without_gpus_says_so(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_box box = {.sockets = 1, .cores = 2, .memory_bytes = 1e9, .places_known = true};
     DL_SCOPED(dl_machine_gaps) gaps = {0};
     DL_AUTOFREE char *text = write_text(&box, &gaps);

@@ -77,9 +77,8 @@ static void assert_number(const dl_csv *csv, size_t row, const char *name, doubl
  * times 1 and ten times 2: mean 1.5, sd sqrt(20 x 0.25 / 19), median 1, 90th percentile 2. Of the 18
  * steps after the warm-up the quantile 0.475 is at place 0.475 x 17 = 8.075 between the ninth and the
  * tenth: 10 + 0.075 x 20 = 11.5 ms, the next five 3.4 ms more each. */
-static void rows_read_back(void **state)
+static void rows_read_back(void **state DL_UNUSED)
 {
-    (void)state;
     unlink(PATH);
     const dl_train_config async = two_workers(DL_SYNC_ASYNC);
     const dl_train_config average = two_workers(DL_SYNC_AVERAGE);
@@ -124,9 +123,8 @@ static void rows_read_back(void **state)
 /* Worker 0 uploads after steps 4 and 9: the first upload is merged one version stale, the second is
  * lost, with the samples of its five steps. Worker 1's first upload is merged, the second remains
  * unmerged. The first step is warm-up: 4 of 9 steps of 6 samples in 10 ms, and 9 of 9 in 30 ms. */
-static void uploads_are_counted(void **state)
+static void uploads_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = two_workers(DL_SYNC_ASYNC_AVERAGE);
     dl_recorder recorder = make_recorder(&config, 10, 30);
     dl_merge_event events[] = {
@@ -161,9 +159,8 @@ static void uploads_are_counted(void **state)
 }
 
 /* A check creates no file, and accepts a file that is empty or has rows. */
-static void check_changes_nothing(void **state)
+static void check_changes_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = two_workers(DL_SYNC_PS);
     dl_error err = {0};
     unlink(PATH);
@@ -177,9 +174,8 @@ static void check_changes_nothing(void **state)
 }
 
 /* The recorder has 10 steps of a run of 1000: the steps done count, not those requested. */
-static void steps_of_a_stopped_run(void **state)
+static void steps_of_a_stopped_run(void **state DL_UNUSED)
 {
-    (void)state;
     unlink(PATH);
     dl_train_config config = two_workers(DL_SYNC_PS);
     config.steps = 1000;
@@ -198,9 +194,8 @@ static void write_text(const char *text)
 }
 
 /* A file with other columns is left unchanged. */
-static void other_columns_are_refused(void **state)
+static void other_columns_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const texts[] = {"a,b\n1,2\n", "cores,workers\n2,1\n", "# only a comment\n"};
     const dl_train_config config = two_workers(DL_SYNC_PS);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -221,9 +216,8 @@ static void other_columns_are_refused(void **state)
     }
 }
 
-static void folder_that_is_not_there(void **state)
+static void folder_that_is_not_there(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = two_workers(DL_SYNC_PS);
     DL_SCOPED(dl_recorder) recorder = make_recorder(&config, 10, 10);
     dl_error err = {0};
@@ -232,9 +226,8 @@ static void folder_that_is_not_there(void **state)
         DL_ERR_IO);
 }
 
-static void full_disk_is_reported(void **state)
+static void full_disk_is_reported(void **state DL_UNUSED)
 {
-    (void)state;
     if (access("/dev/full", W_OK) != 0) skip();
     const dl_train_config config = two_workers(DL_SYNC_PS);
     DL_SCOPED(dl_recorder) recorder = make_recorder(&config, 10, 10);

@@ -6,17 +6,15 @@
 #include "profiler/inject/nccl.h"
 #include "tests/doubles/nvtx_capture.h"
 
-static int clear(void **state)
+static int clear(void **state DL_UNUSED)
 {
-    (void)state;
     seen_clear();
     return 0;
 }
 
 /* Offsets of the fields in NCCL's headers on a 64-bit machine. */
-static void test_layout(void **state)
+static void test_layout(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(offsetof(dl_nccl_collective_v5, work.sequence), 24);
     assert_int_equal(offsetof(dl_nccl_collective_v5, work.type), 72);
     assert_int_equal(offsetof(dl_nccl_collective_v5, choice.protocol), 96);
@@ -26,9 +24,8 @@ static void test_layout(void **state)
     assert_int_equal(offsetof(dl_nccl_p2p_v3, peer), 72);
 }
 
-static void test_version_5(void **state)
+static void test_version_5(void **state DL_UNUSED)
 {
-    (void)state;
     void *context = NULL, *handle = NULL;
     int mask = -1;
     assert_int_equal(ncclProfiler_v5.init(&context, 0x501, &mask, NULL, 1, 4, 2, NULL), 0);
@@ -83,9 +80,8 @@ static void test_version_5(void **state)
 
 /* The same communicator is reported once, from either source; another rank of it is a different
  * one. */
-static void test_once(void **state)
+static void test_once(void **state DL_UNUSED)
 {
-    (void)state;
     for (int rank = 0; rank < 2; rank++) {
         for (int i = 0; i < 2; i++) {
             void *context;
@@ -100,9 +96,8 @@ static void test_once(void **state)
 
 /* Versions 4 to 2: a short type, whose neighbouring bytes may hold anything, and the communicator
  * in the event. */
-static void test_older_versions(void **state)
+static void test_older_versions(void **state DL_UNUSED)
 {
-    (void)state;
     void *context, *handle;
     int mask;
     assert_int_equal(ncclProfiler_v4.init(&context, &mask, NULL, 0x404, 1, 2, 0, NULL), 0);
@@ -157,9 +152,8 @@ static void test_older_versions(void **state)
     ncclProfiler_v2.finalize(context);
 }
 
-static void test_inactive(void **state)
+static void test_inactive(void **state DL_UNUSED)
 {
-    (void)state;
     seen_set_active(false);
     void *context = &context, *handle;
     int mask = -1;
@@ -194,9 +188,8 @@ static void *run_rank(void *rank)
     return NULL;
 }
 
-static void test_two_threads(void **state)
+static void test_two_threads(void **state DL_UNUSED)
 {
-    (void)state;
     int ranks[2] = {0, 1};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)

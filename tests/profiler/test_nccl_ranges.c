@@ -3,11 +3,8 @@
 #include "profiler/inject/nccl.h"
 #include "tests/doubles/nvtx_capture.h"
 
-static bool find_none(void *user, uint64_t id, dl_payload_type *type)
+static bool find_none(void *user DL_UNUSED, uint64_t id DL_UNUSED, dl_payload_type *type DL_UNUSED)
 {
-    (void)user;
-    (void)id;
-    (void)type;
     return false;
 }
 
@@ -40,9 +37,8 @@ static dl_nccl_values read_fixed(int id, const void *data, size_t size)
 }
 
 /* Fields are found by the names of the entries, in any order. */
-static void test_by_name(void **state)
+static void test_by_name(void **state DL_UNUSED)
 {
-    (void)state;
     const nvtxPayloadSchemaAttr_t attr = {.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
                                                        NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES,
                                           .entries = reduce_entries,
@@ -61,9 +57,8 @@ static void test_by_name(void **state)
 
 /* Fields are found by NCCL's fixed ids where the schema is unknown; AllReduce (5) has no root after
  * the bytes. */
-static void test_by_id(void **state)
+static void test_by_id(void **state DL_UNUSED)
 {
-    (void)state;
     dl_nccl_values values = read_fixed(8, &reduce, sizeof reduce);
     assert_true(values.value[DL_NCCL_COMM] == reduce.comm);
     assert_int_equal(values.value[DL_NCCL_PEER], 3);
@@ -81,9 +76,8 @@ static void test_by_id(void **state)
     assert_int_equal(values.value[DL_NCCL_DEVICE], 1);
 }
 
-static void test_collective(void **state)
+static void test_collective(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_nccl_values values = read_fixed(8, &reduce, sizeof reduce);
     dl_activity range = {
         .kind = DL_ACTIVITY_RANGE, .name = 9, .detail = 9, .thread = 7, .start_ns = 100};
@@ -103,9 +97,8 @@ static void test_collective(void **state)
     assert_int_equal(other.name, 9);
 }
 
-static void test_communicator(void **state)
+static void test_communicator(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity range = {.kind = DL_ACTIVITY_RANGE, .thread = 7, .start_ns = 100};
     dl_nccl_values values = read_fixed(0, &created, sizeof created);
     seen_clear();
@@ -140,9 +133,8 @@ static void test_communicator(void **state)
     assert_int_equal(seen_count(), 1);
 }
 
-static void test_functions(void **state)
+static void test_functions(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_nccl_function("ncclGroupStart"), 0);
     assert_int_equal(dl_nccl_function(""), 0);
     assert_true(dl_nccl_function("ncclSend") != dl_nccl_function("ncclRecv"));

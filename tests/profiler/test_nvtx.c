@@ -38,16 +38,14 @@ static nvtxEventAttributes_t ascii(const char *text)
                                    .message.ascii = text};
 }
 
-static int clear(void **state)
+static int clear(void **state DL_UNUSED)
 {
-    (void)state;
     seen_clear();
     return 0;
 }
 
-static void test_push_pop(void **state)
+static void test_push_pop(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(nvtxRangePushA("outer"), 0);
     assert_int_equal(nvtxRangePushA("inner"), 1);
     assert_int_equal(nvtxRangePop(), 1);
@@ -63,9 +61,8 @@ static void test_push_pop(void **state)
     assert_true(inner.start_ns + inner.duration_ns <= outer.start_ns + outer.duration_ns);
 }
 
-static void test_unbalanced(void **state)
+static void test_unbalanced(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(nvtxRangePop(), NVTX_NO_PUSH_POP_TRACKING);
     assert_int_equal(nvtxRangePushA("a"), 0);
     assert_int_equal(nvtxRangePop(), 0);
@@ -81,9 +78,8 @@ static void test_unbalanced(void **state)
 }
 
 /* More ranges than are kept: the pops of lost ranges end no other range. */
-static void test_deep(void **state)
+static void test_deep(void **state DL_UNUSED)
 {
-    (void)state;
     const int depth = 5000; /* above DL_NVTX_DEPTH_MAX */
     for (int i = 0; i < depth; i++)
         nvtxRangePushA("deep");
@@ -95,9 +91,8 @@ static void test_deep(void **state)
 }
 
 /* Ranges of two domains overlap; each pop ends the innermost range of its domain. */
-static void test_domains(void **state)
+static void test_domains(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxDomainHandle_t one = nvtxDomainCreateA("one"), two = nvtxDomainCreateW(L"two");
     const nvtxEventAttributes_t a = ascii("a"), b = ascii("b"), c = ascii("c");
     assert_int_equal(nvtxDomainRangePushEx(one, &a), 0);
@@ -129,9 +124,8 @@ static void test_domains(void **state)
     nvtxDomainRangePop(two);
 }
 
-static void test_texts(void **state)
+static void test_texts(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxDomainHandle_t domain = nvtxDomainCreateA("texts");
     nvtxEventAttributes_t event = registered(nvtxDomainRegisterStringA(domain, "kept"));
     nvtxDomainMarkEx(domain, &event);
@@ -156,9 +150,8 @@ static void test_texts(void **state)
 }
 
 /* One buffer with changing texts, more than the thread's cache has slots, each twice. */
-static void test_changing_texts(void **state)
+static void test_changing_texts(void **state DL_UNUSED)
 {
-    (void)state;
     char text[2048];
     for (int i = 0; i < 1000; i++) {
         snprintf(text, sizeof text, "step %d", i / 2);
@@ -177,9 +170,8 @@ static void *end_started(void *id)
     return NULL;
 }
 
-static void test_start_end(void **state)
+static void test_start_end(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxRangeId_t first = nvtxRangeStartA("first");
     const nvtxRangeId_t second = nvtxRangeStartW(L"second");
     assert_true(first != 0 && second != 0 && first != second);
@@ -198,9 +190,8 @@ static void test_start_end(void **state)
     assert_int_equal(seen_count(), 3);
 }
 
-static void test_names(void **state)
+static void test_names(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxNameOsThreadA(17, "loader");
     nvtxNameOsThreadW(18, L"writer");
     assert_string_equal(seen_meta("thread.17"), "loader");
@@ -227,9 +218,8 @@ typedef struct comm_payload {
         .numEntries = sizeof(entry_list) / sizeof(entry_list)[0], .schemaId = (number)             \
     }
 
-static void test_nccl(void **state)
+static void test_nccl(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxDomainHandle_t domain = nvtxDomainCreateA("NCCL");
     const nvtxPayloadSchemaEntry_t call_entries[] = {
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "NCCL communicator ID"},
@@ -289,9 +279,8 @@ static void test_nccl(void **state)
 
 /* Events with payloads but without attributes: their text is that of an entry, or the schema's
  * name. */
-static void test_payload_events(void **state)
+static void test_payload_events(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
     assert_int_equal(nvtxDomainIsEnabled(domain), 1);
     const nvtxPayloadEnum_t values[] = {{.name = "red", .value = 1}};
@@ -344,9 +333,8 @@ static void test_payload_events(void **state)
 }
 
 /* At most DL_NVTX_SCHEMAS_MAX schemas per domain are kept, and these remain known. */
-static void test_many_schemas(void **state)
+static void test_many_schemas(void **state DL_UNUSED)
 {
-    (void)state;
     nvtxDomainHandle_t domain = nvtxDomainCreateA("many");
     const nvtxPayloadSchemaEntry_t entries[] = {{.type = NVTX_PAYLOAD_ENTRY_TYPE_INT}};
     const nvtxPayloadSchemaAttr_t schema = SCHEMA(entries, 0x1000007);
@@ -357,17 +345,15 @@ static void test_many_schemas(void **state)
     nvtxDomainDestroy(domain);
 }
 
-static void *leave_open(void *unused)
+static void *leave_open(void *unused DL_UNUSED)
 {
-    (void)unused;
     nvtxRangePushA("left open outer");
     nvtxRangePushA("left open inner");
     return NULL;
 }
 
-static void test_end_of_thread(void **state)
+static void test_end_of_thread(void **state DL_UNUSED)
 {
-    (void)state;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, leave_open, NULL), 0);
     pthread_join(thread, NULL);
@@ -397,9 +383,8 @@ static void *storm(void *name)
     return NULL;
 }
 
-static void test_threads(void **state)
+static void test_threads(void **state DL_UNUSED)
 {
-    (void)state;
     storm_domain = nvtxDomainCreateA("storm");
     pthread_t threads[STORM_THREADS];
     for (int i = 0; i < STORM_THREADS; i++)
@@ -410,9 +395,8 @@ static void test_threads(void **state)
     nvtxDomainDestroy(storm_domain);
 }
 
-static void test_inactive(void **state)
+static void test_inactive(void **state DL_UNUSED)
 {
-    (void)state;
     seen_set_active(false);
     assert_int_equal(nvtxRangePushA("a"), NVTX_NO_PUSH_POP_TRACKING);
     assert_int_equal(nvtxRangePop(), NVTX_NO_PUSH_POP_TRACKING);
@@ -429,9 +413,8 @@ static void test_inactive(void **state)
 }
 
 /* The extension is accepted by module and version. */
-static void test_modules(void **state)
+static void test_modules(void **state DL_UNUSED)
 {
-    (void)state;
     intptr_t slots[3] = {0};
     nvtxExtModuleSegment_t segment = {.slotCount = 2, .functionSlots = slots};
     nvtxExtModuleInfo_t module = {
@@ -449,9 +432,8 @@ static void test_modules(void **state)
 
 static sem_t pushed, may_end;
 
-static void *hold_open(void *unused)
+static void *hold_open(void *unused DL_UNUSED)
 {
-    (void)unused;
     nvtxRangePushA("open elsewhere");
     sem_post(&pushed);
     sem_wait(&may_end);
@@ -461,9 +443,8 @@ static void *hold_open(void *unused)
 
 /* Ranges still open when the recording ends are recorded up to that time, and later ones are not.
  * This is the last test: recording cannot be resumed. */
-static void test_open_at_end(void **state)
+static void test_open_at_end(void **state DL_UNUSED)
 {
-    (void)state;
     sem_init(&pushed, 0, 0);
     sem_init(&may_end, 0, 0);
     pthread_t thread;

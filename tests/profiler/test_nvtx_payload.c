@@ -6,9 +6,8 @@
 #include "profiler/inject/nvtx_payload.h"
 
 /* A type of 6 bytes, aligned to 2, under the id 1 << 24; nothing else is registered. */
-static bool find_nested(void *user, uint64_t id, dl_payload_type *type)
+static bool find_nested(void *user DL_UNUSED, uint64_t id, dl_payload_type *type)
 {
-    (void)user;
     if (id != NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) return false;
     *type = (dl_payload_type){6, 2, DL_PAYLOAD_OTHER};
     return true;
@@ -39,9 +38,8 @@ static uint64_t read_named(const dl_payload_layout *layout, const char *name, co
 }
 
 /* Entries without offsets have the offsets that the compiler gives the struct's members. */
-static void test_natural_alignment(void **state)
+static void test_natural_alignment(void **state DL_UNUSED)
 {
-    (void)state;
     const nvtxPayloadSchemaEntry_t entries[] = {
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8, .name = "a"},
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "b"},
@@ -79,9 +77,8 @@ static void test_natural_alignment(void **state)
 }
 
 /* Given offsets, packing to 2 bytes, arrays, texts in place, a nested schema. */
-static void test_places(void **state)
+static void test_places(void **state DL_UNUSED)
 {
-    (void)state;
     const nvtxPayloadSchemaEntry_t entries[] = {
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8, .name = "at 0"},
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "at 2"},
@@ -117,9 +114,8 @@ static void test_places(void **state)
 }
 
 /* Entries after one of unknown size have no offset, unless they give one. */
-static void test_unknown_size(void **state)
+static void test_unknown_size(void **state DL_UNUSED)
 {
-    (void)state;
     const nvtxPayloadSchemaEntry_t unknown[] = {
         {.type = 999, .name = "?"},
         {.type = NVTX_PAYLOAD_SCHEMA_ID_STATIC_START + 1, .name = "?"},
@@ -153,9 +149,8 @@ static void test_unknown_size(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void test_refused(void **state DL_UNUSED)
 {
-    (void)state;
     const nvtxPayloadSchemaEntry_t entry = {.type = NVTX_PAYLOAD_ENTRY_TYPE_INT};
     nvtxPayloadSchemaAttr_t attr = schema_of(&entry, 1);
     dl_payload_layout layout = {0};
@@ -178,9 +173,8 @@ static void test_refused(void **state)
 }
 
 /* The members of a union are not decoded, but its given size counts. */
-static void test_union(void **state)
+static void test_union(void **state DL_UNUSED)
 {
-    (void)state;
     const nvtxPayloadSchemaEntry_t entry = {.type = NVTX_PAYLOAD_ENTRY_TYPE_INT, .name = "member"};
     nvtxPayloadSchemaAttr_t attr = schema_of(&entry, 1);
     attr.fieldMask |=
@@ -212,9 +206,8 @@ static uint64_t draw_hostile(void)
 
 /* Any schema against a payload of any size: all reads lie inside the payload (the sanitizer watches
  * a block of exactly its size), and reading again gives the same result. */
-static void test_random_schemas(void **state)
+static void test_random_schemas(void **state DL_UNUSED)
 {
-    (void)state;
     size_t read_count = 0;
     for (int round = 0; round < 20000; round++) {
         nvtxPayloadSchemaEntry_t entries[80] = {0};

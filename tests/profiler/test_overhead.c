@@ -9,9 +9,8 @@
 
 /* Tables of the sign test (two-sided, 95 %): n = 6 uses the extremes, 20 the 6th and 15th values,
  * 25 the 8th and 18th, 100 the 40th and 61st (counted from 1). */
-static void ranks_of_the_median_interval(void **state)
+static void ranks_of_the_median_interval(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_overhead_median_interval(6, 0.95), 0);
     assert_int_equal(dl_overhead_median_interval(8, 0.95), 0);
     assert_int_equal(dl_overhead_median_interval(9, 0.95), 1);
@@ -22,9 +21,8 @@ static void ranks_of_the_median_interval(void **state)
 }
 
 /* With the fewest pairs; a step of mlp without exchange has 17 records. */
-static void measures_pairs(void **state)
+static void measures_pairs(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config train = small_config();
     dl_progress progress;
     dl_progress_init(&progress, "overhead");
@@ -40,9 +38,8 @@ static void measures_pairs(void **state)
                 overhead.extra.ns <= overhead.extra.high_ns);
 }
 
-static void stop_says_how_far_it_got(void **state)
+static void stop_says_how_far_it_got(void **state DL_UNUSED)
 {
-    (void)state;
     const atomic_bool stop = true;
     dl_train_config train = small_config();
     train.stop = &stop;
@@ -56,9 +53,8 @@ static void stop_says_how_far_it_got(void **state)
     assert_contains(err.text, "stopped after 0 of 1000 pairs");
 }
 
-static void trace_that_cannot_be_made(void **state)
+static void trace_that_cannot_be_made(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config train = small_config();
     dl_progress progress;
     dl_progress_init(&progress, "overhead");

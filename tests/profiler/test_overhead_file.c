@@ -47,15 +47,13 @@ static void assert_cost(const char *given, const char *expected)
     assert_contains(text, expected);
 }
 
-static void test_nothing_is_unknown(void **state)
+static void test_nothing_is_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     assert_cost(NULL, "unknown (no figures of dlprof bench overhead)");
 }
 
-static void test_the_default_place_is_for_this_host(void **state)
+static void test_the_default_place_is_for_this_host(void **state DL_UNUSED)
 {
-    (void)state;
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);
     DL_AUTOFREE char *here = figures_of(host), *there = figures_of("elsewhere.example");
@@ -74,9 +72,8 @@ static void test_the_default_place_is_for_this_host(void **state)
     unlink(place);
 }
 
-static void test_a_given_file_must_be_one(void **state)
+static void test_a_given_file_must_be_one(void **state DL_UNUSED)
 {
-    (void)state;
     char *text = NULL;
     dl_error err = {0};
     assert_int_equal(dl_overhead_file_cost("/nowhere.dlt", DL_CAPTURE_LIGHT, &text, &err),
@@ -91,9 +88,8 @@ static void test_a_given_file_must_be_one(void **state)
 }
 
 /* XDG_DATA_HOME takes precedence over HOME; without both there is no path. */
-static void test_finds_the_default_place(void **state)
+static void test_finds_the_default_place(void **state DL_UNUSED)
 {
-    (void)state;
     char *path = dl_overhead_file_default();
     assert_string_equal(path, place);
     free(path);

@@ -34,9 +34,8 @@ static void note_call(void *user, int index)
 }
 
 /* All threads run once; those of equal core numbers run on the same core. */
-static void all_run_where_they_belong(void **state)
+static void all_run_where_they_belong(void **state DL_UNUSED)
 {
-    (void)state;
     const int cores[THREADS] = {0, 1 % dl_cpu_count(), 0, 0, 1 % dl_cpu_count()};
     for (int i = 0; i < THREADS; i++)
         calls[i] = 0;
@@ -50,9 +49,8 @@ static void all_run_where_they_belong(void **state)
     if (dl_cpu_count() > 1) assert_int_not_equal(cores_of[0], cores_of[1]);
 }
 
-static void none_runs_if_one_cannot_be_pinned(void **state)
+static void none_runs_if_one_cannot_be_pinned(void **state DL_UNUSED)
 {
-    (void)state;
     const int cores[THREADS] = {0, 0, 7, 0, 0};
     for (int i = 0; i < THREADS; i++)
         calls[i] = 0;
@@ -65,9 +63,8 @@ static void none_runs_if_one_cannot_be_pinned(void **state)
         assert_int_equal(calls[i], 0);
 }
 
-static void without_cores_none_is_pinned(void **state)
+static void without_cores_none_is_pinned(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < THREADS; i++)
         calls[i] = 0;
     pinned = 0;

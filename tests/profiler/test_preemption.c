@@ -21,9 +21,8 @@ void __wrap_dl_capture_meta(const char *key, const char *value)
     snprintf(takeover_meta, sizeof takeover_meta, "%s", value);
 }
 
-void __wrap_dl_capture_log(const char *format, ...)
+void __wrap_dl_capture_log(const char *format DL_UNUSED, ...)
 {
-    (void)format;
     logged++;
 }
 
@@ -48,9 +47,8 @@ static const dl_cupti_api api = {.GetTimestamp = get_timestamp};
 static dl_preemption takeover;
 static unsigned calls;
 
-static int begin(void **state)
+static int begin(void **state DL_UNUSED)
 {
-    (void)state;
     takeover = (dl_preemption){0};
     ahead_ns = held_up_ns = 0;
     timestamp_result = CUPTI_SUCCESS;
@@ -66,9 +64,8 @@ static void check_often(int times, unsigned calls_each, uint64_t records)
         dl_preemption_check(&takeover, &api, calls += calls_each, records);
 }
 
-static void nothing_is_taken(void **state)
+static void nothing_is_taken(void **state DL_UNUSED)
 {
-    (void)state;
     check_often(100, 3, 6);
     check_often(100, 0, 0); /* idle program */
     ahead_ns = 900000000;
@@ -84,9 +81,8 @@ static void nothing_is_taken(void **state)
     assert_int_equal(logged, 0);
 }
 
-static void another_clock_is_for_good(void **state)
+static void another_clock_is_for_good(void **state DL_UNUSED)
 {
-    (void)state;
     ahead_ns = -5000000000;
     check_often(1, 0, 0);
     assert_true(takeover.clock);
@@ -98,9 +94,8 @@ static void another_clock_is_for_good(void **state)
     assert_int_equal(logged, 1);
 }
 
-static void buffers_that_stay_away_are_noticed_and_come_back(void **state)
+static void buffers_that_stay_away_are_noticed_and_come_back(void **state DL_UNUSED)
 {
-    (void)state;
     check_often(5, 1, 2);
     check_often(9, 1, 0);
     assert_string_equal(takeover_meta, "-");
@@ -116,9 +111,8 @@ static void buffers_that_stay_away_are_noticed_and_come_back(void **state)
     assert_false(takeover.clock);
 }
 
-static void a_short_program_is_silent_at_its_end(void **state)
+static void a_short_program_is_silent_at_its_end(void **state DL_UNUSED)
 {
-    (void)state;
     check_often(3, 1, 2);
     dl_preemption_end(&takeover, calls, 0);
     assert_string_equal(takeover_meta, "-"); /* all calls have left records */

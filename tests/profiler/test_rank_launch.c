@@ -12,9 +12,8 @@ static void set(const char *size)
     setenv("OMPI_COMM_WORLD_SIZE", size, 1);
 }
 
-static void a_launchers_processes_are_ranks(void **state)
+static void a_launchers_processes_are_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rank_options options = dl_rank_options_default();
     set("4");
     assert_int_equal(dl_ranks_launcher(&options).size, 4);
@@ -27,9 +26,8 @@ static void a_launchers_processes_are_ranks(void **state)
     assert_null(dl_ranks_launcher(&options).name);
 }
 
-static void torchrun_is_refused(void **state)
+static void torchrun_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rank_options options = dl_rank_options_default();
     const dl_train_config config = dl_train_default_config();
     dl_error err = {0};

@@ -60,9 +60,8 @@ static void copy(dl_copy_direction direction, dl_host_memory memory, uint64_t by
     assert_int_equal(copied_bytes[direction][memory], bytes);
 }
 
-static void test_truth(void **state)
+static void test_truth(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     dl_cupti_api api;
     const dl_cuda_api cuda = {0};

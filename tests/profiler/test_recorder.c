@@ -33,9 +33,8 @@ static dl_train_config config_of(dl_sync sync, int workers)
 
 /* mlp has the operations dense1 relu1 dense2 relu2 dense3 loss, three of them with parameters: a
  * step is input, 6 forward, 6 backward, 3 update, step = 17 records. */
-static void all_steps_and_names_are_there(void **state)
+static void all_steps_and_names_are_there(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = config_of(DL_SYNC_AVERAGE, 2);
     config.interval = 100;
     DL_SCOPED(dl_trace) trace = record_run(&config);
@@ -66,9 +65,8 @@ static void all_steps_and_names_are_there(void **state)
 }
 
 /* The records of a step lie inside it, one after another. */
-static void records_cover_the_step_without_overlap(void **state)
+static void records_cover_the_step_without_overlap(void **state DL_UNUSED)
 {
-    (void)state;
     for (int sync = DL_SYNC_NONE; sync <= DL_SYNC_ASYNC; sync++) {
         const dl_train_config config = config_of((dl_sync)sync, 2);
         DL_SCOPED(dl_trace) trace = record_run(&config);
@@ -93,9 +91,8 @@ static void records_cover_the_step_without_overlap(void **state)
  * allreduce only copies the result back; ps and async push a gradient and pull parameters in each
  * step; average does so 5 times, every 4 steps, and with the state (momentum: one vector) moves
  * twice as much. Where no worker waits (none, async) the slower worker does fewer steps. */
-static void copies_are_what_the_mode_must_move(void **state)
+static void copies_are_what_the_mode_must_move(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         dl_sync sync;
         bool with_state;
@@ -142,9 +139,8 @@ static void make_step(const dl_train_observer *observer, uint32_t w, int64_t end
  * 1: 20 of 30 ms. Mean of means (10 + 30) / 2 = 20 ms; 6 samples per step: 6 / 0.01 + 6 / 0.03 =
  * 800 per second. Staleness 0 1 0 1 ... of worker 0, 3 of worker 1: mean (0.5 + 3) / 2 = 1.75, the
  * median of ten 0, ten 1 and twenty 3 is the 20th = 1, the 90th percentile 3. */
-static void statistics_without_a_trace(void **state)
+static void statistics_without_a_trace(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = config_of(DL_SYNC_ASYNC, 2);
     DL_SCOPED(dl_recorder) recorder;
     dl_error err = {0};
@@ -168,9 +164,8 @@ static void statistics_without_a_trace(void **state)
 
 /* Memory grows with the steps done, not with those requested, and holds all of them after several
  * doublings. */
-static void memory_grows_with_the_steps(void **state)
+static void memory_grows_with_the_steps(void **state DL_UNUSED)
 {
-    (void)state;
     enum { DONE = 300000 };
     dl_train_config config = config_of(DL_SYNC_ASYNC, 2);
     config.steps = UINT32_MAX;
@@ -191,9 +186,8 @@ static void memory_grows_with_the_steps(void **state)
     assert_true(dl_recorder_staleness(&recorder, 1).mean == 1);
 }
 
-static void synchronous_modes_have_no_staleness(void **state)
+static void synchronous_modes_have_no_staleness(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_train_config config = config_of(DL_SYNC_PS, 2);
     DL_SCOPED(dl_recorder) recorder;
     dl_error err = {0};
@@ -205,9 +199,8 @@ static void synchronous_modes_have_no_staleness(void **state)
 }
 
 /* Nothing stays open when the trace cannot be created or the model is unknown. */
-static void open_reports_errors(void **state)
+static void open_reports_errors(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = config_of(DL_SYNC_NONE, 1);
     DL_SCOPED(dl_recorder) recorder = {0};
     dl_error err = {0};

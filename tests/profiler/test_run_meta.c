@@ -11,9 +11,8 @@
 
 /* mlp: 784 x 128 + 128 + 128 x 64 + 64 + 64 x 10 + 10 = 109386 parameters; adam's state is two
  * vectors of them. */
-static void sizes_of_the_mlp(void **state)
+static void sizes_of_the_mlp(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *optimizer;
         double momentum;
@@ -41,9 +40,8 @@ static void sizes_of_the_mlp(void **state)
     }
 }
 
-static void unknown_optimizer_is_an_error(void **state)
+static void unknown_optimizer_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.optimizer.name = "adma";
     dl_run_sizes sizes;
@@ -53,9 +51,8 @@ static void unknown_optimizer_is_an_error(void **state)
 }
 
 /* Automatic waiting spins exactly if there is a core for each worker. */
-static void waiting_depends_on_the_cores(void **state)
+static void waiting_depends_on_the_cores(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_config config = small_config();
     config.cores = 1;
     config.workers = 1;
@@ -78,9 +75,8 @@ static void assert_meta(const dl_trace *trace, const char *key, const char *valu
     }
 }
 
-static void keys_of_a_training_run(void **state)
+static void keys_of_a_training_run(void **state DL_UNUSED)
 {
-    (void)state;
     const double slow[] = {1, 2, 1, 1.5};
     dl_train_config config = small_config();
     config.sync = DL_SYNC_AVERAGE;
@@ -138,9 +134,8 @@ static char *captured_of(const dl_device_type *device)
 }
 
 /* dlprof run delays only runs on a device; its settings come in the environment. */
-static void says_whether_dlprof_run_records_it(void **state)
+static void says_whether_dlprof_run_records_it(void **state DL_UNUSED)
 {
-    (void)state;
     fake_device_set(1, -1);
     assert_null(captured_of(&fake_device));
     setenv("CUDA_INJECTION64_PATH", "/somewhere/libdlprof_inject.so", 1);

@@ -11,16 +11,14 @@
 
 static char *folder; /* of this test; emptied after each */
 
-static int make_folder(void **state)
+static int make_folder(void **state DL_UNUSED)
 {
-    (void)state;
     folder = dl_strdup("run_traces.XXXXXX");
     return mkdtemp(folder) != NULL ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static int remove_folder(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *command = dl_format("rm -r %s", folder);
     const int failed = system(command);
     free(folder);
@@ -105,9 +103,8 @@ static void write_json(const dl_run_traces *traces, FILE *out)
     dl_json_end(&to, '}');
 }
 
-static void an_empty_folder_has_nothing(void **state)
+static void an_empty_folder_has_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     write_text("notes.txt", "not ours");
     write_text(".dlt", "not ours either");
     assert_false(dl_run_traces_any(folder));
@@ -118,9 +115,8 @@ static void an_empty_folder_has_nothing(void **state)
     assert_string_equal(json, "{\"processes\":[]}");
 }
 
-static void a_missing_folder_is_an_error(void **state)
+static void a_missing_folder_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_traces traces = {0};
     dl_error err = {0};
     assert_false(dl_run_traces_any("no_such_folder"));
@@ -128,9 +124,8 @@ static void a_missing_folder_is_an_error(void **state)
     assert_string_equal(err.file, "no_such_folder");
 }
 
-static void processes_come_by_rank(void **state)
+static void processes_come_by_rank(void **state DL_UNUSED)
 {
-    (void)state;
     write_trace("node.a.7.100.dlt", NULL, NULL);
     write_trace("node.a.8.100.dlt", "10", NULL);
     write_trace("node.b.9.100.dlt", "2", NULL);
@@ -161,9 +156,8 @@ static void processes_come_by_rank(void **state)
     }
 }
 
-static void says_what_is_wrong_with_each(void **state)
+static void says_what_is_wrong_with_each(void **state DL_UNUSED)
 {
-    (void)state;
     write_trace("h.1.10.dlt", "0", "100 steps");
     write_trace("h.2.10.dlt", "1", NULL);
     cut("h.2.10.dlt");
@@ -196,9 +190,8 @@ static void says_what_is_wrong_with_each(void **state)
     assert_contains(json, "\"kernel\":0");
 }
 
-static void activities_are_counted_by_kind(void **state)
+static void activities_are_counted_by_kind(void **state DL_UNUSED)
 {
-    (void)state;
     write_activities("h.1.10.dlt");
     DL_SCOPED(dl_run_traces) traces = collect();
     assert_int_equal(traces.count, 1);
@@ -234,9 +227,8 @@ static void write_all_kinds(const char *name)
 }
 
 /* A complete process is not listed; one that lost activities is listed in full. */
-static void troubles_are_told_alone(void **state)
+static void troubles_are_told_alone(void **state DL_UNUSED)
 {
-    (void)state;
     write_all_kinds("fine.1.10.dlt");
     write_activities("lossy.2.10.dlt");
     DL_SCOPED(dl_run_traces) traces = collect();
@@ -245,9 +237,8 @@ static void troubles_are_told_alone(void **state)
     assert_null(strstr(text, "fine"));
 }
 
-static void lines_fit_a_terminal(void **state)
+static void lines_fit_a_terminal(void **state DL_UNUSED)
 {
-    (void)state;
     write_all_kinds("node.1234567.10.dlt");
     DL_SCOPED(dl_run_traces) traces = collect();
     DL_AUTOFREE char *text = written(&traces, dl_run_traces_print);

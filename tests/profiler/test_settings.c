@@ -36,9 +36,8 @@ static void assert_same(const dl_capture_settings *a, const dl_capture_settings 
     assert_string_equal(a->cost, b->cost);
 }
 
-static void environment_keeps_all_settings(void **state)
+static void environment_keeps_all_settings(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_capture_settings sent[] = {dl_capture_settings_default(), other_settings()};
     for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
         dl_capture_settings_to_environment(&sent[i]);
@@ -49,9 +48,8 @@ static void environment_keeps_all_settings(void **state)
     }
 }
 
-static void libraries_mark_calls_only_when_asked(void **state)
+static void libraries_mark_calls_only_when_asked(void **state DL_UNUSED)
 {
-    (void)state;
     dl_capture_settings settings = dl_capture_settings_default();
     static const char *const levels[] = {"CUBLAS_NVTX_LEVEL", "CUBLASLT_NVTX_LEVEL",
                                          "CUDNN_NVTX_LEVEL"};
@@ -65,9 +63,8 @@ static void libraries_mark_calls_only_when_asked(void **state)
     }
 }
 
-static void missing_variables_are_defaults(void **state)
+static void missing_variables_are_defaults(void **state DL_UNUSED)
 {
-    (void)state;
     char other[] = "PATH=/bin", similar[] = "DLPROFX=1", limit[] = "DLPROF_LIMIT=2GiB";
     char copy[] = "DLPROF_COPY=3"; /* of dlprof bench, for its programs */
     char *environment[] = {other, similar, limit, copy, NULL};
@@ -77,9 +74,8 @@ static void missing_variables_are_defaults(void **state)
     assert_same(&got, &expected);
 }
 
-static void refuses_bad_variables(void **state)
+static void refuses_bad_variables(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *variable;
         dl_status status;
@@ -116,9 +112,8 @@ static void refuses_bad_variables(void **state)
     }
 }
 
-static void check_names_the_setting(void **state)
+static void check_names_the_setting(void **state DL_UNUSED)
 {
-    (void)state;
     dl_capture_settings settings = other_settings();
     assert_int_equal(dl_capture_settings_check(&settings, DL_SETTING_OPTION, NULL), DL_OK);
     dl_error err = {0};

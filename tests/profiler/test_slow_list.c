@@ -5,9 +5,8 @@
 
 #include "profiler/workload_options.h"
 
-static void unnamed_workers_have_factor_one(void **state)
+static void unnamed_workers_have_factor_one(void **state DL_UNUSED)
 {
-    (void)state;
     const char *items[] = {"1:2", "3:1.5"};
     const dl_text_list list = {.items = items, .count = 2};
     DL_AUTOFREE double *factors = NULL;
@@ -18,9 +17,8 @@ static void unnamed_workers_have_factor_one(void **state)
         assert_true(factors[w] == expected[w]);
 }
 
-static void empty_list_is_null(void **state)
+static void empty_list_is_null(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_text_list list = {0};
     double unused, *factors = &unused;
     assert_int_equal(dl_slow_list_parse(&list, 4, &factors, NULL), DL_OK);
@@ -29,9 +27,8 @@ static void empty_list_is_null(void **state)
 
 /* No colon, no number, a worker that does not exist (of 2), a factor out of range, a worker
  * twice. */
-static void refuses_others(void **state)
+static void refuses_others(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *first, *second;
     } cases[] = {{"1", NULL},     {"1:", NULL},   {":2", NULL},    {"x:2", NULL},  {"1:x", NULL},
@@ -50,9 +47,8 @@ static void refuses_others(void **state)
     }
 }
 
-static void work_is_a_kind_and_a_spread(void **state)
+static void work_is_a_kind_and_a_spread(void **state DL_UNUSED)
 {
-    (void)state;
     dl_train_work work = {0};
     dl_error err = {0};
     assert_int_equal(dl_work_parse("two-point:0.25", &work, &err), DL_OK);

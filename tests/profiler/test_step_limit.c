@@ -12,9 +12,8 @@ static bool reached(dl_activity_kind kind, uint32_t name)
 
 /* The process has one list of texts, so this is one test of several parts, the first without a
  * limit. */
-static void steps_of_one_text_are_counted(void **state)
+static void steps_of_one_text_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     dl_step_limit_begin(0);
     dl_step_limit_name(1, "step 0");
     for (int i = 0; i < 100; i++)
@@ -40,9 +39,8 @@ static void steps_of_one_text_are_counted(void **state)
 }
 
 /* The texts of a program's steps never repeat. */
-static void many_kinds_of_steps_do_no_harm(void **state)
+static void many_kinds_of_steps_do_no_harm(void **state DL_UNUSED)
 {
-    (void)state;
     dl_step_limit_begin(1);
     char text[32];
     for (uint32_t i = 0; i < 500; i++) {

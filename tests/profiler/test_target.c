@@ -26,9 +26,8 @@ static dl_target_end run_script(const char *script, const char *argument)
     return end;
 }
 
-static void exit_codes_pass(void **state)
+static void exit_codes_pass(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *script;
         int exit_code, signal;
@@ -48,17 +47,15 @@ static void exit_codes_pass(void **state)
     }
 }
 
-static void arguments_and_environment_pass(void **state)
+static void arguments_and_environment_pass(void **state DL_UNUSED)
 {
-    (void)state;
     const char *script = "test \"$1\" = 'two  words' && test \"$TARGET_VARIABLE\" = 'for the "
                          "target' || exit 3";
     assert_int_equal(run_script(script, "two  words").exit_code, 0);
 }
 
-static void says_what_cannot_run(void **state)
+static void says_what_cannot_run(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *program;
         int exit_code;
@@ -75,9 +72,8 @@ static void says_what_cannot_run(void **state)
 }
 
 /* Each signal that another process sends reaches the target once: the target counts them. */
-static void signals_reach_the_target_once(void **state)
+static void signals_reach_the_target_once(void **state DL_UNUSED)
 {
-    (void)state;
     static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM};
     static const char *const names[] = {"INT",  "TERM", "HUP",  "QUIT",
@@ -116,9 +112,8 @@ static void signals_may_reach_any_thread(void **state)
  * child with a separate group. A process's signal to the group cannot be told from one to dlprof
  * alone, and reaches the target twice; the test uses one that kills the target at the first
  * delivery. */
-static void signals_to_the_group_end_the_target_only(void **state)
+static void signals_to_the_group_end_the_target_only(void **state DL_UNUSED)
 {
-    (void)state;
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -133,9 +128,8 @@ static void signals_to_the_group_end_the_target_only(void **state)
 }
 
 /* The target inherits this process's mask and ignored signals (nohup). */
-static void target_inherits_signal_settings(void **state)
+static void target_inherits_signal_settings(void **state DL_UNUSED)
 {
-    (void)state;
     signal(SIGHUP, SIG_IGN);
     assert_int_equal(run_script("kill -HUP $$; exit 5", "").exit_code, 5);
     signal(SIGHUP, SIG_DFL);
@@ -144,9 +138,8 @@ static void target_inherits_signal_settings(void **state)
 
 /* As under nohup: the target ignores the signal, or handles it if it chooses to. The shell cannot
  * trap a signal that was ignored at its start; Python can. */
-static void an_ignored_signal_is_sent_on(void **state)
+static void an_ignored_signal_is_sent_on(void **state DL_UNUSED)
 {
-    (void)state;
     signal(SIGHUP, SIG_IGN);
     assert_int_equal(run_script("kill -HUP $PPID; sleep 0.1; exit 5", "").exit_code, 5);
     char python[] = "python3", option[] = "-c";
@@ -165,9 +158,8 @@ static void an_ignored_signal_is_sent_on(void **state)
 
 /* A parent's alarm() ends the target, as it would without dlprof, and not dlprof, which is a child
  * here. SIGCHLD, bit 16 of the mask of ignored signals, stays ignored. */
-static void the_target_has_what_the_program_would_inherit(void **state)
+static void the_target_has_what_the_program_would_inherit(void **state DL_UNUSED)
 {
-    (void)state;
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -194,9 +186,8 @@ static void the_target_has_what_the_program_would_inherit(void **state)
 
 /* As with execvp and shells: a script without #! is run by the shell, given by its path or found in
  * PATH. */
-static void a_script_without_an_interpreter_is_the_shells(void **state)
+static void a_script_without_an_interpreter_is_the_shells(void **state DL_UNUSED)
 {
-    (void)state;
     static const char path[] = "./target-script";
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -220,9 +211,8 @@ static void a_script_without_an_interpreter_is_the_shells(void **state)
     unlink(path);
 }
 
-static void exit_code_survives_ignored_children(void **state)
+static void exit_code_survives_ignored_children(void **state DL_UNUSED)
 {
-    (void)state;
     signal(SIGCHLD, SIG_IGN);
     assert_int_equal(run_script("exit 7", "").exit_code, 7);
     struct sigaction after;
@@ -233,9 +223,8 @@ static void exit_code_survives_ignored_children(void **state)
 
 /* Children left behind by the target, and earlier children of this process, do not disturb the
  * wait. */
-static void other_children_do_not_matter(void **state)
+static void other_children_do_not_matter(void **state DL_UNUSED)
 {
-    (void)state;
     const pid_t other = fork();
     assert_true(other >= 0);
     if (other == 0) {
@@ -248,9 +237,8 @@ static void other_children_do_not_matter(void **state)
     assert_int_equal(WEXITSTATUS(status), 9);
 }
 
-static void exports_of_libraries(void **state)
+static void exports_of_libraries(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_run_library_exports("libm.so.6", "cos"));
     assert_false(dl_run_library_exports("libm.so.6", DL_NVTX_ENTRY));
     assert_true(dl_run_library_exports("/no/such/library.so", DL_NVTX_ENTRY));

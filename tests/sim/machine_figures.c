@@ -109,11 +109,7 @@ static void add_copy(copies *c, dl_place from, dl_place to)
     c->to[c->count++] = to;
 }
 
-static void nobody(void *user, int index)
-{
-    (void)user;
-    (void)index;
-}
+static void nobody(void *user DL_UNUSED, int index DL_UNUSED) {}
 
 /* Seconds until all copies of `bytes` each have ended; none waits for latency. */
 static double time_of(const dl_links *links, const copies *c, double bytes)

@@ -18,9 +18,8 @@
     "[linearity]\nbatch_1 = 1\nbatch_4 = 1\nbatch_8 = 2\n"    \
     "[sharing]\ncopies_1 = 1\ncopies_2 = 1\n"
 
-static void each_above_one_has_its_reason(void **state)
+static void each_above_one_has_its_reason(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *costs, *rest, *reason; /* NULL: the efficiency is not above 1 */
         double least, most;                /* bounds of the efficiency */

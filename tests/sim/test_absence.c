@@ -24,9 +24,8 @@ static void assert_within(const char *what, double value, double expected, doubl
 /* A successful interval takes (M + A) (e^(T/M) - 1): Daly's formula without failures during an
  * absence. With T = 2 M about 3,000 of 20,000 attempts succeed, which determines the fraction to 2
  * %. */
-static void who_is_alone_repeats_its_interval(void **state)
+static void who_is_alone_repeats_its_interval(void **state DL_UNUSED)
 {
-    (void)state;
     static const int intervals[] = {20, 100, 400};
     for (int i = 0; i < 3; i += ALL_CASES ? 1 : 2) {
         char sync[32];
@@ -43,9 +42,8 @@ static void who_is_alone_repeats_its_interval(void **state)
 
 /* Learners do not wait for each other: each behaves like a single worker, and its interval starts
  * at its return. All uploads are merged. */
-static void learners_repeat_their_own(void **state)
+static void learners_repeat_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "async_average", 4, 4, 300000,
                                        "interval = 100\n", "[syncer]\nmerge_s = 1e-6\n" DRAWN);
     assert_within("goodput", r.goodput_frac, 0.1 / expm1(0.1 / MEAN_S) / (MEAN_S + AWAY_S), 0.02);
@@ -59,9 +57,8 @@ static void learners_repeat_their_own(void **state)
  * the end of a step of the others, or they for the end of its step: at most half a step of 200.
  * Each fragment is averaged equally often, and late merges lose nothing, as the data of a worker is
  * already sent. */
-static void who_comes_back_joins_the_next_average(void **state)
+static void who_comes_back_joins_the_next_average(void **state DL_UNUSED)
 {
-    (void)state;
     const double kept_s = MEAN_S * MEAN_S / 0.2 * -expm1(-0.2 / MEAN_S);
     static const char *const syncs[] = {"interval = 200\n", "interval = 200\nfragments = 4\n",
                                         "interval = 200\nlag = 50\n",
@@ -91,9 +88,8 @@ static dl_run_result run_sites(const char *failures)
 
 /* With together = site the two workers of a site do the same steps, different from those of the
  * other site; otherwise each worker does its own. */
-static void a_site_fails_as_one(void **state)
+static void a_site_fails_as_one(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run_sites("together = site\n");
     const double *step_s = r.worker_step_s;
     assert_near(step_s[0], step_s[1], 1e-12);
@@ -110,9 +106,8 @@ static void a_site_fails_as_one(void **state)
  * steps. A step takes 1 ms of compute, 80 us for a ring of two, and 0.1 ms of update; the time of
  * an average is negligible. Whole sites fail. Of the time between two failures the fraction derived
  * above is kept, of which 1 / 1.18 is compute. */
-static void a_site_that_reduces_inside_fails_as_one(void **state)
+static void a_site_that_reduces_inside_fails_as_one(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const syncs[] = {"", "fragments = 2\n", "lag = 4\n"};
     const double step_s = 1.18e-3, interval_s = 10 * step_s;
     const double kept_s = MEAN_S * MEAN_S / interval_s * -expm1(-interval_s / MEAN_S);
@@ -137,9 +132,8 @@ static void a_site_that_reduces_inside_fails_as_one(void **state)
  * one worker of a site returns before the other, waits for it in the site's reduction, and the
  * other site waits for both in an average. Which workers are waited for must not depend in a circle
  * on which averages they take part in, else the run would never end. */
-static void a_site_that_is_half_back_is_waited_for(void **state)
+static void a_site_that_is_half_back_is_waited_for(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const syncs[] = {"interval = 1\n", "interval = 2\n", "interval = 3\n",
                                         "interval = 2\nlag = 1\n", "interval = 3\nlag = 2\n"};
     for (int i = 0; i < 5 * 25; i++) {
@@ -160,9 +154,8 @@ static void a_site_that_is_half_back_is_waited_for(void **state)
 }
 
 /* Rare failures give almost no time away, and runs with the same seed have the same failures. */
-static void failures_are_the_seeds_own(void **state)
+static void failures_are_the_seeds_own(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) one = run_sites(""), two = run_sites(""), rare = {0};
     assert_true(one.span_s == two.span_s && one.away_frac == two.away_frac);
     assert_true(one.away_frac > 0.05);
@@ -172,9 +165,8 @@ static void failures_are_the_seeds_own(void **state)
     assert_true(rare.away_frac == 0);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+static void what_makes_no_sense_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *failures, *message;
     } cases[] = {
@@ -217,9 +209,8 @@ static dl_status run_away(const char *scenario_rest, const char *failures, dl_ru
 
 /* With steps of 1 ms all workers leave for good during the 6th step, so none completes all 20 and
  * there is no tail; with a warm-up of 10 no step counts. */
-static void all_may_leave_for_good(void **state)
+static void all_may_leave_for_good(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = {0};
     dl_error err = {0};
     assert_int_equal(run_away("", "0:0.0055-, 1:0.0055-", &r, &err), DL_OK);
@@ -232,9 +223,8 @@ static void all_may_leave_for_good(void **state)
 
 /* A worker that leaves in its first step, of 20, is away for all of its time but half a step, in
  * which nothing useful is done. */
-static void who_ends_no_step_does_nothing_useful(void **state)
+static void who_ends_no_step_does_nothing_useful(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = {0};
     dl_error err = {0};
     assert_int_equal(run_away("", "1:0.0005-", &r, &err), DL_OK);
@@ -245,9 +235,8 @@ static void who_ends_no_step_does_nothing_useful(void **state)
 /* Compute takes 1.1 ms, sending the update 32 us, and receiving the merge 8 us from the second step
  * on. The third step's message is in transit from 3.372 to 3.404 ms: the worker leaves meanwhile
  * and never completes that step, which is lost. */
-static void a_step_that_ends_in_its_exchange_is_lost(void **state)
+static void a_step_that_ends_in_its_exchange_is_lost(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r =
         fixture_run_mode(FIXTURE_COSTS, "async_average", 1, 1, 20, "",
                          "[syncer]\nmerge_s = 1e-6\n[failures]\naway = 0:0.00339-\n");

@@ -40,9 +40,8 @@ static char *print(const dl_accuracy *accuracy, const dl_sweep *sweep)
 /* Five runs 90 95 100 105 110: sd = sqrt(250 / 4) = 7.906; standard error of the median 1.2533 x
  * 7.906 / sqrt(5) = 4.431; p10 = 92, p90 = 108 (linear between order statistics): spread 108 / 92 -
  * 1 = 17.4 %. The prediction 98 +- 9.8, 88.2 .. 107.8, contains four runs and the median. */
-static void scatter_and_coverage(void **state)
+static void scatter_and_coverage(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {90, 95, 100, 105, 110};
     dl_row rows[] = {row_of(98)};
     dl_measured measured[] = {measured_of(runs, 5, 100)};
@@ -71,9 +70,8 @@ static void scatter_and_coverage(void **state)
  * runs are 10 times as large as the measured ones: distance 1. The median is in the middle. The
  * third has too few simulated runs. Expected for five and seven runs of one distribution: e = 35 /
  * 12, root 1.7078: 0.86873 / (1.7078 + 0.12 + 0.0644) = 0.4591. */
-static void distributions_are_compared(void **state)
+static void distributions_are_compared(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {90, 95, 100, 105, 110, 111};
     double rates[] = {104, 94, 112, 98, 96, 108, 106};
     double far[] = {900, 950, 1000, 1050, 1100, 1110, 1111};
@@ -101,9 +99,8 @@ static void distributions_are_compared(void **state)
 /* Steps of 1 2 3 4 s measured, 3 4 5 6 s simulated: at most 2 s take half of the measured ones and
  * none of the simulated ones. Steps of the second point are all shorter than simulated, of the third
  * equal; the others' are unknown on one side: the median of 50, 100 and 0 %. */
-static void steps_are_compared(void **state)
+static void steps_are_compared(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {100};
     double low[] = {1, 2, 3, 4}, high[] = {3, 4, 5, 6}, higher[] = {5, 6, 7};
     double *simulated[] = {high, higher, low, NULL, low}, *seen[] = {low, low, low, low, NULL};
@@ -131,9 +128,8 @@ static void steps_are_compared(void **state)
 
 /* The second of two settings spreads by more than 30 %: 60 .. 140, p10 = 68, p90 = 132. The verdict
  * names it. */
-static void verdict_names_the_setting(void **state)
+static void verdict_names_the_setting(void **state DL_UNUSED)
 {
-    (void)state;
     const double calm[] = {99, 99.5, 100, 100.5, 101}, wild[] = {60, 80, 100, 120, 140};
     dl_row rows[] = {row_of(100), row_of(100)};
     rows[1].point.workers = 4;
@@ -154,9 +150,8 @@ static void verdict_names_the_setting(void **state)
 
 /* Others used 4 % of the processors during one setting and 10 % during the other: 7 % on average is
  * reported. A table without these columns is not reported as disturbed. */
-static void disturbance_is_reported(void **state)
+static void disturbance_is_reported(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {98, 99, 100, 101, 102};
     dl_row rows[] = {row_of(100), row_of(100)};
     dl_measured measured[] = {measured_of(runs, 5, 100), measured_of(runs, 5, 100)};
@@ -192,9 +187,8 @@ static void disturbance_is_reported(void **state)
 }
 
 /* Single runs are reported as disturbed, too. */
-static void disturbance_of_single_runs_is_reported(void **state)
+static void disturbance_of_single_runs_is_reported(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {80};
     dl_row rows[] = {row_of(100)};
     dl_measured measured[] = {measured_of(runs, 1, 80)};
@@ -207,9 +201,8 @@ static void disturbance_of_single_runs_is_reported(void **state)
 }
 
 /* Published points have one run: errors are reported, scatter is not. */
-static void single_runs_have_errors_only(void **state)
+static void single_runs_have_errors_only(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {80};
     dl_row rows[] = {row_of(100), row_of(50)};
     dl_measured measured[] = {measured_of(runs, 1, 80), {.runs = 0}};
@@ -223,9 +216,8 @@ static void single_runs_have_errors_only(void **state)
 }
 
 /* Without an interval (one replicate) coverage is not reported. */
-static void no_interval_no_coverage(void **state)
+static void no_interval_no_coverage(void **state DL_UNUSED)
 {
-    (void)state;
     const double runs[] = {90, 95, 100, 105, 110};
     dl_row rows[] = {row_of(100)};
     rows[0].low_per_s = rows[0].high_per_s = (double)NAN;
@@ -240,9 +232,8 @@ static void no_interval_no_coverage(void **state)
 }
 
 /* One unseen row is too few, two are a prediction: errors -30 % and +10 % give 20 % on average. */
-static void verdicts_count_unseen_rows(void **state)
+static void verdicts_count_unseen_rows(void **state DL_UNUSED)
 {
-    (void)state;
     dl_errors errors = {0}, all = {0};
     const double none = (double)NAN;
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);

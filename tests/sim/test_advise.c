@@ -144,9 +144,8 @@ static bool gains_from(const dl_gains *gains, const char *cost)
 }
 
 /* A term that --without leaves out is no improvement. */
-static void gains_are_without_what_is_left_out(void **state)
+static void gains_are_without_what_is_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     for (int left_out = 0; left_out < 2; left_out++) {
         without = left_out ? "dispatch" : "";
         DL_SCOPED(dl_advice) advice = advise(&host_bound, NULL);
@@ -157,9 +156,8 @@ static void gains_are_without_what_is_left_out(void **state)
     }
 }
 
-static void the_best_number_of_gpus_is_inside(void **state)
+static void the_best_number_of_gpus_is_inside(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_advice) advice = advise(&host_bound, NULL);
     assert_int_equal(advice.config.max_batch, 16);
     assert_int_equal(advice.config.max_interval, 1);
@@ -186,9 +184,8 @@ static void the_best_number_of_gpus_is_inside(void **state)
 
 /* Micro-batches of two samples leave the search as it is, but for their number: the batch of three
  * GPUs is a multiple of six, and that of four GPUs takes four micro-batches. */
-static void a_micro_batch_is_kept(void **state)
+static void a_micro_batch_is_kept(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"0", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 32\n"
                     "[pipeline]\nmicro_batch = 2"};
@@ -210,9 +207,8 @@ static void a_micro_batch_is_kept(void **state)
 
 /* Three workers of 2 GPUs with samples of their own take 60 of 64 samples, in micro-batches of two,
  * and three workers of 4 such GPUs 48. */
-static void a_batch_suits_the_layout_of_its_point(void **state)
+static void a_batch_suits_the_layout_of_its_point(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"0", 0, 1, 16,
                     "workers = 4\nlayout = fsdp=2 | fsdp=4\n[sync]\nmode = allreduce\n[workload]\n"
                     "batch = 64\nparameter_bytes = 4MB\n[pipeline]\nmicro_batch = 2"};
@@ -234,9 +230,8 @@ static const made large_of_two = {
 
 /* Two micro-batches of 8 samples take 0.8 GB of 1 GB, and the allocator's reserve 30 % of it in
  * addition: 16 samples fit only in four micro-batches. */
-static void what_does_not_fit_is_out(void **state)
+static void what_does_not_fit_is_out(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 16"};
     DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_true(left_out(&advice, DL_OUT_MEMORY) >= 1);
@@ -247,9 +242,8 @@ static void what_does_not_fit_is_out(void **state)
 
 /* One sample beside 400 MB of parameters and as many of gradients takes 0.9 GB, with the reserve
  * 1.17 GB of 1 GB: the point is advised with a warning, as no other fits. */
-static void without_reserve_if_nothing_else_fits(void **state)
+static void without_reserve_if_nothing_else_fits(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 1\nparameter_bytes = 400MB"};
     DL_SCOPED(dl_advice) advice = advise(&m, NULL);
     assert_int_equal(best_of(&advice)->row.point.batch, 1);
@@ -262,9 +256,8 @@ static void without_reserve_if_nothing_else_fits(void **state)
  * server leads all-reduce (by 2 %), although its sums stop a GPU. If compute is slowed from the
  * first bucket to the last, all-reduce does not overlap, and trails by its own time for the same
  * reason. */
-static void a_server_is_not_ahead_by_what_is_assumed(void **state)
+static void a_server_is_not_ahead_by_what_is_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     const made behind = {"0", 0, 1, 2,
                          "workers = 2\n[sync]\nmode = allreduce\n[exchange]\nslows = exchange\n"
                          "[workload]\nbatch = 8\nparameter_bytes = 100MB"};
@@ -287,9 +280,8 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
 /* All-reduce moves 100 MB in each direction through host memory, 200 MB at 40 GB/s, or half of that
  * in fp16, during a backward pass of 2 ms. A server's copies share this rate, and do not lead. If the
  * machine gives a faster rate of the driver's copies, its lead is certain. */
-static void copies_through_host_memory_go_alike(void **state)
+static void copies_through_host_memory_go_alike(void **state DL_UNUSED)
 {
-    (void)state;
     const char *usual = price;
     memory_gb = 10000;
     price = "[shm]\nbytes_per_s = 40GB/s\n";
@@ -316,9 +308,8 @@ static void copies_through_host_memory_go_alike(void **state)
 
 /* The driver's rate is known, that of all-reduce only within bounds: 200 MB at 45 GB/s are not
  * completely hidden by a backward pass of 2 ms, but are hidden in some of the draws. */
-static void the_usual_one_is_advised_of_two_alike(void **state)
+static void the_usual_one_is_advised_of_two_alike(void **state DL_UNUSED)
 {
-    (void)state;
     const char *usual = price;
     memory_gb = 10000;
     price = "staged_bytes_per_s = 200GB/s\n[shm]\nbytes_per_s = 45GB/s (5GB/s to 2000GB/s)\n";
@@ -337,9 +328,8 @@ static void the_usual_one_is_advised_of_two_alike(void **state)
 
 /* Averages of 60 MB are slower than all-reduce with seven GPUs (4790 and 5573 samples/s), but are
  * listed before it. */
-static void other_modes_come_before_fewer_gpus(void **state)
+static void other_modes_come_before_fewer_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"1000000", 0, 1, 8,
                     "workers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch_per_worker = 4\n"
                     "parameter_bytes = 60MB"};
@@ -356,9 +346,8 @@ static void other_modes_come_before_fewer_gpus(void **state)
 }
 
 /* Modes of the scenario are tried beside the usual ones, but none of those that exchange nothing. */
-static void modes_of_the_scenario_are_tried(void **state)
+static void modes_of_the_scenario_are_tried(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {
         "0", 0, 1, 2,
         "workers = 2\n[sync]\nmode = none, easgd\nmoving_rate = 0.5\n[workload]\nbatch = "
@@ -375,9 +364,8 @@ static void modes_of_the_scenario_are_tried(void **state)
 
 /* Nine samples fit into a GPU: in eight micro-batches on two GPUs 144, in steps of 16. 2 GB of
  * parameters never fit. */
-static void the_largest_batch_that_fits_is_said(void **state)
+static void the_largest_batch_that_fits_is_said(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"0", 0, 1, 2, "workers = 2\n[workload]\nbatch = 1600"};
     dl_advice advice = {0};
     dl_error err = {0};
@@ -397,9 +385,8 @@ static void the_largest_batch_that_fits_is_said(void **state)
 
 /* 450 MB of parameters and 450 MB of gradients leave room for one sample of 100 MB; a quarter of
  * each, and buckets of 25 MB, leave room for six. A step takes 10 ms in addition to its samples. */
-static void a_large_model_is_sharded(void **state)
+static void a_large_model_is_sharded(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"10000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[exchange]\nbucket_bytes = 25000000\n"
                     "[workload]\nbatch_per_worker = 1\nparameter_bytes = 450MB"};
@@ -426,9 +413,8 @@ static void a_large_model_is_sharded(void **state)
 
 /* The second of four GPUs takes three times as long: modes that wait for it do 16 samples in 12 ms,
  * async does 10 in 3 ms. */
-static void staleness_has_a_limit(void **state)
+static void staleness_has_a_limit(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"0", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[noise]\nslow = 1:3\n[workload]\n"
                     "batch = 16"};
@@ -454,9 +440,8 @@ static void staleness_has_a_limit(void **state)
 }
 
 /* A mean staleness of 2.0005, which tables show as 2.00, is within a limit of 2; 2.01 is not. */
-static void limits_of_staleness_have_two_decimals(void **state)
+static void limits_of_staleness_have_two_decimals(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_advice_is_fresh(2.0005, 2));
     assert_false(dl_advice_is_fresh(2.01, 2));
     assert_false(dl_advice_is_fresh(0.01, 0));
@@ -467,9 +452,8 @@ static void limits_of_staleness_have_two_decimals(void **state)
 /* Nodes with one GPU at one dollar per hour; a step takes 4 ms and 1 ms per sample: 16 samples take
  * 12 ms on 2 nodes and 8 ms on 4; 15 samples take 9 ms on 3. For 6 million samples that is 1.25 h
  * and 2.50 USD, 0.83 h and 3.33 USD, 1 h and 3 USD. */
-static void price_and_time_have_limits(void **state)
+static void price_and_time_have_limits(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"4000000", 0, 4, 1,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
     dl_advice_config config = unlimited();
@@ -505,9 +489,8 @@ static void price_and_time_have_limits(void **state)
 
 /* 8 samples: 12 ms on one GPU, 8 ms on two (efficiency 0.75), 6 ms on four (0.5); 6 samples on
  * three take 6 ms, and 10 ms on one GPU (0.56). */
-static void efficiency_has_a_limit(void **state)
+static void efficiency_has_a_limit(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"4000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
     dl_advice_config config = unlimited();
@@ -519,9 +502,8 @@ static void efficiency_has_a_limit(void **state)
 
 /* Twice the batch is tried beyond the limit and only reported: 4 ms and 2 ms for 8 samples on 4
  * GPUs, 4 ms for 16, which is 6 over 4 of 12 ms. */
-static void a_batch_beyond_its_limit_is_said(void **state)
+static void a_batch_beyond_its_limit_is_said(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"4000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
     DL_SCOPED(dl_advice) advice = advise(&m, NULL);
@@ -535,9 +517,8 @@ static void a_batch_beyond_its_limit_is_said(void **state)
 
 /* 16 samples on 4 GPUs take 4 + 4 ms, 32 would be a third faster (4 + 8 ms), but their 0.8 GB on each
  * fit only without the allocator's reserve of 30 %. */
-static void a_batch_that_hardly_fits_is_not_said(void **state)
+static void a_batch_that_hardly_fits_is_not_said(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"4000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
     DL_SCOPED(dl_advice) advice = advise(&m, NULL);
@@ -549,9 +530,8 @@ static void a_batch_that_hardly_fits_is_not_said(void **state)
 
 /* With a fixed part of f ms, 16 instead of 8 samples on 4 GPUs are 2 (2 + f) / (4 + f) times as
  * fast: 1.010 with f = 0.04, which is not reported, and 1.032 with f = 0.13. */
-static void what_gains_little_beyond_a_limit_is_not_said(void **state)
+static void what_gains_little_beyond_a_limit_is_not_said(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fixed_ns[] = {"40000", "130000"};
     for (int large = 0; large < 2; large++) {
         const made m = {fixed_ns[large], 0, 1, 4,
@@ -565,9 +545,8 @@ static void what_gains_little_beyond_a_limit_is_not_said(void **state)
 }
 
 /* Nodes are free: the training per dollar is infinite and cannot rank the points. */
-static void what_has_no_score_is_not_advised(void **state)
+static void what_has_no_score_is_not_advised(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"4000000", 0, 4, 1,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
     dl_advice_config config = unlimited();
@@ -591,9 +570,8 @@ static char *table_of(const dl_advice *advice)
 }
 
 /* Draws of the fixed part affect 4 and 5 GPUs equally, so that both keep their order. */
-static void the_same_seed_gives_the_same_advice(void **state)
+static void the_same_seed_gives_the_same_advice(void **state DL_UNUSED)
 {
-    (void)state;
     const made m = {"4000000 +- 800000, n = 5, fitted", 0, 1, 5,
                     "workers = 5\n[sync]\nmode = allreduce\n[workload]\nbatch = 20"};
     dl_advice_config config = unlimited();
@@ -615,9 +593,8 @@ static void the_same_seed_gives_the_same_advice(void **state)
 }
 
 /* Rates over equal draws: always double; alternately 2 and 1/2; equal. */
-static void points_are_compared_draw_by_draw(void **state)
+static void points_are_compared_draw_by_draw(void **state DL_UNUSED)
 {
-    (void)state;
     double twice[20], turns[20], same[20];
     for (int i = 0; i < 20; i++) {
         same[i] = 100 + i;
@@ -643,9 +620,8 @@ static void points_are_compared_draw_by_draw(void **state)
     assert_true(pair.differ && pair.wins == 0);
 }
 
-static void what_cannot_be_searched_is_refused(void **state)
+static void what_cannot_be_searched_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *scenario, *text;
     } cases[] = {
@@ -672,9 +648,8 @@ static void what_cannot_be_searched_is_refused(void **state)
 }
 
 /* A scenario with fewer steps than the search still has final points. */
-static void few_steps_are_enough(void **state)
+static void few_steps_are_enough(void **state DL_UNUSED)
 {
-    (void)state;
     steps = 12;
     DL_SCOPED(dl_advice) advice = advise(&host_bound, NULL);
     steps = 60;
@@ -682,9 +657,8 @@ static void few_steps_are_enough(void **state)
 }
 
 /* A search that ends early reports this, and advises the best of its points. */
-static void the_number_of_points_has_a_limit(void **state)
+static void the_number_of_points_has_a_limit(void **state DL_UNUSED)
 {
-    (void)state;
     dl_advice_config config = unlimited();
     config.max_points = 5;
     DL_SCOPED(dl_advice) advice = advise(&host_bound, &config);

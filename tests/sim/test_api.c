@@ -39,9 +39,8 @@ static void check_rows(const dlscale_result *result, const char *expected)
     }
 }
 
-static void rows_are_those_of_the_results_file(void **state)
+static void rows_are_those_of_the_results_file(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[] = {"modes", "noise", "gpu_reduce"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512], expected[512];
@@ -56,9 +55,8 @@ static void rows_are_those_of_the_results_file(void **state)
 
 /* Files are searched in the folder of the name. A step takes 10 us per sample and nothing else: 8
  * samples take 80 us, and two workers with a core each process twice as many per second. */
-static void text_is_a_scenario_too(void **state)
+static void text_is_a_scenario_too(void **state DL_UNUSED)
 {
-    (void)state;
     char name[] = "test_api.XXXXXX", path[64];
     static const char costs[] = "[costs]\nschema = 1\nworkload = w\ndevice = none\n"
                                 "parameter_bytes = 4\nstate_bytes = 4\nbatch_min = 1\n"
@@ -90,9 +88,8 @@ static void text_is_a_scenario_too(void **state)
     rmdir(name);
 }
 
-static void no_text_is_an_error(void **state)
+static void no_text_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dlscale_result *result = NULL;
     dlscale_error error = {0};
     assert_int_equal(dlscale_simulate_text("s.ini", NULL, 1, &result, &error), DLSCALE_ERR_USAGE);
@@ -101,9 +98,8 @@ static void no_text_is_an_error(void **state)
 }
 
 /* The library finds machines relative to its own location, in any program. */
-static void machines_are_known_by_name(void **state)
+static void machines_are_known_by_name(void **state DL_UNUSED)
 {
-    (void)state;
     static const char scenario[] = "[scenario]\nsteps = 5\n[machine]\nfile = p2.8xlarge\n"
                                    "workers = 1, 2\n[workload]\ncosts = costs.ini\n"
                                    "batch = 16\n[sync]\nmode = allreduce\n";
@@ -116,9 +112,8 @@ static void machines_are_known_by_name(void **state)
     dlscale_free(result);
 }
 
-static void cells_that_are_not_there(void **state)
+static void cells_that_are_not_there(void **state DL_UNUSED)
 {
-    (void)state;
     dlscale_result *result = simulate(GOLDEN "modes.ini", 1);
     const size_t rows = dlscale_rows(result), columns = dlscale_columns(result);
     assert_null(dlscale_text(result, rows, 0));
@@ -132,9 +127,8 @@ static void cells_that_are_not_there(void **state)
     dlscale_free(result);
 }
 
-static void errors_name_the_place(void **state)
+static void errors_name_the_place(void **state DL_UNUSED)
 {
-    (void)state;
     dlscale_result *result = (dlscale_result *)1;
     dlscale_error error = {0};
     static const char wrong[] = "[scenario]\nstepps = 20\n";
@@ -152,9 +146,8 @@ static void errors_name_the_place(void **state)
 }
 
 /* The library prints nothing, even on errors. */
-static void nothing_is_printed(void **state)
+static void nothing_is_printed(void **state DL_UNUSED)
 {
-    (void)state;
     FILE *printed = tmpfile();
     assert_non_null(printed);
     fflush(NULL);
@@ -179,9 +172,8 @@ static void nothing_is_printed(void **state)
 
 /* The locale has a comma as the decimal point, if such a locale is installed; the caller's locale
  * is unchanged. */
-static void the_locale_does_not_matter(void **state)
+static void the_locale_does_not_matter(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
     const char *set = NULL;
     for (size_t i = 0; i < 3 && set == NULL; i++)
@@ -202,9 +194,8 @@ static void *simulate_noise(void *result)
     return result;
 }
 
-static void threads_do_not_disturb_one_another(void **state)
+static void threads_do_not_disturb_one_another(void **state DL_UNUSED)
 {
-    (void)state;
     enum { THREADS = 3 };
     pthread_t threads[THREADS];
     dlscale_result *results[THREADS];

@@ -26,7 +26,7 @@ static double backward_flop(const dl_architecture *architecture)
  * 3 8B, Llama 3.2, Qwen2.5 and 3, Gemma 2 and 3 (of text), OLMo 2, Phi-4, Mistral, DeepSeek (of V3
  * without corrections of scores and the module for further tokens), and gpt-oss, without its sinks
  * and biases of routers. */
-static void parameters_are_the_published_ones(void **state)
+static void parameters_are_the_published_ones(void **state DL_UNUSED)
 {
     static const struct {
         const char *name;
@@ -85,7 +85,6 @@ static void parameters_are_the_published_ones(void **state)
         {"gpt_oss_20b", 20914757184 - 24 * (64 + 32)},
         {"gpt_oss_120b", 116829156672 - 36 * (64 + 128)},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_SCOPED(dl_architecture) a = network_of(cases[i].name);
         if (dl_architecture_parameters(&a) != cases[i].parameters) {
@@ -96,7 +95,7 @@ static void parameters_are_the_published_ones(void **state)
 }
 
 /* Names as people type them, and as on Hugging Face. */
-static void networks_have_many_names(void **state)
+static void networks_have_many_names(void **state DL_UNUSED)
 {
     static const struct {
         const char *name, *same;
@@ -123,7 +122,6 @@ static void networks_have_many_names(void **state)
         {"HuggingFaceTB/SmolLM2-360M-Instruct", "smollm2_360m"},
         {"microsoft/Phi-3-mini-4k-instruct", "phi3_mini"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_SCOPED(dl_architecture) a = network_of(cases[i].name), b = network_of(cases[i].same);
         assert_int_equal(dl_architecture_parameters(&a), dl_architecture_parameters(&b));
@@ -133,7 +131,7 @@ static void networks_have_many_names(void **state)
 /* Source: len(list(model.parameters())) of torchvision's and transformers' models. ResNets have one
  * tensor of weights and two of normalization for each convolution, and two for the classes; GPT-2
  * has queries, keys and values in one matrix, the others in three. */
-static void tensors_are_counted(void **state)
+static void tensors_are_counted(void **state DL_UNUSED)
 {
     static const struct {
         const char *name;
@@ -141,7 +139,6 @@ static void tensors_are_counted(void **state)
     } cases[] = {{"vgg16", 32},       {"vgg19_bn", 66},   {"resnet18", 62},
                  {"resnet50", 161},   {"resnet101", 314}, {"bert_base", 199},
                  {"bert_large", 391}, {"gpt2", 148},      {"llama", 291}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_SCOPED(dl_architecture) a = network_of(cases[i].name);
         if (dl_architecture_tensors(&a) != cases[i].tensors)
@@ -151,9 +148,8 @@ static void tensors_are_counted(void **state)
 
 /* Products with GPT-2's 50257 words have rows of no multiple of 16 bytes, unless torch.compile pads
  * them. */
-static void compiled_networks_pad_their_vocabulary(void **state)
+static void compiled_networks_pad_their_vocabulary(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *network;
         int odd_columns;
@@ -176,9 +172,8 @@ static void compiled_networks_pad_their_vocabulary(void **state)
  * and 8x4, norms of 2x4 each: 48 + 16 + 32 + 32 + 16 = 144 parameters. Forward the products take 2
  * x 3 x 128 = 768 flop, plain attention 4 x 3 x 3 x 4 = 144; backward twice both. Fused causal
  * attention computes half, 72, and 2.5 times that backward. */
-static void a_block_by_hand(void **state)
+static void a_block_by_hand(void **state DL_UNUSED)
 {
-    (void)state;
     dl_architecture plain =
         network_of("transformer:layers=1,width=4,heads=1,feed_forward=8,sequence=3,"
                    "vocabulary=5,positions=0,bias=no,attention=plain,fused=yes");
@@ -280,9 +275,8 @@ static void compare_blocks(const char *changed, const double *numbers, const dou
  * gradient written and read backward, and kept. Made again, it is not kept, but written and read
  * once more, as are the stream and the norm's result, and the sum before the second norm. Of a
  * block that is repeated the norms are not repeated twice. */
-static void copies_for_norms_move_and_are_kept(void **state)
+static void copies_for_norms_move_and_are_kept(void **state DL_UNUSED)
 {
-    (void)state;
 #define SMALL "llama:layers=1,width=4,heads=1,feed_forward=8,sequence=3,vocabulary=5,fused=yes"
     compare_blocks(SMALL ",norm_copies=yes", (const double[]){2 * 2, 2 * 2, 0},
                    (const double[]){2 * 2, 2 * 4, 2});
@@ -295,9 +289,8 @@ static void copies_for_norms_move_and_are_kept(void **state)
 
 /* Fewer heads of keys and values, a gate, and a head with its own weights. Width 8, 4 heads, 2 of
  * keys: q 64, k and v 8 x 4 each, o 64, three matrices of 8 x 16; norms of 8. */
-static void llama_like_blocks(void **state)
+static void llama_like_blocks(void **state DL_UNUSED)
 {
-    (void)state;
     dl_architecture a = network_of("llama:layers=2,width=8,heads=4,kv_heads=2,feed_forward=16,"
                                    "sequence=2,vocabulary=10");
     assert_int_equal(a.layer_count, 4);
@@ -324,9 +317,8 @@ static double moved_bytes(const dl_layer_pass *pass, int *kernels)
 
 /* Programs with fused kernels move 6 numbers for each score of plain attention forward and 7 back in
  * three kernels each, with dropout; 2 and 3 in one each without it. */
-static void scores_without_dropout_are_one_kernel(void **state)
+static void scores_without_dropout_are_one_kernel(void **state DL_UNUSED)
 {
-    (void)state;
     static const char shape[] = "bert_base:layers=1,width=8,heads=4,feed_forward=32,sequence=12,"
                                 "attention=plain,fused=yes,dropout=";
     const double scores = 4 * 12 * 12;
@@ -352,9 +344,8 @@ static void scores_without_dropout_are_one_kernel(void **state)
  * of half a tensor takes two kernels, zeros and a copy. Saved: x and x / its norm in 32 bits, k
  * copies in 16 bits, of each norm (2 + 3); queries, keys, values, and attention's result; four
  * times the inner layer. */
-static void a_llama_block_as_pytorch_runs_it(void **state)
+static void a_llama_block_as_pytorch_runs_it(void **state DL_UNUSED)
 {
-    (void)state;
     dl_architecture a = network_of("llama:layers=1,width=8,heads=2,feed_forward=32,sequence=2");
     dl_architecture fused = network_of("llama:layers=1,width=8,heads=2,feed_forward=32,sequence=2,"
                                        "fused=yes");
@@ -412,9 +403,8 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
 /* BERT with six scores per number of the stream, counted in the same way: forward 300 bytes in 20
  * kernels; backward 398 in 30, and for each of two layer norms 8 more in one more kernel, as its
  * gradient reads its inputs twice. */
-static void a_bert_block_as_pytorch_runs_it(void **state)
+static void a_bert_block_as_pytorch_runs_it(void **state DL_UNUSED)
 {
-    (void)state;
     dl_architecture a = network_of("bert_base:layers=1,width=8,heads=4,feed_forward=32,sequence=12,"
                                    "attention=plain");
     dl_architecture none =
@@ -445,9 +435,8 @@ static void a_bert_block_as_pytorch_runs_it(void **state)
 /* Saved for the backward pass of ResNet-50: outputs of convolutions and of batch norms, each 11.1 M
  * (torchvision's activations at 224 pixels), and that of pooling. Each convolution has 3 products,
  * except the first. */
-static void resnet50_sums(void **state)
+static void resnet50_sums(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_architecture) a = network_of("resnet50"), large = network_of("resnet50:image=448");
     /* 2 (4 087 136 256 + 2048 x 1000); backward without the first convolution's 2 x 118 013 952
      * once. */
@@ -472,9 +461,8 @@ static double numbers_of(const dl_layer_pass *pass)
 
 /* A 3x3 convolution with padding 1 on 32 x 32 x 64: each of three products reads and writes 2 x
  * 65536 numbers. */
-static void a_convolution_by_hand(void **state)
+static void a_convolution_by_hand(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_architecture) a = network_of("vgg19_bn");
     const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4], *relu = &a.layers[5];
     assert_string_equal(conv->name, "conv1_2");
@@ -490,9 +478,8 @@ static void a_convolution_by_hand(void **state)
 
 /* With nchw each of the three products reads and writes its 2 x 65536 numbers again for the
  * conversion, and batch norm is slow in fp16. */
-static void images_in_the_default_order_are_converted(void **state)
+static void images_in_the_default_order_are_converted(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_architecture) a = network_of("vgg19_bn:layout=nchw"),
                                last = network_of("vgg19_bn:layout=nhwc");
     const dl_architecture_layer *conv = &a.layers[3], *norm = &a.layers[4];
@@ -508,14 +495,13 @@ static void images_in_the_default_order_are_converted(void **state)
                      dl_architecture_kernels(&last, true, false));
 }
 
-static void other_programs_words_mean_the_same(void **state)
+static void other_programs_words_mean_the_same(void **state DL_UNUSED)
 {
     static const char *const same[][2] = {
         {"Llama2-7B", "llama"},
         {"llama3_8b:hidden_size=512,num_hidden_layers=2,num_attention_heads=8",
          "llama3_8b:width=512,layers=2,heads=8"},
     };
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(same); i++) {
         DL_SCOPED(dl_architecture) theirs = {0}, ours = {0};
         assert_int_equal(dl_architecture_make(&theirs, same[i][0], NULL), DL_OK);
@@ -530,9 +516,8 @@ static void other_programs_words_mean_the_same(void **state)
  * each other, 3 q each; backward 4 q + 4 k per step, and three times the gradients of queries, keys
  * and values, 3 (q + 2 k). Keys and values of 2 heads of 64 circulate. All GPUs have all
  * parameters. */
-static void a_quarter_of_each_sequence(void **state)
+static void a_quarter_of_each_sequence(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_architecture) one = {0}, four = {0}, full = {0};
     static const char shape[] = "llama3_8b:width=512,layers=1,heads=8,kv_heads=2,sequence=1024";
     char *four_text = dl_format("%s,cp=4", shape),
@@ -574,9 +559,8 @@ static void a_quarter_of_each_sequence(void **state)
  * twice) and reordered (2 for each); in the backward pass also their gradients, which are set to
  * zero before (1), and added to (3). Tokens exchanged for heads are copied three times, q, k, v and
  * the result in four all-to-alls. */
-static void other_exchanges_of_half_a_sequence(void **state)
+static void other_exchanges_of_half_a_sequence(void **state DL_UNUSED)
 {
-    (void)state;
     static const char shape[] = "llama3_8b:width=512,layers=1,heads=8,kv_heads=2,sequence=1024";
     const double q = 512 * 512, k = 512 * 128;
     DL_SCOPED(dl_architecture) one = network_of(shape);
@@ -601,11 +585,10 @@ static void other_exchanges_of_half_a_sequence(void **state)
  * 12 / 2 numbers for each norm, and half of queries, keys, values, attention's result (4 x 12 / 2),
  * and of the activation (2 x 24 / 2); without it all 2 x 12 of both norms. Recomputing whole blocks
  * repeats the forward pass and saves half of the 12 input numbers. */
-static void a_block_on_two_gpus(void **state)
+static void a_block_on_two_gpus(void **state DL_UNUSED)
 {
     static const char shape[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                 "vocabulary=5,positions=0,bias=no,fused=yes";
-    (void)state;
     DL_AUTOFREE char *half_text = dl_format("%s,tp=2", shape);
     DL_AUTOFREE char *all_text = dl_format("%s,tp=2,sequence_parallel=no", shape);
     DL_AUTOFREE char *full_text = dl_format("%s,tp=2,recompute=full", shape);
@@ -648,12 +631,11 @@ static void a_block_on_two_gpus(void **state)
 
 /* With selective recomputation plain attention saves no scores: 2 x 18 fewer for 2 heads over 3
  * words; its two products and the operations between them are repeated. */
-static void attention_is_recomputed(void **state)
+static void attention_is_recomputed(void **state DL_UNUSED)
 {
     static const char none[] = "gpt2:layers=1,width=4,heads=2,sequence=3,vocabulary=5,fused=yes,"
                                "attention=plain";
     DL_AUTOFREE char *text = dl_format("%s,recompute=selective", none);
-    (void)state;
     DL_SCOPED(dl_architecture) kept = network_of(none), again = network_of(text);
     assert_true(near_scaled(kept.layers[1].kept_numbers - again.layers[1].kept_numbers, 36, 0, 0));
     assert_true(near_scaled(dl_pass_flop(&again.layers[1].backward) -
@@ -667,9 +649,8 @@ static void attention_is_recomputed(void **state)
 /* Every second product is repeated: that behind attention, 2 x 3 x 4 x 4 flop, and the last one, 2
  * x 3 x 16 x 4. Plain attention, 4 x 3 x 3 x 4, is repeated as a whole; fused attention is
  * saved. */
-static void every_second_product_is_recomputed(void **state)
+static void every_second_product_is_recomputed(void **state DL_UNUSED)
 {
-    (void)state;
     const struct {
         const char *attention;
         double again;
@@ -689,16 +670,15 @@ static void every_second_product_is_recomputed(void **state)
 
 /* Heads wider than width / heads, as in Qwen3: 2 heads of 8 make queries of 16 from 4: three
  * matrices 4 x 16 and one of 16 x 4. */
-static void heads_have_a_width_of_their_own(void **state)
+static void heads_have_a_width_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     dl_architecture wide = network_of("llama:layers=1,width=4,heads=2,head_width=8,feed_forward=8,"
                                       "sequence=3,vocabulary=5");
     assert_int_equal(dl_layer_parameters(&wide.layers[1]), 4 * 64 + 3 * 32 + 2 * 4);
     dl_architecture_free(&wide);
 }
 
-static void errors_name_what_is_near(void **state)
+static void errors_name_what_is_near(void **state DL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -745,7 +725,6 @@ static void errors_name_what_is_near(void **state)
         {"checkpoints/new/gpt2", DL_ERR_NAME, "a model's file is FOLDER/config.json"},
         {"", DL_ERR_NAME, "no network is called ''"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_architecture a = {0};
         dl_error error = {0};
@@ -761,7 +740,7 @@ static void errors_name_what_is_near(void **state)
  * in one matrix for Megatron-LM, 16 (8192 + 10240), or in three, 3 x 16 x 8192 + 16 (8192 + 2 x
  * 1024), and on the projection, 16 (2 x 8192), in each of 80 blocks. All other parameters are
  * frozen. */
-static void adapters_have_the_published_parameters(void **state)
+static void adapters_have_the_published_parameters(void **state DL_UNUSED)
 {
     static const struct {
         const char *base, *adapters;
@@ -775,7 +754,6 @@ static void adapters_have_the_published_parameters(void **state)
          80 * 16 * (8192 + 10240 + 2 * 8192)},
         {"llama2_70b", "lora_r=16,target_modules=q_proj+k_proj+v_proj+o_proj", 65536000},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_AUTOFREE char *text = dl_format("%s:%s", cases[i].base, cases[i].adapters);
         DL_SCOPED(dl_architecture) all = network_of(cases[i].base), a = network_of(text);
@@ -795,14 +773,13 @@ static void adapters_have_the_published_parameters(void **state)
  * Results of 12 numbers each: compiled, a kernel moves 3 numbers for each one, and backward 2, and 3
  * for each of the 12 and 24 inputs. With fused=yes the products read the numbers that they add to:
  * 1 for each result, and backward 1 for each input. */
-static void adapters_by_hand(void **state)
+static void adapters_by_hand(void **state DL_UNUSED)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes";
     DL_AUTOFREE char *text = dl_format("%s,lora=1,lora_targets=q_proj+down_proj", base);
     DL_AUTOFREE char *half_text = dl_format("%s,tp=2", text),
                      *four_text = dl_format("%s,frozen_bits=4", text);
-    (void)state;
     DL_SCOPED(dl_architecture) all = network_of(base), a = network_of(text),
                                half = network_of(half_text), four = network_of(four_text);
     const dl_architecture_layer *block = &a.layers[1], *whole = &all.layers[1];
@@ -847,9 +824,8 @@ static int64_t count_of(const dl_step_product *products, size_t count, dl_produc
 
 /* Programs with fused kernels launch no more than others, in fp32 either, which has no sums of
  * gradients in another precision: with one for each tensor ViT would have more. */
-static void fused_networks_have_fewer_kernels(void **state)
+static void fused_networks_have_fewer_kernels(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[] = {"gpt2",         "bert_base",    "vit_b",
                                         "llama",        "qwen2.5_0.5b", "qwen3_30b_a3b",
                                         "mixtral_8x7b", "llama:lora=8", "gpt2:attention=plain",
@@ -869,9 +845,8 @@ static void fused_networks_have_fewer_kernels(void **state)
  * are one product, and the head's has no bias; their flop are all except those of attention, twice
  * 4 x 32 x 32 x 64 / 2 per sequence. Llama's three products are separate, and gate and up are
  * equal. */
-static void products_of_a_step_are_listed(void **state)
+static void products_of_a_step_are_listed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_step_product *products = NULL;
     dl_architecture a =
         network_of("transformer:layers=2,width=64,heads=4,sequence=32,vocabulary=100,positions=32");

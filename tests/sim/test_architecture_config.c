@@ -25,7 +25,7 @@ static double attention_flop(const dl_architecture *a)
 /* With a window of a quarter of the tokens, all but the first quarter attend to that quarter: 1 / 4
  * - 1 / 32 of the scores of all pairs, not 1 / 2. Mistral's layers have it, Llama's and, without
  * use_sliding_window, Qwen's do not. */
-static void windows_limit_attention(void **state)
+static void windows_limit_attention(void **state DL_UNUSED)
 {
     static const struct {
         const char *type, *text;
@@ -37,7 +37,6 @@ static void windows_limit_attention(void **state)
                  {"llama", "sliding_window\": 4096", 0.5},
                  {"qwen2", "use_sliding_window\": false, \"sliding_window\": 4096", 0.5}};
     char path[] = "test_architecture_window.json";
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_AUTOFREE char *config =
             dl_format("{\"model_type\": \"%s\", \"hidden_size\": 4096, "
@@ -73,10 +72,9 @@ static const char *const experts_file =
     "false, \"use_sliding_window\": false, \"vocab_size\": 151936}";
 
 /* Files of Llama 3 8B, GPT-2 and Qwen3-30B-A3B. */
-static void config_json_is_a_network(void **state)
+static void config_json_is_a_network(void **state DL_UNUSED)
 {
     char path[] = "test_architecture_config.json";
-    (void)state;
     write_config(path, llama_file);
     DL_AUTOFREE char *text = dl_format("%s:sequence=2048", path);
     DL_SCOPED(dl_architecture) a = network_of(path), b = network_of(text);
@@ -96,7 +94,7 @@ static void config_json_is_a_network(void **state)
 }
 
 /* Files of other networks, and faulty ones, are refused with the file's name and the reason. */
-static void other_configs_are_refused(void **state)
+static void other_configs_are_refused(void **state DL_UNUSED)
 {
     static const char *const broken[][2] = {
         {"{\"model_type\": \"dbrx\", \"num_local_experts\": 32}",
@@ -139,7 +137,6 @@ static void other_configs_are_refused(void **state)
          "at most 65536 pixels a side"},
     };
     char path[] = "test_architecture_refused.json";
-    (void)state;
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         dl_architecture none = {0};
         dl_error error = {0};
@@ -156,7 +153,7 @@ static void other_configs_are_refused(void **state)
  * SmolLM3, Command R and Falcon share the embedding's weights, all but the first by default; heads
  * of Mistral Nemo, Qwen3 of 0.6 B and Gemma are not width / heads wide. StarCoder and Falcon 7B
  * (whose checkpoint has the head's words once more) have one head of keys and values. */
-static void configs_have_the_published_parameters(void **state)
+static void configs_have_the_published_parameters(void **state DL_UNUSED)
 {
     static const struct {
         const char *type;
@@ -204,7 +201,6 @@ static void configs_have_the_published_parameters(void **state)
          86389248},
     };
     char path[] = "test_architecture_published.json";
-    (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         DL_AUTOFREE char *config = dl_format(
             "{\"model_type\": \"%s\", \"hidden_size\": %d, \"intermediate_size\": %d, "
@@ -232,7 +228,7 @@ static void configs_have_the_published_parameters(void **state)
  * with mlp_bias 2 x 14336 + 4096; a type without them has the same number in any case. Qwen2 7B has
  * biases of queries, keys and values (3584 + 2 x 512 in each of 28 blocks): all of the published
  * number. Tensors: nine per block, without biases, and the biases. */
-static void biases_of_a_config_are_counted(void **state)
+static void biases_of_a_config_are_counted(void **state DL_UNUSED)
 {
     static const struct {
         const char *type, *more;
@@ -249,7 +245,6 @@ static void biases_of_a_config_are_counted(void **state)
         {"mistral", ", \"attention_bias\": true", 8030261248, 9},
     };
     char path[] = "test_architecture_bias.json";
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         DL_AUTOFREE char *config = dl_format(
             "{\"model_type\": \"%s\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
@@ -274,7 +269,7 @@ static void biases_of_a_config_are_counted(void **state)
  * 7 / 32 of the scores, not half. Norms of results are two more with 2 numbers read and written
  * each, and Gemma 3 has two of the queries and keys of each head. A tanh on the scores of words
  * reads and writes them, and saves its result. */
-static void gemma_has_windows_in_some_layers(void **state)
+static void gemma_has_windows_in_some_layers(void **state DL_UNUSED)
 {
     static const char *const texts[] = {
         "{\"model_type\": \"gemma2\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
@@ -285,7 +280,6 @@ static void gemma_has_windows_in_some_layers(void **state)
         "\"num_hidden_layers\": 6, \"vocab_size\": 100, \"sliding_window\": 256, "
         "\"final_logit_softcapping\": null}"};
     char path[] = "test_architecture_gemma_windows.json";
-    (void)state;
     for (int g = 0; g < 2; g++) {
         write_config(path, texts[g]);
         dl_architecture a =
@@ -335,7 +329,7 @@ static void add_up(const dl_layer_pass *pass, double sign, double *numbers, doub
  * are those of a head, 4 each, or of all heads. A parallel block has one norm fewer: of 3 x 8
  * numbers 2 are not moved forward, 5 backward. In plain PyTorch 7 forward, 23 backward, where 5
  * instead of 3 and 2 gradients are summed, 3 for each but the first. */
-static void norms_of_heads_and_parallel_blocks_by_hand(void **state)
+static void norms_of_heads_and_parallel_blocks_by_hand(void **state DL_UNUSED)
 {
     static const struct {
         const char *fused, *more;
@@ -348,7 +342,6 @@ static void norms_of_heads_and_parallel_blocks_by_hand(void **state)
         {"yes", "parallel=yes", -2 * 24, 0, -5 * 24, -2 * 24, -1, -8},
         {"no", "parallel=yes", -7 * 24, -7 * 24, (3 * 4 - 3 * 2 - 3 - 23) * 24, 0, -6, -8},
     };
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         DL_AUTOFREE char *before_text =
                              dl_format("llama:layers=1,width=8,heads=2,kv_heads=1,feed_forward=8,"
@@ -377,10 +370,9 @@ static void norms_of_heads_and_parallel_blocks_by_hand(void **state)
 
 /* OLMoE-1B-7B-0924: 6,919,161,856 parameters in its checkpoint; 1.3 billion are active (Muennighoff
  * et al. 2024, arXiv 2409.02060). Its intermediate_size is that of an expert. */
-static void olmoe_has_its_parameters(void **state)
+static void olmoe_has_its_parameters(void **state DL_UNUSED)
 {
     char path[] = "test_architecture_olmoe.json";
-    (void)state;
     write_config(path, "{\"model_type\": \"olmoe\", \"hidden_size\": 2048, \"intermediate_size\": "
                        "1024, \"num_hidden_layers\": 16, \"num_attention_heads\": 16, "
                        "\"num_key_value_heads\": 16, \"num_experts\": 64, "
@@ -396,7 +388,7 @@ static void olmoe_has_its_parameters(void **state)
  * checkpoints (of V3 less the 256 corrections of scores in each of 58 blocks), of which we do not
  * count gpt-oss' sinks, 64 in each of 24 blocks, and biases of routers, 32; active: 37 and 3.6
  * billion by their model cards, the latter without the embedding. */
-static void latent_attention_and_biased_experts_have_their_parameters(void **state)
+static void latent_attention_and_biased_experts_have_their_parameters(void **state DL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -425,7 +417,6 @@ static void latent_attention_and_biased_experts_have_their_parameters(void **sta
          20914757184 - 24 * (64 + 32), 3.6e9},
     };
     char path[] = "test_architecture_latent.json";
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         write_config(path, cases[i].text);
         DL_SCOPED(dl_architecture) a = network_of(path);
@@ -439,7 +430,7 @@ static void latent_attention_and_biased_experts_have_their_parameters(void **sta
 }
 
 /* Blocks of the most tensors and parts. */
-static void widest_blocks_have_room(void **state)
+static void widest_blocks_have_room(void **state DL_UNUSED)
 {
     static const char *const widest[] = {
         "deepseek_v3:post_norms=yes,norm=layer,recompute=full,fused=yes,norm_copies=again",
@@ -449,7 +440,6 @@ static void widest_blocks_have_room(void **state)
         "gpt_oss_20b:shared_width=2880,post_norms=yes,norm=layer,bias=yes,qk_norm=all,fused=no,"
         "recompute=selective,dropout=yes,attention=plain",
     };
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(widest); i++) {
         DL_SCOPED(dl_architecture) a = network_of(widest[i]);
         assert_true(a.layers[1].tensor_kinds > 12);
@@ -461,7 +451,7 @@ static void widest_blocks_have_room(void **state)
  * and 6 x 4; attention sees half of 2 x 9 x (6 + 6) flop. Norms of 4, 5, 2 and 4. Kept, beside the
  * block of equal heads of 3: the latent vectors before and after their norms; queries, keys, values
  * and results are as many, 6 each. Of one sequence 3 numbers a token are cached. */
-static void latent_attention_by_hand(void **state)
+static void latent_attention_by_hand(void **state DL_UNUSED)
 {
     static const char base[] =
         "llama:layers=1,width=4,heads=2,kv_heads=2,feed_forward=8,sequence=3,"
@@ -479,7 +469,6 @@ static void latent_attention_by_hand(void **state)
         {"llama:kv_rank=2,value_width=128,tp=2", "kv_rank = 2: not with tp, cp, lora"},
         {"deepseek_v3:bias=qkv", "not with tp, cp, lora, bias"},
     };
-    (void)state;
     assert_true(
         near_scaled(dl_pass_flop(&block->forward), 2 * 3 * (products + inside) + 108, 0, 1e-12));
     assert_true(near_scaled(dl_pass_flop(&block->backward), 4 * 3 * (products + inside) + 2.5 * 108,
@@ -502,14 +491,13 @@ static void latent_attention_by_hand(void **state)
 
 /* Gemma's heads are wider than width / heads (7B), and its head has the embedding's weights without
  * saying so. The numbers are those of KerasHub's presets gemma_2b_en and gemma_7b_en. */
-static void gemma_has_its_parameters(void **state)
+static void gemma_has_its_parameters(void **state DL_UNUSED)
 {
     static const struct {
         int layers, width, heads, kv_heads, inside;
         int64_t parameters;
     } cases[] = {{18, 2048, 8, 1, 16384, 2506172416}, {28, 3072, 16, 16, 24576, 8537680896}};
     char path[] = "test_architecture_gemma.json";
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         DL_AUTOFREE char *config = dl_format(
             "{\"model_type\": \"gemma\", \"head_dim\": 256, \"hidden_act\": \"gelu\", "

@@ -9,7 +9,7 @@
  * active: 12.9 and 39 billion (Mistral AI), 3.3
  * and 22 billion (Qwen3's model cards). Qwen2-57B-A14B: 57.41 and 14.2 billion (its model card),
  * here without biases and the shared expert's gate. */
-static void experts_have_the_published_parameters(void **state)
+static void experts_have_the_published_parameters(void **state DL_UNUSED)
 {
     static const char qwen2[] =
         "transformer:layers=28,width=3584,heads=28,kv_heads=4,feed_forward=18944,num_experts=64,"
@@ -26,7 +26,6 @@ static void experts_have_the_published_parameters(void **state)
         {"qwen3_235b_a22b", 235093634560, 0, 22e9, 0.02},
         {qwen2, 57.41e9, 0.001, 14.2e9, 0.01},
     };
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         DL_SCOPED(dl_architecture) a = network_of(cases[i].name);
         const double all = (double)dl_architecture_parameters(&a);
@@ -57,7 +56,7 @@ static void assert_expert_products(const dl_architecture *architecture, int64_t 
  * an expert of 3 matrices of 4 x 8 for all tokens. The head: 120. Each expert gets half of the rows
  * of a sample; 1.5 of them. On two GPUs each has half of every expert, the whole router, and the
  * same number of collectives, of which only those of attention and of the shared expert overlap. */
-static void experts_by_hand(void **state)
+static void experts_by_hand(void **state DL_UNUSED)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
@@ -73,7 +72,6 @@ static void experts_by_hand(void **state)
                                dense = network_of(dense_text), plain = network_of(plain_text);
     const dl_architecture_layer *block = &a.layers[1], *half = &two.layers[1];
     const double forward = 288 + 96 + 96 + 864, more = 3 * 2 * 3 * 32;
-    (void)state;
     assert_true(near_scaled(dl_pass_flop(&block->forward), forward + 72, 0, 1e-12));
     assert_true(near_scaled(dl_pass_flop(&block->backward), 2 * forward + 2.5 * 72, 0, 1e-12));
     assert_int_equal(dl_layer_parameters(block), 48 + 16 + 16 + 4 * 4 + 4 * 72);
@@ -120,7 +118,7 @@ static dl_layer_part sum_of(const dl_layer_pass *pass)
  * recomputed block repeats the exchanges of the forward pass. Sent once, 3 x 2 x 5/6 tokens come in
  * place of the GPU's 3, as 5 of the 6 pairs of experts contain one of the GPU's 2, and no kernel
  * orders the rows. */
-static void experts_of_two_gpus_by_hand(void **state)
+static void experts_of_two_gpus_by_hand(void **state DL_UNUSED)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
                                "vocabulary=5,positions=0,bias=no,fused=yes,gated=yes,experts=4,"
@@ -135,7 +133,6 @@ static void experts_of_two_gpus_by_hand(void **state)
                                once = network_of(once_text),
                                one_by_one = network_of(one_by_one_text);
     const dl_architecture_layer *one = &a.layers[1], *half = &two.layers[1];
-    (void)state;
     assert_int_equal(two.expert_ranks, 2);
     assert_int_equal(dl_layer_parameters(one) - dl_layer_parameters(half), 2 * 72);
     assert_int_equal(half->expert_parameters, 2 * 72);
@@ -184,7 +181,7 @@ static void experts_of_two_gpus_by_hand(void **state)
  * dense block's norm has two readers, whose gradients' sum takes 3 x 12. Kernels forward: router 1
  * + 27, gathers 17, products and activation of 4 experts for those of one, 9 + 6; backward 2 + 8,
  * 52, 18 + 9, and no sum behind the norm. */
-static void experts_one_after_the_other_by_hand(void **state)
+static void experts_one_after_the_other_by_hand(void **state DL_UNUSED)
 {
     dl_architecture a =
         network_of("transformer:layers=2,width=4,heads=2,feed_forward=8,sequence=3,"
@@ -192,7 +189,6 @@ static void experts_one_after_the_other_by_hand(void **state)
                    "active=2,expert_width=6,dense_blocks=1");
     const dl_layer_part dense[] = {sum_of(&a.layers[1].forward), sum_of(&a.layers[1].backward)},
                         block[] = {sum_of(&a.layers[2].forward), sum_of(&a.layers[2].backward)};
-    (void)state;
     assert_true(near_scaled(block[0].wide - dense[0].wide, 24 + 240 + 144 + 12, 0, 1e-12));
     assert_true(near_scaled(block[1].wide - dense[1].wide, 60 + 312 + 4 * 48 - 36, 0, 1e-12));
     assert_int_equal(block[0].kernels - dense[0].kernels, 1 + 27 + 17 + 9 + 6);

@@ -29,9 +29,8 @@ static void check_model(const char *name)
     dl_model_destroy(model);
 }
 
-static void counts_are_those_of_the_plans(void **state)
+static void counts_are_those_of_the_plans(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; dl_model_names[i] != NULL; i++)
         check_model(dl_model_names[i]);
 }

@@ -41,9 +41,8 @@ static void assert_assumed(const dl_assumptions *made, const char *section, cons
 /* 1.5 ms of updates at 100 GB/s with five vectors, at a third of that rate: 1.5e8 / 15 = 1e7 bytes.
  * A step of 8 samples takes 0.4 + 0.6 + 0.8 + 1.5 ms, the host half of it. The pageable rate is
  * half of the link's 10 GB/s. The slowdown's interval is 1 + 0.06 / 4 to 1 + 0.06 x 4. */
-static void on_gpus_the_machine_file_counts(void **state)
+static void on_gpus_the_machine_file_counts(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
     DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
     DL_SCOPED(dl_assumptions) made = {0};
@@ -67,9 +66,8 @@ static void on_gpus_the_machine_file_counts(void **state)
 }
 
 /* Copies to and from buckets are part only of steps that overlap their exchange. */
-static void bucket_copies_are_not_issued(void **state)
+static void bucket_copies_are_not_issued(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 4e6\n"
                                    "per_sample_ns = 0\n[op a.bucket]\nfixed_ns = 2e6\n"
                                    "per_sample_ns = 0\n");
@@ -81,9 +79,8 @@ static void bucket_copies_are_not_issued(void **state)
 }
 
 /* If half of a step is longer, the host takes 5 ms for 500 kernels. */
-static void long_steps_are_issued_in_5_ms(void **state)
+static void long_steps_are_issued_in_5_ms(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\n"
                                               "per_sample_ns = 1e6\n");
     DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
@@ -97,9 +94,8 @@ static void long_steps_are_issued_in_5_ms(void **state)
 
 /* 1 MB of parameters is copied in the caches, 100 MB through memory at 10 GB/s. The server updates
  * like a worker, 1 MB in 1.5 ms: read and written at 2 MB / 1.5 ms each. */
-static void on_cores_the_size_counts(void **state)
+static void on_cores_the_size_counts(void **state DL_UNUSED)
 {
-    (void)state;
     const unsigned needs = DL_NEED_COPY | DL_NEED_UPDATE | DL_NEED_MEMORY | DL_NEED_SHARING |
                            DL_NEED_SLICE | DL_NEED_WAKEUP | DL_NEED_LOCK;
     dl_assumptions made = {0};
@@ -133,9 +129,8 @@ static void on_cores_the_size_counts(void **state)
 }
 
 /* Only lines of costs from traces of GPUs have 5 us of each kernel as fixed. */
-static void other_batches_follow_the_lines(void **state)
+static void other_batches_follow_the_lines(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *costs;
         bool on_gpus, has_kernels;
@@ -160,9 +155,8 @@ static void other_batches_follow_the_lines(void **state)
 
 /* The slowdown by concurrent copies of a program is measured with the program itself: with dlprof
  * train's networks or, if the costs are of a whole step of another program, with that program. */
-static void copies_of_the_program_itself_are_timed(void **state)
+static void copies_of_the_program_itself_are_timed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_assumptions made = {0};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\ncores = 4\n" OPS);
     dl_costs_assume(&costs, DL_NEED_SHARING, NULL, 0, &made);
@@ -181,9 +175,8 @@ static void copies_of_the_program_itself_are_timed(void **state)
 /* Exchanges of processes of a program that was traced alone: a message takes between 1.2 ms / 5 and
  * 1.2 ms x 5, and so does a call of a server; an all-reduce concurrent with compute adds at most
  * its own time. */
-static void exchanges_of_processes_are_assumed(void **state)
+static void exchanges_of_processes_are_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_assumptions) made = {0};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op step.forward]\nfixed_ns = 1e6\n"
                                    "per_sample_ns = 0\n");
@@ -202,9 +195,8 @@ static void exchanges_of_processes_are_assumed(void **state)
 }
 
 /* Given values stay, values that no point needs are not assumed, and layers add up exactly. */
-static void only_what_is_needed_and_unknown(void **state)
+static void only_what_is_needed_and_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     dl_assumptions made = {0};
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
     dl_costs_assume(&costs, DL_NEED_NOISE - 1, NULL, 0, &made);
@@ -226,9 +218,8 @@ static void only_what_is_needed_and_unknown(void **state)
 }
 
 /* Draws have the interval: 95 % of 4000 are inside. Four standard errors are 1.4 %. */
-static void draws_have_the_interval(void **state)
+static void draws_have_the_interval(void **state DL_UNUSED)
 {
-    (void)state;
     enum { DRAWS = 4000 };
     DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
     DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
@@ -253,9 +244,8 @@ static void draws_have_the_interval(void **state)
 
 /* All rates are streams of one core: all draws have the same factor over the smallest rate, 1 kB/s.
  * Latencies have another cause. */
-static void one_cause_is_one_draw(void **state)
+static void one_cause_is_one_draw(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 100000000\n" OPS);
     DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
     DL_SCOPED(dl_assumptions) made = {0};
@@ -290,9 +280,8 @@ static char *with_bounds(void)
 /* Of 4000 draws of 1 (0.5 to 4), 2.5 % are below 0.5, half are below 1 and 2.5 % above 4. The
  * duplex rate is off by the same number of standard errors: 1.5 (0.75 to 3) is 0.75 where the other
  * is 0.5, and 3 where it is 4. */
-static void bounds_of_the_machine_are_drawn(void **state)
+static void bounds_of_the_machine_are_drawn(void **state DL_UNUSED)
 {
-    (void)state;
     enum { DRAWS = 4000 };
     DL_AUTOFREE char *text = with_bounds();
     DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
@@ -325,9 +314,8 @@ static void bounds_of_the_machine_are_drawn(void **state)
 }
 
 /* A clock factor is assumed for estimated times; it never exceeds that of the peak rates. */
-static void a_clock_is_assumed_of_estimates(void **state)
+static void a_clock_is_assumed_of_estimates(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rate = strstr(FIXTURE_GPUS, "fp32_flop_per_s");
     char *text = dl_format("%.*sclock_frac = 1 (0.4 to 1)\n%s", (int)(rate - FIXTURE_GPUS),
                            FIXTURE_GPUS, rate);
@@ -355,9 +343,8 @@ static void a_clock_is_assumed_of_estimates(void **state)
 }
 
 /* 60 MiB: buckets of 1, 25, 25 and 9, each ready after its share of the backward pass. */
-static void buckets_are_those_of_ddp(void **state)
+static void buckets_are_those_of_ddp(void **state DL_UNUSED)
 {
-    (void)state;
     static const double ready[] = {1, 26, 51, 60};
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 62914560\n" OPS);
     dl_costs_assume_buckets(&costs);
@@ -371,9 +358,8 @@ static void buckets_are_those_of_ddp(void **state)
 }
 
 /* The largest value of the key gives the largest number of buckets. */
-static void buckets_are_not_too_many(void **state)
+static void buckets_are_not_too_many(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1000TB\n" OPS);
     dl_costs_assume_buckets(&costs);
     assert_int_equal(costs.gradient_count, 4096);
@@ -384,9 +370,8 @@ static void buckets_are_not_too_many(void **state)
 
 /* Gradients of 0.5, 0, 2, 20, 0, 10 and 3 MiB: the third fills the bucket of 1 MiB, the sixth that
  * of 25; the last bucket has the rest. */
-static void buckets_are_filled_with_gradients(void **state)
+static void buckets_are_filled_with_gradients(void **state DL_UNUSED)
 {
-    (void)state;
     static const double mib[] = {0.5, 0, 2, 20, 0, 10, 3};
     static const size_t last[] = {2, 5, 6};
     dl_gradients_ready ready[7];
@@ -407,9 +392,8 @@ static void buckets_are_filled_with_gradients(void **state)
 
 /* 250 samples/s are 4 ms per sample, 4/3 forward and 8/3 backward; the host takes half of a step
  * with 1 sample, and 5 ms of a step with 8. */
-static void one_number_makes_costs(void **state)
+static void one_number_makes_costs(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs;
     DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_GPUS);
     dl_assumptions made = {0};
@@ -461,9 +445,8 @@ static dl_study study_of(const char *costs, const char *workload, const char *mo
 /* A step of 1.1 ms is issued in half of it, 0.55 ms, or within 0.18 to 1.65 ms: at the upper bound
  * the host limits the step, and the throughput changes by 1.1 / 1.65 - 1 = -33 %. At 0.18 ms
  * nothing changes. */
-static void the_influence_is_that_of_the_interval(void **state)
+static void the_influence_is_that_of_the_interval(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study = study_of(FIXTURE_GPU_COSTS, "", "none");
     DL_SCOPED(dl_sweep) sweep = {0};
     dl_error err = {0};
@@ -487,9 +470,8 @@ static void the_influence_is_that_of_the_interval(void **state)
 /* The two GPUs of a step of 2.5 ms exchange 80 MB by x16 at 1 GB/s, 1.5 GB/s for both directions
  * together, so exchange is nearly all of the step, and the throughput follows that of the link:
  * half of it to twice as much. Values given by the costs instead of the machine are not assumed. */
-static void bounds_of_the_machine_are_tried(void **state)
+static void bounds_of_the_machine_are_tried(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000000\n" OPS
                                 "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
     DL_AUTOFREE char *text = with_bounds();
@@ -529,9 +511,8 @@ static dl_sweep sweep_of(const dl_study *study)
 /* With the link alone, whose lower bound is half its rate, the interval starts at half: ln 2 below.
  * With minutes of compute the link is negligible, and the interval is that of compute: 2 x 0.35. If
  * both are equal, each has half the effect. */
-static void causes_add_as_squares(void **state)
+static void causes_add_as_squares(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000000\n" OPS
                                 "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n";
     DL_AUTOFREE char *text = with_bounds();
@@ -576,9 +557,8 @@ static bool has_note(const dl_study *study, const char *text)
 }
 
 /* Buffers are broadcast before each step; a note reports points without the broadcast. */
-static void a_broadcast_without_effect_is_noted(void **state)
+static void a_broadcast_without_effect_is_noted(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         "[costs]\nschema = 1\nparameter_bytes = 80000\n" OPS "[broadcast]\nbytes = 5000\n";
     dl_study study = study_of(costs, "", "allreduce");
@@ -596,9 +576,8 @@ static void a_broadcast_without_effect_is_noted(void **state)
     dl_study_free(&study);
 }
 
-static void averages_that_costs_place_on_a_server_are_noted(void **state)
+static void averages_that_costs_place_on_a_server_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     static const char averages[] = "[costs]\nschema = 1\nparameter_bytes = 80000\n" OPS
                                    "[average]\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n";
     static const struct {
@@ -612,9 +591,8 @@ static void averages_that_costs_place_on_a_server_are_noted(void **state)
     }
 }
 
-static void external_waits_are_noted(void **state)
+static void external_waits_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = "[costs]\nschema = 1\nparameter_bytes = 80000\n" OPS
                                 "[dispatch]\nserial_ns = 0\nper_worker_ns = 1e5\n";
     dl_study study = study_of(costs, "", "allreduce");
@@ -629,9 +607,8 @@ static void external_waits_are_noted(void **state)
 
 /* Exchange overlaps if the cost file says so and the scenario does not contradict; then the
  * slowdown is needed too. */
-static void overlap_is_that_of_the_program(void **state)
+static void overlap_is_that_of_the_program(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study = study_of(OVERLAPS READY, "", "allreduce");
     assert_true(study.variants[0].scenario.gpu->overlap);
     assert_true(dl_variant_overlaps_by_costs(&study.variants[0]));
@@ -660,9 +637,8 @@ static const dl_influence *of_overlap(const dl_sweep *sweep)
 
 /* Buckets of 1 MiB and the rest, as sent by DistributedDataParallel. Their gain is the loss of the
  * same run with overlap = no; nothing is assumed if the scenario sets overlap. */
-static void one_number_assumes_overlap(void **state)
+static void one_number_assumes_overlap(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study = study_of(NULL, NUMBER, "allreduce");
     assert_true(dl_variant_assumes_overlap(&study.variants[0]));
     assert_int_equal(study.variants[0].costs.gradient_count, 2);
@@ -686,9 +662,8 @@ static void one_number_assumes_overlap(void **state)
 }
 
 /* The scenario's parameters replace those of the costs; nothing is assumed for them. */
-static void parameters_may_be_the_scenarios(void **state)
+static void parameters_may_be_the_scenarios(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study = study_of(COSTS, "parameter_bytes = 5MB\n", "allreduce");
     assert_int_equal(study.variants[0].costs.parameter_bytes, 5000000);
     for (size_t i = 0; i < study.variants[0].assumed.count; i++) {
@@ -697,9 +672,8 @@ static void parameters_may_be_the_scenarios(void **state)
     }
 }
 
-static void a_scenario_may_refuse(void **state)
+static void a_scenario_may_refuse(void **state DL_UNUSED)
 {
-    (void)state;
     const char *path = NULL;
     dl_study study = study_of(FIXTURE_GPU_COSTS, "missing = refuse\n", "ps");
     char *missing = dl_study_missing(&study, &path);
@@ -713,9 +687,8 @@ static void a_scenario_may_refuse(void **state)
 
 /* 2000 kernels take the host 60 ms, 30 us each, with an interval from a third to three times of
  * that. */
-static void launches_are_of_the_kernels_that_were_counted(void **state)
+static void launches_are_of_the_kernels_that_were_counted(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_machine machine = {0};
     dl_costs costs = {.parameter_bytes = -1, .state_bytes = -1, .dispatch.kernels = 2000};
     DL_SCOPED(dl_assumptions) made = {0};

@@ -26,9 +26,8 @@ static moments staleness_of(const dl_run_result *result, int worker)
 
 /* n equal deterministic workers take turns: the first n gradients have staleness 0 .. n-1, all
  * others n-1. */
-static void equal_workers_are_n_minus_1_stale(void **state)
+static void equal_workers_are_n_minus_1_stale(void **state DL_UNUSED)
 {
-    (void)state;
     for (int workers = 1; workers <= 9; workers++) {
         dl_run_result result =
             fixture_run_mode(FIXTURE_COSTS, "async", workers, workers, 50, "", "");
@@ -49,9 +48,8 @@ static void equal_workers_are_n_minus_1_stale(void **state)
 
 /* Exponential compute times: P(k) = (1/n) (1 - 1/n)^k, mean n - 1, sd sqrt(n (n - 1)). 4 x 100 000
  * gradients: the rarest count here (k = 5, 24 000) has a standard error of 0.7 %. */
-static void exponential_times_make_it_geometric(void **state)
+static void exponential_times_make_it_geometric(void **state DL_UNUSED)
 {
-    (void)state;
     enum { N = 4 };
     dl_run_result result = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "async", N, N, 100000, "",
                                             "[noise]\nkind = exponential\n");
@@ -72,9 +70,8 @@ static void exponential_times_make_it_geometric(void **state)
 /* Rates 1, 1/2, 1 (worker 1 is slowed twofold): between two updates of worker i the others make sum
  * of mu_j / mu_i updates: 1.5, 4, 1.5. Over all gradients the mean is n - 1 = 2 for any
  * distribution of times (conservation law: each update ages every gradient in flight by one). */
-static void staleness_is_conserved_among_unequal_workers(void **state)
+static void staleness_is_conserved_among_unequal_workers(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const noises[] = {"none", "exponential", "gamma\nsigma = 0.3",
                                          "lognormal\nsigma = 2"};
     for (size_t i = 0; i < sizeof noises / sizeof *noises; i++) {
@@ -91,9 +88,8 @@ static void staleness_is_conserved_among_unequal_workers(void **state)
 }
 
 /* More workers than cores, queueing for the lock: the conservation law still holds. */
-static void staleness_is_conserved_on_shared_cores(void **state)
+static void staleness_is_conserved_on_shared_cores(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) result = fixture_run_mode(FIXTURE_COSTS, "async", 2, 7, 5000, "",
                                                        "[noise]\nkind = gamma\nsigma = 0.5\n");
     assert_near(staleness_of(&result, -1).mean, 6, 0.002);
@@ -101,9 +97,8 @@ static void staleness_is_conserved_on_shared_cores(void **state)
 
 /* If two workers take turns, every gradient except the first has staleness 1; a warm-up excludes
  * the first. */
-static void a_warm_up_has_no_staleness(void **state)
+static void a_warm_up_has_no_staleness(void **state DL_UNUSED)
 {
-    (void)state;
     for (int warmup = 0; warmup <= 5; warmup += 5) {
         DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
         DL_SCOPED(dl_scenario) scenario = fixture_scenario(
@@ -119,9 +114,8 @@ static void a_warm_up_has_no_staleness(void **state)
 
 /* With the lock as the only cost (no compute), the server determines the rate. B = 8000: update 16
  * 000 + pull 8000 + hand-over 50 ns per gradient; the push of 8000 is outside the lock. */
-static void a_saturated_server_sets_the_pace(void **state)
+static void a_saturated_server_sets_the_pace(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         "[costs]\nschema = 1\nparameter_bytes = 8000\n"
         "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 0\n"

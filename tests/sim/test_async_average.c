@@ -34,9 +34,8 @@ static void assert_merged(dl_run_result *r, const int counts[6], int bins, const
 /* Two equal learners upload at 10, 20, ... ms. The merge of 10 ms ends at 13, too late for the
  * check after that upload, so the uploads of 20 ms are based on version 0 while the syncer is at 1,
  * those of 30 ms on 1 while it is at 2, ... The 10th merge ends at 103 ms. */
-static void updates_are_one_version_stale_where_nobody_waits(void **state)
+static void updates_are_one_version_stale_where_nobody_waits(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\n");
     assert_near(r.averaging->outer_step_mean_s, 0.103 / 10, 1e-9);
     assert_near(r.averaging->outer_step_p50_s, 0.010, 1e-9);
@@ -47,9 +46,8 @@ static void updates_are_one_version_stale_where_nobody_waits(void **state)
 /* The same without merging stale uploads: those of 10, 30, 50, 70, 90 ms are merged, those of
  * 20, 40, 60, 80 are superseded by them, so half of all steps is lost; those of 100 ms are left
  * over. */
-static void only_every_second_update_is_fresh(void **state)
+static void only_every_second_update_is_fresh(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 100, "interval = 10\nbound = 0\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\n");
     /* 200 steps of one sample in 100 ms, 80 of them superseded. */
@@ -58,9 +56,8 @@ static void only_every_second_update_is_fresh(void **state)
 }
 
 /* Learners wait for the merge: 10 + 3 ms per interval, 10 of which are compute. */
-static void who_waits_is_never_stale(void **state)
+static void who_waits_is_never_stale(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\nwait_s = 1\n");
     assert_near(r.averaging->outer_step_mean_s, 0.013, 1e-9);
@@ -70,9 +67,8 @@ static void who_waits_is_never_stale(void **state)
 
 /* A wait that ends 1 ms before the merge is useless: after the uploads of 10 ms learners wait until
  * 12, so the next uploads are at 22, after version 1 at 13: no wait then, nor at 32, 42, 52. */
-static void a_wait_may_be_too_short(void **state)
+static void a_wait_may_be_too_short(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 50, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\nwait_s = 0.002\n");
     assert_near(r.span_s, 0.052, 1e-9);
@@ -82,9 +78,8 @@ static void a_wait_may_be_too_short(void **state)
 
 /* Rebased at 13 ms (the first step that ends after 12.5), the uploads of 20 ms are based on version
  * 1. The same holds if learners replace their parameters, or wait with a prediction of them. */
-static void who_looks_during_the_interval_is_not_stale(void **state)
+static void who_looks_during_the_interval_is_not_stale(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const adopts[] = {"rebase", "replace", "predict"};
     for (size_t i = 0; i < 3; i++) {
         char rest[100];
@@ -98,9 +93,8 @@ static void who_looks_during_the_interval_is_not_stale(void **state)
 /* A merge takes 25 ms: uploads of 10 ms are merged at 35. With predict, a learner waits at 20 ms
  * for that merge and then uploads without staleness; with rebase it uploads at 20 and 30, both
  * based on version 0, and the first is superseded. */
-static void who_predicts_waits_before_the_upload(void **state)
+static void who_predicts_waits_before_the_upload(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 20, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.025\nadopt = predict\n");
     assert_near(r.span_s, 0.035, 1e-9);
@@ -114,9 +108,8 @@ static void who_predicts_waits_before_the_upload(void **state)
  * then; next at 16.5, 20.5 (those of 20), finishes at 21; 25, 29, 33 (those of 30), finishes at
  * 33.5; 37.5, 41.5 (those of 40), finishes at 42; 46, 50: just before those of 50 ms arrive and the
  * run ends. */
-static void a_syncer_that_scans(void **state)
+static void a_syncer_that_scans(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 50, "interval = 10\n",
             "[syncer]\nquorum = 2\nscan_s = 0.004\nmerge_s = 0.0005\nadopt = rebase\n");
@@ -136,9 +129,8 @@ static void a_syncer_that_scans(void **state)
  *   30.5   merge: staleness 1
  *   31     version 2
  *   40     uploads of 1 (version 0) and 0 (version 1): from all, merged immediately: 2 and 1 */
-static void grace_time(void **state)
+static void grace_time(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run(2, 40, "interval = 10\n",
                           "[syncer]\nmerge_s = 0.0005\ngrace_s = 1\ngrace = adaptive\n"
                           "[noise]\nslow = 1:4\n");
@@ -160,9 +152,8 @@ static void grace_time(void **state)
  * With a quorum of two, the third waits until the first upload of 20 ms, both then with staleness
  * 1; the other two of 20 ms are left over. With a quorum of one, a syncer that checks at 10.5 ms
  * merges two until 11, and then immediately the third, with staleness 1. */
-static void a_merge_may_have_a_largest_size(void **state)
+static void a_merge_may_have_a_largest_size(void **state DL_UNUSED)
 {
-    (void)state;
     static const char rest[] = "[syncer]\nmerge_s = 0.0005\nquorum = 2\nquorum_max = 2\n";
     dl_run_result r = run(3, 20, "interval = 10\n", rest);
     assert_merged(&r, (const int[6]){6, 4, 0, 0, 2, 2}, 2, (const int[2]){2, 2});
@@ -175,9 +166,8 @@ static void a_merge_may_have_a_largest_size(void **state)
  * 20 (learner 0) and 30, 60 ms (learner 1). The first merge, of 20 and 30, supersedes the upload of
  * 10. The last upload is below the quorum: it is merged a grace time after its learner has ended,
  * at 65, until 65.5. */
-static void the_rest_is_merged_when_all_have_ended(void **state)
+static void the_rest_is_merged_when_all_have_ended(void **state DL_UNUSED)
 {
-    (void)state;
     static const char rest[] = "[syncer]\nquorum = 2\nmerge_s = 0.0005\ngrace_s = 0.005\n"
                                "end = each\n[noise]\nslow = 1:3\n";
     dl_run_result r = run(2, 20, "interval = 10\n", rest);
@@ -191,9 +181,8 @@ static void the_rest_is_merged_when_all_have_ended(void **state)
  * vector 16 us, a wake-up 1 us. A push is a copy, a subtraction and a copy; a merge of two is three
  * additions and two copies; a waiting learner resumes 100 ns after it. An addition moves three
  * vectors, a copy two. */
-static void a_merge_is_work_of_a_thread(void **state)
+static void a_merge_is_work_of_a_thread(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = fixture_run_mode(FIXTURE_COSTS, "async_average", 2, 2, 20, "interval = 10\n",
                                        "[syncer]\nquorum = 2\nwait_s = 1\n");
     const double first_ns = 11000000 + 32000 + 1000 + 64000, next_ns = first_ns + 100 + 8000;
@@ -217,9 +206,8 @@ static unsigned needs_of(const char *syncer)
 
 /* Two learners and a syncer are three threads that take turns on two cores. The syncer adds vectors
  * and applies no update. */
-static void a_syncer_is_a_thread_more(void **state)
+static void a_syncer_is_a_thread_more(void **state DL_UNUSED)
 {
-    (void)state;
     const unsigned always = DL_NEED_COPY | DL_NEED_AVERAGE | DL_NEED_WAKEUP;
     assert_int_equal(needs_of("") & (always | DL_NEED_UPDATE | DL_NEED_SLICE),
                      always | DL_NEED_SLICE);
@@ -229,9 +217,8 @@ static void a_syncer_is_a_thread_more(void **state)
 
 /* Merges of one upload take the learner's only core for 48 us of the second interval, and the pull
  * of a version takes it at the end of that interval. */
-static void a_merge_takes_a_core(void **state)
+static void a_merge_takes_a_core(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         fixture_run_mode(FIXTURE_COSTS, "async_average", 1, 1, 20, "interval = 10\n", "");
     assert_near(20 / r.throughput_per_s * 1e9, 2 * (11000000 + 32000 + 48000) + 8000, 1e-9);
@@ -240,9 +227,8 @@ static void a_merge_takes_a_core(void **state)
 
 /* The syncer runs on the other core, which has read the vectors that the learner's push replaces, 2
  * ns per byte, and has written those of the second pull, 1 ns per byte. */
-static void a_syncer_elsewhere_has_the_vectors(void **state)
+static void a_syncer_elsewhere_has_the_vectors(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = fixture_run_mode(
         FIXTURE_COSTS "[shared]\npush_bytes_per_s = 0.5e9\naverage_bytes_per_s = 0.25e9\n"
                       "pull_bytes_per_s = 1e9\n",
@@ -253,9 +239,8 @@ static void a_syncer_elsewhere_has_the_vectors(void **state)
 /* A worker that takes twice as long does 5 local steps while the other does 10, so that neither
  * waits: 40 + 20 samples in 40 ms instead of 80 in 80 ms. One that takes 3 times as long does 3 (10
  * / 3 rounded), which takes 9 ms of 10. */
-static void intervals_by_speed(void **state)
+static void intervals_by_speed(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *rest;
     } modes[] = {{"average", "[noise]\nslow = 1:2\n"},
@@ -287,9 +272,8 @@ static void intervals_by_speed(void **state)
  *   50       learner 0: 4; 6 (takes 6)           60   6; 8
  *
  * When learner 0 has done its 60 steps, learner 1 ends its current step at 60.5: 14 + 28 steps. */
-static void a_learner_fails_and_comes_back(void **state)
+static void a_learner_fails_and_comes_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run(2, 60, "interval = 10\n",
                           "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:0.0145-0.0325\n");
     assert_near(r.span_s, 0.0605, 1e-9);
@@ -300,18 +284,16 @@ static void a_learner_fails_and_comes_back(void **state)
 
 /* Learner 1 arrives at 25 ms and takes version 2, the base of its upload of 35 ms, when version 4
  * is current. */
-static void a_learner_joins_late(void **state)
+static void a_learner_joins_late(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 40, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:0-0.025\n");
     assert_merged(&r, (const int[6]){5, 5, 0, 0, 0, 5}, 3, (const int[3]){1, 3, 1});
 }
 
 /* Learner 1 leaves for good; the run ends with learner 0's 30 steps. */
-static void a_learner_leaves(void **state)
+static void a_learner_leaves(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run(2, 30, "interval = 10\n",
                           "[syncer]\nmerge_s = 0.0005\nend = each\n[failures]\naway = 1:0.0145-\n");
     assert_near(r.span_s, 0.030, 1e-9);
@@ -320,9 +302,8 @@ static void a_learner_leaves(void **state)
 }
 
 /* Learner 1 leaves before its first step: it has no step time, and is excluded from means. */
-static void a_learner_leaves_before_its_first_step(void **state)
+static void a_learner_leaves_before_its_first_step(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:0.0005-\n");
     assert_near(r.step_mean_s, 0.001, 1e-9);
@@ -331,9 +312,8 @@ static void a_learner_leaves_before_its_first_step(void **state)
     dl_run_result_free(&r);
 }
 
-static void all_learners_leave_before_their_first_step(void **state)
+static void all_learners_leave_before_their_first_step(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result result = {0};
     dl_error err = {0};
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
@@ -352,9 +332,8 @@ static void all_learners_leave_before_their_first_step(void **state)
  * uploads of 10 and 20 ms are merged one by one; the last merge that starts before the end finishes
  * at 20.5 ms. With the grace time the upload of learner 1 at 30 ms completes the only merge; it
  * ends its last step at 42 ms. */
-static void what_is_planned_after_the_end_does_not_count(void **state)
+static void what_is_planned_after_the_end_does_not_count(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 20, "interval = 10\n", "[syncer]\nmerge_s = 0.0005\n[failures]\naway = 1:50-60\n");
     assert_near(r.updates_per_s, 3 / 0.0205, 1e-9);
@@ -367,9 +346,8 @@ static void what_is_planned_after_the_end_does_not_count(void **state)
 
 /* Two absences, the second while the learner waits for a version that contains its upload: nothing
  * is lost then. */
-static void absences_follow_one_another(void **state)
+static void absences_follow_one_another(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run(1, 30, "interval = 10\n",
                                      "[syncer]\nmerge_s = 0.004\nwait_s = 1\n"
                                      "[failures]\naway = 0:0.0055-0.007, 0:0.018-0.030\n");
@@ -387,9 +365,8 @@ static dl_status read(const char *text, dl_error *err)
 
 /* As in updates_are_one_version_stale_where_nobody_waits, 2 uploads of 20 are fresh and 18 are one
  * version old. If stale ones are not merged, half are merged with the full weight. */
-static void stale_uploads_weigh_less(void **state)
+static void stale_uploads_weigh_less(void **state DL_UNUSED)
 {
-    (void)state;
     static const double powers[] = {0, 0.5, 1, 2};
     for (int i = 0; i < 4; i++) {
         char rest[100];
@@ -410,9 +387,8 @@ static void stale_uploads_weigh_less(void **state)
 /* As in who_looks_during_the_interval_is_not_stale, version 1 is available at 12.5 ms, so the steps
  * that end at 11, 12 and 13 ms are lost, and so are those at 21 to 23, ..., 91 to 93 of both
  * learners: 54 of 200. */
-static void replaced_parameters_lose_steps(void **state)
+static void replaced_parameters_lose_steps(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 100, "interval = 10\n", "[syncer]\nquorum = 2\nmerge_s = 0.0025\nadopt = replace\n");
     assert_near(r.throughput_per_s, 146 / 0.1, 1e-9);
@@ -436,9 +412,8 @@ static void replaced_parameters_lose_steps(void **state)
 
 /* As in updates_are_one_version_stale_where_nobody_waits, without the first 20 ms: of the merges
  * that end at 13, 23, ..., 103 ms the first does not count, nor do the uploads of 10 and 20 ms. */
-static void a_warm_up_does_not_count(void **state)
+static void a_warm_up_does_not_count(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 80\nwarmup = %d\n[machine]\ncores = 2\nworkers = 2\n"
@@ -454,9 +429,8 @@ static void a_warm_up_does_not_count(void **state)
 }
 
 /* Modes without a syncer reject its keys. */
-static void other_modes_have_no_syncer(void **state)
+static void other_modes_have_no_syncer(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_int_not_equal(
         read("[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n"
@@ -466,9 +440,8 @@ static void other_modes_have_no_syncer(void **state)
     assert_non_null(strstr(err.text, "quorum"));
 }
 
-static void absences_are_checked(void **state)
+static void absences_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *away, *says;
     } cases[] = {{"1:5", "in seconds, as 1:40-60, not '1:5'"},

@@ -47,9 +47,8 @@ static double step_ms(const dl_study *study, size_t variant, size_t p)
 
 /* One worker: factor 2.2 / 1.1 = 2; two workers then take 2.2 + 0.0084 ms. The exchange is not
  * scaled. */
-static void the_fewest_workers_were_measured(void **state)
+static void the_fewest_workers_were_measured(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = read_study("workers = 2, 1\n", "calibrate = 2.2 ms\n", "");
     const dl_calibrate *c = &s.variants[0].calibrated;
     assert_near(c->factor, 2, 1e-5);
@@ -60,9 +59,8 @@ static void the_fewest_workers_were_measured(void **state)
 
 /* Measured with two workers, which the scenario has or lacks: factor (2.2084 - 0.0084) / 1.1 =
  * 2. */
-static void other_workers_were_measured(void **state)
+static void other_workers_were_measured(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const machines[] = {"workers = 1, 2\n", "workers = 1, 4\n"};
     for (int m = 0; m < 2; m++) {
         DL_SCOPED(dl_study) s = read_study(machines[m], "calibrate = 2.2084ms@2\n", "");
@@ -72,9 +70,8 @@ static void other_workers_were_measured(void **state)
 
 /* With a list of another key, the first value was measured, 2.2084 ms without overlap; its factor
  * also applies to the second. */
-static void variants_share_the_factor_of_the_first(void **state)
+static void variants_share_the_factor_of_the_first(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = read_study("workers = 2\n", "calibrate = 2.2084 ms\n",
                                        "[exchange]\noverlap = no, yes\nbucket_bytes = 40000\n");
     assert_int_equal(s.variant_count, 2);
@@ -84,18 +81,16 @@ static void variants_share_the_factor_of_the_first(void **state)
     assert_true(step_ms(&s, 1, 0) < 2.2084);
 }
 
-static void a_factor_is_applied(void **state)
+static void a_factor_is_applied(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = read_study("workers = 1\n", "calibrate = 2\n", "");
     assert_near(step_ms(&s, 0, 0), 2.2, 1e-5);
 }
 
 /* Studies derived from this one, as by the advice, take the factor instead of determining it
  * again. */
-static void the_text_gets_the_factor(void **state)
+static void the_text_gets_the_factor(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = read_study("workers = 1\n", "calibrate = 2.2 ms\n", "");
     DL_SCOPED(dl_study) again = {0};
     fixture_write(MACHINE, FIXTURE_GPUS);
@@ -113,9 +108,8 @@ static void the_text_gets_the_factor(void **state)
 }
 
 /* The measured step replaces the spread of estimated costs. */
-static void the_spread_of_the_estimate_is_gone(void **state)
+static void the_spread_of_the_estimate_is_gone(void **state DL_UNUSED)
 {
-    (void)state;
     for (int calibrated = 0; calibrated < 2; calibrated++) {
         char text[512];
         DL_SCOPED(dl_study) s = {0};
@@ -130,9 +124,8 @@ static void the_spread_of_the_estimate_is_gone(void **state)
 }
 
 /* Messages of sharded vectors have assumed types; the measured step includes them. */
-static void a_step_of_a_layout_is_met(void **state)
+static void a_step_of_a_layout_is_met(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] =
         "[scenario]\nsteps = 20\n[machine]\nfile = 8xa100\nworkers = 1\nlayout = "
         "fsdp=8\n[workload]\n"
@@ -146,9 +139,8 @@ static void a_step_of_a_layout_is_met(void **state)
     assert_near(step_ms(&s, 0, 0), 600, 1e-3);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void what_cannot_be_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *value, *text;
         dl_status code;

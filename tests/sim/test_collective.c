@@ -65,9 +65,8 @@ static void assert_time(const group *g, const dl_collective_config *config, doub
 
 /* Two GPUs share 8 GB/s for both directions: 4 bytes/ns each way, S / 2 twice, and hops of 200 ns;
  * a single direction has the links' 10. With four GPUs all send and receive, like two. */
-static void host_memory_is_shared_by_both_directions(void **state)
+static void host_memory_is_shared_by_both_directions(void **state DL_UNUSED)
 {
-    (void)state;
     static const char box[] =
         "[machine]\nschema = 1\nname = box\npeer = socket\n" FIXTURE_PARTS
         "[host]\nmemory_bytes_per_s = 400GB/s\n"
@@ -89,9 +88,8 @@ static void host_memory_is_shared_by_both_directions(void **state)
  * nodes then have 4 bytes/ns each way, with hops of 600 ns between nodes and 200 inside. With
  * GPUDirect one GPU has the ports' 10, and of two GPUs one sends through host memory and the other
  * receives, at 8; hops between nodes end earlier. */
-static void host_memory_is_shared_with_ports(void **state)
+static void host_memory_is_shared_with_ports(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *gpudirect;
         double rate; /* bytes/ns between nodes */
@@ -120,9 +118,8 @@ static void host_memory_is_shared_with_ports(void **state)
 /* Over TCP, whose headers count for the links of the whole route, two such nodes reach 4 bytes/ns
  * each way less the headers, to 1 % for slow start and hops. A single direction is not limited: it
  * is as fast as without [shm]. */
-static void host_memory_limits_tcp(void **state)
+static void host_memory_limits_tcp(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const shm[] = {"", "[shm]\nbytes_per_s = 8GB/s\n"};
     double broadcast_ns[2];
     for (size_t i = 0; i < DL_LENGTH(shm); i++) {
@@ -146,9 +143,8 @@ static void host_memory_limits_tcp(void **state)
 
 /* Four GPUs on a crossbar: 50 bytes/ns and 100 ns between any two. S = 40 000 000: a quarter takes
  * 200 000 ns. */
-static void rings_take_their_closed_form(void **state)
+static void rings_take_their_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     for (int fidelity = 0; fidelity < 2; fidelity++) {
@@ -173,9 +169,8 @@ static void rings_take_their_closed_form(void **state)
 
 /* h = 2, C = 100. All-reduce: 2 (2 * 100 + 800 000 (1 + 1/200)); one tree: 2 * 100 + 800 000 (2 +
  * 1/100). */
-static void trees_take_their_closed_form(void **state)
+static void trees_take_their_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     dl_collective_config c = config_of(&g, DL_ALLREDUCE, "tree", 40e6);
@@ -189,9 +184,8 @@ static void trees_take_their_closed_form(void **state)
     free_group(&g);
 }
 
-static void all_to_all_takes_its_closed_form(void **state)
+static void all_to_all_takes_its_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     for (int fidelity = 0; fidelity < 2; fidelity++) {
@@ -211,9 +205,8 @@ static void all_to_all_takes_its_closed_form(void **state)
  * after: 400 000 + 100 ns. Between the nodes two rounds of 10 MB by each of two rings over one wire
  * of 1 byte/ns: 40 000 000 ns, plus 2 * (100 + 5000 + 100 + 5000 + ...): outwards 2 PCIe links, 2
  * of wire, inwards 2 PCIe links. */
-static void hierarchies_take_their_closed_form(void **state)
+static void hierarchies_take_their_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(TWO_NODES), 2, 2);
     for (int fidelity = 0; fidelity < 2; fidelity++) {
@@ -237,9 +230,8 @@ static void hierarchies_take_their_closed_form(void **state)
  * With S = 40 bytes a piece of 10 passes six edges, three of them between nodes, each of which
  * takes 10 ns. With S = 40 MB the wire needs 10 000 000 ns for each of six pieces, which hides the
  * later hops. */
-static void a_ring_adds_up_the_hops_of_its_way(void **state)
+static void a_ring_adds_up_the_hops_of_its_way(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(TWO_NODES), 2, 2);
     for (int fidelity = 0; fidelity < 2; fidelity++) {
@@ -257,9 +249,8 @@ static void a_ring_adds_up_the_hops_of_its_way(void **state)
  * in both directions. S = 40 MB in 64 chunks of 312 500 bytes per tree: the first chunk of both
  * trees takes 100 + 2 * 6250 ns in the node, the wire 10 400 + 20 000 000 ns; and the same
  * downwards. S = 40 bytes: two hops up, two down, 20 ns on the wire each time. */
-static void trees_over_nodes_take_their_closed_form(void **state)
+static void trees_over_nodes_take_their_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(TWO_NODES), 2, 2);
     for (int fidelity = 0; fidelity < 2; fidelity++) {
@@ -275,9 +266,8 @@ static void trees_over_nodes_take_their_closed_form(void **state)
 /* The same with one GPU on the second node: the root of its tree has the other node's first GPU as
  * its child, and that GPU has the second one, so that nothing changes. In NCCL's model small
  * vectors also use trees on such nodes. */
-static void trees_over_unequal_nodes(void **state)
+static void trees_over_unequal_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(TWO_NODES), 2, 2);
     g.count = 3;
@@ -312,9 +302,8 @@ static void trees_over_unequal_nodes(void **state)
  * direction, 21 ms. Each GPU is the first of its node in one pair of trees and sends up, then down,
  * in the seven others, over NVLinks of 376.6 GB/s, of which 0.9758 are used. With one NIC it would
  * take 171 ms. */
-static void trees_over_nodes_use_all_nics(void **state)
+static void trees_over_nodes_use_all_nics(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     dl_machine machine = fixture_shipped("dgx_h100");
     machine.nodes = 2;
@@ -326,9 +315,8 @@ static void trees_over_nodes_use_all_nics(void **state)
 
 /* Four rings through the cube mesh of each node use four NICs: each ring enters and leaves by its
  * own. */
-static void rings_over_nodes_share_no_nic(void **state)
+static void rings_over_nodes_share_no_nic(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     dl_machine machine = fixture_shipped("dgx1_p100");
     machine.nodes = 2;
@@ -349,9 +337,8 @@ static void rings_over_nodes_share_no_nic(void **state)
 
 /* Reductions in the switch at half of 50 bytes/ns. 40 MB are 5 pieces of 8 MB (of at most 16 chunks
  * of 128 KiB for each of 4 ranks): 2 * 100 + 40e6 * 5/4 / 25 + 8e6 * 3/4 / 25. */
-static void sums_in_the_switch_take_their_closed_form(void **state)
+static void sums_in_the_switch_take_their_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g, plain;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR "sum_frac = 0.5\n"), 1, 4);
     make_group(&plain, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
@@ -376,9 +363,8 @@ static void sums_in_the_switch_take_their_closed_form(void **state)
  * down, so that the wire takes 4 ms per piece. Before its first and after its last bytes a piece is
  * reduced and distributed, 160 us each, with two hops of 100 ns in the nodes and two of 10.4 us
  * between them. 1 MB is one piece: 2 (100 + 40 000 + 10 400 + 500 000). */
-static void sums_in_two_switches_take_their_closed_form(void **state)
+static void sums_in_two_switches_take_their_closed_form(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(TWO_NODES "sum_frac = 0.5\n"), 2, 2);
     dl_collective_config c = config_of(&g, DL_ALLREDUCE, "nvls_tree", 0);
@@ -398,9 +384,8 @@ static void sums_in_two_switches_take_their_closed_form(void **state)
 
 /* At the full rate of the links it is faster than a ring for large messages: 1.25 S / B instead of
  * 1.5. */
-static void auto_lets_the_switch_sum_where_it_can(void **state)
+static void auto_lets_the_switch_sum_where_it_can(void **state DL_UNUSED)
 {
-    (void)state;
     group g, plain;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR "sum_frac = 1\n"), 1, 4);
     make_group(&plain, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
@@ -414,9 +399,8 @@ static void auto_lets_the_switch_sum_where_it_can(void **state)
 }
 
 /* Compares the phase and the chunk model on all kinds of machines. */
-static void phases_and_chunks_agree(void **state)
+static void phases_and_chunks_agree(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *machine, *algorithm;
         int nodes, per_node;
@@ -485,9 +469,8 @@ static void phases_and_chunks_agree(void **state)
 }
 
 /* The time never decreases with more bytes or with more ranks on links of the same kind. */
-static void time_grows_with_bytes_and_ranks(void **state)
+static void time_grows_with_bytes_and_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     double before = 0;
     for (int n = 2; n <= 8; n++) {
         group g;
@@ -524,9 +507,8 @@ static void note_end(void *user, int index)
     r->ends++;
 }
 
-static void arrive(void *user, int unused)
+static void arrive(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_collective_arrive(user);
 }
 
@@ -553,9 +535,8 @@ static void close_run(run *r)
 }
 
 /* A collective ends T after the last arrival, and can be run again. */
-static void it_starts_at_the_last_arrival(void **state)
+static void it_starts_at_the_last_arrival(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_shipped("dgx_a100"), 1, 4);
     dl_collective_config c = config_of(&g, DL_ALLREDUCE, "auto", 1e6);
@@ -585,9 +566,8 @@ static void it_starts_at_the_last_arrival(void **state)
  * transfers, and there are two joins; a ring of 4 has 6 rounds, counted in the same way. The number
  * is known before transfers are created. A bound lower by one, or a bound of one, rejects the
  * collective, with the key to change. */
-static void what_has_too_many_transfers_is_refused(void **state)
+static void what_has_too_many_transfers_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const algorithms[] = {"tree", "ring"};
     static const int counts[] = {2 * 3 * 64 * 2 * 2 + 2, 4 * 6 * 2 + 1};
     group g;
@@ -617,17 +597,12 @@ static void what_has_too_many_transfers_is_refused(void **state)
     free_group(&g);
 }
 
-static void ignore(void *user, int index)
-{
-    (void)user;
-    (void)index;
-}
+static void ignore(void *user DL_UNUSED, int index DL_UNUSED) {}
 
 /* Another flow that is always active on one link of the ring takes half of it: the ring waits for
  * its slowest edge, whose 60 MB take 2 400 000 instead of 1 200 000 ns. */
-static void other_traffic_slows_it(void **state)
+static void other_traffic_slows_it(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     dl_collective_config c = config_of(&g, DL_ALLREDUCE, "ring", 40e6);
@@ -646,9 +621,8 @@ static void other_traffic_slows_it(void **state)
 }
 
 /* The sums of bytes are those that the algorithm must move: 2 (n-1)/n S in and out of each GPU. */
-static void bytes_are_what_the_algorithm_moves(void **state)
+static void bytes_are_what_the_algorithm_moves(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     for (int fidelity = 0; fidelity < 2; fidelity++) {
@@ -671,9 +645,8 @@ static void bytes_are_what_the_algorithm_moves(void **state)
 
 /* DGX-1: 6 lanes give 3 cycles, 4 lanes give 2, each in both directions; no lane is used twice in
  * one direction. */
-static void rings_use_all_lanes_of_a_cube_mesh(void **state)
+static void rings_use_all_lanes_of_a_cube_mesh(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *machine;
         int ranks, rings;
@@ -705,9 +678,8 @@ static void rings_use_all_lanes_of_a_cube_mesh(void **state)
 
 /* Chooses among the algorithms of NCCL: trees over all ranks and hierarchies are used only if
  * named. */
-static void auto_is_the_fastest(void **state)
+static void auto_is_the_fastest(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_shipped("t4_4x4_ethernet"), 4, 4);
     for (double bytes = 1e3; bytes < 1e9; bytes *= 100) {
@@ -724,9 +696,8 @@ static void auto_is_the_fastest(void **state)
     free_group(&g);
 }
 
-static void unknown_names_are_refused(void **state)
+static void unknown_names_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     dl_collective_config c = config_of(&g, DL_ALLREDUCE, "rong", 1);

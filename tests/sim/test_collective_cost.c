@@ -20,9 +20,8 @@ static const dl_collective_cost *find(const dl_costs *costs, int kind, int ranks
     return dl_collective_cost_find(costs->collectives, costs->collective_count, kind, ranks, nodes);
 }
 
-static void times_are_straight_between_sizes(void **state)
+static void times_are_straight_between_sizes(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(both);
     assert_int_equal(costs.collective_count, 2);
     const dl_collective_cost *c = find(&costs, DL_ALLREDUCE, 8, 1);
@@ -39,9 +38,8 @@ static void times_are_straight_between_sizes(void **state)
     assert_null(find(&costs, DL_ALLREDUCE, 4, 1));
 }
 
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     const char *path = "collective_cost.ini";
     dl_error err = {0};
     dl_costs costs = fixture_costs(both), again = {0};
@@ -62,7 +60,7 @@ static void what_is_written_reads_back(void **state)
     unlink(path);
 }
 
-static void faults_are_named(void **state)
+static void faults_are_named(void **state DL_UNUSED)
 {
     static const refused_text cases[] = {
         {HEAD "[collective allreduse 8]\nbytes_0 = 1\n", DL_ERR_NAME, 4,
@@ -78,14 +76,12 @@ static void faults_are_named(void **state)
         {HEAD "[collective allreduce 8]\nbytes_5 = 1\n", DL_ERR_DATA, 0, "two sizes are required"},
         {HEAD "[collective allreduce 8]\nnodes = 9\n", DL_ERR_RANGE, 4, "not in 1..8"},
     };
-    (void)state;
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
 /* Measured on 4 GPUs on a crossbar. */
-static void a_measured_collective_takes_its_time(void **state)
+static void a_measured_collective_takes_its_time(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs(HEAD "[collective allreduce 4]\nbytes_0 = 7000\nbytes_8 = 7008\n");
     DL_SCOPED(dl_machine) machine = fixture_machine(FIXTURE_CROSSBAR);

@@ -130,9 +130,8 @@ static void assert_errors(error_sum e, double mean, double max)
  * but not fitted. Up to 1 MiB the time is the host's: that of zero bytes (34.2 us in the all-reduce
  * table) and 1.65 us per channel (from 64 KiB to 1 MiB of that table). NCCL then used one channel
  * per 32 KiB with LL (512 threads, 8 bytes each, for each of 8 ranks), up to 24 channels. */
-static void eight_a100(void **state)
+static void eight_a100(void **state DL_UNUSED)
 {
-    (void)state;
     static const one_process host = {
         .call_us = 34.2, .channel_us = 1.65, .bytes_per_channel = 32768, .channels = 24};
     static const struct {
@@ -155,9 +154,8 @@ static void eight_a100(void **state)
     }
 }
 
-static void h100(void **state)
+static void h100(void **state DL_UNUSED)
 {
-    (void)state;
     row rows[ROWS_MAX];
     int count = read_rows("h100_4gpu_nccl_tests.log", -1, 5, rows);
     assert_errors(compare("dgx_h100", 4, rows, count, DL_ALLREDUCE, 1, NULL), 0.03, 0.06);

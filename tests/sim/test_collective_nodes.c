@@ -88,9 +88,8 @@ static void assert_errors(error_sum e, double mean, double max)
 /* The machine file's protocols are NCCL's constants, measurements in one node, and for rings with
  * LL128 the row of 1 GiB on 128 nodes, the only row here that was used for a fit. The bounds are
  * the resulting errors, rounded up. */
-static void eight_h100_a_node(void **state)
+static void eight_h100_a_node(void **state DL_UNUSED)
 {
-    (void)state;
     assert_errors(COMPARE(2, "auto", two_nodes), 0.08, 0.21);
     assert_errors(COMPARE(4, "auto", four_nodes), 0.1, 0.24);
     assert_errors(COMPARE(8, "auto", eight_nodes), 0.15, 0.24);

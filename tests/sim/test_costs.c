@@ -19,9 +19,8 @@ static const char full[] = "[costs]\nschema = 1\nworkload = lenet\ndevice = some
                            "[sharing]\ncopies_1 = 1\ncopies_4 = 1.3\n"
                            "[noise 8]\nfactors_1_1_1 = 1.5, 0.1\nfactors_1_1_2 = 1.0123456\n";
 
-static void a_file_is_read(void **state)
+static void a_file_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs(full);
     assert_string_equal(costs.device, "some CPU, 2 cores");
     assert_int_equal(costs.parameter_bytes, 1724320);
@@ -38,9 +37,8 @@ static void a_file_is_read(void **state)
 }
 
 /* Units are those of machine files; an error without a unit has the unit of its value. */
-static void units_are_read(void **state)
+static void units_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\nparameter_bytes = 2MiB\n"
                       "[op a.forward]\nfixed_ns = 1.2ms +- 14us, n = 9, fitted\n"
@@ -59,9 +57,8 @@ static void units_are_read(void **state)
 }
 
 /* 10 samples: input 100 + 50; forward 1200 + 182300; backward -50 + 300000. */
-static void step_time_sums_over_operations(void **state)
+static void step_time_sums_over_operations(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(full);
     assert_true(dl_costs_step_ns(&costs, 10, "input") == 150);
     assert_true(dl_costs_step_ns(&costs, 10, "forward") == 183500);
@@ -73,9 +70,8 @@ static void step_time_sums_over_operations(void **state)
 /* 32 samples take 10 + 32 x 10 = 330 ns. Beyond that the line, which holds for batch 4 and 128 at
  * 50 and 1290 ns, is multiplied by 1.2 for each of 3 halvings and 2 doublings. The update is
  * independent of the batch. */
-static void other_batches_take_a_factor(void **state)
+static void other_batches_take_a_factor(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nbatch_min = 32\nbatch_max = 32\n"
                                    "[op a.forward]\nfixed_ns = 10\nper_sample_ns = 10\n"
                                    "[op a.update]\nfixed_ns = 7\nper_sample_ns = 0\n"
@@ -88,9 +84,8 @@ static void other_batches_take_a_factor(void **state)
     dl_costs_free(&costs);
 }
 
-static void what_is_missing_is_listed(void **state)
+static void what_is_missing_is_listed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 1\n"
                                    "[copy]\nlatency_ns = 1\n[sharing]\ncopies_1 = 1\n");
     const unsigned others =
@@ -127,9 +122,8 @@ static void what_is_missing_is_listed(void **state)
     dl_costs_free(&costs);
 }
 
-static void the_worst_origin_is_of_what_is_needed(void **state)
+static void the_worst_origin_is_of_what_is_needed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\n"
                       "[op a.forward]\nfixed_ns = 1, fitted\nper_sample_ns = 1, measured\n"
@@ -152,9 +146,8 @@ static void the_worst_origin_is_of_what_is_needed(void **state)
     dl_costs_free(&costs);
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"[costs]\nworkload = x\n", DL_ERR_DATA, 0, "schema"},
         {"[costs]\nschema = 2\n", DL_ERR_RANGE, 2, "schema"},
@@ -214,9 +207,8 @@ static void collect(void *user, dl_value *value, double low, double high)
     v->all[v->count++] = *value;
 }
 
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(full), back = {0};
     char long_line[400];
     memset(long_line, 'x', sizeof long_line - 1);
@@ -242,9 +234,8 @@ static void what_is_written_reads_back(void **state)
 }
 
 /* Values of one part of the machine are one section. */
-static void a_part_of_the_machine_is_one_section(void **state)
+static void a_part_of_the_machine_is_one_section(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\n[machine link x16]\nbytes_per_s = 1GB/s\nlatency_ns = 100\n");
     DL_AUTOFREE char *text = NULL;
@@ -256,9 +247,8 @@ static void a_part_of_the_machine_is_one_section(void **state)
         text, "[machine link x16]\nbytes_per_s = 1000000000, assumed\nlatency_ns = 100, assumed\n");
 }
 
-static void what_cannot_be_written_is_refused(void **state)
+static void what_cannot_be_written_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(full);
     dl_error err = {0};
     assert_int_equal(dl_costs_write(&costs, "no/such/folder/c.ini", NULL, &err), DL_ERR_IO);

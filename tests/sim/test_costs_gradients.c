@@ -7,9 +7,8 @@
 
 #define HEAD "[costs]\nschema = 1\n"
 
-static void shares_and_bytes_are_read(void **state)
+static void shares_and_bytes_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs(HEAD "[gradients]\nready_1 = 0.25, 1e6\nready_2 = 1, 4e6\n");
     assert_int_equal(costs.gradient_count, 2);
     assert_true(costs.gradients[0].share == 0.25 && costs.gradients[0].bytes == 1e6);
@@ -17,9 +16,8 @@ static void shares_and_bytes_are_read(void **state)
     dl_costs_free(&costs);
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {HEAD "[gradients]\nready_2 = 0.1, 100\n", DL_ERR_NAME, 4, "ready_1"},
         {HEAD "[gradients]\nready_1 = 0.1\n", DL_ERR_PARSE, 4, "expected a share"},
@@ -32,9 +30,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs(HEAD "[gradients]\nready_1 = 0.123456789, 8196000\nready_2 = 0.97, 1.02e8\n");
     DL_SCOPED(dl_costs) back = {0};

@@ -11,9 +11,8 @@
     "[op input]\nfixed_ns = 1\nper_sample_ns = 1\n"        \
     "[op all.update]\nfixed_ns = 1\nper_sample_ns = 1\n"
 
-static void layers_are_read_and_written(void **state)
+static void layers_are_read_and_written(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(
         HEAD "tensor_ranks = 4\nexpert_ranks = 8\n" OPERATIONS
              "[layer a]\noutput_bytes_per_sample = 40, catalogue\n"
@@ -56,9 +55,8 @@ static void layers_are_read_and_written(void **state)
     assert_false(back.layers[0].tensor_bytes_per_sample.known);
 }
 
-static void layers_must_be_those_of_the_model(void **state)
+static void layers_must_be_those_of_the_model(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {HEAD OPERATIONS "[layer pol]\nparameter_bytes = 0\n", DL_ERR_NAME, 0, "pool"},
         {HEAD OPERATIONS "[layer a]\nweights = 0\n", DL_ERR_NAME, 20, "weights"},

@@ -14,9 +14,8 @@ static const char two_copies[] = HEAD "[noise 64 copies 2]\nfactors_1_1_1 = 1, 2
                                       "[noise]\nfactors_1_1_1 = 8\nfactors_2_1_1 = 9\n"
                                       "[exchange_runs]\nrun_1 = 1.0123456, 2, 3\n";
 
-static void runs_and_copies_are_told_apart(void **state)
+static void runs_and_copies_are_told_apart(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(two_copies);
     assert_int_equal(costs.noise_count, 2);
     const dl_noise_set *set = &costs.noise[0];
@@ -32,9 +31,8 @@ static void runs_and_copies_are_told_apart(void **state)
 
 /* Takes the set with the number of concurrent copies, or the next smaller number, then the nearest
  * batch size. */
-static void the_nearest_set_is_taken(void **state)
+static void the_nearest_set_is_taken(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs(HEAD "[noise]\nfactors_1_1_1 = 1\n"
                                         "[noise 8]\nfactors_1_1_1 = 1\n"
                                         "[noise 32]\nfactors_1_1_1 = 1\n"
@@ -63,9 +61,8 @@ static void the_nearest_set_is_taken(void **state)
     dl_costs_free(&costs);
 }
 
-static void exchange_runs_are_read(void **state)
+static void exchange_runs_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs(HEAD "[exchange_runs]\nrun_1 = 1, 1.5, 0.5\nrun_2 = 2, 4, 8, 16\n");
     assert_int_equal(costs.exchange_run_count, 2);
@@ -75,9 +72,8 @@ static void exchange_runs_are_read(void **state)
     dl_costs_free(&costs);
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {HEAD "[noise]\nfactors_1_1_2 = 1\n", DL_ERR_NAME, 4, "expected the key factors_1_1_1"},
         {HEAD "[noise]\nfactors_1_1_1 = 1\nfactors_1_2_1 = 1\n", DL_ERR_NAME, 5,
@@ -102,9 +98,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 }
 
 /* Series of several lines, with factors that need all nine digits. */
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(two_copies), back = {0};
     dl_noise_series *longest = &costs.noise[0].series[2];
     longest->factors = realloc(longest->factors, 400 * sizeof(float));

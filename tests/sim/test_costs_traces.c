@@ -8,9 +8,8 @@
 #define HEAD "[costs]\nschema = 1\n"
 #define FIRST "[trace 1]\nbatch = 32\n"
 
-static void a_trace_is_read(void **state)
+static void a_trace_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(
         HEAD "[trace 1]\nfile = a.json.gz\nranks = 8\nrank = 3\nbatch = 1024\nallreduces = yes\n"
              "step_ns = 76.8 ms +- 0.5 ms, n = 5, measured\nrecording_ns = 9 ms\n"
@@ -35,9 +34,8 @@ static void a_trace_is_read(void **state)
     assert_string_equal(costs.notes[1], "second; with more");
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {HEAD "[trace 2]\nbatch = 1\n", DL_ERR_NAME, 4, "[trace 1], [trace 2]"},
         {HEAD "[trace first]\nbatch = 1\n", DL_ERR_NAME, 4, "[trace 1], [trace 2]"},
@@ -58,9 +56,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 }
 
 /* Names with a comma and notes with text that would start a comment: the words are kept. */
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(
         HEAD "[trace 1]\nfile = a.json\nranks = 2\nrank = 0\nbatch = 8\nallreduces = yes\n"
              "step_ns = 2e6 +- 1000, n = 3, measured\nrecording_ns = 1000, assumed\n"

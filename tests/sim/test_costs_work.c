@@ -8,9 +8,8 @@
 
 #define HEAD "[costs]\nschema = 1\n"
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {HEAD "[work]\nsteps = 1.2, 0.8\n", DL_ERR_DATA, 4, "0.8 after 1.2"},
         {HEAD "[work]\nsteps = 0.8, 1.4\n", DL_ERR_DATA, 4, "have the mean 1.1; must have 1"},
@@ -22,9 +21,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(HEAD "[work]\nsteps = 0.3333333, 0.75, 1.916667\n");
     DL_SCOPED(dl_costs) back = {0};
     dl_error err = {0};
@@ -38,9 +36,8 @@ static void what_is_written_reads_back(void **state)
 
 /* Half of the steps have 0.6, half 1.4 times the mean: the largest of two workers has 1.4 - 0.8 / 4
  * = 1.2, of four 1.4 - 0.8 / 16 = 1.35. The sum of four batches varies half as much. */
-static void the_largest_is_an_order_statistic(void **state)
+static void the_largest_is_an_order_statistic(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(HEAD "[work]\nsteps = 0.6, 1.4\n");
     const dl_work_spread work = dl_work_spread_of(&costs, 1, 1);
     assert_near(work.sd, 0.4, 1e-6);
@@ -59,9 +56,8 @@ static void the_largest_is_an_order_statistic(void **state)
 
 /* Measured with 8 samples per step: 32 samples, accumulated or not, vary half as much, and 2
  * samples twice as much, so that a step with 0.4 of the mean would have negative work. */
-static void larger_batches_differ_less(void **state)
+static void larger_batches_differ_less(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs(HEAD "[spread]\nwork_samples = 8\n[work]\nsteps = 0.4, 1.6\n");
     assert_near(dl_work_spread_of(&costs, 1, 8).sd, 0.6, 1e-6);
     assert_near(dl_work_spread_of(&costs, 1, 32).sd, 0.3, 1e-6);
@@ -76,9 +72,8 @@ static void larger_batches_differ_less(void **state)
 /* Two workers with a core each wait in each step for the one with more work: 1.2 times as long as
  * with equal work, 1 ms of passes and 0.25 ms of making the batch, with drawn or expected work.
  * Without waiting a step takes as long as with equal work. */
-static void workers_wait_for_the_most_work(void **state)
+static void workers_wait_for_the_most_work(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *noise;
         double step_ns;

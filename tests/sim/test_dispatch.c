@@ -35,9 +35,8 @@ static void end_step(gpus *g, int w)
     go_on(g, w);
 }
 
-static void release(void *user, int unused)
+static void release(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     gpus *g = user;
     g->waiting = 0;
     for (int w = 0; w < g->workers; w++) {
@@ -94,9 +93,8 @@ static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t wor
 }
 
 /* A step takes max(GPU, 100 + 50 n) ns for any n and GPU time. */
-static void one_thread_is_a_stage_of_a_pipeline(void **state)
+static void one_thread_is_a_stage_of_a_pipeline(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 1; n <= MOST; n++) {
         for (int64_t gpu_ns = 60; gpu_ns < 1000; gpu_ns += 117) {
             int64_t host_ns = 100 + 50 * n, expected = gpu_ns > host_ns ? gpu_ns : host_ns;
@@ -110,18 +108,16 @@ static void one_thread_is_a_stage_of_a_pipeline(void **state)
 
 /* With a read-back in each step: the serial part, the issues before the last GPU's, and its
  * work. */
-static void a_read_back_puts_the_host_in_line(void **state)
+static void a_read_back_puts_the_host_in_line(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(period(DL_DISPATCH_SINGLE, 4, 0, 1000, true, 0), 100 + 3 * 50 + 1000);
     assert_int_equal(period(DL_DISPATCH_PER_GPU, 4, 0, 1000, true, 0), 100 + 1000);
     assert_int_equal(period(DL_DISPATCH_PER_GPU, 4, 0, 20, true, 0), 100 + 50);
 }
 
 /* With one thread per GPU, the number of GPUs does not matter. */
-static void a_thread_each_does_not_depend_on_the_others(void **state)
+static void a_thread_each_does_not_depend_on_the_others(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 1; n <= MOST; n++) {
         assert_int_equal(period(DL_DISPATCH_PER_GPU, n, 1, 120, false, n - 1), 150);
         assert_int_equal(period(DL_DISPATCH_PER_GPU, n, 1, 200, true, n - 1), 200);
@@ -143,16 +139,14 @@ static void note_piece(void *user, int thread, int worker, int64_t start_ns, int
     p->end_ns[p->count++] = end_ns;
 }
 
-static void not_called(void *user, int worker)
+static void not_called(void *user DL_UNUSED, int worker)
 {
-    (void)user;
     fail_msg("worker %d waited for nothing", worker);
 }
 
 /* The serial part until 100 ns, then 50 ns for each of two workers. */
-static void pieces_of_work_are_observed(void **state)
+static void pieces_of_work_are_observed(void **state DL_UNUSED)
 {
-    (void)state;
     pieces seen = {0};
     DL_SCOPED(dl_engine) engine;
     DL_SCOPED(dl_dispatch) dispatch;

@@ -24,9 +24,8 @@ static void note(void *user, int index)
 
 /* Event 0 is at 10 ns; it schedules 2 immediately and 1 at 15; 3 was scheduled at 15 before; 4 at
  * 12 is cancelled. */
-static void events_are_handled_in_order(void **state)
+static void events_are_handled_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     dl_engine engine;
     dl_engine_init(&engine, 8);
     log l = {.engine = &engine};
@@ -49,9 +48,8 @@ static void events_are_handled_in_order(void **state)
 
 /* Event 0 occurs immediately and schedules 2 and 1; the event in more than 146 years never
  * occurs. */
-static void it_ends_before_time_overflows(void **state)
+static void it_ends_before_time_overflows(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_engine) engine;
     dl_engine_init(&engine, 8);
     log l = {.engine = &engine};
@@ -121,9 +119,8 @@ static void happen(void *user, int number)
     l->list[victim] = l->list[--l->count];
 }
 
-static void the_order_is_that_of_a_list(void **state)
+static void the_order_is_that_of_a_list(void **state DL_UNUSED)
 {
-    (void)state;
     static listed l;
     dl_random_init(&l.stream, 3, 0, 0, 0);
     dl_engine_init(&l.engine, PENDING_MOST);

@@ -3,15 +3,10 @@
 #include "common/random.h"
 #include "sim/event_queue.h"
 
-static void nothing(void *user, int index)
-{
-    (void)user;
-    (void)index;
-}
+static void nothing(void *user DL_UNUSED, int index DL_UNUSED) {}
 
-static void earliest_first_and_ties_in_order_of_scheduling(void **state)
+static void earliest_first_and_ties_in_order_of_scheduling(void **state DL_UNUSED)
 {
-    (void)state;
     dl_event_queue queue;
     dl_event_queue_init(&queue, 8);
     static const int64_t times_ns[] = {30, 10, 20, 10, 30, 10};
@@ -32,22 +27,19 @@ static void earliest_first_and_ties_in_order_of_scheduling(void **state)
 /* Returns the delay from now of a test's n-th event. */
 typedef int64_t (*delay_fn)(dl_random *stream, int n);
 
-static int64_t often_equal(dl_random *stream, int n)
+static int64_t often_equal(dl_random *stream, int n DL_UNUSED)
 {
-    (void)n;
     return (int64_t)dl_random_below(stream, 4);
 }
 
-static int64_t even(dl_random *stream, int n)
+static int64_t even(dl_random *stream, int n DL_UNUSED)
 {
-    (void)n;
     return (int64_t)dl_random_below(stream, 1000000);
 }
 
 /* Each number of bits up to 40 is equally frequent. */
-static int64_t geometric(dl_random *stream, int n)
+static int64_t geometric(dl_random *stream, int n DL_UNUSED)
 {
-    (void)n;
     return (int64_t)dl_random_below(stream, UINT64_C(1) << dl_random_below(stream, 41));
 }
 
@@ -57,31 +49,25 @@ static int64_t mostly_soon(dl_random *stream, int n)
     return (int64_t)dl_random_below(stream, n % 16 == 0 ? 100000000 : 400);
 }
 
-static int64_t none(dl_random *stream, int n)
+static int64_t none(dl_random *stream DL_UNUSED, int n DL_UNUSED)
 {
-    (void)stream;
-    (void)n;
     return 0;
 }
 
-static int64_t constant(dl_random *stream, int n)
+static int64_t constant(dl_random *stream DL_UNUSED, int n DL_UNUSED)
 {
-    (void)stream;
-    (void)n;
     return 1000;
 }
 
 /* Each event is before all events scheduled earlier. */
-static int64_t ever_sooner(dl_random *stream, int n)
+static int64_t ever_sooner(dl_random *stream DL_UNUSED, int n)
 {
-    (void)stream;
     return 10000000 - n;
 }
 
 /* Alternately adds an event at a time shared by many others, and one between now and that time. */
-static int64_t before_a_crowd(dl_random *stream, int n)
+static int64_t before_a_crowd(dl_random *stream DL_UNUSED, int n)
 {
-    (void)stream;
     return n % 2 == 0 ? 64 : 1;
 }
 
@@ -90,9 +76,8 @@ static const delay_fn delays[] = {often_equal, even,     geometric,   mostly_soo
 
 /* Compares the queue with a plain list that is searched each time: random pushes, pops and cancels,
  * with alternately more and fewer pushes than pops. */
-static void agrees_with_a_list(void **state)
+static void agrees_with_a_list(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROOM = 500, ROUNDS = 20000 };
     typedef struct entry {
         int64_t time_ns;
@@ -166,9 +151,8 @@ static void hold_many(delay_fn delay, bool cancels)
     dl_event_queue_free(&queue);
 }
 
-static void many_leave_in_order(void **state)
+static void many_leave_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t d = 0; d < DL_LENGTH(delays); d++) {
         hold_many(delays[d], false);
         hold_many(delays[d], true);
@@ -177,9 +161,8 @@ static void many_leave_in_order(void **state)
 
 /* The only remaining event of 100,000 is found; after it is popped, an event may be earlier than
  * the cancelled ones. */
-static void cancelled_ones_do_not_stay(void **state)
+static void cancelled_ones_do_not_stay(void **state DL_UNUSED)
 {
-    (void)state;
     enum { PENDING = 100000 };
     static int ids[PENDING];
     DL_SCOPED(dl_event_queue) queue;

@@ -59,9 +59,8 @@ static void forget(explained *e)
 
 /* Of 4 ms, half of the compute leaves 2.5 ms (1.6 times), half of the input 3.5 ms (8/7 times), no
  * input 3 ms (4/3 times); nothing else takes time. */
-static void gains_are_those_of_the_step_s_sum(void **state)
+static void gains_are_those_of_the_step_s_sum(void **state DL_UNUSED)
 {
-    (void)state;
     explained e;
     explain(&e, "", 2);
     assert_int_equal(e.x.row, 1);
@@ -81,9 +80,8 @@ static void gains_are_those_of_the_step_s_sum(void **state)
 }
 
 /* Steps vary, so their mean depends on their number: gains are relative to the row's throughput. */
-static void gains_are_over_the_row_s_throughput(void **state)
+static void gains_are_over_the_row_s_throughput(void **state DL_UNUSED)
 {
-    (void)state;
     explained e;
     explain(&e, "[noise]\nkind = lognormal\nsigma = 0.3\n", 1);
     assert_null(e.x.gains.why_not);
@@ -92,9 +90,8 @@ static void gains_are_over_the_row_s_throughput(void **state)
 }
 
 /* One worker on two cores and two workers on the same cores form a series. */
-static void workers_that_share_cores_are_a_series(void **state)
+static void workers_that_share_cores_are_a_series(void **state DL_UNUSED)
 {
-    (void)state;
     explained e;
     cores = "2";
     explain(&e, "", 2);
@@ -107,9 +104,8 @@ static void workers_that_share_cores_are_a_series(void **state)
 
 /* With worker 0 half as fast, two workers make a sample in 8 ms and one in 4 ms, 375 samples/s;
  * with a third of the speed they make fewer, and one worker makes 250 and 167 samples/s. */
-static void the_best_row_is_explained(void **state)
+static void the_best_row_is_explained(void **state DL_UNUSED)
 {
-    (void)state;
     explained e;
     explain(&e, "[noise]\nslow = 0:3 | 0:2\n", 4);
     assert_int_equal(e.x.row, 3);
@@ -120,9 +116,8 @@ static void the_best_row_is_explained(void **state)
 }
 
 /* Removing a cost of which half the time would save a third of the step saves two thirds. */
-static void removal_counts_as_half_of_what_it_saves(void **state)
+static void removal_counts_as_half_of_what_it_saves(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_gain removal = {.half = (double)NAN, .none = 3}, halving = {.half = 1.6, .none = 10};
     assert_near(dl_gain_worth(&removal), 1.5, 1e-12);
     assert_near(dl_gain_ratio(&removal), 3, 0);
@@ -130,18 +125,16 @@ static void removal_counts_as_half_of_what_it_saves(void **state)
 }
 
 /* Rates below 1000 have four digits, as in tables: one sample in 2 s. */
-static void small_rates_keep_their_digits(void **state)
+static void small_rates_keep_their_digits(void **state DL_UNUSED)
 {
-    (void)state;
     char text[DL_RATE_BYTES];
     assert_string_equal(dl_rate_text(text, 1.62345), "1.623");
     assert_string_equal(dl_rate_text(text, 0.5), "0.5");
     assert_string_equal(dl_rate_text(text, 6612.4), "6612");
 }
 
-static void a_row_can_be_chosen(void **state)
+static void a_row_can_be_chosen(void **state DL_UNUSED)
 {
-    (void)state;
     explained e;
     explain(&e, "", 0);
     assert_int_equal(e.x.row, 0);
@@ -163,9 +156,8 @@ static char *printed(const explained *e, void (*print)(FILE *, const dl_explanat
     return text;
 }
 
-static void both_renderings_say_the_same(void **state)
+static void both_renderings_say_the_same(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const sentences[] = {
         "With 2 workers (batch 2, none) a step takes 4.00 ms. Most of it is compute: 75 %; then",
         "input 25 %.",
@@ -191,9 +183,8 @@ static void both_renderings_say_the_same(void **state)
 }
 
 /* The results have these columns only with an explanation, and a head line per gain. */
-static void results_have_the_dominant_part(void **state)
+static void results_have_the_dominant_part(void **state DL_UNUSED)
 {
-    (void)state;
     explained e;
     dl_csv csv = {0};
     explain(&e, "", 2);

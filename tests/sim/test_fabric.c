@@ -47,9 +47,8 @@ static double capacity_of(const dl_links *links, const char *link)
 }
 
 /* Four ports of 1 GB/s over 2: a leaf's uplinks carry 2 GB/s. Two more switches add 600 ns. */
-static void a_leaf_has_uplinks(void **state)
+static void a_leaf_has_uplinks(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(NODES("8", "0",
                                                     "topology = fat_tree\ngroup_nodes = 4\n"
                                                     "oversubscription = 2\nhop_ns = 300\n"));
@@ -64,9 +63,8 @@ static void a_leaf_has_uplinks(void **state)
 
 /* Leaves of two nodes, pods of two leaves: 2 GB/s up from a leaf, 2 * 2 / 4 from a pod, of which
  * other jobs take a fifth. */
-static void pods_have_uplinks_too(void **state)
+static void pods_have_uplinks_too(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m =
         fixture_machine(NODES("8", "0",
                               "topology = fat_tree\ngroup_nodes = 2\npod_groups = 2\n"
@@ -82,9 +80,8 @@ static void pods_have_uplinks_too(void **state)
 }
 
 /* Of eight nodes over two leaves, the even ones are at the first leaf. */
-static void scattered_nodes_are_dealt_out(void **state)
+static void scattered_nodes_are_dealt_out(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(NODES("8", "0",
                                                     "topology = fat_tree\ngroup_nodes = 4\n"
                                                     "placement = scattered\n"));
@@ -96,9 +93,8 @@ static void scattered_nodes_are_dealt_out(void **state)
 
 /* Two rails: NIC i of nodes 0 and 1 is at leaf i, of nodes 2 and 3 at leaf 2 + i; a leaf has two
  * ports. */
-static void rails_join_nics_of_one_number(void **state)
+static void rails_join_nics_of_one_number(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = fixture_machine(NODES("4", "1", "topology = rail\ngroup_nodes = 2\n"));
     DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
@@ -111,9 +107,8 @@ static void rails_join_nics_of_one_number(void **state)
 }
 
 /* Groups of two routers with two nodes each; the link to group g is at router g modulo 2. */
-static void a_dragonfly_has_minimal_routes(void **state)
+static void a_dragonfly_has_minimal_routes(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m =
         fixture_machine(NODES("12", "0",
                               "topology = dragonfly\ngroup_nodes = 4\nrouter_nodes = 2\n"
@@ -137,9 +132,8 @@ static void a_dragonfly_has_minimal_routes(void **state)
 
 /* 4 x 3: from (0, 0) to (3, 0) backwards over the edge; to (2, 1) two hops forward in x, then in
  * y. */
-static void a_torus_takes_the_shorter_way(void **state)
+static void a_torus_takes_the_shorter_way(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m =
         fixture_machine(NODES("12", "0",
                               "topology = torus\nsize_x = 4\nsize_y = 3\nhop_ns = 300\n"
@@ -156,9 +150,8 @@ static void a_torus_takes_the_shorter_way(void **state)
 
 /* Eight uplinks of 1 GB/s each. Eight hashed flows use 8 (1 - (7/8)^8) = 5.25 of them on average;
  * both directions use the same spine switch. */
-static void ecmp_lets_flows_collide(void **state)
+static void ecmp_lets_flows_collide(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(NODES("256", "0",
                                                     "topology = fat_tree\ngroup_nodes = 8\n"
                                                     "spreading = ecmp\n"));
@@ -219,9 +212,8 @@ static double ring_s(const char *text, double bytes)
 /* A ring of eight nodes sends 2 * 7/8 of 8 GB over each port: 14 s at 1 GB/s. Packed, one flow
  * leaves each leaf, which carries 1 GB/s with fourfold oversubscription: nothing is lost.
  * Scattered, all four nodes of a leaf send to the other leaf, 1/4 GB/s each: 56 s. */
-static void scattered_rings_pay_for_oversubscription(void **state)
+static void scattered_rings_pay_for_oversubscription(void **state DL_UNUSED)
 {
-    (void)state;
 #define OVER "topology = fat_tree\ngroup_nodes = 4\noversubscription = 4\n"
     assert_float_equal(ring_s(NODES("8", "0", "topology = none\n"), 8e9), 14, 0.14);
     assert_float_equal(ring_s(NODES("8", "0", OVER), 8e9), 14, 0.14);
@@ -230,9 +222,8 @@ static void scattered_rings_pay_for_oversubscription(void **state)
 
 /* In a torus of eight switches in a row each flow of the ring has its own link. A ring that skips
  * switches would load links more, which does not occur here, as ranks are in order. */
-static void a_ring_fits_a_torus(void **state)
+static void a_ring_fits_a_torus(void **state DL_UNUSED)
 {
-    (void)state;
     assert_float_equal(ring_s(NODES("8", "0", "topology = torus\nsize_x = 8\n"), 8e9), 14, 0.14);
     assert_float_equal(ring_s(NODES("8", "0",
                                     "topology = torus\nsize_x = 8\n"
@@ -243,9 +234,8 @@ static void a_ring_fits_a_torus(void **state)
 
 /* Three racks in two rows. Rack 0 has four ports of 1 GB/s over 2, row 0 the 2 + 2 GB/s of its
  * racks over 2; row 1's uplinks have the given rate. Each further link adds a switch, 100 ns. */
-static void switches_by_hand_form_a_tree(void **state)
+static void switches_by_hand_form_a_tree(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(
         NODES("8", "0",
               "topology = switches\nhop_ns = 100\n[netswitch spine]\n"
@@ -270,9 +260,8 @@ static void switches_by_hand_form_a_tree(void **state)
  * uplinks, a row 64. As in a fat tree, eight flows from one rack to another use 5.25 of them on
  * average, the same in both directions. The choice in the rows is independent of that: of the eight
  * flows 8 (1 - (7/8)^8) differ modulo 8. */
-static void ecmp_over_switches_by_hand(void **state)
+static void ecmp_over_switches_by_hand(void **state DL_UNUSED)
 {
-    (void)state;
     char text[8192];
     size_t used = (size_t)snprintf(
         text, sizeof text, "%s",
@@ -317,9 +306,8 @@ static void ecmp_over_switches_by_hand(void **state)
  * the uplink, 14 s like over its ports. If other jobs take half of rack 1's uplinks and a quarter
  * elsewhere, 28 s. For a ring over two of three racks the third rack's load is irrelevant. With
  * ecmp an uplink of 1 GB/s in two halves carries the flow at 0.5. */
-static void other_jobs_load_some_switches(void **state)
+static void other_jobs_load_some_switches(void **state DL_UNUSED)
 {
-    (void)state;
 #define LOADED(fabric, rack1)                                                            \
     NODES("8", "0",                                                                      \
           "topology = switches\n" fabric "[netswitch spine]\n"                           \
@@ -336,9 +324,8 @@ static void other_jobs_load_some_switches(void **state)
 }
 
 /* Four nodes in slots of leaves 2, 0, 2, 0; after sorting, nodes 0 and 1 are at leaf 0. */
-static void a_list_places_the_nodes(void **state)
+static void a_list_places_the_nodes(void **state DL_UNUSED)
 {
-    (void)state;
 #define LISTED "topology = fat_tree\ngroup_nodes = 4\nslots = 8, 0, 9-10, 1\n"
     dl_machine m = fixture_machine(NODES("4", "0", LISTED));
     dl_links links;
@@ -360,9 +347,8 @@ static void a_list_places_the_nodes(void **state)
  * nodes' numbers crosses the uplinks at every hop, 56 s; sorted by switches at one hop, 14 s. Over
  * racks with 6 and 2 slots the nodes are dealt as 0, 6, 1, 7, 2, 3, 4, 5: two flows in each
  * direction, on an uplink of the first rack's six ports over 6. */
-static void rings_follow_the_ranks_or_the_switches(void **state)
+static void rings_follow_the_ranks_or_the_switches(void **state DL_UNUSED)
 {
-    (void)state;
 #define RACKS "topology = switches\n[netswitch spine]\n"
 #define EQUAL                                                            \
     "[netswitch a]\nparent = spine\nnodes = 0-3\noversubscription = 4\n" \
@@ -393,9 +379,8 @@ static void rings_follow_the_ranks_or_the_switches(void **state)
  * ports over 16: 2 * 3/4 * 8 GB at 0.5 GB/s. The same holds for a ring over four nodes of which one
  * has its own switch, whose uplink has half a port's rate, like a port of half the rate. Trees of
  * GPUs and of nodes have no closed form as short, but the chunk and phase models agree. */
-static void nodes_with_unequally_many_gpus(void **state)
+static void nodes_with_unequally_many_gpus(void **state DL_UNUSED)
 {
-    (void)state;
 #define THREE(fabric) NODES("3", "3", fabric)
 #define SLOW_PORT                                                                   \
     NODES("4", "3",                                                                 \
@@ -434,9 +419,8 @@ static void nodes_with_unequally_many_gpus(void **state)
     }
 }
 
-static void bad_fabrics_are_refused(void **state)
+static void bad_fabrics_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } cases[] = {

@@ -6,9 +6,8 @@
 #include "sim/failures.h"
 
 /* 100 steps of 1 s, checkpoints of 2 s after every 30: after 30, 60, 90 steps, 106 s in total. */
-static void without_failures_checkpoints_are_the_cost(void **state)
+static void without_failures_checkpoints_are_the_cost(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_failures f = {.checkpoint_s = 2, .checkpoint_steps = 30};
     assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1), 100 / 106.0, 1e-12);
 }
@@ -18,9 +17,8 @@ static void without_failures_checkpoints_are_the_cost(void **state)
  * failure at 57 is in the first steps after that (2 s lost: 131 + 5); one at 53 is during the
  * restart. At 31, during the first checkpoint, the checkpoint is lost too: 31 s, then 5, then
  * 106. */
-static void failures_at_given_times(void **state)
+static void failures_at_given_times(void **state DL_UNUSED)
 {
-    (void)state;
     dl_failures f = {.checkpoint_s = 2, .checkpoint_steps = 30, .restart_s = 5};
     double once[] = {50}, twice[] = {50, 57}, down[] = {50, 53}, early[] = {31};
     const struct {
@@ -43,9 +41,8 @@ static void failures_at_given_times(void **state)
 
 /* A segment of 10 s of work that fails every 10 s on average and restarts immediately takes 10 (e -
  * 1) s; the job consists of such segments. With a restart of 10 s it takes e times that. */
-static void expected_times_are_dalys(void **state)
+static void expected_times_are_dalys(void **state DL_UNUSED)
 {
-    (void)state;
     const double e = exp(1);
     dl_failures f = {.mtbf_s = 80, .checkpoint_steps = 10};
     assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 1000, 1), 1 / (e - 1), 1e-12);
@@ -64,9 +61,8 @@ static void expected_times_are_dalys(void **state)
 
 /* Young's sqrt(2 C M) with 2 s and 10,000 s for the job: 200 steps of 1 s, to about C / 3; the best
  * interval is no worse than its neighbours. */
-static void the_best_interval_is_youngs(void **state)
+static void the_best_interval_is_youngs(void **state DL_UNUSED)
 {
-    (void)state;
     dl_failures f = {.mtbf_s = 80000, .checkpoint_s = 2, .restart_s = 60};
     const int64_t best = dl_failures_best_steps(&f, dl_failures_mean_s(&f, 8, 2), 10000000, 1);
     assert_true(llabs((long long)best - 200) <= 2);
@@ -80,9 +76,8 @@ static void the_best_interval_is_youngs(void **state)
     assert_int_equal(dl_failures_best_steps(&f, dl_failures_mean_s(&f, 8, 2), 1000, 1), 0);
 }
 
-static void times_are_checked(void **state)
+static void times_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *lines, *says;
     } cases[] = {{"at_s = 1, 2\nmtbf_s = 9\n", "mtbf_s is given too"},
@@ -105,9 +100,8 @@ static void times_are_checked(void **state)
 
 /* Two nodes that fail once in 20 s equal eight workers that fail once in 80 s; together they fail
  * twice as often. */
-static void nodes_fail_as_well(void **state)
+static void nodes_fail_as_well(void **state DL_UNUSED)
 {
-    (void)state;
     dl_failures f = {.node_mtbf_s = 20, .checkpoint_steps = 10};
     assert_true(dl_failures_given(&f));
     assert_near(dl_failures_mean_s(&f, 8, 2), 10, 1e-12);

@@ -28,9 +28,8 @@ static dl_status read_study(const char *text, dl_error *err)
     return status;
 }
 
-static void settings_that_cannot_run_are_refused(void **state)
+static void settings_that_cannot_run_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {USUAL "train_token_gpu_s = 1e-6\nboud = 3\n", DL_ERR_NAME, 14, "bound"},
         {"[scenario]\n[generators]\nprompts = 4\ngpus = 1\nlength_mean = 9\ntoken_s = 1\n"
@@ -69,9 +68,8 @@ static void run_rows(const char *text, dl_study *study, dl_sweep *sweep)
 
 /* Lengths are equal, so on 8 GPUs generation takes 300 (0.01 + 8 x 0.0002) = 3.48 s of the 10, or
  * 6.96 if that is given; a quarter of the rest does not scale from 8 GPUs to 6. */
-static void a_measured_update_is_split(void **state)
+static void a_measured_update_is_split(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const given[] = {"", "on_policy_generation_frac = 0.696\n"};
     static const double rest_s[] = {6.52, 3.04};
     for (int i = 0; i < 2; i++) {
@@ -92,9 +90,8 @@ static void a_measured_update_is_split(void **state)
 
 /* The part that does not scale is assumed, with an interval, and limits the update: 3.48 s of 10
  * are generation, so the rest takes 6.52 to 6.52 x 4 / 3 s on 6 GPUs. */
-static void what_does_not_scale_is_assumed(void **state)
+static void what_does_not_scale_is_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study;
     DL_SCOPED(dl_sweep) sweep;
     run_rows(USUAL "on_policy_s = 10\nlength_cv = 0\n", &study, &sweep);
@@ -105,9 +102,8 @@ static void what_does_not_scale_is_assumed(void **state)
 }
 
 /* The trainer has 6 GPUs; on policy it has all 8, and no replica generates concurrently. */
-static void rows_are_those_of_the_rollout(void **state)
+static void rows_are_those_of_the_rollout(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study;
     DL_SCOPED(dl_sweep) sweep;
     run_rows(KEYS "bound = 0, 2\n", &study, &sweep);
@@ -143,9 +139,8 @@ static void rows_are_those_of_the_rollout(void **state)
 /* If the trainer runs the scenario's own step, the step takes as long as in a run without
  * generators: 6 GPUs with 64 x 4 x 400 / 1024 packed samples, in micro-batches of 8; and the time
  * per token is that of additional samples. */
-static void the_trainer_is_the_scenarios_own_step(void **state)
+static void the_trainer_is_the_scenarios_own_step(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study;
     DL_SCOPED(dl_sweep) sweep;
     run_rows("[scenario]\nsteps = 4\nwarmup = 2\n[machine]\nfile = 8xh100\n"
@@ -174,9 +169,8 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
 
 /* Ranks that divide the experts, like those that shard, have micro-batches of their own: of 16 x 4
  * packed samples of two workers of 4 ranks each rank has 8, in micro-batches of 2. */
-static void ranks_with_experts_train_on_own_samples(void **state)
+static void ranks_with_experts_train_on_own_samples(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"ep=4", "fsdp=4", "ep=2,fsdp=2"};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         DL_SCOPED(dl_study) study = {0};
@@ -201,9 +195,8 @@ static void ranks_with_experts_train_on_own_samples(void **state)
  * heads x 128 x 2 bytes = 327,680 bytes per token: a request of 16384 tokens has 5.4 GB, one of
  * 65536 21.5 GB, one of a million 328 GB. An H100 has 85.6 GB, of which 90 % are 77 GB: two have
  * 154 GB, four 308. */
-static void replicas_hold_weights_and_a_request(void **state)
+static void replicas_hold_weights_and_a_request(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *keys, *remedy;
     } cases[] = {
@@ -242,9 +235,8 @@ static void replicas_hold_weights_and_a_request(void **state)
 
 /* The note's other arithmetic equals a run in that arithmetic: the trainer's step, its exchange in
  * other types, and its generators, which limit it. */
-static void another_arithmetic_is_its_own_run(void **state)
+static void another_arithmetic_is_its_own_run(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] =
         "[scenario]\nsteps = 10\nwarmup = 2\n[machine]\nfile = 8xh100\nlayout = fsdp=2\n"
         "[workload]\nmodel = gpt2\n%s"

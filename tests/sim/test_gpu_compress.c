@@ -23,9 +23,8 @@ static double expected_ns(double traffic, double message)
     return 1e6 + traffic / 100 + message / 10 + 200 + 8200 + 160e3;
 }
 
-static void pushes_are_smaller(void **state)
+static void pushes_are_smaller(void **state DL_UNUSED)
 {
-    (void)state;
     assert_ns(ps_step_ns(""), expected_ns(0, 80e3));
     assert_ns(ps_step_ns("compress = fp16\n"), expected_ns((80e3 + 40e3) / 0.85, 40e3));
     const double bits = 20000 / 8 + 8; /* and two values of 4 bytes */
@@ -45,9 +44,8 @@ static double moved(const char *exchange)
 }
 
 /* Bytes of all four workers per step: push and pull; 2 (n - 1) S; (n - 1) n message. */
-static void bytes_are_exact(void **state)
+static void bytes_are_exact(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(moved("ps\n"), 4 * 160e3, 1e-12);
     assert_near(moved("ps\n[exchange]\ncompress = fp16\n"), 4 * 120e3, 1e-12);
     assert_near(moved("ps\n[exchange]\ncompress = 1bit\nshards = 2\n"),
@@ -60,9 +58,8 @@ static void bytes_are_exact(void **state)
 }
 
 /* Two GPUs: encoding of 120 kB at 85 GB/s, 2 (200 + message / 2 / 10), decoding at 43, update. */
-static void reductions_are_smaller(void **state)
+static void reductions_are_smaller(void **state DL_UNUSED)
 {
-    (void)state;
     const double made_ns = 120e3 / 85, read_ns = 120e3 / 43;
     const char *fp16 = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\ncompress = fp16\n";
     assert_ns(fixture_step_ns(COSTS, "", 2, fp16),

@@ -51,9 +51,8 @@ static double ring_ns(int n, double rate, double latency_ns)
 /* GPU, switch, socket and NIC on both sides: 100 ns per edge. */
 #define EDGES_NS 600
 
-static void network_of_the_costs_is_that_of_the_links(void **state)
+static void network_of_the_costs_is_that_of_the_links(void **state DL_UNUSED)
 {
-    (void)state;
     const double as_machine = step_ns("", "placement = 22\n", 0);
     assert_near(as_machine, ring_ns(4, 1e9, 10000 + EDGES_NS), 1e-4);
     assert_near(step_ns("[network]\nbytes_per_s = 5e8\n", "placement = 22\n", 0),
@@ -81,9 +80,8 @@ static void network_of_the_costs_is_that_of_the_links(void **state)
 
 /* At half the clock of the peak rates an estimated pass takes twice as long; the update, which is
  * bound by memory, does not change; a measured pass already includes the clock. */
-static void a_lower_clock_slows_estimated_times(void **state)
+static void a_lower_clock_slows_estimated_times(void **state DL_UNUSED)
 {
-    (void)state;
     const char *estimated = "[spread]\ncompute_frac = 0.1\n";
     const char *model = strstr(FIXTURE_GPUS, "fp32_flop_per_s");
     char slow[4096];
@@ -96,9 +94,8 @@ static void a_lower_clock_slows_estimated_times(void **state)
 
 /* The host's time per message is added to each round, also within a node, and to a push and a
  * pull. */
-static void messages_cost_the_host(void **state)
+static void messages_cost_the_host(void **state DL_UNUSED)
 {
-    (void)state;
     const char *message = "[message]\nhost_ns = 20000\n";
     assert_near(step_ns(message, "", 4) - step_ns("", "", 4), 6 * 20000, 1e-6);
     assert_near(step_ns(message, "placement = 22\n", 0),
@@ -113,9 +110,8 @@ static void messages_cost_the_host(void **state)
 
 /* Unequal nodes: the ring crosses the network twice, as with equal ones, but in consecutive
  * hops. */
-static void placements_are_the_gpus_that_they_name(void **state)
+static void placements_are_the_gpus_that_they_name(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns("", "placement = 31\n", 0), ring_ns(4, 1e9, 2 * (10000 + EDGES_NS)), 1e-4);
     assert_near(step_ns("", "placement = 31\n", 0), step_ns("", "gpus = 0, 1, 2, 4\n", 4), 1e-12);
     assert_near(step_ns("", "placement = 3\n", 0), step_ns("", "gpus = 0, 1, 2\n", 3), 1e-12);
@@ -123,9 +119,8 @@ static void placements_are_the_gpus_that_they_name(void **state)
 
 /* Two GPUs with spread s: exp(+-s m) over their mean, where m is the mean of the larger of two
  * normal numbers, 1/sqrt(pi) (Blom's approximation is off by 5 % for two). */
-static void spread_slows_who_waits_for_all(void **state)
+static void spread_slows_who_waits_for_all(void **state DL_UNUSED)
 {
-    (void)state;
     const char *spread = "[spread]\ngpu_frac = 0.1\n";
     assert_near(step_ns(spread, "", 1), COMPUTE_NS, 1e-9);
     const double alone = step_ns("", "", 2), apart = step_ns(spread, "", 2);
@@ -156,9 +151,8 @@ static void spread_slows_who_waits_for_all(void **state)
  * the most has 2 x 4 / 5 of it on average, for which all wait in each step; a single worker has the
  * mean. With drawn work a step takes the same time on average, and longer with log-normal work of
  * equal variance. */
-static void work_that_differs_makes_all_wait(void **state)
+static void work_that_differs_makes_all_wait(void **state DL_UNUSED)
 {
-    (void)state;
     const char *even = "[spread]\nwork_frac = 0.57735\nwork_max = 2\n";
     const char *long_tail = "[spread]\nwork_frac = 0.57735\n";
     assert_near(step_ns(even, "", 1), COMPUTE_NS, 1e-6);
@@ -179,9 +173,8 @@ static void work_that_differs_makes_all_wait(void **state)
 
 /* GPUs 0 and 1 share a switch, 2 has another: forward and backward take 1.2 times as long for two
  * GPUs of one switch, and for all workers that wait for them. */
-static void gpus_of_a_board_slow_one_another(void **state)
+static void gpus_of_a_board_slow_one_another(void **state DL_UNUSED)
 {
-    (void)state;
     const char *board = "[spread]\nboard_slowdown = 1.2\n";
     assert_near(step_ns(board, "", 1), COMPUTE_NS, 1e-9);
     assert_near(step_ns(board, "", 2) - step_ns("", "", 2), 0.2e6, 1e-6);
@@ -219,9 +212,8 @@ static void assert_not_placed(const char *text, dl_status code, const char *part
     assert_null(found);
 }
 
-static void placements_are_read(void **state)
+static void placements_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     assert_placed("1", (const int[]){0}, 1);
     assert_placed("213", (const int[]){0, 1, 12, 24, 25, 26}, 6);
     assert_placed("1+11", (const int[]){0, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22}, 12);
@@ -249,9 +241,8 @@ static void assert_refused(const char *machine, const char *part)
     unlink("placed_gpus.ini");
 }
 
-static void scenarios_refuse_what_a_placement_tells(void **state)
+static void scenarios_refuse_what_a_placement_tells(void **state DL_UNUSED)
 {
-    (void)state;
     assert_refused("placement = 4\nworkers = 4\n", "a placement gives both");
     assert_refused("placement = 4\ngpus = 0, 1\n", "a placement gives both");
     assert_refused("placement = 5\n", "5");

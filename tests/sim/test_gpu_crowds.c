@@ -88,9 +88,8 @@ static void assert_close(int seed, const char *what, double a, double b, double 
 /* Steps, staleness and bytes are equal to the ns, in modes in which no two workers request the lock
  * at the same ns; fractions of the run's time are only close: with other jobs the last event may be
  * up to 0.1 ms later. */
-static void results_are_those_of_separate_classes(void **state)
+static void results_are_those_of_separate_classes(void **state DL_UNUSED)
 {
-    (void)state;
     for (int seed = 0; seed < SCENARIOS; seed++) {
         DL_SCOPED(dl_run_result) crowd = run(seed, false), apart = run(seed, true);
         assert_close(seed, "span", crowd.span_s, apart.span_s, 1e-12);

@@ -20,17 +20,15 @@ static double step_ns(int workers, int cores, int prefetch)
 }
 
 /* The step requests its batch: all stages run in sequence. */
-static void without_prefetch_the_step_waits(void **state)
+static void without_prefetch_the_step_waits(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns(1, 1, 0), STEP_NS + MAKE_NS + COPY_NS, 1e-5);
     assert_near(step_ns(2, 2, 0), STEP_NS + MAKE_NS + 2 * COPY_NS, 2e-3); /* one link of a switch */
 }
 
 /* A pipeline: the slowest stage determines the step. */
-static void with_prefetch_the_slowest_stage_counts(void **state)
+static void with_prefetch_the_slowest_stage_counts(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns(1, 1, 1), STEP_NS, 1e-5);
     for (int workers = 1; workers <= 4; workers++) {
         double made_ns = workers * MAKE_NS;
@@ -49,9 +47,8 @@ static void with_prefetch_the_slowest_stage_counts(void **state)
 /* A step interrupted by its worker's absence has consumed its batch, and takes another when it is
  * repeated: with both launches of batches, at launch or ahead, no step waits for one forever. The
  * syncer's scans continue as long as a learner runs. */
-static void a_step_that_is_done_anew_has_another_batch(void **state)
+static void a_step_that_is_done_anew_has_another_batch(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const inputs[] = {"prefetch = 0\n", "prefetch = 2\n", "made = at_launch\n"};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         for (int mode = 0; mode < 2; mode++) {
@@ -69,9 +66,8 @@ static void a_step_that_is_done_anew_has_another_batch(void **state)
 }
 
 /* Cores belong to a node: GPUs 3 and 4 are on different nodes. */
-static void nodes_have_cores_of_their_own(void **state)
+static void nodes_have_cores_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
         "[op input]\nfixed_ns = 0\nper_sample_ns = 2e6\n[input]\nbytes_per_sample = 0\n";
     /* One batch ahead: the next one is started when this one has been copied. */
@@ -82,9 +78,8 @@ static void nodes_have_cores_of_their_own(void **state)
 }
 
 /* 20 MB per batch over a link of 10 GB/s shared by two GPUs: 4 ms. */
-static void copies_share_links(void **state)
+static void copies_share_links(void **state DL_UNUSED)
 {
-    (void)state;
     const char *large =
         FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[input]\nbytes_per_sample = 20000000\n";
     dl_run_result r = fixture_run_gpus(large, "gpus = 0, 1\n", 2, 400, "");
@@ -99,9 +94,8 @@ static void copies_share_links(void **state)
 
 /* Without prefetch a step of n workers takes the longest of n exponential times, H_n times their
  * mean; a single worker takes the mean. */
-static void who_waits_for_all_waits_for_the_slowest_input(void **state)
+static void who_waits_for_all_waits_for_the_slowest_input(void **state DL_UNUSED)
 {
-    (void)state;
     const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
         "[op input]\nfixed_ns = 1e6\nper_sample_ns = 0\n[input]\nbytes_per_sample = 0\n";
     const char *rest = "[input]\nnoise = exponential\ncores = 4\nprefetch = 0\n"
@@ -117,9 +111,8 @@ static void who_waits_for_all_waits_for_the_slowest_input(void **state)
     }
 }
 
-static void bytes_of_a_sample_are_needed_with_an_input(void **state)
+static void bytes_of_a_sample_are_needed_with_an_input(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op input]\nfixed_ns = 1\n"
                                    "per_sample_ns = 1\n");
     DL_AUTOFREE char *missing = dl_costs_missing(&costs, DL_NEED_INPUT);
@@ -133,9 +126,8 @@ static void bytes_of_a_sample_are_needed_with_an_input(void **state)
 /* 3 MB per sample at 1 GB/s: 3 ms before a batch is made in 0.2 ms and copied. With prefetch
  * storage is the slowest stage; the GPUs of one node wait for each other's reads, those of two
  * nodes do not. A part in host memory is not read. */
-static void the_workers_of_a_node_share_its_storage(void **state)
+static void the_workers_of_a_node_share_its_storage(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = COSTS "stored_bytes_per_sample = 3000000\n";
     const char *ahead = "[input]\ncores = 4\nprefetch = 4\nstorage_bytes_per_s = 1GB/s\n";
     assert_near(
@@ -187,9 +179,8 @@ static void the_workers_of_a_node_share_its_storage(void **state)
 /* 1 ms of one core per batch, made when the single host thread launches its step, which it does
  * after it has read the output of all forward passes, 0.4 ms after the start of the last one. Then
  * n batches take n ms; a step of 1.1 ms hides those made before its end. */
-static void batches_made_at_launch_follow_the_forward_passes(void **state)
+static void batches_made_at_launch_follow_the_forward_passes(void **state DL_UNUSED)
 {
-    (void)state;
     const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
         "[op input]\nfixed_ns = 1e6\nper_sample_ns = 0\n[input]\nbytes_per_sample = 0\n";
     const char *read = "dispatch = single\nreads = forward\n";
@@ -211,9 +202,8 @@ static void batches_made_at_launch_follow_the_forward_passes(void **state)
 /* Launches take 0.3 ms per GPU: a thread that has read the output of the forward passes launches
  * the last GPU's step 0.9 ms later, whose forward pass takes 0.4 ms. Otherwise it is a step ahead:
  * 4 x 0.3 ms. */
-static void the_host_reads_what_forward_passes_made(void **state)
+static void the_host_reads_what_forward_passes_made(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 3e5\n";
     assert_near(fixture_step_ns(costs, "dispatch = single\n", 4, ""), 1.2e6, 1e-3);
     assert_near(fixture_step_ns(costs, "dispatch = single\nreads = forward\n", 4, ""), 1.3e6, 1e-3);
@@ -237,9 +227,8 @@ static void the_host_reads_what_forward_passes_made(void **state)
 }
 
 /* A forward pass of no time gives no rounding error below 0: the update is not part of it. */
-static void a_forward_pass_may_take_no_time(void **state)
+static void a_forward_pass_may_take_no_time(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = "[costs]\nschema = 1\nparameter_bytes = 37482\nstate_bytes = 0\n"
                         "[op a.backward]\nfixed_ns = 131599\nper_sample_ns = 18\n"
                         "[op a.update]\nfixed_ns = 1584\nper_sample_ns = 0\n"

@@ -45,9 +45,8 @@ static void free_swept(swept *s)
     dl_costs_free(&s->costs);
 }
 
-static void a_batch_that_does_not_fit_is_not_run(void **state)
+static void a_batch_that_does_not_fit_is_not_run(void **state DL_UNUSED)
 {
-    (void)state;
     swept s = sweep_of(COSTS, "workers = 1\n", "batch = 10, 11\n", "");
     const dl_row *fits = &s.sweep.rows[0], *over = &s.sweep.rows[1];
     assert_null(fits->error);
@@ -62,9 +61,8 @@ static void a_batch_that_does_not_fit_is_not_run(void **state)
 
 /* Two workers share a batch that one cannot hold: the speedup is relative to one worker that
  * computes it in two micro-batches of 1 ms, with an update of 0.1 ms. */
-static void a_baseline_that_does_not_fit_takes_micro_batches(void **state)
+static void a_baseline_that_does_not_fit_takes_micro_batches(void **state DL_UNUSED)
 {
-    (void)state;
     swept s = sweep_of(COSTS, "workers = 2\n", "batch = 20\n", "");
     assert_null(s.sweep.rows[0].error);
     assert_near(s.sweep.rows[0].speedup, s.sweep.rows[0].mean.throughput_per_s * 2.1e-3 / 20, 1e-6);
@@ -108,9 +106,8 @@ static void a_server_needs_memory_too(void **state)
 
 /* An outer optimizer keeps its momentum and the last average, 80 kB each: on the GPU if it updates
  * there, otherwise at the server or in host memory. */
-static void an_outer_optimizer_needs_memory(void **state)
+static void an_outer_optimizer_needs_memory(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *sync;
         double more_bytes;
@@ -135,9 +132,8 @@ static void an_outer_optimizer_needs_memory(void **state)
     }
 }
 
-static void unknown_memory_is_not_checked(void **state)
+static void unknown_memory_is_not_checked(void **state DL_UNUSED)
 {
-    (void)state;
     swept s =
         sweep_of(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "workers = 1\n", "batch = 1000000\n", "");
     assert_null(s.sweep.rows[0].error);
@@ -146,9 +142,8 @@ static void unknown_memory_is_not_checked(void **state)
 }
 
 /* It is not said to fit if either side is unknown. */
-static void unknown_memory_neither_fits_nor_not(void **state)
+static void unknown_memory_neither_fits_nor_not(void **state DL_UNUSED)
 {
-    (void)state;
     const double nan = (double)NAN;
     const double pairs[][2] = {{1e9, nan}, {nan, 1e9}, {1e9, 2e9}};
     const dl_fit expected[] = {DL_FIT_UNKNOWN, DL_FIT_UNKNOWN, DL_FIT_YES};
@@ -169,9 +164,8 @@ static double cell(dl_csv *csv, size_t row, const char *name)
 }
 
 /* 1.1 ms per step of one sample, 9 USD per hour and node. 6 GPUs are on two nodes. */
-static void an_epoch_has_a_price(void **state)
+static void an_epoch_has_a_price(void **state DL_UNUSED)
 {
-    (void)state;
     swept s = sweep_of(COSTS, "workers = 4, 6\n",
                        "batch_per_worker = 1\nsamples_per_epoch = 60000\n", "");
     dl_measured none[2];

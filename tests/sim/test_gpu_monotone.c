@@ -75,9 +75,8 @@ static void assert_no_shorter(double later_s, double before_s, const char *machi
     }
 }
 
-static void more_never_shortens_a_step(void **state)
+static void more_never_shortens_a_step(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t m = 0; m < COUNT(machines); m++) {
         const int gpus = gpus_of(machines[m]);
         for (size_t e = 0; e < COUNT(exchanges); e++) {
@@ -105,9 +104,8 @@ static void more_never_shortens_a_step(void **state)
 }
 
 /* The same for random parameters, batches, numbers of GPUs and rates. */
-static void more_never_shortens_a_random_step(void **state)
+static void more_never_shortens_a_random_step(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random random;
     dl_random_init(&random, 5, 0, 0, 0);
     for (int i = 0; i < 300; i++) {

@@ -38,9 +38,8 @@ static double recursion_ns(double parameters, double bucket)
 }
 
 /* From exchange hidden by the backward pass to exchange that takes much longer. */
-static void steps_follow_the_recursion(void **state)
+static void steps_follow_the_recursion(void **state DL_UNUSED)
 {
-    (void)state;
     static const double parameters[] = {80e3, 4e6, 8e6, 80e6};
     static const double parts[] = {1, 2, 3.7, 10, 40};
     for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
@@ -53,9 +52,8 @@ static void steps_follow_the_recursion(void **state)
 }
 
 /* The first of two buckets (c) runs during the second half of the backward pass, which it slows. */
-static void collectives_slow_computing(void **state)
+static void collectives_slow_computing(void **state DL_UNUSED)
 {
-    (void)state;
     const double c = bucket_ns(1e6), slowdown = 1.5, half = BACKWARD_NS / 2;
     double backward_ns = half + c + (half - c / slowdown);
     assert_near(simulated_ns(2e6, 1e6, slowdown, ""), FORWARD_NS + backward_ns + c + UPDATE_NS,
@@ -68,9 +66,8 @@ static void collectives_slow_computing(void **state)
 
 /* A machine may give a larger slowdown than the costs' 1.2 for collectives between GPUs of a node,
  * 1.5, but not for those between nodes, and not a smaller one. */
-static void a_machine_slows_computing(void **state)
+static void a_machine_slows_computing(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *machine;
         double slowdown;
@@ -104,9 +101,8 @@ static void a_machine_slows_computing(void **state)
  * has 10 GB/s. It takes a tenth of the compute that a ring inside a node takes with an 11-fold
  * slowdown, and so adds 1 / 11 of its time. A tree sends each byte through a port once, not 1.5
  * times, so that it takes two thirds of the time, and as much compute. */
-static void a_machine_slows_less_between_nodes(void **state)
+static void a_machine_slows_less_between_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const machines[] = {FIXTURE_GPUS,
                                            FIXTURE_GPUS "[overlap]\ninside_slowdown = 11\n"};
     static const char *const algorithms[] = {"ring", "node_tree"};
@@ -135,9 +131,8 @@ static void a_machine_slows_less_between_nodes(void **state)
 
 /* From the start of the first bucket, the second half of the backward pass is slowed, also between
  * the buckets. */
-static void exchange_slows_computing_throughout(void **state)
+static void exchange_slows_computing_throughout(void **state DL_UNUSED)
 {
-    (void)state;
     const double c = bucket_ns(1e6), slowdown = 1.5, half = BACKWARD_NS / 2;
     assert_near(simulated_ns(2e6, 1e6, slowdown, "slows = exchange\n"),
                 FORWARD_NS + half + slowdown * half + c + UPDATE_NS, 1e-5);
@@ -161,9 +156,8 @@ static double with_gradients_ns(const char *ready, const char *bucket)
 
 /* Three quarters of the gradients are ready after a tenth of the pass, the rest after nine
  * tenths. */
-static void buckets_start_when_the_costs_say(void **state)
+static void buckets_start_when_the_costs_say(void **state DL_UNUSED)
 {
-    (void)state;
     const char *ready = "ready_1 = 0.1, 3000000\nready_2 = 0.9, 4000000\n";
     const double begin = FORWARD_NS, end = FORWARD_NS + BACKWARD_NS;
     const double first = begin + 0.1 * BACKWARD_NS + bucket_ns(3e6);
@@ -181,9 +175,8 @@ static void buckets_start_when_the_costs_say(void **state)
 
 /* 0.03 + (0.29 - 0.03) exceeds 0.29 in floating point: the third tensor, which becomes ready
  * together with the second, must not precede it. */
-static void tensors_of_a_layer_are_ready_together(void **state)
+static void tensors_of_a_layer_are_ready_together(void **state DL_UNUSED)
 {
-    (void)state;
     const char *ready = "ready_1 = 0.03, 1000000\nready_2 = 0.29, 2000000\n"
                         "ready_3 = 0.29, 3000000\nready_4 = 1, 4000000\n";
     const double begin = FORWARD_NS, end = FORWARD_NS + BACKWARD_NS, c = bucket_ns(1e6);
@@ -195,9 +188,8 @@ static void tensors_of_a_layer_are_ready_together(void **state)
 /* Half of the copies to buckets and back lengthens the backward pass, so that all gradients are
  * ready later; the other half follows the last bucket. Averages that do not overlap, and modes
  * without buckets, have no copies. */
-static void gradients_are_copied_to_buckets(void **state)
+static void gradients_are_copied_to_buckets(void **state DL_UNUSED)
 {
-    (void)state;
     const char *all = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\noverlap = ";
     const char *costs =
         "[costs]\nschema = 1\nparameter_bytes = 2000000\n" FIXTURE_PASSES FIXTURE_UPDATE
@@ -226,17 +218,15 @@ static void gradients_are_copied_to_buckets(void **state)
 }
 
 /* A bucket starts when the slowest worker has it ready. */
-static void buckets_wait_for_the_slowest(void **state)
+static void buckets_wait_for_the_slowest(void **state DL_UNUSED)
 {
-    (void)state;
     double step_ns = simulated_ns(2e6, 1e6, 1, "[noise]\nslow = 1:2\n");
     assert_near(step_ns, 2 * (FORWARD_NS + BACKWARD_NS) + bucket_ns(1e6) + UPDATE_NS, 1e-5);
 }
 
 /* Without overlap all buckets follow the backward pass. */
-static void without_overlap_buckets_come_behind(void **state)
+static void without_overlap_buckets_come_behind(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
                        "bucket_bytes = 40000\n";
     assert_near(fixture_step_ns(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 2, rest),
@@ -244,9 +234,8 @@ static void without_overlap_buckets_come_behind(void **state)
 }
 
 /* 80 kB in buckets of one byte. */
-static void too_many_buckets_are_an_error(void **state)
+static void too_many_buckets_are_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
@@ -268,9 +257,8 @@ static void too_many_buckets_are_an_error(void **state)
 /* 80 kB in 10 000 buckets, each with one chunk: with trees 2 * 7 edges, up and down, two transfers
  * each, and two joins, 58 transfers; the same number in phases, an edge and its successor. 10 000
  * steps would take hours to simulate. */
-static void runs_without_end_are_refused(void **state)
+static void runs_without_end_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fewer[] = {
         [DL_FIDELITY_PHASE] = "use a larger [exchange] bucket_bytes",
         [DL_FIDELITY_CHUNK] = "use [exchange] fidelity = phase, or a larger bucket_bytes"};

@@ -42,9 +42,8 @@ static double step_ns(double last, double first, double byte_ns, const char *mac
 
 /* 80 kB and 20 kB on two shards, the second of which is on the other node. A step pushes, sums (a
  * read and a write of 1 ns per byte) and pulls; each takes as long as the slower shard. */
-static void shards_have_whole_tensors(void **state)
+static void shards_have_whole_tensors(void **state DL_UNUSED)
 {
-    (void)state;
     const char *halves = PS "shards = 2\n";
     assert_near(step_ns(80e3, 20e3, 1, "", 1, halves), 1e6 + 2 * WIRE_NS(50e3) + 2 * 50e3, 1e-5);
     /* Round-robin from the first layer: its 20 kB are on the own node, the 80 kB over the wire. */
@@ -61,9 +60,8 @@ static void shards_have_whole_tensors(void **state)
 /* 0.1 bytes/ns for everything that the process of a node sends and receives, with faster links:
  * four workers push 20 kB each on the own node and 80 kB to the other, then fetch the same. Of four
  * shards of 25 kB two belong to one process. */
-static void a_process_serves_all_its_connections(void **state)
+static void a_process_serves_all_its_connections(void **state DL_UNUSED)
 {
-    (void)state;
 #define SLOW_PROCESS "server_bytes_per_s = 100MB/s\n"
     const double latency_ns = 2 * 10400;
     assert_near(
@@ -75,9 +73,8 @@ static void a_process_serves_all_its_connections(void **state)
 
 /* A machine's own rate applies if some worker is on another node than the server's first shard; the
  * scenario's rate overrides it. */
-static void a_machine_limits_servers_of_several_nodes(void **state)
+static void a_machine_limits_servers_of_several_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *limited = dl_strdup(FIXTURE_GPUS);
     dl_ini_text_set(&limited, "host", "server_bytes_per_s", "100MB/s");
     const char *four = PS "shards = 1\n", *fast = PS "shards = 1\nserver_bytes_per_s = 1TB/s\n";
@@ -92,18 +89,16 @@ static void a_machine_limits_servers_of_several_nodes(void **state)
 }
 
 /* With more shards than tensors, those without tensors do nothing. */
-static void a_shard_may_have_no_tensor(void **state)
+static void a_shard_may_have_no_tensor(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "shards = 4\ntensors = round_robin\n"),
                 step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = round_robin\n"), 1e-9);
 }
 
 /* Connections and shards are independent: the first layer's 20 kB, on the own node, do not wait for
  * the 80 kB over the wire, which were ready at 550 us. */
-static void connections_do_not_wait_for_one_another(void **state)
+static void connections_do_not_wait_for_one_another(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = PS "shards = 2\ntensors = round_robin\noverlap = yes\n";
     const double last_ns = 550e3 + 2 * WIRE_NS(80e3) + 2 * 80e3;
     const double first_ns = 1e6 + 2 * PCIE_NS(20e3) + 2 * 20e3;
@@ -116,9 +111,8 @@ static void connections_do_not_wait_for_one_another(void **state)
  * after the last arrival: 5 ns per byte. On arrival three of them are already summed by then;
  * adding the fourth and the update take 3 and 2 ns per byte. Pulls share their switch or the wire.
  * Sums on arrival work tensor by tensor: 80 and 20 kB, each fetched when it is summed. */
-static void gradients_are_added_as_they_come(void **state)
+static void gradients_are_added_as_they_come(void **state DL_UNUSED)
 {
-    (void)state;
     const char *slow = "[noise]\nslow = 1:2, 2:3, 3:4\n";
     char rest[256];
     const double ways_ns = PCIE_NS(100e3) + PCIE_NS(2 * 100e3);
@@ -145,9 +139,8 @@ static void gradients_are_added_as_they_come(void **state)
 /* The first layer's 20 kB are on the own node, the last layer's 800 kB on the other: 3.2208 ms from
  * their gradients to their parameters, for which the last layer's pass waits long after the first
  * layer's has ended. */
-static void a_layer_waits_for_its_own_fetch(void **state)
+static void a_layer_waits_for_its_own_fetch(void **state DL_UNUSED)
 {
-    (void)state;
     const char *both = PS "shards = 2\ntensors = round_robin\noverlap = yes\nfetch = %s\n";
     const double push_ns = WIRE_NS(800e3), sum_ns = 2 * 800e3;
     const struct {
@@ -171,9 +164,8 @@ static void a_layer_waits_for_its_own_fetch(void **state)
 
 /* A run lasts until the last parameters have arrived: the first step's forward pass waits for
  * nothing, and nothing hides the last fetch. */
-static void a_run_ends_with_its_last_fetch(void **state)
+static void a_run_ends_with_its_last_fetch(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fetches[] = {"summed", "after", "pushed", "layers", "next_step"};
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     for (size_t i = 0; i < sizeof fetches / sizeof *fetches; i++) {
@@ -191,9 +183,8 @@ static void a_run_ends_with_its_last_fetch(void **state)
 
 /* One server on the other node, which sums at 0.05 ns per byte (its memory's 40 GB/s, a read and a
  * write). After all tensors are summed, they are fetched in the order of the layers. */
-static void what_the_barrier_leaves_to_hide(void **state)
+static void what_the_barrier_leaves_to_hide(void **state DL_UNUSED)
 {
-    (void)state;
     /* Pushed in sequence: the last layer's from 550 us on; the first layer's 20 kB arrive while
      * these are summed. */
     const double summed_ns = 550e3 + WIRE_NS(800e3) + 0.05 * 820e3;
@@ -217,9 +208,8 @@ static void what_the_barrier_leaves_to_hide(void **state)
 
 /* The same server: the last layer's 100 kB are summed long before the first layer's 20 kB are
  * ready, at 1 ms. Only then does the program fetch, the 100 kB first, as they were pushed first. */
-static void nothing_is_fetched_before_the_last_push(void **state)
+static void nothing_is_fetched_before_the_last_push(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = PS "overlap = yes\nfetch = %s\n";
     char summed[100], pushed[100], after[100];
     snprintf(summed, sizeof summed, rest, "summed");
@@ -243,9 +233,8 @@ static void nothing_is_fetched_before_the_last_push(void **state)
  * fetched after the fifth slice, from 1217.4 to 1247.8. The last slice returns at 1579, 331.2 us
  * later, 31.2 after the first layer's pass: all of the next step's times are later by these 31.2
  * us. In the order of readiness, the first layer's comes last, at 1579. */
-static void the_layer_needed_first_goes_first(void **state)
+static void the_layer_needed_first_goes_first(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = PS "overlap = yes\nfetch = layers\nslice_bytes = 100kB\norder = %s\n";
     char ready[200], forward[200];
     snprintf(ready, sizeof ready, rest, "ready");
@@ -258,9 +247,8 @@ static void the_layer_needed_first_goes_first(void **state)
  * over its link of 10 GB/s, and reads four and writes one vector in its memory of 100 GB/s; then
  * one push per node, a sum of two vectors, and the same back. Without node_sum the wire carries
  * four times 80 kB, and the server sums eight vectors. */
-static void a_node_pushes_one_sum(void **state)
+static void a_node_pushes_one_sum(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     const double local_ns = PCIE_NS(3 * 80e3);
     assert_near(fixture_step_ns(costs, "", 8, PS "node_sum = yes\n"),
@@ -280,9 +268,8 @@ static void a_node_pushes_one_sum(void **state)
 }
 
 /* With one worker on each node there is no sum before the push. */
-static void a_node_of_one_sums_nothing(void **state)
+static void a_node_of_one_sums_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     assert_near(fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS "node_sum = yes\n"),
                 fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS), 1e-5);
@@ -291,9 +278,8 @@ static void a_node_of_one_sums_nothing(void **state)
 }
 
 /* As many shards as nodes with workers: one for four workers; two for eight, half each. */
-static void as_many_shards_as_nodes(void **state)
+static void as_many_shards_as_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     assert_near(fixture_step_ns(costs, "", 4, PS "shards = nodes\n"),
                 fixture_step_ns(costs, "", 4, PS "shards = 1\n"), 1e-9);
@@ -305,9 +291,8 @@ static void as_many_shards_as_nodes(void **state)
  * node. With copies by connection neither waits for the other: they share the GPU's link of 10
  * GB/s. With one copy thread per GPU the 800 kB, ready at the same time, wait for the 20 kB, whose
  * fetch then waits for them. */
-static void a_copy_thread_makes_one_copy_at_a_time(void **state)
+static void a_copy_thread_makes_one_copy_at_a_time(void **state DL_UNUSED)
 {
-    (void)state;
     const char *by_gpu = PS "shards = 2\ntensors = round_robin\ncopies = gpu\n";
     const char *both = PS "shards = 2\ntensors = round_robin\n";
     const double own_ns = 2 * PCIE_NS(800e3) + 2 * 800e3;
@@ -325,9 +310,8 @@ static void a_copy_thread_makes_one_copy_at_a_time(void **state)
  * and 5 GB/s for copies staged by the driver, or the links' 10. The last layer's round trip is
  * hidden by the backward pass, but its sum stops GPU 0, whose first layer is ready after that of
  * GPU 2 has arrived. If such copies stop both GPUs, nothing is hidden. */
-static void staged_copies_stop_both_gpus(void **state)
+static void staged_copies_stop_both_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     const char *beside = "[sync]\nmode = ps\nwhere = gpu:0\n[exchange]\noverlap = yes\n";
     const char *alone =
         "[sync]\nmode = ps\nwhere = gpu:0\n[exchange]\noverlap = yes\nstaged = alone\n";
@@ -353,9 +337,8 @@ static void staged_copies_stop_both_gpus(void **state)
 
 /* Two buckets of 50 kB, both ready at the end of the step: the second is pushed, and the first is
  * fetched, while the other one is summed, at 1 ns for each byte read or written. */
-static void buckets_are_sent_one_by_one(void **state)
+static void buckets_are_sent_one_by_one(void **state DL_UNUSED)
 {
-    (void)state;
     const double bucket = 50e3;
     assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "bucket_bytes = 50000\n"),
                 1e6 + 2 * PCIE_NS(bucket) + 2 * 2 * bucket, 1e-5);
@@ -364,9 +347,8 @@ static void buckets_are_sent_one_by_one(void **state)
 
 /* With a lag of one step, a step takes as long as the slower of computing, 1 ms, and the exchange,
  * which is what a step without a lag takes beside computing. */
-static void tensors_may_lag(void **state)
+static void tensors_may_lag(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {
         "bucket_bytes = 30000\n",
         "slice_bytes = 7000\n",
@@ -392,9 +374,8 @@ static void tensors_may_lag(void **state)
 
 /* With two micro-batches only the first forward pass waits for parameters, and only the second
  * backward pass sends gradients: a step takes as long as with one, and one pass of 1 ms more. */
-static void only_the_first_pass_waits_for_layers(void **state)
+static void only_the_first_pass_waits_for_layers(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {
         "ps\n[exchange]\noverlap = yes\nfetch = layers\n",
         "ps\n[exchange]\nfetch = layers\nslice_bytes = 70000\n",
@@ -427,9 +408,8 @@ static void only_the_first_pass_waits_for_layers(void **state)
 }
 
 /* A single worker's gradient is applied as soon as it is summed: async is ps. */
-static void one_worker_is_never_late(void **state)
+static void one_worker_is_never_late(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {
         "bucket_bytes = 30000\n",
         "overlap = yes\n",
@@ -452,9 +432,8 @@ static void one_worker_is_never_late(void **state)
 
 /* A list of modes may have sum = on_arrival for ps: it does not change async, whose server sums
  * nothing, with or without tensors of their own. */
-static void a_sum_on_arrival_is_not_of_async(void **state)
+static void a_sum_on_arrival_is_not_of_async(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {"", "overlap = yes\n"};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         double of_ns[2];
@@ -470,9 +449,8 @@ static void a_sum_on_arrival_is_not_of_async(void **state)
 /* Four workers whose server, at 2 ns for each byte of a gradient, limits them: in a step it applies
  * the four gradients one after another, and each is as many updates stale as there are other
  * workers. */
-static void tensors_are_applied_one_by_one(void **state)
+static void tensors_are_applied_one_by_one(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fetches[] = {"summed", "after", "pushed", "layers", "next_step"};
     static const char costs[] =
         "[costs]\nschema = 1\nparameter_bytes = 1000000\n" FIXTURE_PASSES
@@ -496,9 +474,8 @@ static void tensors_are_applied_one_by_one(void **state)
 /* Tensors of ssp are fetched once its bound permits: with a bound that is never reached they are
  * those of async that are fetched after the last one is applied. With bound 0 all workers do as
  * many steps as the one whose passes take twice as long. */
-static void tensors_are_fetched_within_the_bound(void **state)
+static void tensors_are_fetched_within_the_bound(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fetches[] = {"summed", "after", "next_step"};
     static const char form[] = "[noise]\nslow = 0:2\n[sync]\nmode = %s\n[exchange]\n"
                                "overlap = yes\nfetch = %s\n";
@@ -518,9 +495,8 @@ static void tensors_are_fetched_within_the_bound(void **state)
 }
 
 /* In a list of modes, ps and async fetch as [exchange] says, and ssp as its bound allows. */
-static void modes_of_a_list_fetch_as_they_can(void **state)
+static void modes_of_a_list_fetch_as_they_can(void **state DL_UNUSED)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof path, "fetches_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_GPUS);
@@ -536,9 +512,8 @@ static void modes_of_a_list_fetch_as_they_can(void **state)
 
 /* The 80 kB of the last layer are hidden behind the backward pass. After it the 20 kB of the first
  * one are pushed, applied and fetched: workers come one after another once they have met. */
-static void asynchronous_pushes_overlap(void **state)
+static void asynchronous_pushes_overlap(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = "[sync]\nmode = async\n[exchange]\noverlap = yes\n";
     assert_near(step_ns(80e3, 20e3, 0.1, "gpus = 0, 2\n", 2, rest),
                 1e6 + 2 * PCIE_NS(20e3) + 2 * 0.1 * 20e3, 1e-5);
@@ -551,9 +526,8 @@ static void asynchronous_pushes_overlap(void **state)
  * 3 writes of 80 kB at an assumed 1 ns per byte, with momentum 3 and 2, without state in the pass
  * of the sum, 1 and 1. Two gradients are summed first, which takes 2 reads and a write. At a
  * measured rate, which includes the optimizer, it is always 1 and 1. */
-static void an_optimizer_is_known_by_its_state(void **state)
+static void an_optimizer_is_known_by_its_state(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const states[] = {"160000", "80000", "0"};
     static const double vectors[] = {7, 5, 2}, of_two[] = {10, 8, 3};
     for (int i = 0; i < 3; i++) {
@@ -583,9 +557,8 @@ static void an_optimizer_is_known_by_its_state(void **state)
  * 80 kB at 1 ns per byte. On arrival, the last of three workers finds two gradients summed: adding
  * takes 2 reads and a write, the optimizer 3 and 2. softsync of one gradient, without a sum: 3
  * reads, 2 writes. */
-static void an_optimizer_makes_a_pass_of_its_own(void **state)
+static void an_optimizer_makes_a_pass_of_its_own(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
                         "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
                         "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 0\n"
@@ -610,9 +583,8 @@ static void an_optimizer_makes_a_pass_of_its_own(void **state)
  * concurrently with the others of its switch, and computes. On arrival the other gradients are
  * added meanwhile, and the server is never idle: a copy, three additions and the update take 2 + 3
  * x 3 + 2 times 80 us. */
-static void softsync_adds_under_the_lock(void **state)
+static void softsync_adds_under_the_lock(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
                         "[op a.forward]\nfixed_ns = 10000\nper_sample_ns = 0\n"
                         "[op a.backward]\nfixed_ns = 10000\nper_sample_ns = 0\n"
@@ -635,9 +607,8 @@ static void softsync_adds_under_the_lock(void **state)
 }
 
 /* All copy threads of a GPU may be busy with messages, concurrently with the server's threads. */
-static void every_copy_thread_may_be_busy(void **state)
+static void every_copy_thread_may_be_busy(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result one = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 1, 5,
                                          "[sync]\nmode = ps\nwhere = cpu\nserver_threads = 4\n"
                                          "[exchange]\ncopies = gpu\ncopy_threads = 4\n"

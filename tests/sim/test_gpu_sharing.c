@@ -17,9 +17,8 @@ static void assert_step(double actual_ns, double expected_ns)
 
 /* k workers take k copies_k times the time of one; interpolated linearly between 2 and 4, and as 4
  * beyond. */
-static void k_workers_compute_as_bench_has_it(void **state)
+static void k_workers_compute_as_bench_has_it(void **state DL_UNUSED)
 {
-    (void)state;
     const double factor[] = {0, 1, 2 * 0.75, 3 * 0.625, 4 * 0.5, 5 * 0.5};
     for (int k = 1; k <= 5; k++) {
         assert_step(fixture_step_ns(SHARING, ONE, k, ""), factor[k] * 1.1e6);
@@ -28,9 +27,8 @@ static void k_workers_compute_as_bench_has_it(void **state)
 }
 
 /* Workers 0 and 2 share GPU 5, worker 1 has GPU 6 to itself. */
-static void workers_take_the_gpus_in_turn(void **state)
+static void workers_take_the_gpus_in_turn(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = fixture_run_gpus(SHARING, "gpus = 5, 6\n", 3, 20, "");
     assert_step(1e9 * r.worker_step_s[0], 1.65e6);
     assert_step(1e9 * r.worker_step_s[1], 1.1e6);
@@ -38,36 +36,32 @@ static void workers_take_the_gpus_in_turn(void **state)
 }
 
 /* The host's time before a step is separate for each worker, and does not slow the others. */
-static void the_hosts_part_is_not_shared(void **state)
+static void the_hosts_part_is_not_shared(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[sharing]\ncopies_2 = 0.75\n"
                                           "[dispatch]\nserial_ns = 2e5\nper_worker_ns = 0\n";
     assert_step(fixture_step_ns(costs, ONE "ahead = 0\n", 2, ""), 2e5 + 1.65e6);
 }
 
 /* Both copy over the GPU's link; the server's thread sums two vectors. */
-static void copies_share_the_link(void **state)
+static void copies_share_the_link(void **state DL_UNUSED)
 {
-    (void)state;
     const double both = 2 * 8000 + 200;
     assert_step(fixture_step_ns(SHARING, ONE, 2, PS_CPU), 1.5e6 + 2 * both + 3 * 80e3);
 }
 
 /* Worker 0 finishes its 1 ms after 2 ms; worker 1 then does the remaining 1 ms of its 2 ms
  * alone. */
-static void who_is_left_has_the_gpu_for_itself(void **state)
+static void who_is_left_has_the_gpu_for_itself(void **state DL_UNUSED)
 {
-    (void)state;
     const double step = fixture_step_ns(TURNS, ONE, 2, "[sync]\nmode = ps\n[noise]\nslow = 1:2\n");
     assert_step(step, 3e6 + COPY_NS + 3 * 80e3 + 2 * 8000 + 200);
 }
 
 /* The sum moves 3 x 80 kB in the GPU's memory, at 100 GB/s, and the update takes 0.1 ms, like a
  * worker's own; copies within the GPU are free. */
-static void a_server_on_the_workers_gpu(void **state)
+static void a_server_on_the_workers_gpu(void **state DL_UNUSED)
 {
-    (void)state;
     const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
     assert_step(fixture_step_ns(TURNS, ONE, 2, gpu), 2e6 + 2400 + 100e3);
 }
@@ -114,9 +108,8 @@ static double in_turn_step_ns(const char *costs_text, int workers, const char *r
 
 /* Push and pull each take a launch of 3 us, and 5 us until the thread resumes, like the step's end;
  * so does the update on the GPU, 3 us + 5 us and 0.1 ms. */
-static void each_wait_for_the_gpu_takes_its_launch(void **state)
+static void each_wait_for_the_gpu_takes_its_launch(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS LAUNCHES;
     assert_step(in_turn_step_ns(costs, 1, PS_CPU), 1e6 + 5000 + 2 * (COPY_NS + 8000) + 2 * 80e3);
     const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
@@ -125,9 +118,8 @@ static void each_wait_for_the_gpu_takes_its_launch(void **state)
 
 /* Worker 1 computes throughout: worker 0 computes 2 ms, and its push, update, pull and the copy of
  * its batch take twice their launches and waits, as they would beside any kernels. */
-static void an_exchange_is_slower_beside_others(void **state)
+static void an_exchange_is_slower_beside_others(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS LAUNCHES
         "[sharing]\ncopies_2 = 1\n[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
         "[input]\nbytes_per_sample = 10000\ncopy_ns = 14000\n";
@@ -140,9 +132,8 @@ static void an_exchange_is_slower_beside_others(void **state)
 
 /* Worker 0 computes 100 ms in its only step, in which all 20 updates of worker 1 take its GPU for
  * 0.1 ms each, but not for their launches of 3 us + 5 us. */
-static void a_launch_does_not_stop_the_gpu(void **state)
+static void a_launch_does_not_stop_the_gpu(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run_in_turn_on("gpus = 0, 1\nworkers = 2\n", FIXTURE_GPU_COSTS LAUNCHES,
                        "[sync]\nmode = async\nwhere = gpu:0\n[noise]\nslow = 0:100\n");
@@ -153,9 +144,8 @@ static void a_launch_does_not_stop_the_gpu(void **state)
 
 /* Worker 1 has GPU 6 to itself. The copy of its next batch starts with its compute and takes 10 ms,
  * longer than its step: no other worker computes there. */
-static void an_own_step_does_not_slow_the_next_batch(void **state)
+static void an_own_step_does_not_slow_the_next_batch(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = TURNS "[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
                               "[input]\nbytes_per_sample = 10000\ncopy_ns = 1e7\n";
     DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "gpus = 5, 6\n", 3, 20,
@@ -166,9 +156,8 @@ static void an_own_step_does_not_slow_the_next_batch(void **state)
 
 /* Eight workers that do not slow each other compute 1 ms, and hold the lock for 160 us of update
  * and, in dlprof train, for their pull of 8.2 us. */
-static void parameters_are_pulled_under_the_lock(void **state)
+static void parameters_are_pulled_under_the_lock(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = COSTS "[sharing]\ncopies_2 = 0.5\ncopies_4 = 0.25\ncopies_8 = 0.125\n";
     const char *async = "[sync]\nmode = async\n";
     assert_step(in_turn_step_ns(costs, 8, async), 8 * (160e3 + COPY_NS));
@@ -176,9 +165,8 @@ static void parameters_are_pulled_under_the_lock(void **state)
 }
 
 /* 10 kB at 10 GB/s over two edges of 100 ns, plus the fixed 14 us of a copy. */
-static void a_batch_is_copied_at_a_fixed_time_too(void **state)
+static void a_batch_is_copied_at_a_fixed_time_too(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = COSTS "[op input]\nfixed_ns = 0\nper_sample_ns = 0\n"
                               "[input]\nbytes_per_sample = 10000\ncopy_ns = 14000\n";
     assert_step(in_turn_step_ns(costs, 1, ""), 1.1e6 + 14000 + 1200);
@@ -186,9 +174,8 @@ static void a_batch_is_copied_at_a_fixed_time_too(void **state)
 
 /* Parameters and gradients of 80 kB, 40 kB state, 100 kB workspace, 70 kB per sample: 370 kB per
  * worker. */
-static void each_worker_needs_its_memory(void **state)
+static void each_worker_needs_its_memory(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs(COSTS "[gpu_memory]\nactivation_bytes_per_sample = 70000\n"
                                          "workspace_bytes = 100000\n");
     DL_SCOPED(dl_scenario) scenario = scenario_of("gpus = 0, 3\nworkers = 5\n", "");
@@ -202,9 +189,8 @@ static void each_worker_needs_its_memory(void **state)
 
 /* Without a measurement workers take turns, with an interval from half of that time (no
  * disturbance) to twice as long; more workers than were measured are an extrapolation. */
-static void what_was_not_measured_is_assumed(void **state)
+static void what_was_not_measured_is_assumed(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
     DL_SCOPED(dl_scenario) scenario = scenario_of("gpus = 0\nworkers = 1, 2, 4\n", "");
     assert_false(dl_run_needs(&scenario, &costs, &scenario.points[0]) & DL_NEED_SHARING);
@@ -237,9 +223,8 @@ static dl_status refused(const char *machine, const char *rest, dl_error *err)
     return status;
 }
 
-static void collectives_have_a_gpu_each(void **state)
+static void collectives_have_a_gpu_each(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_int_equal(refused("gpus = 0\nworkers = 2\n", "[sync]\nmode = allreduce\n", &err),
                      DL_ERR_DATA);

@@ -36,9 +36,8 @@ static double recursion_ns(double parameters, double bucket, double copy, double
 }
 
 /* From exchange hidden by the backward pass to exchange limited by the server or the links. */
-static void steps_follow_the_recursion(void **state)
+static void steps_follow_the_recursion(void **state DL_UNUSED)
 {
-    (void)state;
     static const double parameters[] = {40e3, 200e3, 800e3};
     static const double parts[] = {1, 2, 3.7, 10, 40};
     for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
@@ -56,18 +55,16 @@ static void steps_follow_the_recursion(void **state)
 }
 
 /* The sum waits for the slowest worker, whose links and server are then free. */
-static void a_bucket_waits_for_the_slowest(void **state)
+static void a_bucket_waits_for_the_slowest(void **state DL_UNUSED)
 {
-    (void)state;
     const double step_ns = simulated_ns(200e3, 100e3, "gpus = 0, 2\n", 2, "[noise]\nslow = 1:2\n");
     const double second_ns = 100e3 * (0.1 + 3 + 0.1) + 400;
     assert_near(step_ns, 2 * (FORWARD_NS + BACKWARD_NS) + second_ns, 1e-4);
 }
 
 /* Each shard has its own thread, and both share the link of 10 GB/s. */
-static void shards_serve_at_once(void **state)
+static void shards_serve_at_once(void **state DL_UNUSED)
 {
-    (void)state;
     const double all = 800e3, bucket = 200e3;
     const double one = simulated_ns(all, bucket, "", 1, "");
     const double two = simulated_ns(all, bucket, "", 1, "shards = 2\n");
@@ -78,9 +75,8 @@ static void shards_serve_at_once(void **state)
 /* Half of the parameters on each of two GPUs of one switch: 40 kB in each direction,
  * simultaneously, and (2 + 1) x 40 kB in the memory of each, at 100 GB/s, with half of the update
  * of 0.1 ms. */
-static void as_many_shards_as_workers(void **state)
+static void as_many_shards_as_workers(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = "[exchange]\noverlap = yes\nshards = workers\n"
                        "[sync]\nmode = ps\nwhere = gpu:0\n";
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
@@ -91,9 +87,8 @@ static void as_many_shards_as_workers(void **state)
 }
 
 /* All workers' bytes are sent in both directions once per step. */
-static void bytes_are_those_of_the_model(void **state)
+static void bytes_are_those_of_the_model(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     const char *rest = "[exchange]\noverlap = yes\nbucket_bytes = 30000\n[sync]\nmode = ps\n";
     DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "", 4, 20, rest);
@@ -101,9 +96,8 @@ static void bytes_are_those_of_the_model(void **state)
 }
 
 /* One bucket equals a server without overlap. */
-static void one_bucket_is_no_overlap(void **state)
+static void one_bucket_is_no_overlap(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH;
     for (int workers = 1; workers <= 8; workers++) {
         const double with =

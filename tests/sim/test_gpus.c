@@ -14,18 +14,16 @@ static void assert_step(double actual_ns, double expected_ns)
     if (fabs(actual_ns - expected_ns) > 3) fail_msg("%.1f is not %.1f ns", actual_ns, expected_ns);
 }
 
-static void a_step_computes_and_updates(void **state)
+static void a_step_computes_and_updates(void **state DL_UNUSED)
 {
-    (void)state;
     assert_step(fixture_step_ns(COSTS, "", 8, ""), 1.1e6);
     assert_step(fixture_step_ns(COSTS, "gpus = 1, 7\n", 2, ""), 1.1e6);
     assert_step(fixture_step_ns(COSTS, "", 2, "[noise]\nslow = 0:3, 1:3\n"), 3.1e6);
 }
 
 /* A step starts when the host has issued it: serial 100 us, plus 300 us per GPU. */
-static void the_host_limits_many_gpus(void **state)
+static void the_host_limits_many_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
     for (int n = 1; n <= 8; n++) {
         double host_ns = 1e5 + n * 3e5, gpu_ns = 1.1e6;
@@ -38,9 +36,8 @@ static void the_host_limits_many_gpus(void **state)
 
 /* Four GPUs compute for 1.1 of the 1.3 ms that their launches take: launches limit the step,
  * although most of the time is compute. Three are launched in 1 ms. */
-static void a_host_that_always_launches_binds(void **state)
+static void a_host_that_always_launches_binds(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
     for (int n = 3; n <= 4; n++) {
         char bound[DL_BOUND_TEXT_BYTES];
@@ -54,9 +51,8 @@ static void a_host_that_always_launches_binds(void **state)
 
 /* External waits of 700 us block the thread once per step, for any number of its GPUs; without
  * external they disappear, at half they are halved. */
-static void external_waits_hold_a_thread_once(void **state)
+static void external_waits_hold_a_thread_once(void **state DL_UNUSED)
 {
-    (void)state;
     const char *text =
         FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\nexternal_ns = 7e5\n";
     for (int n = 1; n <= 8; n++)
@@ -73,9 +69,8 @@ static void external_waits_hold_a_thread_once(void **state)
 }
 
 /* [op dispatch] is added for each GPU. */
-static void the_operation_dispatch_is_the_hosts(void **state)
+static void the_operation_dispatch_is_the_hosts(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n"
                                           "[op dispatch]\nfixed_ns = 2e5\nper_sample_ns = 1e5\n";
     assert_step(fixture_step_ns(costs, "dispatch = single\n", 4, ""), 1e5 + 4 * 6e5);
@@ -83,9 +78,8 @@ static void the_operation_dispatch_is_the_hosts(void **state)
 
 /* Push, sum by one thread at 1 ns per byte and vector, pull: for one GPU, both GPUs of a switch,
  * and all four, whose switches have a link each. */
-static void a_server_in_host_memory(void **state)
+static void a_server_in_host_memory(void **state DL_UNUSED)
 {
-    (void)state;
     assert_step(fixture_step_ns(COSTS, "", 1, PS_CPU), 1e6 + 2 * COPY_NS + 2 * 80e3);
     double shared = 2 * 8000 + 200;
     assert_step(fixture_step_ns(COSTS, "", 2, PS_CPU), 1e6 + 2 * shared + 3 * 80e3);
@@ -94,9 +88,8 @@ static void a_server_in_host_memory(void **state)
 }
 
 /* Each GPU copies at the full rate, although the four share two switches. */
-static void without_contention_links_serve_all_at_once(void **state)
+static void without_contention_links_serve_all_at_once(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 1; n <= 4; n++) {
         DL_SCOPED(dl_costs) costs = fixture_costs(COSTS);
         char path[64];
@@ -118,9 +111,8 @@ static void without_contention_links_serve_all_at_once(void **state)
 }
 
 /* Four threads sum a slice each, with a total demand above the memory's 40 GB/s. */
-static void server_threads_share_the_memory(void **state)
+static void server_threads_share_the_memory(void **state DL_UNUSED)
 {
-    (void)state;
     const char *four = "[sync]\nmode = ps\nserver_threads = 4\n";
     double shared = 2 * 8000 + 200;
     assert_step(fixture_step_ns(COSTS, "", 4, four), 1e6 + 2 * shared + 5 * 20e3);
@@ -135,9 +127,8 @@ static void server_threads_share_the_memory(void **state)
 /* The sum of n > 1 gradients moves (n + 1) x bytes in the GPU's memory of 100 GB/s, and the update
  * takes as long as a worker's, 0.1 ms. Worker 0 is on the server's GPU; worker 1 copies over the
  * switch, 2 and 3 over its link, which they share. */
-static void a_server_on_a_gpu(void **state)
+static void a_server_on_a_gpu(void **state DL_UNUSED)
 {
-    (void)state;
     const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
     assert_step(fixture_step_ns(COSTS, "", 1, gpu), 1.1e6);
     assert_step(fixture_step_ns(COSTS, "", 2, gpu), 1.1e6 + 2 * COPY_NS + 2400);
@@ -149,9 +140,8 @@ static void a_server_on_a_gpu(void **state)
 /* Workers 0 and 1 compute 1 ms a step; the 0.1 ms of each update are the server's also where they
  * stop worker 0, which computes on its GPU. All that worker 0 does beside is its own update; the
  * rest of worker 1's time is its copies, its updates and waiting for the lock. */
-static void a_gpu_that_serves_does_not_compute(void **state)
+static void a_gpu_that_serves_does_not_compute(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = fixture_run_gpus(COSTS, "", 2, 20, "[sync]\nmode = async\nwhere = gpu:0\n");
     const double all_s = r.worker_step_s[0] + r.worker_step_s[1];
     assert_true(r.worker_step_s[0] > 1.15e-3); /* is stopped in most of its steps */
@@ -161,9 +151,8 @@ static void a_gpu_that_serves_does_not_compute(void **state)
 }
 
 /* Two shards: half of the bytes to each node, with 1 GB/s between them. */
-static void shards_are_on_the_nodes_in_turn(void **state)
+static void shards_are_on_the_nodes_in_turn(void **state DL_UNUSED)
 {
-    (void)state;
     const char *shards = PS_CPU "[exchange]\nshards = 2\n";
     /* Route to the other node: gpu, switch, nic, port, port, nic: 4 x 100 + 2 x 5000 ns. */
     assert_step(fixture_step_ns(COSTS, "", 1, shards), 1e6 + 2 * (40e3 + 10400) + 2 * 40e3);
@@ -172,18 +161,16 @@ static void shards_are_on_the_nodes_in_turn(void **state)
 }
 
 /* 2 GB/s through the staging copy. */
-static void pageable_copies_are_staged(void **state)
+static void pageable_copies_are_staged(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = COSTS "[copy]\npageable_bytes_per_s = 2e9\n";
     assert_step(fixture_step_ns(costs, "pageable = yes\n", 2, PS_CPU),
                 1e6 + 2 * (40e3 + 200) + 3 * 80e3);
 }
 
 /* Ring over two GPUs of a switch: 2 (a + S / (2 B)), each direction on separate links. */
-static void all_reduce_is_a_collective(void **state)
+static void all_reduce_is_a_collective(void **state DL_UNUSED)
 {
-    (void)state;
     const char *ring = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
     assert_step(fixture_step_ns(COSTS, "", 2, ring), 1.1e6 + 2 * (200 + 4000));
     const char *average = "[sync]\nmode = average\nwhere = allreduce\naverage_state = yes\n"
@@ -199,9 +186,8 @@ static void all_reduce_is_a_collective(void **state)
 /* A measured all-reduce of 3 ms after 1.1 ms of compute and update: it loads no link, takes 30/41
  * of the time, and limits the step. One of 0.1 ms takes 1/12 of the time, and compute limits the
  * step. */
-static void a_measured_all_reduce_binds(void **state)
+static void a_measured_all_reduce_binds(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *ns, *bound, *busiest;
         double frac;
@@ -224,9 +210,8 @@ static void a_measured_all_reduce_binds(void **state)
 }
 
 /* Push, update and pull take much less than a step: no worker waits. */
-static void asynchronous_workers_go_on_alone(void **state)
+static void asynchronous_workers_go_on_alone(void **state DL_UNUSED)
 {
-    (void)state;
     const char *async = "[sync]\nmode = async\n[noise]\nkind = none\nslow = 1:2\n";
     DL_SCOPED(dl_run_result) r = fixture_run_gpus(COSTS, "gpus = 0, 2\n", 2, 21, async);
     assert_near(r.worker_step_s[0] * 1e9, 1e6 + 2 * COPY_NS + 160e3, 0.02);
@@ -235,9 +220,8 @@ static void asynchronous_workers_go_on_alone(void **state)
 
 /* A server that is always busy, 1.6 ms per gradient, serves the next gradient while other workers
  * pull. */
-static void a_server_serves_while_others_pull(void **state)
+static void a_server_serves_while_others_pull(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = "[costs]\nschema = 1\nparameter_bytes = 80000\n"
                         "[op a.forward]\nfixed_ns = 1e6\nper_sample_ns = 0\n"
                         "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e8\n"
@@ -276,17 +260,15 @@ static void workers_wait_for_ever_on(const char *machine)
 }
 
 /* Other jobs never end. */
-static void workers_that_wait_for_ever_are_an_error(void **state)
+static void workers_that_wait_for_ever_are_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     workers_wait_for_ever_on(FIXTURE_GPUS);
     workers_wait_for_ever_on(FIXTURE_GPUS "[traffic a]\nfrom = 0\nto = 1\nbytes = 1000\n"
                                           "every_ns = 1000000\n");
 }
 
-static void parts_of_the_step_add_up(void **state)
+static void parts_of_the_step_add_up(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
     DL_SCOPED(dl_run_result) r = fixture_run_gpus(costs, "dispatch = single\n", 8, 100, PS_CPU);
     double sum = 0;
@@ -302,9 +284,8 @@ static void parts_of_the_step_add_up(void **state)
 /* Launches of 0.3 ms from threads of one process, each half as long again for each further GPU:
  * with four 0.3 (1 + 3/2) = 0.75 ms each, in sequence, plus the last GPU's step of 1.1 ms. Separate
  * processes have separate locks. */
-static void launches_of_one_process_contend(void **state)
+static void launches_of_one_process_contend(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 3e5\n"
                                           "contention_frac = 0.5\n";
     const char *turns = "dispatch = single\nahead = 0\n";
@@ -319,9 +300,8 @@ typedef struct progress {
     int count;
 } progress;
 
-static bool note_progress(void *user, double done_frac, double step_frac)
+static bool note_progress(void *user, double done_frac, double step_frac DL_UNUSED)
 {
-    (void)step_frac;
     progress *p = user;
     p->done[p->count++ % (int)DL_LENGTH(p->done)] = done_frac;
     return true;
@@ -330,9 +310,8 @@ static bool note_progress(void *user, double done_frac, double step_frac)
 /* 2,000 workers push to one server and advance together: when the first step ends, all others have
  * computed and pushed. Progress is therefore approximately the fraction of events done, not of
  * steps. */
-static void progress_is_that_of_the_events(void **state)
+static void progress_is_that_of_the_events(void **state DL_UNUSED)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, FIXTURE_NODES("2001"));

@@ -64,9 +64,8 @@ static void tear_down(machine *m)
 
 /* copies_2 = 1.25: 1000 ns of two concurrent threads take 1250; the longer one, with 600 of its
  * 1400 left, continues alone: 1250 + 400 = 1650. */
-static void computing_at_once_slows_by_sharing(void **state)
+static void computing_at_once_slows_by_sharing(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 2, 1e9, "[costs]\nschema = 1\n[sharing]\ncopies_2 = 1.25\n");
     dl_host_compute(&m.host, 0, 1000);
@@ -79,9 +78,8 @@ static void computing_at_once_slows_by_sharing(void **state)
 
 /* Threads waiting for the core count too: two on one core run in turns at 1 / 1.25 until one is
  * left: 1000 * 1.25, then 1000. */
-static void threads_in_the_queue_count_as_sharing(void **state)
+static void threads_in_the_queue_count_as_sharing(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 1, 1e9, "[costs]\nschema = 1\n[sharing]\ncopies_2 = 1.25\n");
     dl_host_compute(&m.host, 0, 1000);
@@ -94,9 +92,8 @@ static void threads_in_the_queue_count_as_sharing(void **state)
 
 /* Memory moves 3 bytes/ns; two tasks that request 2 each (2000 bytes in 1000 ns) get 1.5 each, and
  * take 1333.3 -> 1334. Concurrent compute runs at full speed, and so does a single task. */
-static void moving_bytes_shares_the_memory(void **state)
+static void moving_bytes_shares_the_memory(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up_memory(&m, 3, 1e9, "[costs]\nschema = 1\n", 3);
     const dl_work work = {.full_speed_ns = 1000, .traffic_bytes = 2000};
@@ -116,9 +113,8 @@ static void moving_bytes_shares_the_memory(void **state)
 
 /* A task with a small demand is not slowed: with a memory of 3 and demands of 0.5 and 4, the tasks
  * get 0.5 and 2.5. */
-static void the_small_flow_keeps_its_rate(void **state)
+static void the_small_flow_keeps_its_rate(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up_memory(&m, 3, 1e9, "[costs]\nschema = 1\n", 3);
     dl_host_move(&m.host, 0, (dl_work){.full_speed_ns = 1000, .traffic_bytes = 500});
@@ -129,9 +125,8 @@ static void the_small_flow_keeps_its_rate(void **state)
     tear_down(&m);
 }
 
-static void nothing_takes_no_time(void **state)
+static void nothing_takes_no_time(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up_memory(&m, 3, 1e9, "[costs]\nschema = 1\n", 3);
     dl_host_move(&m.host, 0, (dl_work){0});
@@ -143,9 +138,8 @@ static void nothing_takes_no_time(void **state)
 
 /* Threads 0 and 2 on core 0, thread 1 on core 1. With slices of 10 core 0 runs 0 2 0 2 0: 2
  * finishes its 20 at 40, 0 its 25 at 45. */
-static void threads_of_a_core_take_turns(void **state)
+static void threads_of_a_core_take_turns(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 2, 10, "[costs]\nschema = 1\n");
     dl_host_compute(&m.host, 0, 25);
@@ -162,9 +156,8 @@ static void threads_of_a_core_take_turns(void **state)
 
 /* Two running threads have half speed: 0 needs 30, 1 needs 10. Until 20 both run (10 done each),
  * then 0 runs alone at full speed with 20 left and finishes at 40. */
-static void progress_follows_the_speeds(void **state)
+static void progress_follows_the_speeds(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 4, 1e9, "[costs]\nschema = 1\n[sharing]\ncopies_2 = 2\n");
     dl_host_compute(&m.host, 0, 30);
@@ -177,9 +170,8 @@ static void progress_follows_the_speeds(void **state)
 
 /* One core, slices of 100. Thread 0 has 10 and immediately 10 more: it keeps the core and finishes
  * at 20; then thread 1 runs its 5. */
-static void work_that_follows_at_once_keeps_the_core(void **state)
+static void work_that_follows_at_once_keeps_the_core(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 1, 100, "[costs]\nschema = 1\n");
     m.next_ns[0] = 10;
@@ -193,9 +185,8 @@ static void work_that_follows_at_once_keeps_the_core(void **state)
 
 /* One core, ticks at 10, 20, ..., thread 0 alone from 0 with 50. Thread 1 wakes up at 14 with 5: it
  * takes the core and runs to 19; then thread 0 has 36 left and finishes at 55. */
-static void who_wakes_up_takes_the_core(void **state)
+static void who_wakes_up_takes_the_core(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 1, 10, "[costs]\nschema = 1\n");
     m.late_ns[1] = 5;
@@ -210,9 +201,8 @@ static void who_wakes_up_takes_the_core(void **state)
 /* The same, but thread 1 wakes up at 14 with 15: at the tick at 20 it has 9 left and queues behind
  * thread 0, which runs from 20 to 30 (14 done before); then 1 runs from 30 to 39; then 0 runs its
  * remaining 26 until 65. */
-static void a_tick_ends_the_turn(void **state)
+static void a_tick_ends_the_turn(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 1, 10, "[costs]\nschema = 1\n");
     m.late_ns[1] = 15;
@@ -225,9 +215,8 @@ static void a_tick_ends_the_turn(void **state)
 }
 
 /* The core is idle, not busy, between 10 and 30. */
-static void idle_time_is_not_busy(void **state)
+static void idle_time_is_not_busy(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 1, 1e30, "[costs]\nschema = 1\n");
     m.late_ns[0] = 5;
@@ -242,9 +231,8 @@ static void idle_time_is_not_busy(void **state)
 /* Threads 0 and 2 on core 0, thread 1 on core 1, slices of 10. At 5 thread 1 finishes, and its core
  * takes over the waiting thread 2 for 30, to 35. Thread 0 continues to 25 without being preempted
  * at a tick. At 27 thread 3, which was on core 1, wakes up on the idle core 0. */
-static void threads_migrate_to_idle_cores(void **state)
+static void threads_migrate_to_idle_cores(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 2, 10, "[costs]\nschema = 1\n");
     m.host.config.pinned = 0;
@@ -266,9 +254,8 @@ static void threads_migrate_to_idle_cores(void **state)
 /* Of three threads waiting on core 0 (0 runs), the next one is taken over first, then its
  * successor: slices are longer than all work. 1: 10; 2: 10 to 20; 3: 20 to 30, when 0 has run 30 of
  * 40. */
-static void who_has_waited_longest_is_taken_over(void **state)
+static void who_has_waited_longest_is_taken_over(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 2, 1e9, "[costs]\nschema = 1\n");
     m.host.config.pinned = 0;
@@ -288,9 +275,8 @@ static void who_has_waited_longest_is_taken_over(void **state)
 /* Threads 0, 2 and 3 on core 0, of which only 3 may migrate. Core 1 is idle from 5 on, and takes
  * over thread 3 instead of 2, which waits until 0 finishes. Later thread 3 wakes up while its core
  * 1 is busy, and moves to core 0. */
-static void pinned_threads_stay(void **state)
+static void pinned_threads_stay(void **state DL_UNUSED)
 {
-    (void)state;
     machine m;
     set_up(&m, 2, 1e9, "[costs]\nschema = 1\n");
     m.host.config.pinned = 3;

@@ -25,17 +25,15 @@ static void assert_written(memory *m, const char *text)
     free(m->text);
 }
 
-static void text_is_nothing_but_text(void **state)
+static void text_is_nothing_but_text(void **state DL_UNUSED)
 {
-    (void)state;
     memory m;
     dl_html(begin(&m), "<i a=\"%s\">%s</i>", "\" onclick='x'", "a<b>&\n\t\x01");
     assert_written(&m, "<i a=\"&quot; onclick=&#39;x&#39;\">a&lt;b&gt;&amp;\n  </i>");
 }
 
-static void numbers_go_as_by_printf(void **state)
+static void numbers_go_as_by_printf(void **state DL_UNUSED)
 {
-    (void)state;
     memory m;
     dl_html(begin(&m), "%d %lld %zu %+.1f %.4g %% %.*s.", -3, 4000000000LL, (size_t)7, 0.25, 12.0,
             2, "<b>");
@@ -72,9 +70,8 @@ static const char *class_of(const void *row)
 
 /* A column without a heading is only in files; NaN leaves its cell empty; a failure spans the cells
  * that it replaces and its mark's; other marks have their own cells. */
-static void tables_are_rows_of_cells(void **state)
+static void tables_are_rows_of_cells(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_column columns[] = {
         {.heading = "<a", .form = DL_FORM_TEXT, DL_MEMBER(place, name), .link = link_of},
         {.name = "in_files", DL_MEMBER(place, frac)},
@@ -106,9 +103,8 @@ static void tables_are_rows_of_cells(void **state)
 }
 
 /* RFC 4648, section 10; and data cannot end its element. */
-static void data_stay_data(void **state)
+static void data_stay_data(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
         {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\xfd", "//79"}};

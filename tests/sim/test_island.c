@@ -10,9 +10,8 @@
 
 /* n workers that shard the parameters among themselves equal one worker of n GPUs that shards
  * them. */
-static void sharded_workers_are_one_sharded_worker(void **state)
+static void sharded_workers_are_one_sharded_worker(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {
         "bucket_bytes = 0\n",
         "bucket_bytes = 30000\n",
@@ -64,9 +63,8 @@ static dl_gpu_content content_with(const char *sharded)
 
 /* Four workers of two stages hold a quarter of a stage's optimizer state each, and everything else
  * unchanged. */
-static void workers_of_stages_divide_their_state(void **state)
+static void workers_of_stages_divide_their_state(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_gpu_content whole = content_with("none"), divided = content_with("optimizer");
     assert_true(whole.optimizer > 0);
     assert_near(divided.optimizer, whole.optimizer / 4, 1e-9);
@@ -75,9 +73,8 @@ static void workers_of_stages_divide_their_state(void **state)
 }
 
 /* An axis of size 1 has no effect, and pp equals [pipeline] stages. */
-static void a_layout_is_what_it_says(void **state)
+static void a_layout_is_what_it_says(void **state DL_UNUSED)
 {
-    (void)state;
     const char *reduced = "[sync]\nmode = allreduce\n";
     DL_SCOPED(dl_run_result) plain = run(sharing, "workers = 4\n", 16, reduced);
     DL_SCOPED(dl_run_result) one = run(sharing, "layout = pp=1,fsdp=1,dp=4\n", 16, reduced);
@@ -95,9 +92,8 @@ static void a_layout_is_what_it_says(void **state)
 
 /* Two all-gathers and a reduce-scatter move 3 (n - 1) times the parameters' bytes, 80 kB, per step;
  * averages of two workers with n GPUs each move 2 times. */
-static void bytes_are_those_of_rings(void **state)
+static void bytes_are_those_of_rings(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) one = run(sharing, "layout = fsdp=4,dp=1\n", 8,
                                        "[exchange]\noverlap = yes\n[sync]\nmode = none\n");
     assert_near(one.usage.traffic_bytes, 12 * 3 * 3 * 80000.0, 1e-12);
@@ -118,9 +114,8 @@ static void bytes_are_those_of_rings(void **state)
 /* Workers of shards reduce each bucket of the costs among themselves after its reduction within the
  * worker, like buckets of that size by bucket_bytes; with a single bucket they wait for the end of
  * the backward pass. */
-static void shards_reduce_their_own_buckets(void **state)
+static void shards_reduce_their_own_buckets(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const own[] = {"", "bucket_bytes = 40000\n", "bucket_bytes = 0\n"};
     dl_run_result r[3];
     for (int b = 0; b < 3; b++) {
@@ -138,9 +133,8 @@ static void shards_reduce_their_own_buckets(void **state)
 }
 
 /* Equal workers that push in turn: each gradient has staleness n - 1. */
-static void staleness_is_that_of_the_workers(void **state)
+static void staleness_is_that_of_the_workers(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"layout = pp=2,dp=4\n", "layout = fsdp=2,dp=4\n",
                                           "layout = pp=2,fsdp=2,dp=2\n"};
     static const int workers[] = {4, 4, 2};
@@ -158,9 +152,8 @@ static void staleness_is_that_of_the_workers(void **state)
 }
 
 /* Every mode with every layout: the run ends, parts of the time add up, nothing is lost. */
-static void all_modes_go_with_all_layouts(void **state)
+static void all_modes_go_with_all_layouts(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"pp=2,dp=4",   "pp=4,dp=2",        "fsdp=2,dp=4",
                                           "fsdp=4,dp=2", "pp=2,fsdp=2,dp=2", "fsdp=2,pp=2,dp=2",
                                           "tp=2,dp=4",   "tp=2,pp=2,dp=2",   "fsdp=2,tp=2,dp=2"};
@@ -232,9 +225,8 @@ static double reduced_step_ns(int bytes, const char *exchange)
 /* All stages gather at the start of a step, and the first stage's passes wait for this; the first
  * stage's gradients are reduced at the end. Each takes half of a stage's bytes at 10 GB/s, and the
  * same number of latencies at any size. */
-static void all_stages_gather_at_once(void **state)
+static void all_stages_gather_at_once(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *layout, *schedule;
         int stages, parts;
@@ -261,9 +253,8 @@ static void all_stages_gather_at_once(void **state)
 
 /* GPUs that divide layers copy gradients back from their buckets after the exchange, half of 60 us,
  * unless the gradients are views of the buckets. */
-static void views_of_buckets_need_no_copy_back(void **state)
+static void views_of_buckets_need_no_copy_back(void **state DL_UNUSED)
 {
-    (void)state;
     double step_s[2];
     char costs[4096];
     snprintf(costs, sizeof costs, "%s[op net.bucket]\nfixed_ns = 6e4\nper_sample_ns = 0\n",
@@ -283,9 +274,8 @@ static void views_of_buckets_need_no_copy_back(void **state)
  * gathers a stage's two layers concurrently with the other plane, over four links of 100 ns that
  * they share at 10 GB/s: bytes / 5 ns plus 800 ns. With a lag a step takes the longer of that and
  * three slots of 720 us plus two crossings of 2 kB, 400 ns each. */
-static void divided_stages_may_lag(void **state)
+static void divided_stages_may_lag(void **state DL_UNUSED)
 {
-    (void)state;
     static const int bytes[] = {1000, 2000000, 8000000, 20000000};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         const double step_ns =
@@ -298,9 +288,8 @@ static void divided_stages_may_lag(void **state)
  * bytes; in addition 40 kB of a stage are read and written as 20 kB, at 0.85 of the memory's 100
  * bytes/ns, then the same back at 0.43 of it. Shards encode messages after they have reduced
  * their gradients. */
-static void gradients_are_sent_as_messages(void **state)
+static void gradients_are_sent_as_messages(void **state DL_UNUSED)
 {
-    (void)state;
     const double half_ns = reduced_step_ns(10000, "");
     const double messages_ns = reduced_step_ns(20000, "compress = fp16\n");
     assert_near(messages_ns, half_ns + (60e3 / 0.85 + 60e3 / 0.43) / 100, 1e-6);
@@ -324,9 +313,8 @@ static void gradients_are_sent_as_messages(void **state)
 }
 
 /* If shards cannot diverge, one is simulated for all, with the same result. */
-static void folded_shards_are_whole_ones(void **state)
+static void folded_shards_are_whole_ones(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {
         "none",     "allreduce",        "average\ninterval = 3", "async", "easgd\ninterval = 2",
         "softsync", "kbatchsync\nk = 1"};
@@ -380,9 +368,8 @@ static void draw_layout(char *text, size_t bytes, int *nodes, unsigned *seed)
 
 /* The same with stages, if the paths of all shards or of all workers are equal. The environment
  * variable LAYOUTS sets the number of layouts instead of 120. */
-static void folded_layouts_are_whole_ones(void **state)
+static void folded_layouts_are_whole_ones(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"none",  "allreduce", "allreduce", "average\ninterval = 3",
                                         "async", "ps"};
     /* A NIC per GPU, a NIC per node, and one beside GPUs without NVLink. */
@@ -437,9 +424,8 @@ static void folded_layouts_are_whole_ones(void **state)
 
 /* Workers of eight nodes exchange alike on each node: that of one node's GPUs is simulated, with the
  * same result. */
-static void nodes_exchange_alike(void **state)
+static void nodes_exchange_alike(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(sharing);
     static const char *const algorithms[] = {"ring", "tree"};
     for (int a = 0; a < 2; a++) {
@@ -464,9 +450,8 @@ static void nodes_exchange_alike(void **state)
 
 /* With overlap the first buckets of a stage are in transit while the last ones' gradients are
  * computed: the bytes are equal, and the step ends earlier, with servers as with collectives. */
-static void buckets_of_stages_start_early(void **state)
+static void buckets_of_stages_start_early(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"allreduce", "ps"};
     for (int m = 0; m < 2; m++) {
         dl_run_result r[2];
@@ -486,9 +471,8 @@ static void buckets_of_stages_start_early(void **state)
 }
 
 /* A layout of one GPU changes nothing, with any other settings. */
-static void layouts_of_one_gpu_are_none(void **state)
+static void layouts_of_one_gpu_are_none(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {
         "[exchange]\nshards = 2\ntensors = round_robin\nbucket_bytes = 30000\n[sync]\nmode = ps\n",
         "[exchange]\nslice_bytes = 7000\noverlap = yes\norder = forward\n[sync]\nmode = ps\n",
@@ -517,9 +501,8 @@ static void layouts_of_one_gpu_are_none(void **state)
  * stages finish their last backward pass, which the sum stops on GPU 0, and then sums theirs: 20
  * more vectors at 100 GB/s take 8 us each time, longer than the 4.1 us in which GPU 2's gradients
  * arrive. On GPU 1, whose second stage has ended, only the second sum counts. */
-static void a_server_stops_a_rank(void **state)
+static void a_server_stops_a_rank(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTOFREE char *costs = dl_strdup(sharing), *more = dl_strdup(sharing);
     dl_ini_text_set(&costs, "update", "optimizer_reads", "20");
     dl_ini_text_set(&more, "update", "optimizer_reads", "40");
@@ -539,9 +522,8 @@ static void a_server_stops_a_rank(void **state)
 
 /* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), which
  * is (s - 1) / (v m) of the time without it; each micro-batch crosses s v - 1 cuts twice. */
-static void chunks_shorten_the_bubble(void **state)
+static void chunks_shorten_the_bubble(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int stages, chunks, micro_batches;
     } cases[] = {{2, 2, 2}, {2, 2, 4}, {2, 2, 8}, {2, 4, 4}, {4, 2, 4}, {4, 2, 8}};
@@ -567,9 +549,8 @@ static void chunks_shorten_the_bubble(void **state)
 
 /* Layers a, b, c, d of 0.1 ms + 10 us per sample forward, twice that backward, 20 kB each, with
  * outputs of no bytes. Of the stages {a}, {b, c, d} the longer one determines the rate. */
-static void without_a_flush_nobody_waits(void **state)
+static void without_a_flush_nobody_waits(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_PIPELINE_COSTS_OF("0");
     dl_run_result r = run(costs, "layout = pp=2,dp=1\n", 8,
                           "[pipeline]\nschedule = 2bw\nmicro_batches = 4\nsplit = b\n");
@@ -597,9 +578,8 @@ static double step_us(const char *costs, const char *machine, const char *rest)
 /* The ranks of a node read their batches of 1 MB per sample at 100 MB/s, all together, at the start
  * of a step: 8 samples for the worker in 80 ms, in any layout; from a server shared by both nodes
  * in 160 ms. */
-static void ranks_share_the_storage_of_their_node(void **state)
+static void ranks_share_the_storage_of_their_node(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"fsdp=4", "pp=4", "fsdp=2,pp=2"};
     char costs[4096], machine[64];
     snprintf(
@@ -626,9 +606,8 @@ static void ranks_share_the_storage_of_their_node(void **state)
 /* Four ranks on two switches of 10 GB/s copy 20 kB each to host memory (4 us + 0.2), two hosts send
  * half of all 80 kB twice over a wire of 1 GB/s (40 us + 10.2 each time), and the ranks copy them
  * back. */
-static void hosts_reduce_for_all_ranks(void **state)
+static void hosts_reduce_for_all_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     const char *machine = "layout = fsdp=4,dp=2\n";
     const double none = step_us(sharing, machine, "[sync]\nmode = none\n");
     const double hosts =
@@ -639,9 +618,8 @@ static void hosts_reduce_for_all_ranks(void **state)
 /* Similarly, to a server in host memory that reads and writes 20 kB of each rank in 40 us, and
  * back. Slices of 5 kB (1 us + 0.2) are sent, summed and fetched in sequence, or fetched after all
  * are summed. */
-static void ranks_send_slices_to_servers(void **state)
+static void ranks_send_slices_to_servers(void **state DL_UNUSED)
 {
-    (void)state;
     const char *machine = "layout = fsdp=4,dp=1\n";
     const double none = step_us(sharing, machine, "[sync]\nmode = none\n");
     const double whole = step_us(sharing, machine, "[sync]\nmode = ps\n");
@@ -656,9 +634,8 @@ static void ranks_send_slices_to_servers(void **state)
 
 /* Tensors of 27, 27 and 26 kB in turn on the shards of two nodes: 27 kB cross to the other node and
  * back; divided evenly, half of the 80 kB. */
-static void ranks_put_tensors_on_shards(void **state)
+static void ranks_put_tensors_on_shards(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {"", "tensors = round_robin\n"};
     for (int i = 0; i < 2; i++) {
         char rest[160];
@@ -672,9 +649,8 @@ static void ranks_put_tensors_on_shards(void **state)
 
 /* Two workers on each node: those of the other node push and fetch 160 kB per step or, if summed
  * first, 80 kB. */
-static void ranks_of_a_node_push_their_sum(void **state)
+static void ranks_of_a_node_push_their_sum(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {"no", "yes"};
     for (int i = 0; i < 2; i++) {
         char rest[160];
@@ -686,9 +662,8 @@ static void ranks_of_a_node_push_their_sum(void **state)
 
 /* Worker 1 has half the speed on all its GPUs, so it does 2 local steps while the other does 4: 18
  * of 24 steps in half the time, apart from the exchange. */
-static void intervals_of_layouts_are_by_speed(void **state)
+static void intervals_of_layouts_are_by_speed(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"fsdp=2", "pp=2", "fsdp=2,pp=2"};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         dl_run_result r[2];
@@ -711,9 +686,8 @@ static void intervals_of_layouts_are_by_speed(void **state)
 
 /* Four ranks, each with a server thread that averages and one for the outer update, which takes
  * longer (filter). */
-static void busiest_links_of_ranks_have_their_names(void **state)
+static void busiest_links_of_ranks_have_their_names(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run(sharing, "layout = fsdp=4,dp=2\n", 16,
                                      "[sync]\nmode = average\nwhere = cpu\nouter = nesterov\n");
     assert_string_equal(r.usage.link, "filter thread 0 of shard 0");

@@ -45,9 +45,8 @@ static double hop_s(int gpus, double bytes)
  * step waits for all n - 1 hops forward and 2 (n - 1) backward; with attention of 40 us per block
  * forward and 150 us backward, for (n - 1) (h - 40) forward and (n - 2) (2 h - 150) backward; with
  * 1 s of attention, for nothing to within a nanosecond. */
-static void hops_go_beside_attention(void **state)
+static void hops_go_beside_attention(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 2; n <= 4; n += 2) {
         for (int samples = 1; samples <= 2; samples++) {
             const double h = hop_s(n, 1e6 * samples), few = n - 1, b = 1e-6 * samples;
@@ -65,9 +64,8 @@ static void hops_go_beside_attention(void **state)
 
 /* All-to-alls of the same bytes of each GPU are waited for: four in each pass, and four more in a
  * backward pass that recomputes attention. */
-static void alltoalls_in_place_of_a_ring(void **state)
+static void alltoalls_in_place_of_a_ring(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 2; n <= 4; n += 2) {
         const double each = idle_s(DL_ALLTOALL, n, 2e6);
         assert_near(added_s(n, RING("1e6", "1e9", "1e9", "0") "context_alltoalls = 4\n", 2),
@@ -79,9 +77,8 @@ static void alltoalls_in_place_of_a_ring(void **state)
 
 /* Keys and values make n - 1 hops from each GPU forward and twice as many backward. Parameters, 80
  * kB, are gathered and gradients reduced once per step, for any number of micro-batches. */
-static void bytes_are_those_of_rings(void **state)
+static void bytes_are_those_of_rings(void **state DL_UNUSED)
 {
-    (void)state;
     static const char ring[] = DIVIDED("4", RING("1000", "1e9", "1e9", "0"));
     for (int micro = 1; micro <= 2; micro++) {
         char options[192];
@@ -99,9 +96,8 @@ static void bytes_are_those_of_rings(void **state)
 }
 
 /* Two workers of two GPUs each sum gradients like a ring of all four: 2 x 3 x 80 kB. */
-static void gradients_are_summed_over_all(void **state)
+static void gradients_are_summed_over_all(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sums =
         "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n";
     DL_SCOPED(dl_run_result) two = run(DIVIDED("2", ""), "layout = cp=2,dp=2\n", 2, sums);
@@ -111,9 +107,8 @@ static void gradients_are_summed_over_all(void **state)
 }
 
 /* An axis of size 1 has no effect; the GPUs of an NVSwitch are equidistant. */
-static void axes_in_any_order(void **state)
+static void axes_in_any_order(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"cp=2,pp=2,fsdp=2", "pp=2,cp=2,fsdp=2",
                                           "fsdp=2,pp=2,cp=2", "tp=1,fsdp=2,cp=2,pp=2"};
     assert_any_order(DIVIDED("2", RING("1e5", "0", "0", "0")), layouts, DL_LENGTH(layouts),
@@ -122,9 +117,8 @@ static void axes_in_any_order(void **state)
 
 /* GPUs 0 and 1 below one switch have its links to themselves; the rings of GPUs 0, 2 and of 1, 3
  * share those between the switches. */
-static void rings_share_the_links(void **state)
+static void rings_share_the_links(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = DIVIDED("2", RING("1e7", "0", "0", "0"));
     DL_SCOPED(dl_run_result) near = run(costs, "layout = cp=2,fsdp=2,dp=1\n", 2, none);
     DL_SCOPED(dl_run_result) far = run(costs, "layout = fsdp=2,cp=2,dp=1\n", 2, none);
@@ -135,9 +129,8 @@ static void rings_share_the_links(void **state)
 /* 80 kB of parameters and of gradients, 40 kB of state, 7 kB per sample, 1 kB: every GPU has its
  * part of all samples of its replica, as in the costs; sharded vectors are divided over all GPUs
  * with the same layers. */
-static void memory_is_that_of_a_part(void **state)
+static void memory_is_that_of_a_part(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *layout, *sharded;
         double needs;
@@ -156,9 +149,8 @@ static void memory_is_that_of_a_part(void **state)
 }
 
 /* Costs of whole sequences cannot be used for parts, nor vice versa. */
-static void whole_sequences_are_not_divided(void **state)
+static void whole_sequences_are_not_divided(void **state DL_UNUSED)
 {
-    (void)state;
     assert_layout_refused(DIVIDED("1", ""), "layout = cp=2\n", "[costs] context_ranks = 2");
     assert_layout_refused(DIVIDED("4", ""), "workers = 2\n", "--layout cp=4");
 }

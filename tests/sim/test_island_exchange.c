@@ -41,9 +41,8 @@ static double step_ns(double bytes, const char *rest)
 
 /* With a lag of one step, a step takes as long as the slower of computing and the exchange, which
  * is what a step without a lag takes beside computing. */
-static void tensors_of_stages_may_lag(void **state)
+static void tensors_of_stages_may_lag(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {
         "bucket_bytes = 300000\n",
         "slice_bytes = 70000\nsum = on_arrival\n",
@@ -63,9 +62,8 @@ static void tensors_of_stages_may_lag(void **state)
 }
 
 /* With one worker, whose gradients are applied as soon as they are summed, async is ps. */
-static void one_pipeline_is_never_late(void **state)
+static void one_pipeline_is_never_late(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const settings[] = {"overlap = yes\n", "bucket_bytes = 300000\n",
                                            "overlap = yes\nfetch = after\nslice_bytes = 70000\n",
                                            "overlap = yes\nfetch = pushed\ncompress = fp16\n"};
@@ -85,9 +83,8 @@ static void one_pipeline_is_never_late(void **state)
 /* Two workers of two GPUs that share the parameters, each with half of every layer's, take as long
  * as two workers of one GPU with layers of half the bytes, but for the gathers. Where layers wait
  * for their own parameters, part of the fetches is beside the forward pass. */
-static void shards_fetch_as_whole_workers(void **state)
+static void shards_fetch_as_whole_workers(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fetches[] = {"summed", "after", "pushed", "next_step", "layers"};
     double of_s[2][5];
     for (size_t f = 0; f < sizeof fetches / sizeof *fetches; f++) {
@@ -112,9 +109,8 @@ static void shards_fetch_as_whole_workers(void **state)
 
 /* A ring of two GPUs takes bytes / 5 ns of the links that both stages share and 800 ns of latency.
  * Buckets of half a stage's bytes take this latency twice. */
-static void buckets_follow_one_another(void **state)
+static void buckets_follow_one_another(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"allreduce", "average", "bmuf"};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         double of_ns[2];
@@ -131,9 +127,8 @@ static void buckets_follow_one_another(void **state)
 
 /* An all-reduce moves each byte as often as a reduce-scatter and a gather together. 16-bit messages
  * halve all of it or, if workers divide the optimizer's state, the reduce-scatter's half. */
-static void divided_states_have_whole_gathers(void **state)
+static void divided_states_have_whole_gathers(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const sharded[] = {"none", "optimizer"};
     const DL_AUTOFREE char *costs = costs_of(10e3, "");
     double saved_bytes[2];
@@ -155,9 +150,8 @@ static void divided_states_have_whole_gathers(void **state)
 
 /* Gradients are pushed to a server, or exchanged with nobody, as they are; only all-reduces copy
  * them into buckets first. */
-static void servers_need_no_buckets(void **state)
+static void servers_need_no_buckets(void **state DL_UNUSED)
 {
-    (void)state;
     static const char bucket[] = "[op net.bucket]\nfixed_ns = 60000\nper_sample_ns = 0\n";
     static const double copied_ns[] = {0, 0, 60e3};
     static const char *const modes[] = {"none", "ps", "allreduce"};
@@ -179,9 +173,8 @@ static void servers_need_no_buckets(void **state)
  * and then run, the second stages' bytes come from GPUs 1 and 3 and return to them, both at a time;
  * their sum, of three vectors at 100 GB/s, stops GPU 0. So GPU 2's bytes come before GPU 0 has its
  * own ones; if staged copies stop both GPUs, these stop it, too. */
-static void staged_copies_stop_ranks(void **state)
+static void staged_copies_stop_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const staged[] = {"beside", "alone"};
     const double latency_ns = 400;
     for (double bytes = 10e3; bytes < 100e3; bytes *= 2) {

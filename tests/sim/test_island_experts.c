@@ -37,9 +37,8 @@ static double added_s(int gpus, const char *exchanges, int samples)
 /* Each GPU sends n - 1 parts of 1 MB / n per sample at 10 GB/s. Of two GPUs each takes 50 us, of
  * four the link between the two switches 100 us, as 4 parts cross it in each direction; and
  * latencies. The step waits for all exchanges of both passes. */
-static void exchanges_are_waited_for(void **state)
+static void exchanges_are_waited_for(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 2; n <= 4; n += 2) {
         const double few = n - 1, one = added_s(n, EXCHANGES("1e6", "1", "0"), 1);
         const double bytes_s = n == 2 ? 50e-6 : 100e-6;
@@ -54,9 +53,8 @@ static void exchanges_are_waited_for(void **state)
 
 /* In an all-to-all each of 4 GPUs sends 3/4 of the bytes of its samples, 8 / 4 of a step. What is
  * not of experts, 68 kB, is gathered and reduced once per step; experts have one GPU each. */
-static void bytes_are_those_of_all_to_alls(void **state)
+static void bytes_are_those_of_all_to_alls(void **state DL_UNUSED)
 {
-    (void)state;
     for (int micro = 1; micro <= 2; micro++) {
         char options[192];
         snprintf(options, sizeof options, "%saccumulate = %d\n[exchange]\noverlap = yes\n",
@@ -101,9 +99,8 @@ static double moved_bytes(const char *machine, const char *layout, const char *r
  * nodes 28 pairs contain none of the other node's 8: a GPU sends 92/120 of its tokens there, and
  * passes on the tokens of two GPUs, each of which has one expert, of 15 pairs, to each of 7
  * others. */
-static void tokens_are_sent_once(void **state)
+static void tokens_are_sent_once(void **state DL_UNUSED)
 {
-    (void)state;
     const double sent = 4 * 2 * 500.0;
     assert_near(moved_bytes("dgx_h100", "layout = ep=4,dp=1\n", "4"), 4 * 3 * sent * 0.45, 1e-9);
     assert_near(moved_bytes("2xdgx_h100", "layout = ep=16,dp=1\n", "16"),
@@ -114,9 +111,8 @@ static void tokens_are_sent_once(void **state)
 
 /* In plain all-to-alls each GPU sends 8 of 16 parts to the other node, half of 8 copies of each
  * token. Sent once, that is one copy: the step waits for about a quarter of the time. */
-static void the_network_carries_a_quarter(void **state)
+static void the_network_carries_a_quarter(void **state DL_UNUSED)
 {
-    (void)state;
     double added[2], step_s[3];
     static const char *const more[] = {
         "", EXCHANGES("4e8", "2", "2"),
@@ -139,9 +135,8 @@ static void the_network_carries_a_quarter(void **state)
 
 /* Two workers of two GPUs each: 68 kB are summed like in a ring of all four, 2 x 3 x 68 kB, and the
  * 12 kB of each of the two sets of experts in a ring of two, 2 x 12 kB. */
-static void gradients_of_experts_have_groups_of_their_own(void **state)
+static void gradients_of_experts_have_groups_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sums =
         "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n";
     DL_SCOPED(dl_run_result) two = run(DIVIDED("2", ""), "layout = ep=2,dp=2\n", 4, sums);
@@ -149,9 +144,8 @@ static void gradients_of_experts_have_groups_of_their_own(void **state)
 }
 
 /* An axis of size 1 has no effect; the GPUs of an NVSwitch are equidistant. */
-static void axes_in_any_order(void **state)
+static void axes_in_any_order(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"ep=2,pp=2,fsdp=2", "pp=2,ep=2,fsdp=2",
                                           "fsdp=2,pp=2,ep=2", "tp=1,fsdp=2,ep=2,pp=2"};
     assert_any_order(DIVIDED("2", EXCHANGES("1e5", "2", "2")), layouts, DL_LENGTH(layouts),
@@ -160,9 +154,8 @@ static void axes_in_any_order(void **state)
 
 /* GPUs 0 and 1 below one switch have its links to themselves; pairs 0, 2 and 1, 3 share those
  * between the switches. Half of 10 MB go that way, in each of 4 exchanges of 2 samples. */
-static void exchanges_share_the_links(void **state)
+static void exchanges_share_the_links(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = DIVIDED("2", EXCHANGES("1e7", "2", "2"));
     DL_SCOPED(dl_run_result) near = run(costs, "layout = ep=2,fsdp=2,dp=1\n", 8, none);
     DL_SCOPED(dl_run_result) far = run(costs, "layout = fsdp=2,ep=2,dp=1\n", 8, none);
@@ -170,9 +163,8 @@ static void exchanges_share_the_links(void **state)
 }
 
 /* Every GPU has a place of its own, and those of an expert group have all experts. */
-static void each_gpu_has_one_place(void **state)
+static void each_gpu_has_one_place(void **state DL_UNUSED)
 {
-    (void)state;
     static const dl_axis orders[][DL_AXES] = {
         {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_EP, DL_AXIS_PP, DL_AXIS_FSDP},
         {DL_AXIS_FSDP, DL_AXIS_PP, DL_AXIS_EP, DL_AXIS_CP, DL_AXIS_TP},
@@ -201,9 +193,8 @@ static void each_gpu_has_one_place(void **state)
 /* 80 kB of parameters and of gradients, 40 kB of state, 7 kB per sample, 1 kB, as in the costs. Of
  * what is divided, a GPU has its part of the 68 kB (34 kB of state) over all GPUs, and of its own
  * experts' 12 kB (6 kB) over those that have the same ones. */
-static void memory_is_that_of_own_experts(void **state)
+static void memory_is_that_of_own_experts(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *layout, *sharded;
         double needs;
@@ -225,9 +216,8 @@ static void memory_is_that_of_own_experts(void **state)
 
 /* A shard that represents the others, with all groups of the same experts, takes as long and moves
  * as many bytes as all of them simulated. */
-static void a_group_represents_the_others(void **state)
+static void a_group_represents_the_others(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {
         "layout = ep=2,fsdp=2,dp=1\n", "layout = fsdp=2,ep=2,dp=1\n", "layout = ep=2,dp=2\n",
         "layout = fsdp=2,ep=2,dp=2\n", "layout = ep=2,fsdp=4,dp=1\n"};
@@ -243,9 +233,8 @@ static void a_group_represents_the_others(void **state)
 }
 
 /* Costs with all experts cannot be used for parts, nor vice versa. */
-static void all_experts_are_not_divided(void **state)
+static void all_experts_are_not_divided(void **state DL_UNUSED)
 {
-    (void)state;
     assert_layout_refused(DIVIDED("1", ""), "layout = ep=2\n",
                           "ep = 2 divides the experts, but these are costs of all experts");
     assert_layout_refused(DIVIDED("4", ""), "workers = 2\n", "--layout ep=4");

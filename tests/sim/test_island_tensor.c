@@ -39,9 +39,8 @@ static double by_layers_s(int gpus, double samples)
 
 /* The collectives of a whole pass take as long as those of its layers in sequence; so does the rest
  * of the step, and the same in stages with one micro-batch, in which stages wait for each other. */
-static void passes_take_what_their_layers_do(void **state)
+static void passes_take_what_their_layers_do(void **state DL_UNUSED)
 {
-    (void)state;
     for (int samples = 1; samples <= 4; samples *= 2) {
         dl_run_result four =
             run(DIVIDED("4", LAYERS), "layout = tp=4,dp=1\n", samples, "[sync]\nmode = none\n");
@@ -61,9 +60,8 @@ static void passes_take_what_their_layers_do(void **state)
 
 /* Four pairs of 1 MB in the backward pass take as long as four of which two overlap products of
  * zero time; with products of 1 s these two take no time. */
-static void collectives_go_beside_products(void **state)
+static void collectives_go_beside_products(void **state DL_UNUSED)
 {
-    (void)state;
 #define BESIDE(backward, beside, ns)                                                         \
     DIVIDED("4", LAYER("a", "1e6", "0", backward) "tensor_collectives_beside = " beside      \
                                                   "\ntensor_beside_ns_per_sample = " ns      \
@@ -80,9 +78,8 @@ static void collectives_go_beside_products(void **state)
 }
 
 /* Rings over n GPUs: each pair moves 2 (n - 1) times the activation. */
-static void bytes_are_those_of_rings(void **state)
+static void bytes_are_those_of_rings(void **state DL_UNUSED)
 {
-    (void)state;
     const double pairs = 2 * 100000.0 + 5 * 40000.0 + 7 * 40000.0;
     dl_run_result r = run(DIVIDED("4", LAYERS), "layout = tp=4,dp=1\n", 2, "[sync]\nmode = none\n");
     assert_near(r.usage.traffic_bytes, 12 * 2 * pairs * 2 * 3, 1e-9);
@@ -113,9 +110,8 @@ static double exchange_s(const char *options)
 
 /* Rings of two send 80 kB in each direction, for both parts of the layers on the same links of 10
  * GB/s; of four buckets, three are reduced during the rest of the backward pass. */
-static void gradients_of_parts_go_beside_the_pass(void **state)
+static void gradients_of_parts_go_beside_the_pass(void **state DL_UNUSED)
 {
-    (void)state;
     const double late_s = exchange_s("[sync]\nmode = allreduce\n[exchange]\noverlap = no\n");
     const double beside_s =
         exchange_s("[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n");
@@ -124,9 +120,8 @@ static void gradients_of_parts_go_beside_the_pass(void **state)
 
 /* GPUs 0, 1 below one switch: a ring has its links to itself, S / 2 bytes in each direction. GPUs
  * 0, 2 and 1, 3: two rings cross between the switches simultaneously. */
-static void groups_share_the_links(void **state)
+static void groups_share_the_links(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = DIVIDED("2", LAYER("a", "1e6", "2", "2") FIXTURE_LAYER("b")
                                          FIXTURE_LAYER("c") FIXTURE_LAYER("d"));
     const char *none = "[sync]\nmode = none\n[exchange]\nbucket_bytes = 0\n";
@@ -140,9 +135,8 @@ static void groups_share_the_links(void **state)
 }
 
 /* The GPUs of an NVSwitch are equidistant; an axis of size 1 has no effect. */
-static void axes_in_any_order(void **state)
+static void axes_in_any_order(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"tp=2,pp=2,fsdp=2", "pp=2,tp=2,fsdp=2",
                                           "fsdp=2,pp=2,tp=2", "fsdp=2,tp=2,pp=2",
                                           "tp=2,fsdp=2,pp=2", "pp=2,fsdp=2,tp=2"};
@@ -152,9 +146,8 @@ static void axes_in_any_order(void **state)
 
 /* Each GPU has the sizes of the costs: 80 kB of parameters and gradients, 40 kB of state, 7 kB per
  * sample, 1 kB. */
-static void memory_is_that_of_a_part(void **state)
+static void memory_is_that_of_a_part(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"tp=4", "tp=2,pp=2", "tp=2,fsdp=2"};
     static const double needs[] = {
         2 * 80e3 + 40e3 + 4 * 7e3 + 1e3,       /* a batch of 4 */
@@ -178,9 +171,8 @@ static void memory_is_that_of_a_part(void **state)
 }
 
 /* Costs of whole layers cannot be used for parts, nor vice versa. */
-static void whole_layers_are_not_divided(void **state)
+static void whole_layers_are_not_divided(void **state DL_UNUSED)
 {
-    (void)state;
     assert_layout_refused(sharing, "layout = tp=2\n", "[costs] tensor_ranks = 2");
     assert_layout_refused(DIVIDED("4", LAYERS), "layout = tp=2\n", "--layout tp=4");
     assert_layout_refused(DIVIDED("4", LAYERS), "workers = 2\n", "--layout tp=4");

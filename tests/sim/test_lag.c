@@ -18,9 +18,8 @@ static dl_run_result run(const char *compute_ns, const char *mode, int cores, in
 
 /* If computing takes longer, it determines the step; with allreduce it includes 0.1 ms of the
  * worker's update. */
-static void exchange_hides_behind_computing(void **state)
+static void exchange_hides_behind_computing(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"ps", "allreduce"};
     static const double expected_s[] = {900e-6, 1000e-6};
     for (size_t m = 0; m < 2; m++) {
@@ -33,18 +32,16 @@ static void exchange_hides_behind_computing(void **state)
 }
 
 /* If the exchange takes longer, exchanges follow each other: 40 200 ns and the two wake-ups. */
-static void the_slower_of_the_two_sets_the_pace(void **state)
+static void the_slower_of_the_two_sets_the_pace(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run("001000", "ps", 4, 2);
     assert_near(r.step_mean_s, 40.4e-6, 2.0 / STEPS);
     assert_int_equal(r.updates, STEPS);
 }
 
 /* The bytes are the same as without lag. */
-static void the_bytes_are_the_same(void **state)
+static void the_bytes_are_the_same(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"ps", "allreduce"};
     for (size_t m = 0; m < 2; m++) {
         dl_run_result lag = fixture_run_mode(FIXTURE_COSTS, modes[m], 6, 3, 50, "lag = 1\n", "");
@@ -57,9 +54,8 @@ static void the_bytes_are_the_same(void **state)
 
 /* Without spare cores, communication threads share those of the workers, and only waiting is saved.
  * Each core has 16 000 ns of copies per step, and one of them the server's 24 000. */
-static void helpers_need_cores(void **state)
+static void helpers_need_cores(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run("900000", "ps", 2, 2);
     assert_true(r.step_mean_s >= 927e-6 && r.step_mean_s < 960e-6);
     assert_int_equal(r.updates, STEPS);
@@ -75,9 +71,8 @@ static void helpers_need_cores(void **state)
 /* The exchange is free: step k + 1 ends no earlier than the slowest worker's step k, but a worker
  * may be a step ahead. The mean step is less than the barrier's H_4 = 25/12 ms, and more than 1
  * ms. */
-static void lag_softens_the_barrier(void **state)
+static void lag_softens_the_barrier(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "allreduce", 8, 4, 20000, "lag = 1\n",
                                        "[noise]\nkind = exponential\n");
     assert_true(r.step_mean_s > 1.2e-3 && r.step_mean_s < 0.95 * 25e-3 / 12);
@@ -93,9 +88,8 @@ static double gpu_step_ns(const char *costs, const char *rest)
 
 /* Four GPUs (tests/gpu_fixture.h): push, sum and pull take 432 400 ns. Computing for 1 ms hides
  * them; with 0.1 ms they determine the step. */
-static void gpus_copy_while_they_compute(void **state)
+static void gpus_copy_while_they_compute(void **state DL_UNUSED)
 {
-    (void)state;
     static const char quick[] =
         "[costs]\nschema = 1\nparameter_bytes = 80000\n"
         "[op a.forward]\nfixed_ns = 1e5\nper_sample_ns = 0\n"
@@ -108,9 +102,8 @@ static void gpus_copy_while_they_compute(void **state)
 
 /* The collective takes T; while it runs, computing has half its speed, which adds T / 2. The GPU's
  * update of 0.1 ms is a part of computing. */
-static void collectives_slow_computing_down(void **state)
+static void collectives_slow_computing_down(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 2\n";
     double collective_ns = gpu_step_ns(costs, "[sync]\nmode = allreduce\n") - 1.1e6;
     assert_true(collective_ns > 10000);
@@ -118,9 +111,8 @@ static void collectives_slow_computing_down(void **state)
                 1.1e6 + collective_ns / 2, collective_ns / 1e6 / STEPS);
 }
 
-static void only_some_modes_lag(void **state)
+static void only_some_modes_lag(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] =
         "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c\nbatch = 2\n"
         "[sync]\nmode = async\nlag = 1\n";
@@ -132,9 +124,8 @@ static void only_some_modes_lag(void **state)
 
 /* With a lag there is no backward pass whose buckets could be exchanged: the last step's gradients
  * are still in flight. */
-static void lag_and_overlap_exclude_each_other(void **state)
+static void lag_and_overlap_exclude_each_other(void **state DL_UNUSED)
 {
-    (void)state;
     static const char path[] = "lag_gpus.ini";
     static const char text[] =
         "[machine]\nfile = lag_gpus.ini\nworkers = 2\n[workload]\ncosts = c\n"

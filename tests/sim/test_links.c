@@ -43,9 +43,8 @@ static void assert_route(const dl_links *links, dl_place from, dl_place to, cons
     assert_names(links, &route, expected, latency_ns);
 }
 
-static void copies_go_by_the_lowest_common_switch(void **state)
+static void copies_go_by_the_lowest_common_switch(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(BOX("all", ""));
     dl_links links;
     dl_links_init(&links, &m);
@@ -65,9 +64,8 @@ static void copies_go_by_the_lowest_common_switch(void **state)
 
 /* peer = switch: 0 and 1 copy directly; 0 and 2 only through memory, which each byte crosses twice,
  * so the rate is at most 20 of 40 GB/s; the links limit it to 10. */
-static void without_peers_copies_are_staged(void **state)
+static void without_peers_copies_are_staged(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = fixture_machine(BOX("switch", ""));
     dl_links links;
     dl_links_init(&links, &m);
@@ -108,9 +106,8 @@ static void without_peers_copies_are_staged(void **state)
 /* With [shm] collectives inside a node go through host memory if no PCIe switch or NVLink connects
  * two GPUs, even if copies need not; the link for what a GPU sends and receives limits them to 6
  * GB/s. It limits staged copies, too, unless they have a rate. */
-static void collectives_may_go_through_host_memory(void **state)
+static void collectives_may_go_through_host_memory(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *peer;
         bool below_switch; /* for GPUs 0 and 1 */
@@ -154,9 +151,8 @@ static void collectives_may_go_through_host_memory(void **state)
 
 /* With [shm] collectives and copies of GPUs between nodes without GPUDirect go through host memory,
  * too, even if staged copies have a rate, which holds inside a node. */
-static void ports_may_be_reached_through_host_memory(void **state)
+static void ports_may_be_reached_through_host_memory(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const gpudirect[] = {"", "gpudirect = yes\n"};
     for (int i = 0; i < 2; i++) {
         DL_AUTOFREE char *text = dl_format("[machine]\nschema = 1\nname = pair\nnodes = 2\n%s"
@@ -195,9 +191,8 @@ static void ports_may_be_reached_through_host_memory(void **state)
     }
 }
 
-static void host_memory_is_a_link(void **state)
+static void host_memory_is_a_link(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(BOX("all", ""));
     DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
@@ -212,9 +207,8 @@ static void host_memory_is_a_link(void **state)
                  "node0 socket0 memory, node0 socket0-socket1 up, node0 socket1 memory", 100);
 }
 
-static void nodes_are_joined_by_their_nics(void **state)
+static void nodes_are_joined_by_their_nics(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m =
         fixture_machine(BOX("all", "gpudirect = yes\n") "[network]\nbytes_per_s = 3GB/s\n");
     dl_links links;
@@ -238,9 +232,8 @@ static void nodes_are_joined_by_their_nics(void **state)
 }
 
 /* A link with 10 GB/s each way and 15 in total: each direction also crosses the common link. */
-static void both_directions_may_share_a_limit(void **state)
+static void both_directions_may_share_a_limit(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(
         "[machine]\nschema = 1\nname = d\npeer = none\n" FIXTURE_PARTS
         "[host]\nmemory_bytes_per_s = 40GB/s\n[gpus 0]\nmodel = g\nparent = socket0\n"
@@ -255,9 +248,8 @@ static void both_directions_may_share_a_limit(void **state)
 
 /* DGX-1: GPUs 0 and 3 have two lanes, 0 and 1 have one, 0 and 5 have none, and no common switch;
  * NICs of switches: GPUs 2 and 3 use NIC 1. DGX A100: GPUs 2 and 3 use NICs 2 and 3 in turn. */
-static void real_machines_have_their_ways(void **state)
+static void real_machines_have_their_ways(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = fixture_shipped("dgx1_v100");
     dl_links links;
     dl_links_init(&links, &m);
@@ -308,9 +300,8 @@ static void assert_symmetric(const dl_links *links, dl_place a, dl_place b)
     }
 }
 
-static void ways_back_mirror_ways_there(void **state)
+static void ways_back_mirror_ways_there(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[] = {"z10pe_2x1080ti", "p2.16xlarge", "gce_k80_8",
                                         "dgx1_v100",      "dgx_h100",    "t4_4x4_ethernet"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {

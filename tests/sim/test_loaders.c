@@ -39,9 +39,8 @@ static double step_ns(const char *costs_text, int cores, int workers, const char
 }
 
 /* The batch is made before the step, after it is read: 3 MB at 1 GB/s take 3 ms. */
-static void without_loaders_the_worker_makes_its_batch(void **state)
+static void without_loaders_the_worker_makes_its_batch(void **state DL_UNUSED)
 {
-    (void)state;
     const char *read = "storage_bytes_per_s = 1GB/s";
     assert_near(step_ns(BATCH(5e5, 3e6), 2, 1, "none", ""), STEP_NS + 5e5, 1e-6);
     assert_near(step_ns(BATCH(5e5, 3e6), 2, 1, "none", read), STEP_NS + 5e5 + 3e6, 1e-6);
@@ -54,9 +53,8 @@ static void without_loaders_the_worker_makes_its_batch(void **state)
 
 /* With a core for each process, the slower of training and all loaders determines the step, and a
  * batch that is ready is taken immediately. */
-static void with_spare_cores_loaders_hide(void **state)
+static void with_spare_cores_loaders_hide(void **state DL_UNUSED)
 {
-    (void)state;
     for (int loaders = 1; loaders <= 4; loaders++) {
         char input[32];
         snprintf(input, sizeof input, "loaders = %d", loaders);
@@ -70,9 +68,8 @@ static void with_spare_cores_loaders_hide(void **state)
 
 /* Three copies of the training slow one another down; loaders do not slow down two copies, nor are
  * they slowed down. */
-static void loaders_are_no_copies(void **state)
+static void loaders_are_no_copies(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS "copies_3 = 1.5\n[op input]\nfixed_ns = 0\nper_sample_ns = 3300000\n";
     assert_near(step_ns(costs, 6, 2, "none", "loaders = 2"), 33e5 / 2, NEAR);
@@ -82,9 +79,8 @@ static void loaders_are_no_copies(void **state)
 
 /* With too few cores, none is idle while there is work: the time is the work of training and
  * loaders divided by the number of cores. */
-static void loaders_take_cores_from_training(void **state)
+static void loaders_take_cores_from_training(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int cores, workers;
         const char *input;
@@ -103,9 +99,8 @@ static void loaders_take_cores_from_training(void **state)
 
 /* All loaders share the rate of storage; cached samples need not be read. A loader reads, then
  * makes. */
-static void storage_bounds(void **state)
+static void storage_bounds(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int workers;
         const char *input;
@@ -125,9 +120,8 @@ static void storage_bounds(void **state)
 
 /* Batches of 4 samples, each read for 0.5 ms and made for 0.2 ms. Storage reads ahead by 0.1 or 0.3
  * ms while a sample is made; without loaders also while the step computes. */
-static void storage_reads_ahead(void **state)
+static void storage_reads_ahead(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *input;
         double input_ns; /* without loaders: added to the step; with one: the step */
@@ -151,9 +145,8 @@ static void storage_reads_ahead(void **state)
 }
 
 /* 100 000 samples, each read for 300 ns and made for 100 ns, in 4096 parts. */
-static void large_batches_are_made_in_parts(void **state)
+static void large_batches_are_made_in_parts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run_batches(100000, BATCH(100, 300), 2, 1, "none", "storage_bytes_per_s = 1GB/s");
     assert_near(1e9 * r.step_mean_s, STEP_NS + 1e5 * (100 + 300), 1e-3);
@@ -163,9 +156,8 @@ static void large_batches_are_made_in_parts(void **state)
 
 /* The default prefetch is two batches per loader. With a prefetch of one, making hides behind the
  * step; with 0, a batch is requested when needed and nothing hides it. */
-static void batches_are_made_ahead(void **state)
+static void batches_are_made_ahead(void **state DL_UNUSED)
 {
-    (void)state;
     dl_scenario scenario =
         fixture_scenario("[machine]\ncores = 2\nworkers = 1\n[workload]\ncosts = c\nbatch = 1\n"
                          "[sync]\nmode = none\n[input]\nloaders = 3\n");
@@ -179,9 +171,8 @@ static void batches_are_made_ahead(void **state)
 }
 
 /* The worker copies each batch itself, in 0.2 ms. */
-static void taking_a_batch_takes_time(void **state)
+static void taking_a_batch_takes_time(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns(BATCH(5e5, 0) "copy_ns = 200000\n", 4, 1, "none", "loaders = 2"),
                 STEP_NS + 2e5, 1e-6);
     assert_near(step_ns(BATCH(5e5, 0) "copy_ns = 200000\n", 4, 1, "none", ""), STEP_NS + 5e5, 1e-6);
@@ -189,9 +180,8 @@ static void taking_a_batch_takes_time(void **state)
 
 /* An all-reduce of 0.1 ms keeps a core of each process busy. With spare cores it takes as long as
  * without loaders; otherwise the loaders use a part of the cores during it. */
-static void loaders_delay_all_reduces(void **state)
+static void loaders_delay_all_reduces(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns(BATCH(5e5, 0) REDUCES, 4, 2, "allreduce", "loaders = 1"), STEP_NS + 1e5,
                 1e-5);
     assert_near(step_ns(BATCH(11e5, 0) REDUCES, 2, 2, "allreduce", "loaders = 1"),
@@ -201,9 +191,8 @@ static void loaders_delay_all_reduces(void **state)
 /* Each update uses the first of two workers: the other worker's step is cut while it computes or
  * waits for its batch, which it uses in the next step. So batches are made as usual, and each
  * worker takes one per update. */
-static void steps_that_wait_for_a_batch_are_cut(void **state)
+static void steps_that_wait_for_a_batch_are_cut(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         fixture_run_mode(BATCH(33e5, 0), "ksync", 4, 2, 200, "k = 1\n", "[input]\nloaders = 1\n");
     assert_near(1e9 / r.updates_per_s, 33e5, 0.02);
@@ -212,9 +201,8 @@ static void steps_that_wait_for_a_batch_are_cut(void **state)
 
 /* The same with workers that make their batches. If reading takes longest, the sample being read
  * when a step is cut is used in the next one; if making takes longest, it is repeated. */
-static void batches_that_workers_make_are_cut(void **state)
+static void batches_that_workers_make_are_cut(void **state DL_UNUSED)
 {
-    (void)state;
     static const char input[] = "[input]\nstorage_bytes_per_s = 1GB/s\n";
     dl_run_result r = fixture_run_mode(BATCH(5e5, 3e6), "ksync", 4, 2, 200, "k = 1\n", input);
     assert_near(1e9 / r.updates_per_s, 3e6, 0.02);
@@ -226,9 +214,8 @@ static void batches_that_workers_make_are_cut(void **state)
 
 /* A step that an absence cuts is repeated with another batch. Worker 0, which is away ten times for
  * 0.5 ms, does all its 40 steps; a run with random failures ends. */
-static void steps_done_again_have_batches(void **state)
+static void steps_done_again_have_batches(void **state DL_UNUSED)
 {
-    (void)state;
     char rest[512] = "[syncer]\nend = each\n[input]\nloaders = 1\n[failures]\naway = ";
     for (int a = 0; a < 10; a++) {
         char text[32];
@@ -253,9 +240,8 @@ static dl_status refused(const char *text, dl_error *err)
     return dl_scenario_read_text(&scenario, "s.ini", text, strlen(text), err);
 }
 
-static void loaders_are_of_workers_on_cores(void **state)
+static void loaders_are_of_workers_on_cores(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_int_not_equal(refused("[machine]\nfile = m.ini\nworkers = 1\n[workload]\ncosts = c\n"
                                  "batch = 1\n[sync]\nmode = none\n[input]\nloaders = 1\n",
@@ -265,9 +251,8 @@ static void loaders_are_of_workers_on_cores(void **state)
 }
 
 /* With 64 loaders per worker, 100 million are accepted, and one more worker is refused. */
-static void too_many_loaders_are_refused(void **state)
+static void too_many_loaders_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     static const char format[] =
         "[scenario]\nsteps = 1\n[machine]\ncores = 1\nworkers = %d\n[workload]\ncosts = c\n"

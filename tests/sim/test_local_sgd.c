@@ -66,9 +66,8 @@ static double step_ms(const char *machine, const char *costs, const char *scenar
 }
 
 /* Compute utilisation = H t / (H t + T). */
-static void utilisation_is_computing_over_all(void **state)
+static void utilisation_is_computing_over_all(void **state DL_UNUSED)
 {
-    (void)state;
     for (int h = 1; h <= 64; h *= 4) {
         char rest[256];
         snprintf(rest, sizeof rest, AVERAGE "interval = %d\n" RING, h);
@@ -81,9 +80,8 @@ static void utilisation_is_computing_over_all(void **state)
 /* INTELLECT-1 (arXiv 2412.01152, table 2): 38 minutes of local steps, 469 s per average: H t / (H t
  * + T) gives 82.94 % of the time computing, 83.0 % is published. Both are scaled by 1/1000 here:
  * 2072 steps of 1.1 ms are 2.28 s, and the ring moves 8 MB at 12 MB / 0.469 s = 25.586 MB/s. */
-static void a_run_over_the_world_computes_as_published(void **state)
+static void a_run_over_the_world_computes_as_published(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run("", "", "steps = 2072\n", "port_bytes_per_s = 25.586MB/s\n",
                                      AVERAGE "interval = 2072\n" RING);
     assert_near(r.part_frac[DL_PART_COMPUTE], 0.8294, 1e-3);
@@ -92,9 +90,8 @@ static void a_run_over_the_world_computes_as_published(void **state)
 /* 16 steps and all four fragments take 17.6 and 12 ms, in which a node sends 2 x 3/4 x 8 MB. The
  * interval in which the warm-up of 20 steps ends does not count, so 40 more steps contain one whole
  * outer step, and 10 contain none. */
-static void an_outer_step_is_an_interval_with_its_exchange(void **state)
+static void an_outer_step_is_an_interval_with_its_exchange(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = AVERAGE "interval = 16\nfragments = 4\n" RING;
     static const char *const steps[] = {"steps = 64\n", "warmup = 20\nsteps = 40\n",
                                         "warmup = 20\nsteps = 10\n"};
@@ -120,9 +117,8 @@ static void an_outer_step_is_an_interval_with_its_exchange(void **state)
  * node sends as much. A server in node 0 sends parameters to the seven others, each of which has
  * done one interval when worker 0, on the same node, has done its four: 11 / 8 on average. A single
  * node sends nothing. */
-static void sites_send_to_others(void **state)
+static void sites_send_to_others(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sites = "[site a]\nbytes_per_s = 100MB/s\n[site b]\nbytes_per_s = 100MB/s\n";
     const struct {
         const char *machine, *rest;
@@ -145,9 +141,8 @@ static void sites_send_to_others(void **state)
 
 /* One of two workers takes 2.1 ms per step: the other is blocked by the exchange of 8 ms and waits
  * 4 x 1 ms for it. */
-static void waiting_for_a_slow_worker_blocks(void **state)
+static void waiting_for_a_slow_worker_blocks(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run_of(2, "", "", "steps = 16\n", "",
                                         AVERAGE "interval = 4\n" RING "[noise]\nslow = 1:2\n");
     assert_near(1e3 * r.averaging->outer_step_mean_s, 4 * 2.1 + 8, 1e-4);
@@ -155,18 +150,16 @@ static void waiting_for_a_slow_worker_blocks(void **state)
     assert_near(r.averaging->utilisation_frac, (4.4 + 8.4) / 2 / 16.4, 1e-4);
 }
 
-static void a_port_of_another_rate(void **state)
+static void a_port_of_another_rate(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ms("", "", "steps = 8\n", "port_bytes_per_s = 250MB/s\n", AVERAGE RING),
                 STEP_MS + 4 * RING_MS, 1e-4);
 }
 
 /* Steps 1 to 3 are not measured. With an average after every fifth step, two of steps 4 to 11 have
  * one: 5 and 10. */
-static void a_warm_up_is_not_measured(void **state)
+static void a_warm_up_is_not_measured(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ms("", "", "steps = 8\nwarmup = 3\n", "", AVERAGE "interval = 5\n" RING),
                 STEP_MS + 2 * RING_MS / 8, 1e-4);
 }
@@ -174,9 +167,8 @@ static void a_warm_up_is_not_measured(void **state)
 /* Worker 0 takes 4.1 ms per step, or 100.1; the others end their warm-up of 20 steps at 22 ms, and
  * all their steps at 66. So steps 7 to 17 of worker 0 are measured, from 24.6 to 69.7 ms; or the
  * only step that it ends. */
-static void a_warm_up_is_that_of_the_fastest(void **state)
+static void a_warm_up_is_that_of_the_fastest(void **state DL_UNUSED)
 {
-    (void)state;
     const char *steps = "steps = 40\nwarmup = 20\n";
     dl_run_result r = run("", "", steps, "", "[sync]\nmode = none\n[noise]\nslow = 0:4\n");
     assert_near(1e3 * r.worker_step_s[0], 4.1, 1e-9);
@@ -190,9 +182,8 @@ static void a_warm_up_is_that_of_the_fastest(void **state)
 }
 
 /* The first average takes longer: one of ten, or part of the warm-up. */
-static void the_first_average_connects(void **state)
+static void the_first_average_connects(void **state DL_UNUSED)
 {
-    (void)state;
     const char *machine = "[network]\nfirst_use_ns = 40ms\n";
     assert_near(step_ms(machine, "", "steps = 10\n", "", AVERAGE RING), STEP_MS + RING_MS + 4,
                 1e-4);
@@ -204,9 +195,8 @@ static void the_first_average_connects(void **state)
 
 /* An outer step reads 5 vectors and writes 2, 56 MB at 100 GB/s: 0.56 ms; bmuf takes the same.
  * Reading 12 and writing 8 vectors takes 1.6 ms. */
-static void an_outer_step_passes_through_memory(void **state)
+static void an_outer_step_passes_through_memory(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ms("", "", "steps = 8\n", "", AVERAGE "outer = nesterov\n" RING),
                 STEP_MS + RING_MS + 0.56, 1e-4);
     assert_near(step_ms("", "", "steps = 8\n", "", "[sync]\nmode = bmuf\nwhere = allreduce\n" RING),
@@ -217,9 +207,8 @@ static void an_outer_step_passes_through_memory(void **state)
 }
 
 /* Four fragments, each every 16 steps: a quarter of the bytes after every fourth step. */
-static void fragments_take_their_turns(void **state)
+static void fragments_take_their_turns(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run("", "", "steps = 64\n", "", AVERAGE "interval = 16\nfragments = 4\n" RING);
     assert_near(1e3 * r.step_mean_s, STEP_MS + RING_MS / 16, 1e-4);
@@ -232,9 +221,8 @@ static void fragments_take_their_turns(void **state)
 /* Three fragments of 4 ms in 16 steps, after steps 6, 11 and 16 (5 x 3/16 < 1 <= 6 x 3/16): never
  * two in one step. 4 steps of 1.1 ms hide each fragment before the next one is sent; 3 steps leave
  * 0.7 ms exposed. */
-static void fragments_are_spread_evenly(void **state)
+static void fragments_are_spread_evenly(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run("", "", "steps = 64\n", "", AVERAGE "interval = 16\nfragments = 3\n" RING);
     assert_int_equal(r.updates, 12);
@@ -250,9 +238,8 @@ static void fragments_are_spread_evenly(void **state)
 
 /* An average arrives during `lag` steps of 1.1 ms: of 12 ms, 12 - 1.1 lag remain exposed per
  * interval, for any number of measured intervals, with or without a given warm-up. */
-static void a_lag_hides_the_exchange(void **state)
+static void a_lag_hides_the_exchange(void **state DL_UNUSED)
 {
-    (void)state;
     for (int lag = 1; lag < 16; lag += 2) {
         char rest[256];
         snprintf(rest, sizeof rest, AVERAGE "interval = 16\nlag = %d\n" RING, lag);
@@ -267,9 +254,8 @@ static void a_lag_hides_the_exchange(void **state)
 /* Six fragments of 2.67 ms (16 ms in total) are sent every second step; the two steps in between
  * hide 2.2 ms of each. A run of a single interval of 12 steps is limited by the exchange like a
  * long run. */
-static void a_short_run_is_bound_by_its_exchange(void **state)
+static void a_short_run_is_bound_by_its_exchange(void **state DL_UNUSED)
 {
-    (void)state;
     for (int steps = 12; steps <= 1200; steps *= 10) {
         char lines[64];
         snprintf(lines, sizeof lines, "steps = %d\n", steps);
@@ -280,9 +266,8 @@ static void a_short_run_is_bound_by_its_exchange(void **state)
 }
 
 /* Two fragments of 6 ms; 4 steps hide 4.4 ms of each. */
-static void what_is_hidden_is_exchanged_too(void **state)
+static void what_is_hidden_is_exchanged_too(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run("", "", "steps = 160\n", "", AVERAGE "interval = 16\nfragments = 2\nlag = 4\n" RING);
     assert_near(1e3 * r.averaging->exchange_s, RING_MS, 1e-4);
@@ -292,18 +277,16 @@ static void what_is_hidden_is_exchanged_too(void **state)
 
 /* One of two workers takes 1.6 ms for passes of 1 ms: the other waits for it, and neither waits for
  * an exchange. */
-static void a_slow_worker_lags_as_well(void **state)
+static void a_slow_worker_lags_as_well(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ms_of(2, "", "", "steps = 64\n", "",
                            AVERAGE "interval = 16\nlag = 12\n" RING "[noise]\nslow = 1:1.6\n"),
                 STEP_MS + 0.6, 2e-2);
 }
 
 /* A fragment of 3 ms every four steps; two steps hide 2.2 ms of it. */
-static void fragments_hide_sooner(void **state)
+static void fragments_hide_sooner(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ms("", "", "steps = 160\nwarmup = 32\n", "",
                         AVERAGE "interval = 16\nfragments = 4\nlag = 2\n" RING),
                 STEP_MS + (RING_MS / 4 - 2 * STEP_MS) / 4, 1e-4);
@@ -314,9 +297,8 @@ static void fragments_hide_sooner(void **state)
 
 /* A quarter and an eighth of the bytes; quantising 8 MB and back takes the times at fractions of
  * 100 GB/s (sim/compress.c). */
-static void quantised_averages_move_fewer_bytes(void **state)
+static void quantised_averages_move_fewer_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ms("", "", "steps = 8\n", "", AVERAGE RING "compress = int8\n"),
                 STEP_MS + RING_MS / 4 + 0.1 / 0.78 + 0.1 / 0.75, 1e-4);
     assert_near(step_ms("", "", "steps = 8\n", "", AVERAGE RING "compress = fp4\n"),
@@ -327,9 +309,8 @@ static void quantised_averages_move_fewer_bytes(void **state)
  * ms down; with int8 a quarter of all that, and the time of quantising. Memories with 1000 GB/s,
  * which each copy and transfer crosses once, are no limit; with 0.5 GB/s they limit the ring, whose
  * hosts send and receive 12 MB each in 48 ms, and the copies, 16 ms each. */
-static void averages_go_through_hosts(void **state)
+static void averages_go_through_hosts(void **state DL_UNUSED)
 {
-    (void)state;
     const char *pcie = "[link x16]\nbytes_per_s = 4GB/s\nlatency_ns = 0\n";
     static const struct {
         const char *memory, *sync;
@@ -368,9 +349,8 @@ static void averages_go_through_hosts(void **state)
 /* The first worker to end has handed over an average that others no longer reach; or a worker with
  * an interval of one step, rounded up from 0.3, is already back at the barrier while others still
  * fetch. */
-static void averages_at_the_end_are_abandoned(void **state)
+static void averages_at_the_end_are_abandoned(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const rests[] = {
         AVERAGE "interval = 8\nlag = 3\n" RING "[noise]\nkind = lognormal\nsigma = 0.3\n",
         AVERAGE "interval = 2\nlag = 1\n" RING "[noise]\nkind = lognormal\nsigma = 0.3\n",
@@ -383,9 +363,8 @@ static void averages_at_the_end_are_abandoned(void **state)
     }
 }
 
-static void impossible_lags_and_fragments_are_refused(void **state)
+static void impossible_lags_and_fragments_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const wrong[] = {"mode = average\ninterval = 8\nlag = 8\n",
                                         "mode = average\ninterval = 8\nfragments = 9\n",
                                         "mode = allreduce\nlag = 2\n", "mode = bmuf\nlag = 1\n"};
@@ -401,9 +380,8 @@ static void impossible_lags_and_fragments_are_refused(void **state)
     }
 }
 
-static void hosts_of_several_gpus_are_refused(void **state)
+static void hosts_of_several_gpus_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const wrong[] = {
         "placement = 21\n[sync]\nmode = average\nwhere = allreduce\n",
         "workers = 2\n[exchange]\noverlap = yes\n[sync]\nmode = "
@@ -427,9 +405,8 @@ static void hosts_of_several_gpus_are_refused(void **state)
 /* Two sites of four nodes each: a ring of eight nodes has two edges between them, with 100 MB/s
  * each way, over which 2 x 7/8 x 8 MB take 140 ms; then a pair of sites that is slower and 20 ms
  * apart. */
-static void sites_are_as_far_as_the_file_says(void **state)
+static void sites_are_as_far_as_the_file_says(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = "[sync]\nmode = average\nwhere = allreduce\n" RING;
     const char *near = "[site a]\nbytes_per_s = 100MB/s\n[site b]\nbytes_per_s = 100MB/s\n";
     const char *far = "[site a]\nbytes_per_s = 100MB/s\n[site b]\n"
@@ -445,9 +422,8 @@ static void sites_are_as_far_as_the_file_says(void **state)
 
 /* A scenario gives the two sites of a machine without sites. Then it replaces the sites of a
  * machine file: rate and pairs are gone, and the delay is another one. */
-static void the_scenario_divides_a_machine_into_sites(void **state)
+static void the_scenario_divides_a_machine_into_sites(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = "[network]\nsites = 2\nsite_latency_ns = 20ms\n"
                        "[sync]\nmode = average\nwhere = allreduce\n" RING;
     const char *late = "[network]\nsite_latency_ns = 10ms\n"
@@ -474,9 +450,8 @@ static void the_scenario_divides_a_machine_into_sites(void **state)
  * every eighth step an average of all nodes. Each node averages one half with its counterpart, so
  * that 8 MB leave each site at 500 MB/s, 16 ms, and the nodes of a site exchange their halves, 4
  * ms. */
-static void two_levels_exchange_inside_and_between(void **state)
+static void two_levels_exchange_inside_and_between(void **state DL_UNUSED)
 {
-    (void)state;
     const char *sites = "[site a]\nbytes_per_s = 500MB/s\n[site b]\nbytes_per_s = 500MB/s\n";
     const double inside_ms = 8, between_ms = 16 + 4;
     char machine[512];
@@ -499,9 +474,8 @@ static void two_levels_exchange_inside_and_between(void **state)
 
 /* 4 MB down a chain of three edges at 1 GB/s: 4 ms, and two of 64 chunks before the last node
  * starts. Averages do not broadcast buffers. */
-static void buffers_are_sent_before_each_step(void **state)
+static void buffers_are_sent_before_each_step(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = "[broadcast]\nbytes = 4000000\n";
     assert_near(step_ms("", costs, "steps = 8\n", "", "[sync]\nmode = allreduce\n" RING),
                 STEP_MS + RING_MS + 4 * (1 + 2.0 / 64), 1e-3);
@@ -511,9 +485,8 @@ static void buffers_are_sent_before_each_step(void **state)
 /* Packets of 1500 bytes carry 1448 bytes of 1514 on the wire, whose rate limits TCP. In addition
  * there are partly filled packets, and acknowledgements in the same ports (66 bytes for each
  * 1514). */
-static void over_tcp_headers_and_acknowledgements_count(void **state)
+static void over_tcp_headers_and_acknowledgements_count(void **state DL_UNUSED)
 {
-    (void)state;
     const double ms = step_ms("[tcp]\nsockets = 4\n", "", "steps = 8\n", "", AVERAGE RING);
     assert_true(ms > STEP_MS + RING_MS * 1514 / 1448);
     assert_near(ms, STEP_MS + RING_MS * (1514.0 + 66) / 1448, 0.02);
@@ -525,9 +498,8 @@ static void over_tcp_headers_and_acknowledgements_count(void **state)
 
 /* A ring's phases wait for all hops, TCP's slices for some of them; but the rate never exceeds the
  * payload's share of the wire, 1448 of 1514. */
-static void no_byte_is_faster_than_its_headers(void **state)
+static void no_byte_is_faster_than_its_headers(void **state DL_UNUSED)
 {
-    (void)state;
 #define FAR "[site a]\nlatency_ns = 4ms\n[site b]\n[site c]\n[site d]\n"
     const double ring_ms = step_ms(FAR, "", "steps = 8\n", "", AVERAGE RING);
     assert_near(step_ms(FAR "[tcp]\nsockets = 64\n", "", "steps = 8\n", "", AVERAGE RING),
@@ -536,9 +508,8 @@ static void no_byte_is_faster_than_its_headers(void **state)
 
 /* Halving the time of copies halves the time that TCP adds, including timeouts, also at a rate that
  * the scenario gives; without copies the average takes no time. */
-static void copies_over_tcp_can_be_taken_away(void **state)
+static void copies_over_tcp_can_be_taken_away(void **state DL_UNUSED)
 {
-    (void)state;
     const char *tcp = "[tcp]\nsockets = 16\nqueue_ns = 5ms\n";
     const char *slow = "port_bytes_per_s = 25MB/s\n";
     const double whole_ms = step_ms(tcp, "", "steps = 8\n", slow, AVERAGE RING) - STEP_MS;

@@ -38,20 +38,18 @@ static void check_table(const char *table, const char *const *formats)
     }
 }
 
-static void every_row_makes_machines(void **state)
+static void every_row_makes_machines(void **state DL_UNUSED)
 {
     static const char *const boxes[] = {"1x", "2x", "4x", "8x", "3x", NULL};
     static const char *const nodes[] = {"", "2x", NULL};
-    (void)state;
     check_table("gpus.csv", boxes);
     check_table("instances.csv", nodes);
 }
 
 /* Up to four GPUs are on one socket, more on two: 3 of 6 on each. The newest bus determines the
  * host. */
-static void boxes_may_have_unlike_gpus(void **state)
+static void boxes_may_have_unlike_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("1xgtx1080ti+1xrtx2080ti");
     assert_string_equal(m.name, "1x GeForce GTX 1080 Ti + 1x GeForce RTX 2080 Ti");
     assert_int_equal(m.kinds[0].gpu_count, 2);
@@ -84,9 +82,8 @@ static void boxes_may_have_unlike_gpus(void **state)
     }
 }
 
-static void one_node_needs_no_network(void **state)
+static void one_node_needs_no_network(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = machine_called("1x2xrtx3090");
     assert_int_equal(m.nodes, 1);
     assert_int_equal(m.kinds[0].gpu_count, 2);
@@ -95,9 +92,8 @@ static void one_node_needs_no_network(void **state)
 
 /* Nine tenths of 1 Gb/s are 112.5 MB/s. Without a number of nodes there is one, which still has a
  * port. */
-static void boxes_may_have_a_network(void **state)
+static void boxes_may_have_a_network(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("4x2xrtx3090@1gbe");
     assert_string_equal(m.name, "2x GeForce RTX 3090, 1 Gb/s Ethernet");
     assert_int_equal(m.nodes, 4);
@@ -149,9 +145,8 @@ static void boxes_may_have_a_network(void **state)
     dl_machine_free(&m);
 }
 
-static void faulty_networks_of_boxes_are_refused(void **state)
+static void faulty_networks_of_boxes_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *name, *error;
     } bad[] = {
@@ -192,9 +187,8 @@ static void faulty_networks_of_boxes_are_refused(void **state)
 
 /* Another kind of node after each network: a node with one GPU, then two with two, whose port is
  * faster. Equal ports share a link class. */
-static void nodes_may_be_of_several_kinds(void **state)
+static void nodes_may_be_of_several_kinds(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("1xrtx3090@1gbe+2x1xt4+1xv100@10gbe+1xt4@1gbe");
     assert_string_equal(m.name, "1x GeForce RTX 3090, 1 Gb/s Ethernet; 2 of 1x Tesla T4 + 1x Tesla "
                                 "V100-SXM2, "
@@ -225,9 +219,8 @@ static void nodes_may_be_of_several_kinds(void **state)
     dl_machine_free(&m);
 }
 
-static void boxes_are_as_the_table_says(void **state)
+static void boxes_are_as_the_table_says(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("some/folder/4xrtx3090");
     assert_string_equal(m.path, "4xrtx3090");
     assert_string_equal(m.name, "4x GeForce RTX 3090");
@@ -277,9 +270,8 @@ static void boxes_are_as_the_table_says(void **state)
 
 /* As nccl-tests measured on B200: NCCL uses rings for up to five GPUs, and sums in the switch for
  * six or more: channels of at most 90 GB/s x 6 x 5/6 against 675 x 6/10. */
-static void b200_sum_in_the_switch_from_six_on(void **state)
+static void b200_sum_in_the_switch_from_six_on(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = machine_called("p6-b200.48xlarge");
     DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
@@ -300,9 +292,8 @@ static void b200_sum_in_the_switch_from_six_on(void **state)
 }
 
 /* A rack whose 72 GPUs share one switch, each with a port. */
-static void a_rack_is_one_domain(void **state)
+static void a_rack_is_one_domain(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = machine_called("2xgb300_nvl72");
     assert_int_equal(m.nodes, 2);
     assert_int_equal(m.kinds[0].gpu_count, 72);
@@ -312,9 +303,8 @@ static void a_rack_is_one_domain(void **state)
 
 /* Two GPUs share the 900 GB/s of a Grace's NVLink-C2C, which count both directions, and its memory
  * of 512 GB/s; its ports are on PCIe. */
-static void gpus_of_a_grace_are_on_c2c(void **state)
+static void gpus_of_a_grace_are_on_c2c(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[][2] = {
         {"4xgb200@4x400ib", "pcie5x16"}, {"gb200_nvl72", "pcie5x16"}, {"gb300_nvl72", "pcie6x16"}};
     for (size_t i = 0; i < DL_LENGTH(names); i++) {
@@ -329,9 +319,8 @@ static void gpus_of_a_grace_are_on_c2c(void **state)
 }
 
 /* PCIe 6.0 carries a port of 800 Gb/s, unlike 5.0: 128 / 63 times the 52.8 GB/s of the latter. */
-static void slots_carry_ports_of_800_gbit(void **state)
+static void slots_carry_ports_of_800_gbit(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[] = {"8xb300@8x800ib", "gb300_nvl72"};
     for (size_t i = 0; i < DL_LENGTH(names); i++) {
         DL_SCOPED(dl_machine) m = machine_called(names[i]);
@@ -345,9 +334,8 @@ static void slots_carry_ports_of_800_gbit(void **state)
     }
 }
 
-static void instances_have_price_and_network(void **state)
+static void instances_have_price_and_network(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("2xg5.12xlarge");
     assert_int_equal(m.nodes, 2);
     assert_int_equal(m.kinds[0].gpu_count, 4);
@@ -382,7 +370,7 @@ static void instances_have_price_and_network(void **state)
     dl_machine_free(&m);
 }
 
-static void errors_name_what_is_near(void **state)
+static void errors_name_what_is_near(void **state DL_UNUSED)
 {
     static const struct {
         const char *name;
@@ -427,7 +415,6 @@ static void errors_name_what_is_near(void **state)
         {"20000000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 10000000 nodes"},
         {"none.ini", DL_ERR_IO, "cannot open"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_machine m = {0};
         dl_error error = {0};
@@ -444,7 +431,7 @@ static void errors_name_what_is_near(void **state)
 
 /* Capital letters, '_', '-' and brands before a name are ignored; other names are in the table. No
  * name matches two rows. */
-static void names_may_be_spelled_otherwise(void **state)
+static void names_may_be_spelled_otherwise(void **state DL_UNUSED)
 {
     static const struct {
         const char *typed, *model;
@@ -469,7 +456,6 @@ static void names_may_be_spelled_otherwise(void **state)
         {"gpu_8x_a100_80gb_sxm4", "a100_80gb"},
         {"Standard_ND96isr_H100_v5", "h100"},
     };
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         dl_machine m = machine_called(cases[i].typed);
         assert_string_equal(dl_machine_model(&m, 0, 0)->name, cases[i].model);
@@ -497,9 +483,8 @@ static void names_may_be_spelled_otherwise(void **state)
 
 /* Bridges connect GPUs 0 and 1, and 2 and 3, of four: half of 56.25 GB/s is 28.125. In a mixed box
  * only GPUs that have bridges use them. */
-static void pairs_may_have_bridges(void **state)
+static void pairs_may_have_bridges(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("4xrtx3090+nvlink");
     assert_string_equal(m.name, "4x GeForce RTX 3090, NVLink bridges");
     assert_int_equal(m.kinds[0].nvlink_count, 2);
@@ -521,9 +506,8 @@ static void pairs_may_have_bridges(void **state)
 /* Collectives of GPUs in slots go through host memory at the rate of a bus, or of a provider's
  * slots, with bounds and a source; except for two GPUs with a bridge, an NVSwitch, or AMD's
  * GPUs. */
-static void slots_have_ways_through_host_memory(void **state)
+static void slots_have_ways_through_host_memory(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *name;
         double rate, low, high; /* GB/s; 0: no [shm] */
@@ -566,9 +550,8 @@ static void slots_have_ways_through_host_memory(void **state)
 }
 
 /* A port for each GPU, half of them on each processor; nine tenths of 400 Gb/s are 45 GB/s. */
-static void nodes_may_have_other_ports(void **state)
+static void nodes_may_have_other_ports(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("2x8xh100@8x400ib");
     assert_string_equal(m.name, "8x H100-SXM5-80GB, 8 x 400 Gb/s InfiniBand");
     assert_int_equal(m.kinds[0].nic_count, 8);
@@ -609,7 +592,7 @@ static void nodes_may_have_other_ports(void **state)
 /* Boards with NVLink are machine files. A box of their GPUs has the links of the board's first
  * GPUs: of the hybrid cube mesh of eight, six pairs join GPUs 0 to 3, of which 0-3, 1-2 and 2-3
  * have two lanes. A box of other GPUs too notes that it has none. */
-static void boards_are_proposed(void **state)
+static void boards_are_proposed(void **state DL_UNUSED)
 {
     static const struct {
         const char *gpu, *machine;
@@ -618,7 +601,6 @@ static void boards_are_proposed(void **state)
                  {"v100_pcie", "8xv100_pcie"},
                  {"a100", "8xa100"},
                  {"unheard_of", "8xunheard_of"}};
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         DL_AUTOFREE char *machine = dl_machine_usual(cases[i].gpu, 8);
         assert_string_equal(machine, cases[i].machine);
@@ -642,9 +624,8 @@ static void boards_are_proposed(void **state)
     dl_machine_free(&m);
 }
 
-static void a_count_makes_nodes_of_any_machine(void **state)
+static void a_count_makes_nodes_of_any_machine(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = machine_called("2xdgx_h100");
     assert_int_equal(m.nodes, 2);
     assert_int_equal(m.kinds[0].nic_count, 8);

@@ -23,9 +23,8 @@ static char *draw(const dl_machine *machine)
     return text;
 }
 
-static void every_part_and_link_is_drawn(void **state)
+static void every_part_and_link_is_drawn(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const parts[] = {
         "graph machine {\n  label=\"a \\\"box\\\", one of 2 nodes\";\n",
         "  socket0 [shape=box, label=\"socket 0\\nroot 20 GB/s\"];\n",
@@ -57,9 +56,8 @@ static int count_of(const char *text, const char *part)
 
 /* Eight GPUs, each on a separate switch and on the NVSwitch; eight NICs with a port; two
  * sockets. */
-static void a_shipped_machine_has_all_its_edges(void **state)
+static void a_shipped_machine_has_all_its_edges(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_shipped("dgx_h100");
     DL_AUTOFREE char *text = draw(&m);
     assert_int_equal(count_of(text, " -- "), 2 + 1 + 8 + 8 + 8 + 8 + 8);
@@ -67,9 +65,8 @@ static void a_shipped_machine_has_all_its_edges(void **state)
     assert_contains(text, "NVSwitch\\nsums");
 }
 
-static void files_are_written_or_refused(void **state)
+static void files_are_written_or_refused(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(BOX);
     dl_error err = {0};
     assert_int_equal(dl_machine_graph_save(&m, "test_machine_graph.dot", &err), DL_OK);

@@ -16,9 +16,8 @@ static void assert_rate(const dl_maxmin *system, int flow, double expected)
 
 /* Two flows on a link of 10: 5 each; with weights 3 and 1: 7.5 and 2.5; with a cap of 2 on the
  * first: 2 and 8. */
-static void two_flows_share_a_link(void **state)
+static void two_flows_share_a_link(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         double weight, cap, first, second;
     } cases[] = {{1, INFINITY, 5, 5}, {3, INFINITY, 7.5, 2.5}, {1, 2, 2, 8}, {3, 2, 2, 8}};
@@ -38,9 +37,8 @@ static void two_flows_share_a_link(void **state)
 
 /* The header's example: A 10, B 4; flows A, AB, B: 8, 2, 2. With a cap of 3 on the first: 3, 2, 2.
  */
-static void worked_example(void **state)
+static void worked_example(void **state DL_UNUSED)
 {
-    (void)state;
     static const int over_a[] = {A}, over_both[] = {A, B}, over_b[] = {B};
     DL_SCOPED(dl_maxmin) system;
     dl_maxmin_init(&system, 2, 3, 4);
@@ -58,9 +56,8 @@ static void worked_example(void **state)
     }
 }
 
-static void a_flow_without_links_has_its_cap(void **state)
+static void a_flow_without_links_has_its_cap(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_maxmin) system;
     dl_maxmin_init(&system, 0, 2, 0);
     dl_maxmin_add_flow(&system, 1, 7, NULL, 0);
@@ -102,9 +99,8 @@ static void assert_fair(const dl_maxmin *system)
     }
 }
 
-static void random_systems_are_fair(void **state)
+static void random_systems_are_fair(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 9, 0, 0, 0);
     for (int round = 0; round < 500; round++) {

@@ -29,9 +29,8 @@ static dl_status read_table(const char *text, dl_measured **measured, dl_error *
     return status;
 }
 
-static void rows_find_their_points(void **state)
+static void rows_find_their_points(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     dl_error err = {0};
     if (read_table(
@@ -54,9 +53,8 @@ static void rows_find_their_points(void **state)
 }
 
 /* Columns may also have the names of options and of tables of results. */
-static void other_words_for_columns(void **state)
+static void other_words_for_columns(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     dl_error err = {0};
     assert_int_equal(read_table("gpus,mode,samples/s\n2,none,400\n", &m, &err), DL_OK);
@@ -69,9 +67,8 @@ static void other_words_for_columns(void **state)
 
 /* Programs with DistributedDataParallel report the batch of one GPU: 2 workers x 4 samples are the
  * points' batch of 8, also as 2 passes of 2. */
-static void batches_of_a_worker_are_taken(void **state)
+static void batches_of_a_worker_are_taken(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const tables[] = {
         "batch_per_gpu,gpus,mode,samples/s\n4,2,none,400\n",
         "per_device_batch,gpus,mode,samples/s\n4,2,none,400\n",
@@ -101,9 +98,8 @@ static void batches_of_a_worker_are_taken(void **state)
 
 /* Two workers have mode none, and averages every step or every ten: sync and interval distinguish
  * these points. */
-static void columns_that_tell_points_apart_are_named(void **state)
+static void columns_that_tell_points_apart_are_named(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     dl_error err = {0};
     assert_int_equal(read_table("workers,throughput_per_s\n2,400\n", &m, &err), DL_ERR_DATA);
@@ -115,9 +111,8 @@ static void columns_that_tell_points_apart_are_named(void **state)
 }
 
 /* A row without a point gets told the key that no point has, and the points' values of it. */
-static void the_unlike_key_is_named(void **state)
+static void the_unlike_key_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *row, *said;
     } cases[] = {
@@ -137,9 +132,8 @@ static void the_unlike_key_is_named(void **state)
 /* Steps 0.01, 0.04, 0.02 with batch 8: median 0.02; throughputs 800, 200, 400: median 400, standard
  * deviation sqrt((333.3^2 + 266.7^2 + 66.7^2) / 2) = 305.5. Staleness is given twice: median
  * 1.25. */
-static void repeated_rows_are_runs(void **state)
+static void repeated_rows_are_runs(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     assert_int_equal(read_table("workers,sync,interval,step_s,staleness_mean\n2,none,,0.01,1\n"
                                 "2,none,,0.04,\n2,none,,0.02,1.5\n",
@@ -155,9 +149,8 @@ static void repeated_rows_are_runs(void **state)
 }
 
 /* The median per worker over the runs that give it; steps and seed are not used. */
-static void staleness_of_each_worker(void **state)
+static void staleness_of_each_worker(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     assert_int_equal(read_table("workers,sync,interval,step_s,staleness_mean_by_worker,steps,seed\n"
                                 "2,none,,1,0.5;3,200,1\n2,none,,1,,200,2\n2,none,,1,1.5;2,200,3\n",
@@ -173,9 +166,8 @@ static void staleness_of_each_worker(void **state)
 /* Others took 30 % of the processors, or 6 % and the host 6 %: those two of four runs are left out,
  * and the median of 100 and 200 samples per second is 150. If both of two runs were disturbed, both
  * count. A quarter of the runs is enough, also if the host alone is known. */
-static void disturbed_runs_are_left_out(void **state)
+static void disturbed_runs_are_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     assert_int_equal(
         read_table("workers,sync,interval,throughput_per_s,others_frac,steal_frac\n"
@@ -206,9 +198,8 @@ static void disturbed_runs_are_left_out(void **state)
 
 /* Runs with 0 x 1 and 1 x 3, and with 1 x 1 and 2 x 5: in total 1, 4, 5 of 10. Mean (4 + 10) / 10 =
  * 1.4, variance 24 / 10 - 1.96 = 0.44; five do not exceed 1, nine need 2. */
-static void staleness_counts_are_added_up(void **state)
+static void staleness_counts_are_added_up(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     assert_int_equal(read_table("workers,sync,interval,step_s,staleness_sd,staleness_counts\n"
                                 "2,none,,1,9,1;3\n2,none,,1,8,0;1;5\n",
@@ -222,9 +213,8 @@ static void staleness_counts_are_added_up(void **state)
 }
 
 /* A run without steps is a run; the table's other point has none. */
-static void steps_of_all_runs_are_collected(void **state)
+static void steps_of_all_runs_are_collected(void **state DL_UNUSED)
 {
-    (void)state;
     static const double expected[] = {0.5, 0.75, 1, 1.25};
     dl_measured *m = NULL;
     assert_int_equal(read_table("workers,sync,interval,step_s,step_quantiles_s\n"
@@ -239,9 +229,8 @@ static void steps_of_all_runs_are_collected(void **state)
 }
 
 /* The table has the source's words for a missing result; there is nothing to compare. */
-static void rows_that_say_error_are_taken_without_values(void **state)
+static void rows_that_say_error_are_taken_without_values(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     dl_error err = {0};
     if (read_table("workers,sync,interval,throughput_per_s,source\n1,none,,100,\n"
@@ -262,9 +251,8 @@ static void rows_that_say_error_are_taken_without_values(void **state)
     dl_measured_free(m, 6);
 }
 
-static void without_a_table_nothing_is_measured(void **state)
+static void without_a_table_nothing_is_measured(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = study();
     free(s.variants[0].scenario.measured_path);
     s.variants[0].scenario.measured_path = NULL;
@@ -285,9 +273,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
 
 /* Column `use` says how a row relates to the prediction; the default is unseen. Notes and sources
  * have no line breaks. */
-static void rows_have_a_use(void **state)
+static void rows_have_a_use(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     dl_error err = {0};
     if (read_table("workers,sync,interval,step_s,use,note,source\n1,none,,1,fitted,,\n"
@@ -315,9 +302,8 @@ static void rows_have_a_use(void **state)
 }
 
 /* The error of a row that was left out of a fit applies to the point if that has no other row. */
-static void left_out_errors_go_by_line(void **state)
+static void left_out_errors_go_by_line(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     dl_error err = {0};
     assert_int_equal(
@@ -338,9 +324,8 @@ static void left_out_errors_go_by_line(void **state)
 }
 
 /* On cores, with costs that name no model: where, compress and the number of GPUs are known. */
-static void rows_are_of_the_points_setting(void **state)
+static void rows_are_of_the_points_setting(void **state DL_UNUSED)
 {
-    (void)state;
     dl_measured *m = NULL;
     assert_int_equal(read_table("workers,sync,interval,model,precision,gpu_count,where,compress,"
                                 "host_memory,step_s\n"
@@ -359,9 +344,8 @@ static void rows_are_of_the_points_setting(void **state)
 }
 
 /* Two workers on one GPU, whose server is on another GPU. */
-static void rows_of_gpus_are_of_the_points_setting(void **state)
+static void rows_of_gpus_are_of_the_points_setting(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = "[machine]\nfile = test_measured.ini\ngpus = 1\nworkers = 2\n"
                                "pageable = yes\n[workload]\ncosts = c\nbatch = 8\n"
                                "[sync]\nmode = async\nwhere = gpu:2\n[exchange]\ncompress = fp16\n"
@@ -391,9 +375,8 @@ static void rows_of_gpus_are_of_the_points_setting(void **state)
     remove(TABLE);
 }
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"workers,sync,interval,stpe_s\n", DL_ERR_NAME, 0, "step_s"},
         {"workers,sync,interval,step_s\n2,none,,1\n3,none,,1\n", DL_ERR_NAME, 3, "no point"},

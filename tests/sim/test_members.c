@@ -11,9 +11,8 @@ static dl_run_result run(int workers, int steps, const char *sync, const char *r
 /* Worker 2 fails at 14.5 ms and loses 4.5 steps. It returns at 32.5 ms, when the others are in the
  * third step after an average: with 2 steps counted as done it does 8 until 40.5 ms, for which the
  * others wait half a millisecond. */
-static void a_worker_fails_and_comes_back(void **state)
+static void a_worker_fails_and_comes_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run(3, 40, "interval = 10\n", "[failures]\naway = 2:0.0145-0.0325\n");
     assert_near(r.span_s, 0.0405, 1e-9);
     assert_near(r.samples, 40 + 40 + 22 - 4, 1e-12);
@@ -25,9 +24,8 @@ static void a_worker_fails_and_comes_back(void **state)
 }
 
 /* Worker 1 joins at 24.5 ms: it does 6 steps until 30.5, then 10 with the other worker. */
-static void a_worker_joins_late(void **state)
+static void a_worker_joins_late(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run(2, 40, "interval = 10\n", "[failures]\naway = 1:0-0.0245\n");
     assert_near(r.span_s, 0.0405, 1e-9);
     assert_near(r.samples, 40 + 16, 1e-12);
@@ -35,9 +33,8 @@ static void a_worker_joins_late(void **state)
 
 /* Worker 2 joins at 4.5 ms, when worker 0, at half speed, has done 2 steps and worker 1 has done 4: it
  * counts as many as the slower one, does 8, and waits for it until 20 ms. */
-static void a_worker_joins_the_slowest(void **state)
+static void a_worker_joins_the_slowest(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(3, 10, "interval = 10\n", "[failures]\naway = 2:0-0.0045\n[noise]\nslow = 0:2\n");
     assert_near(r.span_s, 0.020, 1e-9);
@@ -45,9 +42,8 @@ static void a_worker_joins_the_slowest(void **state)
     dl_run_result_free(&r);
 }
 
-static void a_worker_leaves(void **state)
+static void a_worker_leaves(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run(2, 30, "interval = 10\n", "[failures]\naway = 1:0.0145-\n");
     assert_near(r.span_s, 0.030, 1e-9);
     assert_near(r.samples, 30 + 14 - 4, 1e-12);
@@ -55,9 +51,8 @@ static void a_worker_leaves(void **state)
 
 /* Worker 1 takes 2 ms per step and fails at 15 ms: worker 0, which has waited for it since 10,
  * continues alone. */
-static void who_is_waited_for_fails(void **state)
+static void who_is_waited_for_fails(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 30, "interval = 10\n", "[failures]\naway = 1:0.015-\n[noise]\nslow = 1:2\n");
     assert_near(r.span_s, 0.035, 1e-9);
@@ -69,9 +64,8 @@ static void who_is_waited_for_fails(void **state)
  * nothing. Worker 1 does its 20 steps until 40. Returning at 25 ms, worker 0 joins at the other's
  * position, 2 of 10 steps, waits for it from 33 ms on, and starts one more step just before the
  * other has done all its steps. */
-static void who_waits_leaves_after_the_average(void **state)
+static void who_waits_leaves_after_the_average(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 20, "interval = 10\n", "[failures]\naway = 0:0.012-\n[noise]\nslow = 1:2\n");
     assert_near(r.span_s, 0.040, 1e-9);
@@ -85,9 +79,8 @@ static void who_waits_leaves_after_the_average(void **state)
 }
 
 /* All workers leave; worker 1 returns first and continues alone, with its own parameters. */
-static void all_are_away_for_a_while(void **state)
+static void all_are_away_for_a_while(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 20, "interval = 10\n", "[failures]\naway = 0:0.0105-, 1:0.0105-0.0205\n");
     assert_near(r.span_s, 0.0305, 1e-9);
@@ -99,9 +92,8 @@ static void all_are_away_for_a_while(void **state)
  * with 3 workers a push of 8 us, two slices of 4000 bytes each at (3 x 0.5 + 1) ns per byte, 10 us,
  * a pull of 8 us, two barriers of 0.1 us; with two workers slices of 8 us; with one a slice of 8000
  * bytes at 1.5 ns, 12 us, and no barrier. */
-static void slices_are_of_who_is_there(void **state)
+static void slices_are_of_who_is_there(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *away;
         double exchange_us;
@@ -140,9 +132,8 @@ static dl_run_result run_nodes(int steps, const char *sync, const char *away)
  * workers, those at 34 and 55.7 of three. Returning at 60 ms it waits for the end of the third
  * average, 66.33, fetches 8 MB until 74.33, counts 7 steps as done and does 3 until 77.63, for
  * which the others wait. */
-static void a_gpu_fetches_over_its_link(void **state)
+static void a_gpu_fetches_over_its_link(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run_nodes(40, "", "3:0.0275-0.0600");
     assert_near(r.span_s, 0.077633 + 0.012, 1e-4);
     assert_near(r.samples, 3 * 40 + 17 - 4, 1e-12);
@@ -153,9 +144,8 @@ static void a_gpu_fetches_over_its_link(void **state)
  * one ends. Worker 3, returning at 40 ms, still joins in between, and does more than half of the
  * 200 steps of the others; it fetches both fragments. A worker that leaves for good has done 18
  * steps, of which 5.5 are lost. */
-static void who_is_back_comes_between_averages(void **state)
+static void who_is_back_comes_between_averages(void **state DL_UNUSED)
 {
-    (void)state;
     static const char sync[] = "fragments = 2\nlag = 9\n";
     dl_run_result r = run_nodes(200, sync, "3:0.020-");
     assert_near(r.samples, 3 * 200 + 18 - 6, 1e-12);
@@ -170,9 +160,8 @@ static void who_is_back_comes_between_averages(void **state)
  * was averaged 2 steps before, the other 7, which makes 4.5, rounded to 5. Returning at 32.5 ms, in
  * the third step of the others after an average, it does 3 steps until 35.5, half a millisecond
  * after them. */
-static void fragments_are_lost_by_their_own_age(void **state)
+static void fragments_are_lost_by_their_own_age(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(3, 40, "interval = 10\nfragments = 2\n", "[failures]\naway = 2:0.0175-0.0325\n");
     assert_near(r.span_s, 0.0405, 1e-9);
@@ -185,9 +174,8 @@ static void fragments_are_lost_by_their_own_age(void **state)
 /* Averages are merged 4 steps after sending. Worker 1 fails at 14.5 ms and loses 4.5 steps: those
  * that it has sent are merged. Returning at 32.5 ms with 32 steps counted as done, it sends at
  * 40.5, for which the other, at its last step, waits; it has started one more step by then. */
-static void a_worker_that_lags_fails_and_comes_back(void **state)
+static void a_worker_that_lags_fails_and_comes_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         run(2, 40, "interval = 10\nlag = 4\n", "[failures]\naway = 1:0.0145-0.0325\n");
     assert_near(r.span_s, 0.0415, 1e-9);
@@ -196,9 +184,8 @@ static void a_worker_that_lags_fails_and_comes_back(void **state)
     dl_run_result_free(&r);
 }
 
-static void what_is_not_simulated_is_refused(void **state)
+static void what_is_not_simulated_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const syncs[] = {"mode = average\ninterval_by_speed = yes\n",
                                         "mode = allreduce\n"};
     for (size_t i = 0; i < sizeof syncs / sizeof *syncs; i++) {
@@ -216,9 +203,8 @@ static void what_is_not_simulated_is_refused(void **state)
 }
 
 /* A single host thread would wait for the absent GPU. */
-static void one_host_thread_has_no_absences(void **state)
+static void one_host_thread_has_no_absences(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"average", "async_average"};
     fixture_write("away_single.ini", FIXTURE_GPUS);
     for (int m = 0; m < 2; m++) {

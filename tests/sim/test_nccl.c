@@ -34,9 +34,8 @@ static double time_us(const dl_nccl_group *g, dl_collective_kind kind, double by
  * GB/s. Ring, Simple, 1 GiB: 30 steps, 2 of them between nodes, 1.4 times (8.4 + 28 x 3.4 + 2 x 14)
  * us; 384 GB/s x 16/30. LL: the processor's 39 GB/s are less than a quarter; 6.6 + 28 x 1 + 2 x
  * 2.7, as posting a message takes 1 us. */
-static void times_are_those_of_its_constants(void **state)
+static void times_are_those_of_its_constants(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(time_us(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_TREE, DL_NCCL_LL128),
                 48.5 + 4194304 / 117.44e3, 1e-6);
     assert_near(time_us(&two_nodes, DL_ALLREDUCE, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE),
@@ -67,9 +66,8 @@ static void times_are_those_of_its_constants(void **state)
 /* NCCL's debug log prints the numbers of its model. Three nodes of eight H100 with 8 ports of 200
  * Gb/s, Intel processors (NVIDIA/nccl, thread 1453): trees whose NICs send to and from one GPU,
  * with 0.85 of the rate. */
-static void times_are_those_that_nccl_prints(void **state)
+static void times_are_those_that_nccl_prints(void **state DL_UNUSED)
 {
-    (void)state;
     dl_nccl_group three = {.ranks = 24,
                            .nodes = 3,
                            .channels = 8,
@@ -105,9 +103,8 @@ static void times_are_those_that_nccl_prints(void **state)
  * 24 GB/s stay eight channels, as do eight of 48 GB/s between nodes of H100, since there are more
  * than four. Within a DGX H100 six channels of 60 become twelve. Its GPUs have separate NICs, so
  * trees are simple; two GPUs of a DGX A100 share a switch with two NICs. */
-static void channels_and_trees_follow_the_search(void **state)
+static void channels_and_trees_follow_the_search(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *machine;
         int nodes, channels;
@@ -135,9 +132,8 @@ static void channels_and_trees_follow_the_search(void **state)
 }
 
 /* The correction, 0.8, does not apply to trees by Simple, whose chunks are simulated. */
-static void transfers_take_its_latencies_and_rates(void **state)
+static void transfers_take_its_latencies_and_rates(void **state DL_UNUSED)
 {
-    (void)state;
     dl_hop_costs c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_TREE, DL_NCCL_LL128);
     assert_near(c.bandwidth_frac, 8 * 36.7 / 370 * 0.8, 1e-9);
     assert_near(c.launch_ns, 14e3, 1e-9);
@@ -183,9 +179,8 @@ static void assert_choice(const char *machine, int nodes, int per_node, double b
 /* Over NVLink LL, LL128 and Simple by size; the NVSwitch of H100 sums large vectors. LL128 needs
  * NVLink: it is used neither between T4 nor over TCP, where buckets of 25 MiB use rings, and small
  * vectors use trees once the ring is long. */
-static void algorithms_and_protocols_follow_size_and_count(void **state)
+static void algorithms_and_protocols_follow_size_and_count(void **state DL_UNUSED)
 {
-    (void)state;
     assert_choice("dgx_a100", 1, 8, 1024, DL_NCCL_RING, DL_NCCL_LL);
     assert_choice("dgx_a100", 1, 8, 4194304, DL_NCCL_RING, DL_NCCL_LL128);
     assert_choice("dgx_a100", 1, 8, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
@@ -209,9 +204,8 @@ static void algorithms_and_protocols_follow_size_and_count(void **state)
  * 256 threads with 128 bytes per rank of the only ring, 512 in a tree. Since 2.5 trees over two
  * nodes have twice a port's rate, of which 2.7 takes 0.9 x 0.6 / 2 at 25 MiB, 2.8 0.92 x 0.7 / 2; a
  * ring of eight has 8 / 14 of it. */
-static void version_2_4_goes_by_thresholds(void **state)
+static void version_2_4_goes_by_thresholds(void **state DL_UNUSED)
 {
-    (void)state;
     static const char t4[] = "t4_4x4_ethernet";
     assert_version_choice(4, t4, 2, 4, 256 * 512, DL_NCCL_TREE, DL_NCCL_LL);
     assert_version_choice(4, t4, 2, 4, 149999, DL_NCCL_TREE, DL_NCCL_SIMPLE);
@@ -231,9 +225,8 @@ static void version_2_4_goes_by_thresholds(void **state)
 /* LL128 is used on A100 since 2.7, sums in the NVSwitch since 2.17, over several nodes since 2.18.
  * On 64 nodes 2.28 has 20.9 us per hop of an NVLS tree, 2.26 had 14: a log of as many nodes of H200
  * (NVIDIA/nccl, thread 1752) shows trees by LL128 at 16 MiB, NVLS trees at 32. */
-static void versions_have_what_they_brought(void **state)
+static void versions_have_what_they_brought(void **state DL_UNUSED)
 {
-    (void)state;
     assert_version_choice(5, "dgx_a100", 1, 8, 4194304, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_version_choice(7, "dgx_a100", 1, 8, 4194304, DL_NCCL_RING, DL_NCCL_LL128);
     assert_version_choice(16, "dgx_h100", 1, 8, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
@@ -247,9 +240,8 @@ static void versions_have_what_they_brought(void **state)
 
 /* One channel of NVLS per GPU, at most 60 GB/s on Hopper: with four, 240 x 5/6 are 200 GB/s, less
  * than the ring's 370 x 4/6; with eight, 8/9 of 370 are 329 x 5/6, more than 370 x 8/14. */
-static void nvls_needs_enough_gpus(void **state)
+static void nvls_needs_enough_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     assert_choice("dgx_h100", 1, 4, 1073741824, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_choice("dgx_h100", 1, 5, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
     assert_choice("dgx_h100", 1, 8, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
@@ -257,9 +249,8 @@ static void nvls_needs_enough_gpus(void **state)
 
 /* Twelve NVLinks of 20 GB/s to the switch, less than the machine file's 279; eight ports of 24.2
  * GB/s, twice that for trees over two nodes. */
-static void rates_are_those_that_it_counts_on(void **state)
+static void rates_are_those_that_it_counts_on(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_shipped("dgx_a100");
     DL_SCOPED(dl_links) links;
     dl_place ranks[24];
@@ -298,9 +289,8 @@ static double ring_us(const char *text, double bytes)
 
 /* Four GPUs on a crossbar, 100 ns apart. NCCL's hops of 0.6 us include that; a protocol's costs in
  * the file are added to it. */
-static void a_protocol_of_the_file_wins(void **state)
+static void a_protocol_of_the_file_wins(void **state DL_UNUSED)
 {
-    (void)state;
     char text[2048];
     static const char machine[] = "[machine]\nschema = 1\nname = crossbar\npeer = none\n"
                                   "collectives = nccl\n" FIXTURE_PARTS

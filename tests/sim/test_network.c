@@ -59,9 +59,8 @@ enum { A, B, C };
 /* 950 bytes each over a common link of 1 byte per ns, the second one also over an unshared link of
  * 0.05: it takes 19000 ns, the others, with 0.475 each, 2000. The first one uses the common link
  * alone when the second starts, and the third joins the second. */
-static void who_comes_second_keeps_its_narrow_link(void **state)
+static void who_comes_second_keeps_its_narrow_link(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 4, (const double[]){1e9, 0.05e9, 10e9, 10e9});
     start(&b, A, 950, 0, 2, (const int[]){0, 2});
@@ -80,9 +79,8 @@ static void count_broken(void *user)
 }
 
 /* A link that was added after a claim on other links is not claimed. */
-static void links_added_after_a_claim_are_free(void **state)
+static void links_added_after_a_claim_are_free(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     int broken = 0;
     setup(&b, 1, (const double[]){1e9});
@@ -103,9 +101,8 @@ static void links_added_after_a_claim_are_free(void **state)
 
 /* 1000 and 3000 bytes start at 0: each has rate 0.5 until 2000, when the first ends; the second
  * then has 2000 bytes left and the link to itself: 4000. */
-static void two_flows_share_a_link(void **state)
+static void two_flows_share_a_link(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 1, (const double[]){1e9});
     start(&b, 0, 1000, 0, 1, (const int[]){A});
@@ -120,9 +117,8 @@ static void two_flows_share_a_link(void **state)
 
 /* The first is alone for 1000 ns (1000 of 4000 bytes), then shares the link until the second's 500
  * bytes have moved (at 2000, 1500 done), then has 2500 left: 4500. */
-static void arrivals_change_shares(void **state)
+static void arrivals_change_shares(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 1, (const double[]){1e9});
     start(&b, 0, 4000, 0, 1, (const int[]){A});
@@ -137,9 +133,8 @@ static void arrivals_change_shares(void **state)
  * 1000 with 2000 bytes; then only flow 1 uses B, and A is full first: 0 has 6, 1 has 4. Flow 0 has
  * moved 8000 of 14000 then, and ends at 2000; flow 1 has moved 2000, moves 4000 more by 2000, and 4
  * per ns after that: 7000 bytes in 2250. */
-static void the_bottleneck_moves(void **state)
+static void the_bottleneck_moves(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 2, (const double[]){10e9, 4e9});
     start(&b, 0, 14000, 0, 1, (const int[]){A});
@@ -154,9 +149,8 @@ static void the_bottleneck_moves(void **state)
 
 /* A byte that crosses the link twice counts twice: 1000 bytes take 2000 ns alone; with a plain flow
  * each has a third: 3000 ns for both. */
-static void a_link_may_be_crossed_twice(void **state)
+static void a_link_may_be_crossed_twice(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 1, (const double[]){1e9});
     int class = dl_network_class(&b.network, (const int[]){A}, twice, 1);
@@ -171,9 +165,8 @@ static void a_link_may_be_crossed_twice(void **state)
 }
 
 /* The delay passes before bytes move; without bytes or links it is the whole duration. */
-static void delays_come_first(void **state)
+static void delays_come_first(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 1, (const double[]){1e9});
     start(&b, 0, 100, 50, 1, (const int[]){A});
@@ -188,9 +181,8 @@ static void delays_come_first(void **state)
 
 /* Flow 1 connects A and B: 0 (A) and 2 (B) are independent before and after it. All end in time, so
  * each component kept its event. */
-static void components_join_and_part(void **state)
+static void components_join_and_part(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 2, (const double[]){1e9, 1e9});
     start(&b, 0, 3000, 0, 1, (const int[]){A});
@@ -204,9 +196,8 @@ static void components_join_and_part(void **state)
 }
 
 /* Equal flows end together, and are reported in the order of their starts. */
-static void equal_flows_end_together(void **state)
+static void equal_flows_end_together(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 2, (const double[]){1e9, 1e9});
     for (int f = 0; f < 20; f++)
@@ -232,9 +223,8 @@ static void start_next(void *user, int flow)
     }
 }
 
-static void flows_may_follow_each_other(void **state)
+static void flows_may_follow_each_other(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     setup(&b, 1, (const double[]){1e9});
     int class = dl_network_class(&b.network, (const int[]){A}, once, 1);
@@ -319,9 +309,8 @@ static void compare_with_plain(plain_flow *flows, int count, int links, const do
     teardown(&b);
 }
 
-static void random_flows_end_as_in_the_plain_solver(void **state)
+static void random_flows_end_as_in_the_plain_solver(void **state DL_UNUSED)
 {
-    (void)state;
     enum { LINKS = 6 };
     dl_random stream;
     dl_random_init(&stream, 5, 0, 0, 0);
@@ -340,9 +329,8 @@ static void random_flows_end_as_in_the_plain_solver(void **state)
 /* Workers with one unshared link each, followed by all combinations of three links: bundles with
  * classes that are sometimes limited by their unshared links, whose rates range from far above to
  * far below a fair share; some workers have two concurrent flows. */
-static void random_workers_end_as_in_the_plain_solver(void **state)
+static void random_workers_end_as_in_the_plain_solver(void **state DL_UNUSED)
 {
-    (void)state;
     enum { SHARED = 3, WORKERS = 24, LINKS = SHARED + WORKERS };
     dl_random stream;
     dl_random_init(&stream, 6, 0, 0, 0);
@@ -388,9 +376,8 @@ static void check_rates(void *user, int i)
 /* The server's link has 12, the workers' unshared links 10, 10 and 1: rates 5.5, 5.5 and 1. With 18
  * more workers with 10, a share is 12 / 21 < 1: the slow worker is in the common bundle. When they
  * have ended it is separate again. */
-static void narrow_links_of_their_own_stand_out(void **state)
+static void narrow_links_of_their_own_stand_out(void **state DL_UNUSED)
 {
-    (void)state;
     enum { WORKERS = 21 };
     double capacity[WORKERS + 1];
     for (int l = 0; l <= WORKERS; l++)
@@ -410,9 +397,8 @@ static void narrow_links_of_their_own_stand_out(void **state)
 
 /* The bytes that cross a link never exceed its capacity times the time, and one link is full
  * throughout: 60 flows over A and then over one of 20 other links. */
-static void capacity_is_never_exceeded(void **state)
+static void capacity_is_never_exceeded(void **state DL_UNUSED)
 {
-    (void)state;
     enum { LINKS = 21, FLOWS = 60 };
     double capacity[LINKS] = {1e9};
     for (int l = 1; l < LINKS; l++)
@@ -535,9 +521,8 @@ static void choose_crowd(dl_random *stream, int round, crowd_case *c)
     }
 }
 
-static void crowds_end_as_separate_flows(void **state)
+static void crowds_end_as_separate_flows(void **state DL_UNUSED)
 {
-    (void)state;
     static crowd_case c;
     static crowd_run apart, crowd;
     dl_random stream;
@@ -582,9 +567,8 @@ static void note_busy(void *user, int link, double bytes, int64_t start_ns, int6
 
 /* Link 0 moves 100 bytes of A from 0 and 100 of B from 50 on, 200 until 200 ns, while B also crosses
  * link 1; after a pause it moves 100 of C. */
-static void busy_times_of_links_are_observed(void **state)
+static void busy_times_of_links_are_observed(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     busy seen = {0};
     setup(&b, 2, (const double[]){1e9, 1e9});

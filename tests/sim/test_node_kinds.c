@@ -43,9 +43,8 @@ static double reduce_s(const char *text, const char *algorithm, const char *coun
  *   all of this         one ring of 8 GB over 10 ranks at 0.25 GB/s    57.6 s Hierarchical: each
  * GPU has half of the bytes, 0.4 s over 10 GB/s before and after; two rings of 4 GB over 4 nodes
  * at 0.25 GB/s, 24 s. */
-static void the_slowest_port_bounds_a_ring(void **state)
+static void the_slowest_port_bounds_a_ring(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text, *algorithm, *counts;
         double seconds;
@@ -69,9 +68,8 @@ static void the_slowest_port_bounds_a_ring(void **state)
 }
 
 /* If there is no closed form, chunks and phases must agree. */
-static void trees_over_unlike_nodes(void **state)
+static void trees_over_unlike_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text, *counts;
     } cases[] = {
@@ -95,9 +93,8 @@ static void trees_over_unlike_nodes(void **state)
 
 /* A kind of node that defines its own GPUs does not inherit the crossbar, which NCCL needs in all
  * nodes. */
-static void own_gpus_have_no_crossbar(void **state)
+static void own_gpus_have_no_crossbar(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(NODES(CROSSBAR SLOW_PORTS FOUR_GPUS));
     assert_true(dl_machine_node(&m, 0)->nvswitch_link >= 0);
     assert_true(dl_machine_node(&m, 3)->nvswitch_link >= 0);
@@ -107,9 +104,8 @@ static void own_gpus_have_no_crossbar(void **state)
 }
 
 /* NCCL uses the minimum of the nodes' rings and of their rates. */
-static void nccl_takes_the_least(void **state)
+static void nccl_takes_the_least(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         int nodes;
@@ -139,9 +135,8 @@ static void nccl_takes_the_least(void **state)
 }
 
 /* Nodes of 2, 4, 2, 2 GPUs, followed by as many with two as requested. */
-static void gpus_are_counted_over_unlike_nodes(void **state)
+static void gpus_are_counted_over_unlike_nodes(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(NODES(FOUR_GPUS));
     static const dl_place places[] = {
         {DL_PLACE_GPU, 0, 1}, {DL_PLACE_GPU, 1, 0}, {DL_PLACE_GPU, 1, 3}, {DL_PLACE_GPU, 2, 0}};
@@ -170,9 +165,8 @@ static void gpus_are_counted_over_unlike_nodes(void **state)
 }
 
 /* A scenario may use fewer than the ten nodes with 4 GPUs and the following ones with two. */
-static void fewer_nodes_than_the_file_has(void **state)
+static void fewer_nodes_than_the_file_has(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_machine) m = fixture_machine(
         NODES_OF("12", "[nodes 0-9]\nkind = four\n[gpus 0-3 of four]\nmodel = g\nparent = socket0\n"
                        "link = x16\n"));
@@ -184,9 +178,8 @@ static void fewer_nodes_than_the_file_has(void **state)
 }
 
 /* Three nodes at 10 dollars, one at 3; two GPUs each. */
-static void kinds_have_prices(void **state)
+static void kinds_have_prices(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_options options = {.machine = fixture_machine(NODES(SLOW_PORTS))};
     assert_near(dl_gpu_options_usd_per_hour(&options, 6), 30, 1e-12);
     assert_near(dl_gpu_options_usd_per_hour(&options, 7), 33, 1e-12);
@@ -195,9 +188,8 @@ static void kinds_have_prices(void **state)
 
 /* Three nodes with one GPU; the last one's port has 0.1 GB/s. Two workers send 80 kB to the server
  * and get as much back: one of them over the slow port, 0.8 ms each way, or both, 1.6 ms. */
-static void a_server_on_a_slow_node_is_slower(void **state)
+static void a_server_on_a_slow_node_is_slower(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = FIXTURE_NODES(
         "3") "[link slow]\nbytes_per_s = 0.1GB/s\nlatency_ns = 0\n[nodes 2]\nkind = slow\n"
              "[nics 0 of slow]\nparent = socket0\nlink = x16\nport = slow\n";
@@ -214,9 +206,8 @@ static void a_server_on_a_slow_node_is_slower(void **state)
 }
 
 /* A number in the cost file applies to the kinds that do not define their own. */
-static void costs_set_the_numbers_of_kinds(void **state)
+static void costs_set_the_numbers_of_kinds(void **state DL_UNUSED)
 {
-    (void)state;
     dl_machine m = fixture_machine(
         NODES(SLOW_PORTS FOUR_GPUS "[host of four]\nmemory_bytes_per_s = 20GB/s\n"));
     dl_costs costs =

@@ -32,9 +32,8 @@ static double next_work(one_stream *s)
 
 /* Mean 1 and the requested coefficient of variation, over 200 000 draws: the standard errors are
  * sigma / 447 and about sigma / 200 for the heaviest tail here; the tolerance is 5 of them. */
-static void families_have_mean_one_and_their_variation(void **state)
+static void families_have_mean_one_and_their_variation(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         dl_noise_kind kind;
         double sigma, expected;
@@ -73,9 +72,8 @@ static dl_noise_set make_set(float *factors, dl_noise_series *series, size_t run
 }
 
 /* A replicate has the level of one run, all runs are used, and worker w uses copy w of the run. */
-static void trace_keeps_the_levels_of_runs_and_copies(void **state)
+static void trace_keeps_the_levels_of_runs_and_copies(void **state DL_UNUSED)
 {
-    (void)state;
     float factors[50 * 6];
     dl_noise_series series[6];
     const dl_noise_set set = make_set(factors, series, 3, 2, false);
@@ -104,9 +102,8 @@ static void trace_keeps_the_levels_of_runs_and_copies(void **state)
  * drawn that often whichever run gives the level. A block of 20 has it at most once, so 200 000
  * draws have it about 1333 times, with a standard error of about the square root of that; the
  * tolerance is 5 of them. */
-static void trace_pools_what_happens_within_runs(void **state)
+static void trace_pools_what_happens_within_runs(void **state DL_UNUSED)
 {
-    (void)state;
     float factors[50 * 3];
     dl_noise_series series[3];
     dl_noise_set set = make_set(factors, series, 3, 1, false);
@@ -124,9 +121,8 @@ static void trace_pools_what_happens_within_runs(void **state)
 
 /* Factors 1..50: within a block each draw is followed by its successor (50 by 1), and a new block
  * starts every DL_NOISE_BLOCK draws, at positions that cover the list. */
-static void trace_comes_in_blocks(void **state)
+static void trace_comes_in_blocks(void **state DL_UNUSED)
 {
-    (void)state;
     float factors[50];
     bool started[51] = {false};
     dl_noise_series series;
@@ -148,9 +144,8 @@ static void trace_comes_in_blocks(void **state)
     assert_int_equal(count, 50);
 }
 
-static void none_is_one(void **state)
+static void none_is_one(void **state DL_UNUSED)
 {
-    (void)state;
     one_stream noise;
     const dl_noise_config config = {.kind = DL_NOISE_NONE};
     start(&noise, &config, 1, 0, 0);
@@ -158,9 +153,8 @@ static void none_is_one(void **state)
 }
 
 /* Equal names give equal numbers; another seed, replicate or worker gives others. */
-static void streams_are_named(void **state)
+static void streams_are_named(void **state DL_UNUSED)
 {
-    (void)state;
     static const uint32_t names[][3] = {{1, 0, 0}, {1, 0, 0}, {2, 0, 0}, {1, 1, 0}, {1, 0, 1}};
     double first[5];
     for (int i = 0; i < 5; i++) {
@@ -176,9 +170,8 @@ static void streams_are_named(void **state)
 
 /* The first timer tick (stream 1 of worker 0) and absences (stream 2) are independent of worker 0's
  * work. */
-static void work_has_a_random_stream_of_its_own(void **state)
+static void work_has_a_random_stream_of_its_own(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_noise_config config = {.kind = DL_NOISE_WORK, .work = {.sd = 0.3}};
     one_stream noise;
     start(&noise, &config, 7, 3, 0);
@@ -193,9 +186,8 @@ static void work_has_a_random_stream_of_its_own(void **state)
 
 /* The maximum of n uniform numbers is n / (n + 1) on average: work that is uniform over 0 to 2 is
  * the beta distribution with both shapes 1 on [0, 2], with variance 1/3. */
-static void bounded_work_has_its_maximum(void **state)
+static void bounded_work_has_its_maximum(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_work_spread even = {.sd = sqrt(1.0 / 3), .maximum = 2};
     assert_float_equal(dl_work_quantile(&even, 0.25), 0.5, 1e-9);
     for (size_t n = 1; n <= 64; n *= 4) {
@@ -222,9 +214,8 @@ static void bounded_work_has_its_maximum(void **state)
 
 /* Lognormal work: quantiles of exp(z s - s^2 / 2); for two workers, E max = 2 Phi(s / sqrt 2)
  * (Clark 1961 for equal lognormal means). */
-static void lognormal_work_has_no_maximum(void **state)
+static void lognormal_work_has_no_maximum(void **state DL_UNUSED)
 {
-    (void)state;
     const double s = 0.4;
     const dl_work_spread work = {.sd = sqrt(exp(s * s) - 1)};
     assert_float_equal(dl_work_quantile(&work, 0.5), exp(-s * s / 2), 1e-9);
@@ -236,9 +227,8 @@ static void lognormal_work_has_no_maximum(void **state)
 /* Without noise each worker gets each expected value once in as many steps as there are workers,
  * and each step uses all values; if drawn, workers and steps differ, with the requested mean and
  * spread. */
-static void work_is_dealt_or_drawn(void **state)
+static void work_is_dealt_or_drawn(void **state DL_UNUSED)
 {
-    (void)state;
     enum { WORKERS = 6, STEPS = 6, FEW = 20000 };
     const double expected[WORKERS] = {0.5, 0.7, 0.9, 1.1, 1.3, 1.5};
     const dl_work_spread work = {.sd = 0.35, .maximum = 2};

@@ -53,9 +53,8 @@ static double sweep(int steps, double limit_s, double tick_s, dl_error *err)
 }
 
 /* A short run reports nothing; one that takes longer gives the same result. */
-static void a_run_is_what_it_is_at_any_pace(void **state)
+static void a_run_is_what_it_is_at_any_pace(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     const double quick = sweep(2000, 600, 1e-6, &err);
     assert_int_equal(said, 0);
@@ -71,9 +70,8 @@ static void a_run_is_what_it_is_at_any_pace(void **state)
 }
 
 /* Some 200 readings of 1.5 s: minutes, which exceeds 20 s but not 3000. */
-static void an_estimate_beyond_the_limit_ends_the_run(void **state)
+static void an_estimate_beyond_the_limit_ends_the_run(void **state DL_UNUSED)
 {
-    (void)state;
     dl_error err = {0};
     assert_false(isnan(sweep(2000, 3000, 1.5, &err)));
     assert_true(isnan(sweep(2000, 20, 1.5, &err)));
@@ -102,9 +100,8 @@ static double weight(const char *rest)
 }
 
 /* 10 steps of 4 workers; 80 kB in two shards of 40 kB, of 4 slices each. */
-static void messages_of_a_server_weigh(void **state)
+static void messages_of_a_server_weigh(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(weight("mode = none\n"), 40, 1e-12);
     assert_near(weight("mode = allreduce\n"), 40, 1e-12);
     assert_near(weight("mode = ps\n[exchange]\nshards = 2\n"), 80, 1e-12);

@@ -16,9 +16,8 @@ static void assert_agrees(const peer_case *of, double tolerance)
     assert_near(result.span_s, simulated_s, tolerance * simulated_s);
 }
 
-static void rings_agree_with_simgrid(void **state)
+static void rings_agree_with_simgrid(void **state DL_UNUSED)
 {
-    (void)state;
     assert_agrees(&(peer_case){PEER_RING, 2, 5}, 1e-3);
     assert_agrees(&(peer_case){PEER_RING, 8, 5}, 1e-3);
     assert_agrees(&(peer_case){PEER_RING, 33, 3}, 1e-3);
@@ -31,9 +30,8 @@ static void rings_agree_with_simgrid(void **state)
 }
 
 /* One step of each worker, so that both programs end with the last worker. */
-static void servers_agree_with_simgrid(void **state)
+static void servers_agree_with_simgrid(void **state DL_UNUSED)
 {
-    (void)state;
     assert_agrees(&(peer_case){PEER_SERVER, 2, 1}, 1e-3);
     assert_agrees(&(peer_case){PEER_SERVER, 8, 1}, 1e-3);
     assert_agrees(&(peer_case){PEER_SERVER, 64, 1}, 1e-3);

@@ -17,9 +17,8 @@ static double step_of(const char *costs, const char *machine, const char *pipeli
 }
 
 /* A single stage is not a pipeline: all figures equal those of workers with one GPU each. */
-static void one_stage_is_data_parallel(void **state)
+static void one_stage_is_data_parallel(void **state DL_UNUSED)
 {
-    (void)state;
     const char *rest = REDUCED "[noise]\nkind = gamma\nsigma = 0.2\n";
     dl_run_result split =
         pipeline_run(FIXTURE_PIPELINE_COSTS, "workers = 4\n", "stages = 1\n", rest);
@@ -39,18 +38,16 @@ static void one_stage_is_data_parallel(void **state)
 }
 
 /* The micro-batches of one stage are accumulated: 2 of 4 samples, 4 layers forward and backward. */
-static void one_stage_accumulates(void **state)
+static void one_stage_accumulates(void **state DL_UNUSED)
 {
-    (void)state;
     const double step_s =
         step_of(FIXTURE_PIPELINE_COSTS, "workers = 1\n", "stages = 1\nmicro_batches = 2\n", "");
     assert_near(step_s, 2 * 4 * 3 * 0.14e-3, 1e-12);
 }
 
 /* The parts of the step add up to 1, also with noise, replicas, a slow worker, host and input. */
-static void the_step_is_split_into_parts(void **state)
+static void the_step_is_split_into_parts(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = pipeline_run(
         FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS
         "[op input]\nfixed_ns = 0\nper_sample_ns = 1e5\n[input]\nbytes_per_sample = 1000\n"
@@ -70,9 +67,8 @@ static void the_step_is_split_into_parts(void **state)
 /* Two stages, two micro-batches: 8 samples; a forward pass of two layers takes 2 x (0.1 + 0.04) ms.
  * The host launches a pass in 1 ms, in the order of the passes, and each pass begins with its
  * launch. */
-static void a_slow_host_sets_the_pace(void **state)
+static void a_slow_host_sets_the_pace(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs =
         FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS "[dispatch]\nserial_ns = 0\nper_worker_ns = 4e6\n";
     const char *pipeline = "stages = 2\nmicro_batches = 2\n";
@@ -86,9 +82,8 @@ static void a_slow_host_sets_the_pace(void **state)
 /* Forward passes take 0.56 ms and backward passes 1.12 ms for 2 micro-batches of 4 samples. A host
  * that waits for the GPU before each micro-batch launches each pass in L / 2: with L = 1.4 ms, the
  * backward pass starts after 0.7 ms instead of 0.56; with L = 4 ms, it ends with its launch. */
-static void a_host_that_reads_batches_takes_turns(void **state)
+static void a_host_that_reads_batches_takes_turns(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         double launch_ns, ahead_ms, reading_ms;
     } cases[] = {{1e5, 3.36, 3.36}, {1.4e6, 3.36, 2 * (0.7 + 1.12)}, {4e6, 8, 8}};
@@ -114,9 +109,8 @@ static void a_host_that_reads_batches_takes_turns(void **state)
 /* A pass of two stages takes 0.36 ms forward and 0.72 backward, and its launch 0.5: without waits
  * both hosts have launched the forward passes while stage 0 computes; with waits stage 1 launches
  * its pass after that, which takes 0.14 ms longer than the pass. */
-static void a_host_of_a_stage_reads_its_input(void **state)
+static void a_host_of_a_stage_reads_its_input(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs =
         FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS "[dispatch]\nserial_ns = 0\nper_worker_ns = 2e6\n";
     dl_run_result ahead = pipeline_run(costs, "workers = 1\nahead = 0\n", "stages = 2\n", "");
@@ -130,9 +124,8 @@ static void a_host_of_a_stage_reads_its_input(void **state)
 
 /* Replicas without exchange, one of them three times as slow: when the other has done its 20 steps,
  * it has begun its seventh. 27 steps of 8 samples in the time of 21. */
-static void throughput_is_of_the_whole_span(void **state)
+static void throughput_is_of_the_whole_span(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = pipeline_run(FIXTURE_PIPELINE_COSTS, "workers = 2\n", "stages = 2\n",
                                    "[noise]\nslow = 1:3\n");
     assert_near(r.samples, 27 * 8, 1e-12);
@@ -143,9 +136,8 @@ static void throughput_is_of_the_whole_span(void **state)
 }
 
 /* Input of 16 samples takes longer than the stages, and determines the step. */
-static void a_slow_input_sets_the_pace(void **state)
+static void a_slow_input_sets_the_pace(void **state DL_UNUSED)
 {
-    (void)state;
     const char *costs = FIXTURE_PIPELINE_COSTS
         "[op input]\nfixed_ns = 0\nper_sample_ns = 1e6\n[input]\nbytes_per_sample = 0\n";
     dl_run_result r = pipeline_run(costs, "workers = 1\n", "stages = 2\nmicro_batches = 2\n", "");
@@ -156,9 +148,8 @@ static void a_slow_input_sets_the_pace(void **state)
 
 /* More bytes or a slower replica never shorten a step; more micro-batches of the same cost have a
  * smaller bubble. */
-static void it_is_monotone(void **state)
+static void it_is_monotone(void **state DL_UNUSED)
 {
-    (void)state;
     double before = 0;
     static const char *const costs[] = {
         FIXTURE_PIPELINE_COSTS_OF("0"), FIXTURE_PIPELINE_COSTS_OF("1e4"),
@@ -195,9 +186,8 @@ static double without(const char *list, const char *costs, const char *pipeline)
 }
 
 /* a; b, c, d: f = 0.12 and 0.36 ms for 2 samples, b twice that; 4 micro-batches. */
-static void what_is_switched_off_takes_no_time(void **state)
+static void what_is_switched_off_takes_no_time(void **state DL_UNUSED)
 {
-    (void)state;
     const char *uneven = "stages = 2\nmicro_batches = 4\nsplit = b\n";
     const double f0 = 1.2e-4, f1 = 3.6e-4;
     const double all = without("activations", FIXTURE_PIPELINE_COSTS, uneven);
@@ -232,9 +222,8 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
 }
 
 /* Each GPU does each pass once, in order, one at a time. */
-static void passes_are_shown(void **state)
+static void passes_are_shown(void **state DL_UNUSED)
 {
-    (void)state;
     pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 1\n",
                                     "stages = 2\nmicro_batches = 2\nschedule = 1f1b\n", "");
     seen s = {{0}, {0}, {0}, false};
@@ -255,9 +244,8 @@ static void passes_are_shown(void **state)
 }
 
 /* In each of the 20 steps both micro-batches cross forward and backward. */
-static void crossings_are_arrows(void **state)
+static void crossings_are_arrows(void **state DL_UNUSED)
 {
-    (void)state;
     pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 1\n",
                                     "stages = 2\nmicro_batches = 2\nschedule = 1f1b\n", "");
     DL_AUTOFREE char *text = NULL;

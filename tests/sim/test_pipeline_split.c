@@ -25,9 +25,8 @@ static double least_longest(const double *ns, int from, int count, int stages)
     return best;
 }
 
-static void balanced_is_as_even_as_can_be(void **state)
+static void balanced_is_as_even_as_can_be(void **state DL_UNUSED)
 {
-    (void)state;
     dl_random stream;
     dl_random_init(&stream, 1, 0, 0, 0);
     for (int round = 0; round < 60; round++) {
@@ -60,9 +59,8 @@ static void balanced_is_as_even_as_can_be(void **state)
 
 /* --- costs of a stage ------------------------------------------------------------------------ */
 
-static void a_stage_has_its_layers_costs(void **state)
+static void a_stage_has_its_layers_costs(void **state DL_UNUSED)
 {
-    (void)state;
     pipeline_case c = pipeline_open(
         FIXTURE_PIPELINE_COSTS "[op all.update]\nfixed_ns = 8000\nper_sample_ns = 0\n",
         "workers = 1\n", "stages = 2\nmicro_batches = 4\nsplit = d\n", "");
@@ -86,9 +84,8 @@ static void a_stage_has_its_layers_costs(void **state)
 
 /* 8 samples in 4 micro-batches over 4 stages: 2 x 20 + 10 kB, 1 kB of workspace, and 1750 bytes per
  * sample and layer: gpipe keeps 8 samples; 1f1b, the default, keeps 2 x (4 - stage). */
-static void memory_is_what_the_schedule_keeps(void **state)
+static void memory_is_what_the_schedule_keeps(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const schedules[] = {"schedule = gpipe\n", "schedule = 1f1b\n", ""};
     for (size_t i = 0; i < DL_LENGTH(schedules); i++) {
         char text[96];
@@ -117,9 +114,8 @@ static char *missing_of(const char *costs, const char *pipeline, const char *mac
     return missing;
 }
 
-static void unknown_bytes_are_listed(void **state)
+static void unknown_bytes_are_listed(void **state DL_UNUSED)
 {
-    (void)state;
     static const char no_bytes[] =
         FIXTURE_PIPELINE_HEAD "[op a.forward]\nfixed_ns = 1\nper_sample_ns = 1\n"
                               "[op b.forward]\nfixed_ns = 1\nper_sample_ns = 1\n";
@@ -151,9 +147,8 @@ static void refuse_scenario(const char *machine, const char *sections, const cha
     assert_contains(err.text, part);
 }
 
-static void what_does_not_go_with_stages_is_refused(void **state)
+static void what_does_not_go_with_stages_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
 #define TWO "[pipeline]\nstages = 2\n"
     refuse_scenario("workers = 5\n", TWO, "need 10 GPUs, there are 8");
     refuse_scenario("workers = 1\n", "[pipeline]\nstages = 1\nschedule = 1f1b\n", "stages > 1");
@@ -206,18 +201,16 @@ static void refuse_cut(const char *pipeline, const char *part)
     pipeline_close(&c);
 }
 
-static void a_model_has_only_its_layers(void **state)
+static void a_model_has_only_its_layers(void **state DL_UNUSED)
 {
-    (void)state;
     refuse_cut("stages = 5\n", "the model has 4 layers");
     refuse_cut("stages = 2\nsplit = bb\n", "unknown layer 'bb'");
     refuse_cut("stages = 3\nsplit = c, b\n", "'b' is not after");
     refuse_cut("stages = 2\nsplit = a\n", "'a' is not after");
 }
 
-static void gpus_are_shared_out(void **state)
+static void gpus_are_shared_out(void **state DL_UNUSED)
 {
-    (void)state;
     pipeline_case c =
         pipeline_open(FIXTURE_PIPELINE_COSTS, "", "stages = 2\ngpus = 1, 2, 4, 8\n", "");
     assert_int_equal(c.scenario.point_count, 3);

@@ -32,17 +32,15 @@ static void arrive(course *c)
         dl_collective_arrive(&c->collective);
 }
 
-static void on_reduced(void *user, int unused)
+static void on_reduced(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     course *c = user;
     c->ends_ns[c->runs++] = c->engine.now_ns;
     if (c->runs < 2) arrive(c);
 }
 
-static void on_copied(void *user, int unused)
+static void on_copied(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     course *c = user;
     c->copied_ns = c->engine.now_ns;
 }
@@ -164,9 +162,8 @@ static void assert_same_bytes(const dl_network *a, const dl_network *b)
 
 /* An undisturbed run is one event, ends at the same ns as if simulated transfer by transfer, and
  * moves the same bytes over every link. */
-static void an_undisturbed_run_is_one_event(void **state)
+static void an_undisturbed_run_is_one_event(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         for (int fidelity = 0; fidelity < 2; fidelity++) {
             bench b;
@@ -189,9 +186,8 @@ static void an_undisturbed_run_is_one_event(void **state)
 /* A copy of random size over a random route that starts at a random time: both end at the same
  * times as if every transfer were simulated, except for rounding of each change of shares to whole
  * ns. */
-static void a_disturbed_run_goes_on_transfer_by_transfer(void **state)
+static void a_disturbed_run_goes_on_transfer_by_transfer(void **state DL_UNUSED)
 {
-    (void)state;
     enum { TRIES = 60 };
     dl_random random;
     dl_random_init(&random, 7, 0, 0, 0);
@@ -265,9 +261,8 @@ static void random_machine(dl_random *random, char *text, size_t bytes)
 }
 
 /* A folded plan ends at the same ns as the whole plan, and moves the same bytes over every link. */
-static void folded_is_whole(void **state)
+static void folded_is_whole(void **state DL_UNUSED)
 {
-    (void)state;
     enum { TRIES = 300 };
     static const char *const algorithms[] = {"node_tree", "nvls_tree"};
     int folded = 0;
@@ -310,9 +305,8 @@ static void folded_is_whole(void **state)
 }
 
 /* The latest of many plans are stored, each under its key and number of links. */
-static void times_of_plans_are_kept(void **state)
+static void times_of_plans_are_kept(void **state DL_UNUSED)
 {
-    (void)state;
     enum { PLANS = 1000, LINKS = 3 };
     int known = 0;
     for (int k = 0; k < PLANS; k++) {
@@ -341,9 +335,8 @@ static void times_of_plans_are_kept(void **state)
 
 /* A link with enough capacity for all transfers delays none: 4 GPUs send in turn through host
  * memory of 80 bytes per ns, which each byte crosses twice, over their links of 10. */
-static void a_wide_link_limits_nobody(void **state)
+static void a_wide_link_limits_nobody(void **state DL_UNUSED)
 {
-    (void)state;
     bench b;
     course whole, apart;
     make_bench(&b, FIXTURE_STAGED, "ring", DL_FIDELITY_CHUNK, 4e6);

@@ -42,9 +42,8 @@ static void a_step_has_one_all_reduce(void **state)
 
 /* Gradients in two buckets of 2,000 and 6,000 bytes: 40,000 and 80,000 ns. The first ends long
  * before the backward pass. Parameters are averaged in one all-reduce. */
-static void gradients_go_in_buckets(void **state)
+static void gradients_go_in_buckets(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS REDUCES "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
     assert_near(step_ns(costs, PROCESSES, "mode = allreduce\n"), 1180000, 1e-9);
@@ -54,9 +53,8 @@ static void gradients_go_in_buckets(void **state)
 /* Computing takes 1,000,000 ns, each of two processes' half of the update 50,000, all-reduces of
  * 2,000 and 6,000 bytes 40,000 and 80,000, gathers half of that. Processes wait for each
  * collective of FSDP; with a divided optimizer the first all-reduce is hidden. */
-static void processes_divide_states(void **state)
+static void processes_divide_states(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS REDUCES "[gradients]\nready_1 = 0.5, 2000\nready_2 = 1, 8000\n";
 #define SHARDED "mode = allreduce\n[exchange]\nsharded = "
@@ -81,9 +79,8 @@ static void processes_divide_states(void **state)
  * With two buckets, of 40,000 and 80,000 ns, the first ends before the backward pass, and costs the
  * 10,000 by which it slows that down, unless one process waits; the last bucket of a late process
  * takes 24,000. */
-static void who_waits_has_begun(void **state)
+static void who_waits_has_begun(void **state DL_UNUSED)
 {
-    (void)state;
     static const char one[] = FIXTURE_COSTS REDUCES LATE;
     static const char buckets[] =
         FIXTURE_COSTS REDUCES LATE "[allreduce_beside 2]\nbytes_0 = 10000\nbytes_8000 = 10000\n"
@@ -100,9 +97,8 @@ static void who_waits_has_begun(void **state)
 
 /* Buffers of 4,000 bytes are broadcast before each step of allreduce: 30,000 ns. Averages of
  * parameters do not broadcast, nor does a single worker. */
-static void buffers_are_broadcast(void **state)
+static void buffers_are_broadcast(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS REDUCES "[collective broadcast 2]\nbytes_0 = 10000\nbytes_8000 = 50000\n"
                               "[broadcast]\nbytes = 4000\n";
@@ -130,9 +126,8 @@ static void buffers_are_broadcast(void **state)
  *
  * If an all-reduce of 2,000 bytes slows computing by 20,000, those that have ended add that much,
  * and one of which half was left adds half as much. */
-static void buckets_hide_behind_the_backward_pass(void **state)
+static void buckets_hide_behind_the_backward_pass(void **state DL_UNUSED)
 {
-    (void)state;
     dl_collective_time one_times[] = {{0, {.known = true, .value = 20000}},
                                       {8000, {.known = true, .value = 100000}}};
     dl_collective_time pair_times[] = {{0, {.known = true, .value = 30000}},
@@ -162,9 +157,8 @@ static void buckets_hide_behind_the_backward_pass(void **state)
  * factor f, a step takes 1,100,000 + 100,000 f + 10,000 f^2, and ln f / 0.1 is Student's t with two
  * degrees of freedom, |t| < 0.8165 in half of all cases and < 4.3027 in 95 %. For 400 draws, four
  * standard deviations are 10 and 4.4 %. */
-static void drawn_costs_are_of_another_start(void **state)
+static void drawn_costs_are_of_another_start(void **state DL_UNUSED)
 {
-    (void)state;
     enum { DRAWS = 400 };
     DL_SCOPED(dl_costs) costs = fixture_costs(
         FIXTURE_COSTS "[broadcast]\nbytes = 4000\n"
@@ -200,9 +194,8 @@ static void drawn_costs_are_of_another_start(void **state)
 /* 100,000 +- 2,000 ns of a step of 1,200,000: in 400 replicates' draws, the 2.5 and 97.5 %
  * quantiles are 1.96 standard errors away, each within 27 % (the standard error of such a quantile
  * is 0.13 of one; four of them). The row has the undrawn costs. */
-static void intervals_hold_errors_of_collectives(void **state)
+static void intervals_hold_errors_of_collectives(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs(FIXTURE_COSTS "[collective allreduce 2]\nbytes_0 = 20000 +- 400\n"
                                     "bytes_8000 = 100000 +- 2000\n");
@@ -225,9 +218,8 @@ static void intervals_hold_errors_of_collectives(void **state)
 }
 
 /* Four processes on two cores: a core computes two steps, followed by the all-reduce of four. */
-static void more_processes_than_cores(void **state)
+static void more_processes_than_cores(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS "[collective allreduce 4]\nbytes_0 = 300000\nbytes_8000 = 300000\n";
     DL_SCOPED(dl_costs) read = fixture_costs(costs);
@@ -239,9 +231,8 @@ static void more_processes_than_cores(void **state)
 }
 
 /* With processes = no, threads use shared memory and its costs. */
-static void threads_stay_what_they_are(void **state)
+static void threads_stay_what_they_are(void **state DL_UNUSED)
 {
-    (void)state;
     static const char threads[] = "[machine]\ncores = 2\nworkers = 2\nprocesses = no\n";
     const double with = step_ns(FIXTURE_COSTS REDUCES, threads, "mode = allreduce\n");
     const double without = step_ns(FIXTURE_COSTS, threads, "mode = allreduce\n");
@@ -253,9 +244,8 @@ static void threads_stay_what_they_are(void **state)
  * round trip is that measured with as many callers: for 8,000 bytes 100,000 ns with one, and
  * 3,000,000 ns with four, which the server answers concurrently: its lock is held only during the
  * update. */
-static void a_server_is_called(void **state)
+static void a_server_is_called(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS "[roundtrip 1]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
                       "[roundtrip 4]\nbytes_0 = 2000000\nbytes_8000 = 3000000\n";
@@ -268,9 +258,8 @@ static void a_server_is_called(void **state)
 /* A synchronous server measured as a whole, including its update: 1,000,000 ns of computing and
  * 300,000 of push and pull; costs of updates and round trips are not needed. Without that section,
  * the exchange is two calls and the server's sum, of 16,000 ns and more. */
-static void a_synchronous_server_takes_its_time(void **state)
+static void a_synchronous_server_takes_its_time(void **state DL_UNUSED)
 {
-    (void)state;
     static const char whole[] =
         FIXTURE_COSTS "[pushpull 2]\nbytes_0 = 100000\nbytes_8000 = 300000\n";
     static const char trips[] =
@@ -295,9 +284,8 @@ static void a_synchronous_server_takes_its_time(void **state)
  * ns. Concurrently it takes 2 x 1.25 as long, plus a round trip of 3,000,000 ns and 16,000 for the
  * update of the server, a separate process; minus what is saved while one worker waits for the
  * server's lock. */
-static void calls_keep_cores_busy(void **state)
+static void calls_keep_cores_busy(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         FIXTURE_COSTS "copies_4 = 1.25\n"
                       "[roundtrip 4]\nbytes_0 = 2000000\nbytes_8000 = 3000000\n";
@@ -306,9 +294,8 @@ static void calls_keep_cores_busy(void **state)
 }
 
 /* Copies, averages, barriers and memory are not needed, but the all-reduce of as many ranks is. */
-static void what_is_missing_is_named(void **state)
+static void what_is_missing_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 8000\n"
                                               "[op a.forward]\nfixed_ns = 1000\nper_sample_ns = 0\n"
                                               "[sharing]\ncopies_2 = 1\n" REDUCES);
@@ -351,9 +338,8 @@ static void what_is_missing_is_named(void **state)
  * as step_ns counts). Buffers of 4,000 bytes are sent log2 N times: 14,000 and 28,000. Of two
  * buckets of 2,000 and 6,000 bytes, the first takes 24,000 within the backward pass, which half of
  * that prolongs, and the last one 32,000. */
-static void exchange_follows_from_messages(void **state)
+static void exchange_follows_from_messages(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns(STEP MESSAGES, PROCESSES, "mode = allreduce\n"), 1136000, 1e-9);
     assert_near(2 * step_ns(STEP MESSAGES, FOUR, "mode = average\n"), 1208000, 1e-9);
     static const char buffers[] = STEP MESSAGES "[broadcast]\nbytes = 4000\n";
@@ -368,9 +354,8 @@ static void exchange_follows_from_messages(void **state)
 
 /* An all-reduce counts as a copy: of 100,000 ns as measured, and of 36,000 ns computed from
  * messages, half remains with half the copies, and nothing without them. */
-static void exchange_is_a_copy_of_processes(void **state)
+static void exchange_is_a_copy_of_processes(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *costs;
         double ns;
@@ -392,9 +377,8 @@ static void exchange_is_a_copy_of_processes(void **state)
 /* Two processes' all-reduce takes 100,000 ns; with four, i.e. 6 messages instead of 2 and a factor
  * of 1.5, it takes 450,000. A call of one process takes 100,000 and of four 600,000, minus what is
  * saved because the server serves one at a time; if times for four are given, they are used. */
-static void other_numbers_of_processes_are_scaled(void **state)
+static void other_numbers_of_processes_are_scaled(void **state DL_UNUSED)
 {
-    (void)state;
     static const char reduces[] =
         STEP "[gloo]\nranks_factor = 1.5\n[collective allreduce 2]\nbytes_0 = 100000\n"
              "bytes_8000 = 100000\n";
@@ -421,9 +405,8 @@ static void other_numbers_of_processes_are_scaled(void **state)
 /* A call of one worker takes 20,000 + 8,000 ns, in addition to computing and the server's update of
  * 16,000: 8,000 bytes, read and written at 1 GB/s each. Calls of two take twice as long; in the
  * first of 20 steps one waits for the other's update, 16,000 / 20. */
-static void calls_follow_from_messages(void **state)
+static void calls_follow_from_messages(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] =
         STEP "[rpc]\nlatency_ns = 20000\nbytes_per_s = 1e9\n[update]\nlatency_ns = 0\n"
              "read_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n";
@@ -435,9 +418,8 @@ static void calls_follow_from_messages(void **state)
 
 /* Costs of programs other than dlprof train need no times of exchanges; those of dlprof train
  * do. */
-static void what_messages_lack_is_named(void **state)
+static void what_messages_lack_is_named(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(STEP);
     DL_SCOPED(dl_scenario) two = scenario_of(PROCESSES, "mode = allreduce\n");
     DL_AUTOFREE char *missing = dl_sweep_missing(&two, &costs);

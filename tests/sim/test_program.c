@@ -26,9 +26,8 @@ static void start_owned(void *user, int index, uint32_t task)
     dl_engine_after(&w->engine, w->copy_ns, on_copied, w, (int)task);
 }
 
-static void on_done(void *user, int index)
+static void on_done(void *user, int index DL_UNUSED)
 {
-    (void)index;
     ((world *)user)->done++;
 }
 
@@ -69,9 +68,8 @@ static uint32_t add(world *w, uint32_t lane, double work_ns)
 
 /* a takes 100 ns, then a copy on a separate lane 30, then b on a third lane 50: 180. Then a second
  * step of the same program starts, and takes as long. */
-static void tasks_follow_each_other(void **state)
+static void tasks_follow_each_other(void **state DL_UNUSED)
 {
-    (void)state;
     world w = {.copy_ns = 30};
     for (int l = 0; l < 3; l++)
         dl_program_add_lane(&w.program);
@@ -94,29 +92,25 @@ static void tasks_follow_each_other(void **state)
     close_world(&w);
 }
 
-static void slow_down(void *user, int unused)
+static void slow_down(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_program_set_speed(&((world *)user)->run, 0, 0.5);
 }
 
-static void stand_still(void *user, int unused)
+static void stand_still(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_program_set_speed(&((world *)user)->run, 0, 0);
 }
 
-static void go_on(void *user, int unused)
+static void go_on(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_program_set_speed(&((world *)user)->run, 0, 1);
 }
 
 /* 100 ns of work with factor 2: 40 at full speed, 80 at half speed (40 done), 50 stopped, then the
  * last 120. */
-static void lanes_have_speeds(void **state)
+static void lanes_have_speeds(void **state DL_UNUSED)
 {
-    (void)state;
     world w = {0};
     dl_program_add_lane(&w.program);
     const uint32_t a = add(&w, 0, 100);
@@ -133,9 +127,8 @@ static void lanes_have_speeds(void **state)
 
 /* The host began to launch the lane 30 ns ago: a is launched 50 ns after that, 20 ns from now; its
  * launch ends at 80, 50 from now, later than its work of 10. b is launched by 90. */
-static void launches_hold_tasks_back(void **state)
+static void launches_hold_tasks_back(void **state DL_UNUSED)
 {
-    (void)state;
     world w = {0};
     dl_program_add_lane(&w.program);
     const uint32_t a = dl_program_add(
@@ -154,9 +147,8 @@ static void launches_hold_tasks_back(void **state)
 }
 
 /* Lanes of 10 and 60 ns meet in a group of 5 ns; an edge from a start has a lag of 20. */
-static void groups_end_together(void **state)
+static void groups_end_together(void **state DL_UNUSED)
 {
-    (void)state;
     world w = {0};
     for (int l = 0; l < 3; l++)
         dl_program_add_lane(&w.program);
@@ -177,17 +169,15 @@ static void groups_end_together(void **state)
     close_world(&w);
 }
 
-static void cut_now(void *user, int unused)
+static void cut_now(void *user, int unused DL_UNUSED)
 {
-    (void)unused;
     dl_program_cut(&((world *)user)->run);
 }
 
 /* Cut at 50: the work on lane 0 and the task waiting in the group are dropped, the copy that
  * started at 10 ends at 110, and then the run is done; tasks after the copy do not start. */
-static void a_cut_step_drains(void **state)
+static void a_cut_step_drains(void **state DL_UNUSED)
 {
-    (void)state;
     world w = {.copy_ns = 100};
     for (int l = 0; l < 3; l++)
         dl_program_add_lane(&w.program);

@@ -151,9 +151,8 @@ static void list_of(made *m, char *value, const char *separator, int most,
     }
 }
 
-static void put_number(made *m, char *into, int number)
+static void put_number(made *m DL_UNUSED, char *into, int number)
 {
-    (void)m;
     snprintf(into, 40, "%d", number);
 }
 
@@ -494,11 +493,9 @@ typedef struct bound {
     int64_t asked;
 } bound;
 
-static bool goes_on(void *user, double done_frac, double step_frac)
+static bool goes_on(void *user, double done_frac DL_UNUSED, double step_frac DL_UNUSED)
 {
     bound *b = user;
-    (void)done_frac;
-    (void)step_frac;
     return ++b->asked * DL_ENGINE_WATCH_EVENTS < EVENTS_MAX;
 }
 
@@ -656,15 +653,13 @@ static void keep_the_rules(int count, bool on_cores)
     assert_true(wanted != NULL || 100 * ran > 95 * count);
 }
 
-static void random_machines_keep_the_rules(void **state)
+static void random_machines_keep_the_rules(void **state DL_UNUSED)
 {
-    (void)state;
     keep_the_rules(ON_GPUS, false);
 }
 
-static void random_cores_keep_the_rules(void **state)
+static void random_cores_keep_the_rules(void **state DL_UNUSED)
 {
-    (void)state;
     keep_the_rules(ON_CORES, true);
 }
 

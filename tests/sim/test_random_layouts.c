@@ -147,9 +147,8 @@ static int layout_count(void)
     return more != NULL ? atoi(more) : LAYOUTS;
 }
 
-static void no_step_is_below_its_bound(void **state)
+static void no_step_is_below_its_bound(void **state DL_UNUSED)
 {
-    (void)state;
     const int count = layout_count();
     DL_AUTOFREE double *parts = calloc((size_t)count, sizeof *parts);
     int ran = 0, broken = 0;
@@ -193,9 +192,8 @@ static bool are_same(const dl_run_result *a, const dl_run_result *b)
     return same && fabs(a->split->bubble_frac - b->split->bubble_frac) < 1e-4;
 }
 
-static void those_that_stand_for_others_do_the_same(void **state)
+static void those_that_stand_for_others_do_the_same(void **state DL_UNUSED)
 {
-    (void)state;
     const int count = layout_count();
     int ran = 0, fewer = 0, broken = 0;
     for (int i = 0; i < count; i++) {
@@ -223,9 +221,8 @@ static void those_that_stand_for_others_do_the_same(void **state)
 
 /* On nodes with one port, whose GPUs have different routes to it, the shards of one node stand for
  * those of the others, whichever axis is inside a node. */
-static void shards_of_a_node_stand_for_others(void **state)
+static void shards_of_a_node_stand_for_others(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const layouts[] = {"ep=8,fsdp=8", "fsdp=8,ep=8", "tp=2,ep=4,fsdp=8",
                                           "ep=16,fsdp=4", "ep=4,pp=4,fsdp=4"};
     for (size_t i = 0; i < DL_LENGTH(layouts); i++) {

@@ -115,9 +115,8 @@ static double staleness_mean(const dl_run_result *result)
     return count > 0 ? sum / count : 0;
 }
 
-static void shares_of_the_time_are_whole(void **state)
+static void shares_of_the_time_are_whole(void **state DL_UNUSED)
 {
-    (void)state;
     for (int seed = 0; seed < SCENARIOS; seed++) {
         made m;
         make(&m, seed);
@@ -137,9 +136,8 @@ static void shares_of_the_time_are_whole(void **state)
 /* A worker's gradients are read in sequence, so each update is counted at most once per worker, and
  * not for the gradients in it: with c gradients per update and w workers, the mean is at most (w -
  * 1) / c. */
-static void mean_staleness_has_a_bound(void **state)
+static void mean_staleness_has_a_bound(void **state DL_UNUSED)
 {
-    (void)state;
     int seen = 0;
     for (int seed = 0; seed < SCENARIOS; seed++) {
         made m;
@@ -156,9 +154,8 @@ static void mean_staleness_has_a_bound(void **state)
 
 /* Without exchange and noise, the throughput of w workers on c cores is at most min(c, w) times
  * that of one. */
-static void cores_do_not_multiply(void **state)
+static void cores_do_not_multiply(void **state DL_UNUSED)
 {
-    (void)state;
     for (int seed = 0; seed < SCENARIOS; seed++) {
         made m;
         make(&m, seed);
@@ -173,9 +170,8 @@ static void cores_do_not_multiply(void **state)
 }
 
 /* For workers with a core each that meet at each exchange. */
-static void slower_links_are_never_faster(void **state)
+static void slower_links_are_never_faster(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"allreduce", "ps", "average"};
     for (int seed = 0; seed < SCENARIOS; seed++) {
         made m;
@@ -189,9 +185,8 @@ static void slower_links_are_never_faster(void **state)
     }
 }
 
-static void threads_do_not_matter(void **state)
+static void threads_do_not_matter(void **state DL_UNUSED)
 {
-    (void)state;
     for (int seed = 0; seed < SCENARIOS / 10; seed++) {
         made m;
         make(&m, seed);

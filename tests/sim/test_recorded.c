@@ -21,9 +21,8 @@ static dl_status read_text(dl_recorded *recorded, const char *text, dl_error *er
     return dl_recorded_read_text(recorded, "step.csv", text, strlen(text), err);
 }
 
-static void test_reads(void **state)
+static void test_reads(void **state DL_UNUSED)
 {
-    (void)state;
     dl_recorded r = {0};
     dl_error err = {0};
     assert_int_equal(
@@ -44,9 +43,8 @@ static void test_reads(void **state)
 /* Two nodes exchange 8 MB in two buckets of 4 MB over 1 GB/s, 4 ms each, one after the other. The
  * first half of the gradients is ready at 1 ms, the second at 2 ms, and another stream ends at 6 ms,
  * for which the last bucket waits: 10 ms. Without overlap, 6 + 8 ms. */
-static void buckets_start_when_recorded(void **state)
+static void buckets_start_when_recorded(void **state DL_UNUSED)
 {
-    (void)state;
     static const char step[] =
         HEAD "batch,,,,,,,,1\nupdate,,,,,,,,0\nlane,,,,,,,,1\nlane,,,,,,,,1\n"
              "task,0,1000000,0,0,,,,\ntask,0,1000000,0,0,,,,\ntask,1,6000000,0,0,,,,\n"
@@ -80,9 +78,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
-static void test_refuses(void **state)
+static void test_refuses(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"step_2,lane\nbatch,1\n", DL_ERR_PARSE, 1, "step_1"},
         {"step_1,lane\nbatch,1\n", DL_ERR_PARSE, 1, "no column 'work_ns'"},

@@ -71,9 +71,8 @@ static double number_of(const dl_csv *csv, size_t row, const char *name)
 }
 
 /* average of 2 with interval 2: 1 100 000 + 32 200 / 2 ns per step (see test_sync). */
-static void results_read_back(void **state)
+static void results_read_back(void **state DL_UNUSED)
 {
-    (void)state;
     sample s;
     make_sample(&s);
     assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);
@@ -106,9 +105,8 @@ static void results_read_back(void **state)
     free_sample(&s);
 }
 
-static void the_histogram_holds_every_gradient(void **state)
+static void the_histogram_holds_every_gradient(void **state DL_UNUSED)
 {
-    (void)state;
     sample s;
     make_sample(&s);
     assert_int_equal(dl_report_histogram(HISTOGRAM, &s.study, &s.sweep, NULL), DL_OK);
@@ -125,9 +123,8 @@ static void the_histogram_holds_every_gradient(void **state)
     free_sample(&s);
 }
 
-static void the_table_tells_the_errors(void **state)
+static void the_table_tells_the_errors(void **state DL_UNUSED)
 {
-    (void)state;
     sample s;
     make_sample(&s);
     char *text = NULL;
@@ -162,9 +159,8 @@ static char *table_text(const dl_study *study, const dl_sweep *sweep, const dl_m
 /* Steps of 1.1 ms in slices of 1 s: the first of a core's 2 workers has done all its steps before
  * the other begins, and the latter does one more step: 1 of 21 steps. With 10 steps it is 1 of
  * 11. */
-static void runs_that_are_too_short_are_noted(void **state)
+static void runs_that_are_too_short_are_noted(void **state DL_UNUSED)
 {
-    (void)state;
     static const int steps[] = {20, 10};
     for (int i = 0; i < 2; i++) {
         DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
@@ -188,9 +184,8 @@ static void runs_that_are_too_short_are_noted(void **state)
 
 /* 2 samples take one worker 1.1 ms; the measurement is 2.2 ms. If the step of one worker agrees, or
  * a factor is given, nothing is suggested. */
-static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
+static void a_wrong_step_of_one_worker_suggests_calibration(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
         DL_SCOPED(dl_scenario) scenario = fixture_scenario(
@@ -220,9 +215,8 @@ static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
 }
 
 /* A source without a result is shown but not compared. */
-static void errors_of_the_source_are_shown(void **state)
+static void errors_of_the_source_are_shown(void **state DL_UNUSED)
 {
-    (void)state;
     sample s;
     make_sample(&s);
     s.measured[1].failed_runs = 1;
@@ -240,9 +234,8 @@ static void errors_of_the_source_are_shown(void **state)
     free_sample(&s);
 }
 
-static void files_that_cannot_be_written_are_told(void **state)
+static void files_that_cannot_be_written_are_told(void **state DL_UNUSED)
 {
-    (void)state;
     sample s;
     make_sample(&s);
     dl_error err = {0};

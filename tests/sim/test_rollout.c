@@ -84,9 +84,8 @@ static dl_rollout_config any(int number)
 }
 
 /* Law 1: generated = used + discarded + left. */
-static void tokens_and_groups_are_conserved(void **state)
+static void tokens_and_groups_are_conserved(void **state DL_UNUSED)
 {
-    (void)state;
     int discarding = 0;
     for (int i = 0; i < 300; i++) {
         const dl_rollout_config c = any(i);
@@ -108,9 +107,8 @@ static void tokens_and_groups_are_conserved(void **state)
 
 /* Law 2, Little's law: the numbers of groups in flight and in the queue are their rates times their
  * times, except for groups at the ends of the run. */
-static void littles_law_holds(void **state)
+static void littles_law_holds(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < 60; i++) {
         dl_rollout_config c = any(i);
         c.updates = 1000;
@@ -123,9 +121,8 @@ static void littles_law_holds(void **state)
 /* Law 3: the ages of all groups sum to the numbers begun and not consumed at the ends of updates.
  * Checked with a copy after each update; a replica that gets its copy early has newer weights than
  * the count assumes. */
-static void ages_sum_to_the_groups_outstanding(void **state)
+static void ages_sum_to_the_groups_outstanding(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 0; i < 200; i++) {
         dl_rollout_config c = any(i);
         c.copy_every = 1;
@@ -138,9 +135,8 @@ static void ages_sum_to_the_groups_outstanding(void **state)
 /* Law 4: if everything that may begin is in flight immediately, a group's mean age is the bound:
  * that many groups are outstanding at the end of each update. The mean over a number of updates
  * differs by the groups outstanding at its ends; with equally long answers it does not. */
-static void mean_age_is_the_bound_whatever_the_speeds(void **state)
+static void mean_age_is_the_bound_whatever_the_speeds(void **state DL_UNUSED)
 {
-    (void)state;
     static const double speeds[] = {0.01, 0.3, 1, 3, 100};
     for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
         for (int bound = 0; bound < 5; bound++) {
@@ -183,9 +179,8 @@ static void no_state(void *user, int who, dl_rollout_state state, double start_s
 /* Law 5: marin-community/marin issue 8936: copies every 2 updates, bound and largest age 1, batches
  * of 32: of 96 groups begun on a version, 64 are used, at ages 0 and 1, and 32 discarded. Counted
  * from the installed version, none is discarded. */
-static void the_public_ledger_is_reproduced(void **state)
+static void the_public_ledger_is_reproduced(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rollout_config c = usual();
     c.prompts = 32;
     c.copy_every = 2;
@@ -214,9 +209,8 @@ static void the_public_ledger_is_reproduced(void **state)
 }
 
 /* Forced discards: W groups in flight imply a mean age above the largest allowed age. */
-static void discards_are_forced_where_too_much_is_in_flight(void **state)
+static void discards_are_forced_where_too_much_is_in_flight(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rollout_config c = usual();
     c.rule = DL_RULE_WORKERS;
     c.age_max = 1;
@@ -248,9 +242,8 @@ static double alone_s(const dl_decode *decode, double *lengths, int count)
 }
 
 /* Law 6: bound 0 gives the synchronous step, which waits for the slowest replica. */
-static void bound_zero_is_the_synchronous_step(void **state)
+static void bound_zero_is_the_synchronous_step(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rollout_config c = usual();
     c.bound = 0;
     c.updates = 20;
@@ -282,9 +275,8 @@ static void bound_zero_is_the_synchronous_step(void **state)
 }
 
 /* Law 7: if one side takes no time, the other side's time is the update time. */
-static void one_infinitely_fast_side_leaves_the_others_time(void **state)
+static void one_infinitely_fast_side_leaves_the_others_time(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rollout_config c = usual();
     c.decode = (dl_decode){.a_s = 1e-16};
     dl_rollout_result r = run(&c);
@@ -302,9 +294,8 @@ static void one_infinitely_fast_side_leaves_the_others_time(void **state)
 /* Law 8, and bounds of law 7: with constant lengths and c requests in flight, R c / (a + b c)
  * tokens/s; and an update takes at least as long as the slower side, and less than both
  * together. */
-static void constant_lengths_give_the_decode_rate(void **state)
+static void constant_lengths_give_the_decode_rate(void **state DL_UNUSED)
 {
-    (void)state;
     static const int in_flight[] = {1, 4, 16, 64};
     for (int i = 0; i < 4; i++) {
         dl_rollout_config c = usual();
@@ -332,9 +323,8 @@ static void constant_lengths_give_the_decode_rate(void **state)
 /* Law 9: with ideal scaling on the same GPUs there is no gain: 8 GPUs do a step with a share s of
  * generation in time 1; with a fraction x of them generating it takes max(s / x, (1 - s) / (1 -
  * x)). */
-static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
+static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     static const int generators[] = {1, 2, 4};
     for (double share = 0.1; share < 0.95; share += 0.1) {
         for (int i = 0; i < 3; i++) {
@@ -366,9 +356,8 @@ static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
 /* Refuses a trainer that can take none of the groups that may begin. */
 /* Two groups of one answer in flight, of 10 tokens and of 1, at one second per token: the first
  * update ends with the short one, or with the long one if that comes first in the order. */
-static void batches_are_taken_in_order(void **state)
+static void batches_are_taken_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     static const double list[] = {10, 1, 1, 1};
     static const double first_s[] = {1, 1, 10};
     for (int taking = DL_TAKES_COMPLETED; taking <= DL_TAKES_IN_ORDER; taking++) {
@@ -394,9 +383,8 @@ static void batches_are_taken_in_order(void **state)
     }
 }
 
-static void a_run_that_stands_still_is_refused(void **state)
+static void a_run_that_stands_still_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_rollout_config c = usual();
     dl_rollout_result r;
     dl_rollout_ages ages;
@@ -407,9 +395,8 @@ static void a_run_that_stands_still_is_refused(void **state)
 }
 
 /* Between the points of a curve, seconds per token are linear. */
-static void decode_curves_are_interpolated(void **state)
+static void decode_curves_are_interpolated(void **state DL_UNUSED)
 {
-    (void)state;
     static const double requests[] = {1, 10, 100}, token_s[] = {0.01, 0.019, 0.1};
     const dl_decode curve = {.requests = requests, .token_s = token_s, .count = 3};
     assert_true(equals(dl_decode_token_s(&curve, 1), 0.01));
@@ -420,9 +407,8 @@ static void decode_curves_are_interpolated(void **state)
 
 /* The mean of many draws is that of the capped distribution; answers of a group are correlated by
  * their share. */
-static void lengths_have_their_mean_and_correlation(void **state)
+static void lengths_have_their_mean_and_correlation(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_lengths lengths = {.mean = 500, .cv = 0.8, .cap = 1000, .group_frac = 0.5};
     const dl_lengths_log at = dl_lengths_log_of(&lengths);
     double sum = 0, first = 0, squares = 0, products = 0, most = 0;

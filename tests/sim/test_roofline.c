@@ -43,9 +43,8 @@ static dl_roofline halves(void)
 /* Part 1: 10 000 flop take 20 ns, 100 numbers of 4 bytes 8 ns: 20. Part 2: 1000 flop 2 ns, 500
  * numbers 40 ns: 40. Part 3, with small windows: 9000 flop / 2.25 take 8 ns. Weights: 25 of 4 bytes
  * take 2 ns; four kernels. */
-static void the_slower_of_flop_and_bytes_counts(void **state)
+static void the_slower_of_flop_and_bytes_counts(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_roofline roofline = halves();
     const dl_layer_pass pass = {
         {{.flop = 10000, .numbers = 100, .weights = 25, .kernels = 1},
@@ -67,9 +66,8 @@ static void the_slower_of_flop_and_bytes_counts(void **state)
 /* 1 Tflop/s in fp16 as well, at half of all rates. 100 numbers, 60 of them with 4 bytes, and 10
  * that are converted: 80 + 240 + 60 bytes at 50 per ns; in fp32 400. A weight causes 6 bytes of
  * traffic, or 4. */
-static void some_numbers_keep_four_bytes_in_half_precision(void **state)
+static void some_numbers_keep_four_bytes_in_half_precision(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
     dl_gpu_model model = gpu();
     model.fp16_flop_per_s = known(1e12);
@@ -88,9 +86,8 @@ static void some_numbers_keep_four_bytes_in_half_precision(void **state)
 }
 
 /* A GPU whose fp16 has 1/64 of fp32's rate multiplies in fp32, and moves half of the bytes. */
-static void slow_fp16_is_multiplied_in_fp32(void **state)
+static void slow_fp16_is_multiplied_in_fp32(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
     const dl_layer_pass products = {{{.flop = 9000}}, 1}, copies = {{{.numbers = 100}}, 1};
     dl_gpu_model model = gpu();
@@ -111,9 +108,8 @@ static void slow_fp16_is_multiplied_in_fp32(void **state)
 }
 
 /* The bf16 rate is given, or equals that of fp16 if the GPU has tf32. */
-static void bf16_is_as_fp16(void **state)
+static void bf16_is_as_fp16(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_model model = gpu();
     const dl_efficiency *e = dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_BF16);
     dl_roofline half = {0}, brain = {0};
@@ -133,9 +129,8 @@ static void bf16_is_as_fp16(void **state)
  * ns; 300 numbers, 200 of which are read as one byte, are 400 bytes, 8 ns; before it 100 numbers,
  * 400 bytes, 8 ns, and a kernel. Second part: 10 000 flop in bf16, 20 ns. In bf16 they take 100 and
  * 20 ns. */
-static void fp8_is_for_linear_layers(void **state)
+static void fp8_is_for_linear_layers(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
     dl_gpu_model model = gpu();
     dl_roofline eight = {0}, half = {0};
@@ -161,9 +156,8 @@ static void fp8_is_for_linear_layers(void **state)
  * product for the weights' gradients also reads and writes sums of 4 bytes, 160 ns, 144 longer,
  * unless these are added to elsewhere. In fp8 a sample's products take 2 ns, as do its 100 bytes,
  * and the weights 20; 300 bytes of conversions 6. */
-static void experts_with_few_rows_take_as_long_as_reading_them(void **state)
+static void experts_with_few_rows_take_as_long_as_reading_them(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
     dl_gpu_model model = gpu();
     dl_roofline eight = {0}, half = {0};
@@ -201,9 +195,8 @@ static void experts_with_few_rows_take_as_long_as_reading_them(void **state)
  * bytes, 100 numbers of 2 and 200 of 4.5 bits, 6.25 ns; 100 numbers are read twice, and written as
  * 4.5 bits in two layouts, 512.5 bytes, 10.25 ns. The second part's 10 000 flop have bf16's
  * published part of the peak, 0.61. */
-static void nvfp4_has_four_bits_and_a_scale(void **state)
+static void nvfp4_has_four_bits_and_a_scale(void **state DL_UNUSED)
 {
-    (void)state;
     static char name[] = "b200";
     const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
     dl_gpu_model model = gpu();
@@ -224,9 +217,8 @@ static void nvfp4_has_four_bits_and_a_scale(void **state)
 /* In 16 bits attention reaches half of the peak, 0.32 on Hopper: 9000 flop take 18 and 28.1 ns at 1
  * Tflop/s, of which everything else reaches 0.9, 10 ns; in fp32 attention is like everything
  * else. */
-static void fused_attention_has_its_own_rate(void **state)
+static void fused_attention_has_its_own_rate(void **state DL_UNUSED)
 {
-    (void)state;
     static char hopper[] = "h100";
     const dl_efficiency efficiency = {0.9, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
     const dl_layer_pass pass = {{{.flop = 9000, .attention = DL_ATTENTION_FUSED}}, 1};
@@ -244,9 +236,8 @@ static void fused_attention_has_its_own_rate(void **state)
 
 /* The speed of attention differs by a factor of two between implementations: with long sequences,
  * where attention takes nearly all the time, the spread combines 0.13 and nearly 0.35. */
-static void long_sequences_are_less_certain(void **state)
+static void long_sequences_are_less_certain(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const lengths[] = {"gpt2:sequence=128",
                                           "gpt2:sequence=65536,positions=65536"};
     static char fitted[] = "v100";
@@ -269,9 +260,8 @@ static void long_sequences_are_less_certain(void **state)
 /* On an A100 with 1 Tflop/s in fp16 and 100 GB/s, with a sustained factor of 1.09: a product of 82
  * 000 flop takes 100 ns plus 20 us, a kernel that only moves 545 numbers 20 ns plus 5 us, all times
  * 1.09. Products of width 512 have a larger uncertainty than those of 2048. */
-static void kernels_that_were_measured_one_by_one(void **state)
+static void kernels_that_were_measured_one_by_one(void **state DL_UNUSED)
 {
-    (void)state;
     static char name[] = "a100_80gb";
     dl_gpu_model model = gpu();
     model.name = name;
@@ -318,9 +308,8 @@ static double spread_on(char *name)
 
 /* No fit covers AMD's GPUs, or Blackwell except its kernels of transformers. Twice 0.35 and 0.46
  * are factors of 2 and 2.5. */
-static void strange_architectures_have_wide_intervals(void **state)
+static void strange_architectures_have_wide_intervals(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fitted[] = {"k80",        "gtx1080", "rtx4090",
                                          "rtx6000ada", "l40s",    "gh200"};
     static const char *const strange[] = {"mi250", "mi355x",     "rtx5090",
@@ -348,9 +337,8 @@ static void strange_architectures_have_wide_intervals(void **state)
 /* Rates of products and attention in a step: parts of the data sheet's peak, 1307.4 Tflop/s for an
  * MI300X, 2250 for a B200 (4500 in fp8, here 9000 in nvfp4), over the sustained factors 1.5 and
  * 1.11. In nvfp4 the head's product is in bf16. Attention by aiter is no faster than products. */
-static void published_products_give_the_rates_of_new_gpus(void **state)
+static void published_products_give_the_rates_of_new_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     static char mi300x[] = "mi300x", mi355x[] = "mi355x", b200[] = "b200", b300[] = "b300";
     static const struct {
         char *gpu;
@@ -387,9 +375,8 @@ static void published_products_give_the_rates_of_new_gpus(void **state)
 /* Backward 0.356 of the peak by aiter on an MI355X, 0.366 as cudnn on an MI300X, half of it with
  * 1100 and 840 keys; by FlashAttention-2 0.147 on a B200, with 180. Without a sustained factor: 9e6
  * flop of 1e12 per second. On an H100 flash2 is fused. */
-static void newer_kernels_have_rates_of_their_own(void **state)
+static void newer_kernels_have_rates_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     static char mi300x[] = "mi300x", mi355x[] = "mi355x", b200[] = "b200", h100[] = "h100";
     static const struct {
         char *gpu;
@@ -417,9 +404,8 @@ static void newer_kernels_have_rates_of_their_own(void **state)
 /* On a B200 attention has half of its highest rate with 1650 keys, in fp8 with 2270: 9e6 flop
  * with 1650 keys take twice 9e6 / (0.6 x 1e12 / 1.2), and in fp8, 0.73 of the peak, with 2270. A
  * window counts, not the sequence. */
-static void attention_on_blackwell_is_slower_with_few_keys(void **state)
+static void attention_on_blackwell_is_slower_with_few_keys(void **state DL_UNUSED)
 {
-    (void)state;
     static char name[] = "b200";
     static const struct {
         dl_attention kind;
@@ -453,9 +439,8 @@ static void attention_on_blackwell_is_slower_with_few_keys(void **state)
 /* FlashAttention's first kernel in Triton reaches 0.48 of an A100's peak forward and 0.296
  * backward, half of that with 1240 keys: 9e6 flop of 1e12 per second and 1.5 times the sum of
  * kernels. */
-static void triton_attention_is_slower_backward(void **state)
+static void triton_attention_is_slower_backward(void **state DL_UNUSED)
 {
-    (void)state;
     static char name[] = "a100_80gb";
     dl_gpu_model model = gpu();
     dl_roofline roofline = {0};
@@ -484,9 +469,8 @@ static void triton_attention_is_slower_backward(void **state)
 }
 
 /* An arithmetic is used if all GPUs of a machine have it; otherwise fp32. */
-static void the_usual_arithmetic_is_what_all_gpus_have(void **state)
+static void the_usual_arithmetic_is_what_all_gpus_have(void **state DL_UNUSED)
 {
-    (void)state;
     static char amd[] = "mi300x";
     dl_gpu_model models[] = {gpu(), gpu()};
     const dl_machine machine = {.models = models, .model_count = 2};
@@ -504,9 +488,8 @@ static void the_usual_arithmetic_is_what_all_gpus_have(void **state)
 
 /* 50257 numbers of 2 bytes are no multiple of 16, 50256 are; numbers of 4 bytes need a multiple of
  * 4. With odd rows a toy reaches 230 flop per ns and an "h100" 124, otherwise both 500. */
-static void odd_rows_are_slow_on_tensor_cores(void **state)
+static void odd_rows_are_slow_on_tensor_cores(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         char gpu[8];
         dl_arithmetic arithmetic;
@@ -537,9 +520,8 @@ static void odd_rows_are_slow_on_tensor_cores(void **state)
 /* On a GPU with one peak for both, tf32 takes no longer than fp32, neither if bytes are the limit,
  * nor for products with odd columns, on which tensor cores would reach 0.23 of 71 Tflop/s, nor for
  * 3x3 windows, which Winograd's algorithm makes 2.25 times as fast in fp32. */
-static void tf32_is_no_slower_than_fp32(void **state)
+static void tf32_is_no_slower_than_fp32(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_layer_pass passes[] = {{{{.flop = 1e9}}, 1},
                                     {{{.flop = 1e9, .odd_columns = 50257}}, 1},
                                     {{{.flop = 1, .numbers = 1e6}}, 1},
@@ -565,9 +547,8 @@ static void tf32_is_no_slower_than_fp32(void **state)
     }
 }
 
-static void a_rate_that_is_not_known_is_an_error(void **state)
+static void a_rate_that_is_not_known_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_gpu_model model = gpu();
     dl_roofline roofline = {0};
     dl_error error = {0};
@@ -577,9 +558,8 @@ static void a_rate_that_is_not_known_is_an_error(void **state)
     assert_non_null(strstr(error.text, "known are fp32"));
 }
 
-static void convolutions_have_no_fp8(void **state)
+static void convolutions_have_no_fp8(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_architecture) mlp = {0};
     dl_costs costs = {0};
     dl_error error = {0};
@@ -594,9 +574,8 @@ static void convolutions_have_no_fp8(void **state)
 /* The first dense layer of the MLP reads 784 numbers, writes 128 and has 100 480 weights; its
  * forward pass has 200 704 flop. Its backward pass has one product instead of two: nothing before
  * it needs a gradient. */
-static void costs_of_the_mlp(void **state)
+static void costs_of_the_mlp(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_architecture) mlp = {0};
     DL_SCOPED(dl_costs) costs = {0}, read = {0};
     static char fitted[] = "rtx3090";
@@ -662,10 +641,9 @@ static void make_costs(const char *network, bool units, dl_costs *costs)
                      DL_OK);
 }
 
-static void graphs_are_told(void **state)
+static void graphs_are_told(void **state DL_UNUSED)
 {
     DL_SCOPED(dl_costs) graphs, plain;
-    (void)state;
     make_costs("gpt2:fused=yes,graphs=yes", false, &graphs);
     make_costs("gpt2:fused=yes", false, &plain);
     assert_true(graphs.dispatch.graphs && !plain.dispatch.graphs);
@@ -680,9 +658,8 @@ static double bucket(const dl_costs *costs, size_t number)
 /* In GPT-2 the last norm, and the second feed-forward matrix of the last block, 3072 x 768, with
  * its bias, exceed 1 MiB. From there to that of the block before, 28.35 MB exceed 25 MiB; the
  * remaining tensors of the first block are sent with the embedding. */
-static void gradients_come_in_buckets_of_tensors(void **state)
+static void gradients_come_in_buckets_of_tensors(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = {0};
     make_costs("gpt2", false, &costs);
     assert_int_equal(costs.gradient_count, 13);
@@ -698,9 +675,8 @@ static void gradients_come_in_buckets_of_tensors(void **state)
 /* Each matrix of Llama exceeds 25 MiB, and so is a bucket, with the norm before it: the head's,
  * seven per block, the embedding. Those of the feed-forward have 4096 x 11008 numbers; they are
  * ready at a share of the backward pass that follows from their products, not from the block. */
-static void large_tensors_are_buckets_of_their_own(void **state)
+static void large_tensors_are_buckets_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = {0};
     make_costs("llama", false, &costs);
     assert_int_equal(costs.gradient_count, 1 + 32 * 7 + 1);
@@ -714,9 +690,8 @@ static void large_tensors_are_buckets_of_their_own(void **state)
 
 /* FSDP's units of GPT-2: each block, 28.35 MB, the last one with the norm after it; the
  * embedding. */
-static void units_are_whole_layers(void **state)
+static void units_are_whole_layers(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = {0};
     make_costs("gpt2", true, &costs);
     assert_int_equal(costs.gradient_count, 13);
@@ -732,7 +707,7 @@ static void units_are_whole_layers(void **state)
  * 4096 x 4096 + 3 x 4096 x 11008) = 6476005376 in linear layers of blocks; embedding, head and
  * norms, 262410240, keep 16. Per 64 numbers a maximum has 32 bits, or 8 and a part of 1 in 256 of
  * 32. */
-static void only_adapters_are_exchanged(void **state)
+static void only_adapters_are_exchanged(void **state DL_UNUSED)
 {
     static const struct {
         const char *bits;
@@ -745,7 +720,6 @@ static void only_adapters_are_exchanged(void **state)
                  {",frozen_bits=8", DL_BF16, 6476005376 + 262410240 * 2.},
                  {",frozen_bits=32", DL_BF16, 6738415616 * 4.},
                  {"", DL_FP32, 6738415616 * 4.}};
-    (void)state;
     const double adapters = 32 * 2 * 8 * 8192;
     dl_gpu_model model = gpu();
     model.bf16_flop_per_s = known(1e12);
@@ -770,7 +744,7 @@ static void only_adapters_are_exchanged(void **state)
  * more for the result of attention. Recomputed blocks keep their inputs in 16 bits. The gate's two
  * inputs, 4 f, may be kept in 8 bits, 2 f. In nvfp4 inputs have 4.5 bits; in fp8 attention keeps
  * queries, keys and values in 8. */
-static void inputs_are_kept_in_few_bits(void **state)
+static void inputs_are_kept_in_few_bits(void **state DL_UNUSED)
 {
     const double h = 8192, kv = 1024, f = 28672, half = 12 * h + 4 * kv + 6 * f;
     const struct {
@@ -789,7 +763,6 @@ static void inputs_are_kept_in_few_bits(void **state)
         {"products", DL_BF16, 2 * (4 * h + kv + f)},
         {"products", DL_FP8, 2 * (4 * h + kv + f)},
     };
-    (void)state;
     dl_gpu_model model = gpu();
     model.bf16_flop_per_s = model.fp8_flop_per_s = model.nvfp4_flop_per_s = known(1e12);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -825,9 +798,8 @@ static dl_gpu_model measured_gpu(void)
 /* Forward: 1e6 flop take 10 us, 1000 numbers of 4 bytes 400 ns: 10000; 500 weights 200; two kernels
  * 2000. Backward twice all of that, half for each gradient: 20000 + 40000, weights 400 + 800, two
  * kernels each 4000 + 6000. A move of 5000 numbers takes 1000 plus 5000. */
-static void products_take_what_was_measured(void **state)
+static void products_take_what_was_measured(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_gpu_model model = measured_gpu();
     const dl_efficiency *e = dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_FP32);
     dl_roofline roofline = {0};
@@ -853,9 +825,8 @@ static void products_take_what_was_measured(void **state)
  * norm of 5000 numbers takes 500 and 2000 ns, a plain move of as many 1000 and 5000, attention's
  * 1e6 flop 20 us, its gradient's 2e6 80 us, and a product 10000 and 1000 ns. An update moves 7 x
  * 4 bytes per parameter at 10 bytes per ns, and takes 6 us more. */
-static void kinds_of_kernels_have_rates_of_their_own(void **state)
+static void kinds_of_kernels_have_rates_of_their_own(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_model model = measured_gpu();
     dl_gpu_kernels *k = &model.kernels[DL_FP32];
     const dl_efficiency *e = dl_efficiency_of(named("toy"), DL_MODEL_TRANSFORMER, DL_FP32);
@@ -890,9 +861,8 @@ static void kinds_of_kernels_have_rates_of_their_own(void **state)
 }
 
 /* Bounds of the sustained factor, an interval of 95 %, widen that of the costs: (ln 1.5) / 4. */
-static void an_uncertain_factor_widens_the_interval(void **state)
+static void an_uncertain_factor_widens_the_interval(void **state DL_UNUSED)
 {
-    (void)state;
     double sd[2];
     for (int wide = 0; wide < 2; wide++) {
         dl_gpu_model model = measured_gpu();

@@ -1,8 +1,7 @@
 #include "tests/sim_fixture.h"
 
-static void needs_follow_mode_and_machine(void **state)
+static void needs_follow_mode_and_machine(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode;
         int workers, cores;
@@ -37,9 +36,8 @@ static void needs_follow_mode_and_machine(void **state)
 }
 
 /* Costs measured on 2 cores with batches of 8 to 16 and up to 4 copies. */
-static void extrapolation_is_noticed(void **state)
+static void extrapolation_is_noticed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nbatch_min = 8\nbatch_max = 16\ncores = 2\n"
                                    "[sharing]\ncopies_2 = 1\ncopies_4 = 1\n");
     static const struct {
@@ -61,9 +59,8 @@ static void extrapolation_is_noticed(void **state)
     dl_costs_free(&costs);
 }
 
-static void steps_are_whole_intervals(void **state)
+static void steps_are_whole_intervals(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_scenario scenario = {.steps = 200};
     dl_point point = {.option[DL_SYNC_INTERVAL] = 1};
     assert_int_equal(dl_run_steps(&scenario, &point), 200);
@@ -75,9 +72,8 @@ static void steps_are_whole_intervals(void **state)
 
 /* One worker: input 100, dispatch 200, forward 300, update 400 ns; with forward slowed twofold:
  * 100, 200, 600, 400 of 1300. */
-static void the_step_is_split(void **state)
+static void the_step_is_split(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = "[costs]\nschema = 1\n"
                                 "[op input]\nfixed_ns = 100\nper_sample_ns = 0\n"
                                 "[op dispatch]\nfixed_ns = 200\nper_sample_ns = 0\n"
@@ -93,9 +89,8 @@ static void the_step_is_split(void **state)
 
 /* FIXTURE_COSTS, allreduce of 2: compute 1 100 000, copy 8000, average 8000, waiting 200 of
  * 1 116 200 ns. */
-static void parts_sum_to_one(void **state)
+static void parts_sum_to_one(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = fixture_run_mode(FIXTURE_COSTS, "allreduce", 2, 2, 10, "", "");
     assert_near(r.part_frac[DL_PART_COMPUTE], 1100000 / 1116200.0, 1e-12);
     assert_near(r.part_frac[DL_PART_COMMUNICATION], 8000 / 1116200.0, 1e-12);
@@ -105,9 +100,8 @@ static void parts_sum_to_one(void **state)
 
 /* A step is 1 ms +- 1 %: draw 0 uses the cost itself, each other draw differs; replicates do not,
  * as there is no noise. */
-static void draws_of_the_costs_are_not_replicates(void **state)
+static void draws_of_the_costs_are_not_replicates(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
                                               "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
     dl_scenario s = fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
@@ -130,9 +124,8 @@ static void draws_of_the_costs_are_not_replicates(void **state)
     dl_scenario_free(&s);
 }
 
-static void a_run_without_end_is_refused(void **state)
+static void a_run_without_end_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         double fixed_ns;
         const char *message;
@@ -178,9 +171,8 @@ static double mlp_per_s(const dl_costs *costs, int cores, int workers, int sampl
 /* Without exchange, k cores reach at most k times the throughput of one worker with the same batch,
  * however short the run and however many workers share a core: a worker that has the core for the
  * first slice may end all its steps before others have begun. */
-static void k_cores_without_exchange_are_at_most_k(void **state)
+static void k_cores_without_exchange_are_at_most_k(void **state DL_UNUSED)
 {
-    (void)state;
     static const int all_cores[] = {1, 2, 4}, all_steps[] = {1, 2, 5, 12, 30, 200, 3000};
     static const int all_samples[] = {2, 8, 32, 128}, all_workers[] = {1, 2, 3, 5, 16, 64};
     DL_SCOPED(dl_costs) costs = fixture_costs(MLP_LIKE);
@@ -202,9 +194,8 @@ static void k_cores_without_exchange_are_at_most_k(void **state)
 
 /* Steps of 1 and 3 ms: worker 0 has done its 4 steps at 4 ms, worker 1 ends its second one at 6 ms.
  * So 6 samples in 6 ms, of which one third is the tail. */
-static void throughput_is_of_the_whole_span(void **state)
+static void throughput_is_of_the_whole_span(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         fixture_run_mode(FIXTURE_COMPUTE_ONLY, "none", 2, 2, 4, "", "[noise]\nslow = 1:3\n");
     assert_near(r.span_s, 6e-3, 1e-12);
@@ -216,9 +207,8 @@ static void throughput_is_of_the_whole_span(void **state)
 
 /* Three gradients per update, 5 steps of 2 workers: the tenth gradient waits for an update when the
  * run ends. No update includes it, but its time was spent on what a longer run would apply. */
-static void what_waits_at_the_end_counts_as_done(void **state)
+static void what_waits_at_the_end_counts_as_done(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "kbatchasync", 2, 2, 5, "k = 3\n", "");
     assert_int_equal(r.updates, 3);
     assert_near(r.applied_frac, 0.9, 1e-12);
@@ -249,9 +239,8 @@ static dl_run_result run_steady(const char *mode, const char *sync, int cores, i
 
 /* Repeating steps give the throughput of the last 900 of 1000 steps. A period has at least two
  * steps, so no run of two steps, or of five with an interval of three, has repeated. */
-static void steps_that_repeat_end_the_run(void **state)
+static void steps_that_repeat_end_the_run(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *sync;
         int few;
@@ -278,9 +267,8 @@ static void steps_that_repeat_end_the_run(void **state)
 
 /* Two workers take turns on one core in slices of 4 ms, which is no multiple of a step of 1.1 ms:
  * nothing repeats within a few steps, so the run continues to its end. */
-static void time_slices_do_not_repeat(void **state)
+static void time_slices_do_not_repeat(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) whole = run_steady("none", "", 1, 200, 0);
     DL_SCOPED(dl_run_result) steady = run_steady("none", "", 1, 200, 1);
     assert_true(steady.steady_per_s == 0);

@@ -38,9 +38,8 @@ static int64_t pooled(const dl_run_result *r, int staleness)
 /* Runs without logs give the same results as with logs, except that quantiles of steps are accurate
  * to one part in a thousand, and staleness is counted for all workers together. kasync drops
  * gradients; softsync leaves some unapplied. */
-static void tallies_agree_with_logs(void **state)
+static void tallies_agree_with_logs(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"async",          "softsync",
                                         "ssp\nbound = 3", "kasync\nk = 3",
                                         "allreduce",      "average\nwhere = cpu\ninterval = 5"};
@@ -91,9 +90,8 @@ static dl_run_result run_many(const char *mode)
 
 /* 200 000 GPUs push 80 kB to a server over its port of 1 GB/s and pull as much: 80 us each way per
  * update, which takes 0.1 ms on the server's GPU, as long as a worker's update. */
-static void updates_of_many_workers_take_the_server(void **state)
+static void updates_of_many_workers_take_the_server(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = run_many("mode = async\nwhere = gpu:200000\n");
     assert_true(r.updates > (int64_t)MANY * (STEPS - 1) && r.updates <= (int64_t)MANY * STEPS);
     assert_near((double)r.updates, r.samples, 0);
@@ -104,9 +102,8 @@ static void updates_of_many_workers_take_the_server(void **state)
 
 /* The same workers average twice in host memory, which all but the first reach over a port: 16 s
  * each way per average, which also reads 200 000 vectors in 8 s. A worker may take 1.5 kB. */
-static void averages_of_many_workers_take_the_port(void **state)
+static void averages_of_many_workers_take_the_port(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = run_many("mode = average\nwhere = cpu\ninterval = 3\n");
     assert_int_equal(r.updates, 2);
     assert_near(r.usage.link_frac, 2 * 80e-6 * (MANY - 1) / r.span_s, 1e-9);
@@ -120,9 +117,8 @@ static void averages_of_many_workers_take_the_port(void **state)
 
 /* 200 000 GPUs, 1.2 million steps of 1 ms with an update of 0.1 ms, which are not logged
  * individually. They may take 5 KB each, of which half is used. */
-static void hundreds_of_thousands_are_simulated(void **state)
+static void hundreds_of_thousands_are_simulated(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "nodes = 50000\n",
                                        MANY, STEPS, "");
     assert_near(r.samples, (double)MANY * STEPS, 0);
@@ -138,9 +134,8 @@ static void hundreds_of_thousands_are_simulated(void **state)
 /* A step of 100 000 GPUs that all-reduce in a ring over 25 000 nodes: 2 (n-1) rounds, each of which
  * takes at least the delay of a wire and the time of its bytes; then all workers are at the same
  * step. */
-static void a_long_ring_takes_its_rounds(void **state)
+static void a_long_ring_takes_its_rounds(void **state DL_UNUSED)
 {
-    (void)state;
     enum { WORKERS = 100000 };
     dl_run_result r =
         fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "nodes = 25000\n", WORKERS, 2,

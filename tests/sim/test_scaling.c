@@ -52,9 +52,8 @@ static dl_study study_of(const char *device, const char *more, const char *workl
     return study;
 }
 
-static void devices_are_known_by_their_words(void **state)
+static void devices_are_known_by_their_words(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_device_is_gpu("K80, one GK210 die", "k80"));
     assert_true(dl_device_is_gpu("Tesla V100-SXM2-16GB", "v100"));
     assert_true(dl_device_is_gpu("NVIDIA H100 80GB HBM3", "h100"));
@@ -73,9 +72,8 @@ static void devices_are_known_by_their_words(void **state)
 
 /* Arithmetic is 4 times and memory twice as fast: 4^(3/4) 2^(1/4) = 2^(7/4); updates 2, dispatch
  * 1. */
-static void times_scale_by_rates(void **state)
+static void times_scale_by_rates(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = study_of("K80, one die", "", "scale_compute = " SOURCE "\n");
     const dl_costs *costs = &s.variants[0].costs;
     const double factor = pow(2, -1.75);
@@ -91,9 +89,8 @@ static void times_scale_by_rates(void **state)
 /* 1 Mflop and 1 kB are limited by arithmetic on both GPUs (1/4); 1 kflop and 1 MB by memory (1/2);
  * 1 Mflop and 150 kB by arithmetic on the first (4 us against 3), by memory on the second (1
  * against 1.5). */
-static void known_work_follows_its_bound(void **state)
+static void known_work_follows_its_bound(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *work;
         double factor;
@@ -120,9 +117,8 @@ static double step_s(const char *device, const char *workload, dl_row *row)
 
 /* Forward 9 ms x 2^(-7/4), update 0.5 ms, which hide the host's 1 ms. The interval covers 2.77
  * times as long and as short, except for the host. */
-static void results_have_the_interval_of_scaling(void **state)
+static void results_have_the_interval_of_scaling(void **state DL_UNUSED)
 {
-    (void)state;
     dl_row row;
     const double work_s = 9e-3 * pow(2, -1.75) + 0.5e-3;
     assert_near(step_s("K80", "scale_compute = " SOURCE "\n", &row), work_s, 0.02);
@@ -134,9 +130,8 @@ static void results_have_the_interval_of_scaling(void **state)
 }
 
 /* The costs of the machine's own GPU are not scaled, whatever other GPUs the file has. */
-static void costs_of_the_own_gpu_stay(void **state)
+static void costs_of_the_own_gpu_stay(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = {0};
     dl_error err = {0};
     assert_int_equal(read_study(&s, "Q9", "", "scale_compute = " SOURCE "\n", &err), DL_ERR_DATA);
@@ -158,9 +153,8 @@ static void assert_note(const dl_study *s, const char *text, bool there)
 /* Without a file the GPU is searched in all machines: a k80 has 4.365 Tflop/s and 240 GB/s, the
  * machine's GPU 1 and 100. If there is no such GPU, or the scenario forbids scaling, times are
  * unchanged. */
-static void gpus_are_looked_up(void **state)
+static void gpus_are_looked_up(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *device, *workload, *why_not;
     } cases[] = {{"Q9", "", "no known machine has such a GPU"},
@@ -187,9 +181,8 @@ static void gpus_are_looked_up(void **state)
 }
 
 /* If several names match the device, the longest is used: one is a prefix of the other. */
-static void the_longest_name_counts(void **state)
+static void the_longest_name_counts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_gpu_model model;
     assert_true(dl_known_gpu("Tesla P100-PCIE-16GB", &model));
     assert_string_equal(model.name, "p100_pcie");
@@ -228,9 +221,8 @@ static dl_study costs_on(const char *device, const char *machine)
 /* GPUs with equal rates are not scaled, whatever their memory. For the same chip the interval
  * extends from the limit of arithmetic to that of memory, here of two a100: 1 and 1555 / 2039 of
  * the time. */
-static void variants_of_a_chip_scale_narrowly(void **state)
+static void variants_of_a_chip_scale_narrowly(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s = costs_on("NVIDIA A100-SXM4-80GB", "8xa100_80gb");
     assert_false(s.variants[0].scaling.scaled || s.variants[0].scaling.differs);
     dl_study_free(&s);
@@ -250,9 +242,8 @@ static void variants_of_a_chip_scale_narrowly(void **state)
 }
 
 /* Notes mention another GPU's costs and unknown figures, which make all results assumed. */
-static void notes_tell_what_is_taken_for_granted(void **state)
+static void notes_tell_what_is_taken_for_granted(void **state DL_UNUSED)
 {
-    (void)state;
     dl_row row;
     dl_study s = study_of("K80", "", "scale = no\n");
     assert_true(s.variants[0].scaling.differs);
@@ -269,9 +260,8 @@ static void notes_tell_what_is_taken_for_granted(void **state)
 }
 
 /* Notes mention batches with unknown size and time to make them, which are not free. */
-static void unknown_input_is_told(void **state)
+static void unknown_input_is_told(void **state DL_UNUSED)
 {
-    (void)state;
     fixture_write(COSTS, FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
                   "[gpu_memory]\nactivation_bytes_per_sample = 0\nworkspace_bytes = 0\n");
     fixture_write(NODE, FIXTURE_GPUS);
@@ -288,9 +278,8 @@ static void unknown_input_is_told(void **state)
 
 /* On a GPU that computes for 1 ms per micro-batch and updates for 0.1 ms: batches are made on
  * separate cores and do not shorten a host's launches, and each micro-batch is launched. */
-static void a_host_that_bounds_is_told(void **state)
+static void a_host_that_bounds_is_told(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *launch, *input, *accumulate, *note;
     } cases[] = {

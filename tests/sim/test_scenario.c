@@ -2,9 +2,8 @@
 
 #define HEAD "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = c.ini\nbatch = 8\n"
 
-static void defaults(void **state)
+static void defaults(void **state DL_UNUSED)
 {
-    (void)state;
     dl_scenario s = fixture_scenario(HEAD);
     assert_string_equal(s.name, "s.ini");
     assert_string_equal(s.costs_path, "c.ini");
@@ -23,9 +22,8 @@ static void defaults(void **state)
 
 /* 2 values of cores x 2 of workers x (none, average with 2 intervals) = 12 points, the last key
  * changing fastest; one of them is redundant: "2, workers" gives the same machine for 2 workers. */
-static void lists_are_swept(void **state)
+static void lists_are_swept(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_scenario) s = fixture_scenario("[machine]\ncores = 2, workers\nworkers = 2, 4\n"
                                                 "[workload]\ncosts = c.ini\nbatch_per_worker = 8\n"
                                                 "[sync]\nmode = none, average\ninterval = 1, 10\n");
@@ -54,9 +52,8 @@ static void lists_are_swept(void **state)
 }
 
 /* Cores 2 and measured with 2 workers: two points, or one if 2 cores were measured. */
-static void measured_cores_come_from_the_costs(void **state)
+static void measured_cores_come_from_the_costs(void **state DL_UNUSED)
 {
-    (void)state;
     for (int cores = 0; cores <= 3; cores++) {
         DL_SCOPED(dl_scenario) s = fixture_scenario("[machine]\ncores = 2, measured\nworkers = 2\n"
                                                     "[workload]\ncosts = c.ini\nbatch = 8\n");
@@ -70,9 +67,8 @@ static void measured_cores_come_from_the_costs(void **state)
     }
 }
 
-static void everything_given(void **state)
+static void everything_given(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_scenario) s = fixture_scenario(
         "[scenario]\nname = n\nsteps = 7\nseed = 9\nreplicates = 3\n" HEAD
         "[sync]\nmode = average\naverage_state = yes\nserver_threads = 4\nwhere = cpu\n"
@@ -93,9 +89,8 @@ static void everything_given(void **state)
     assert_true(slow[0] == 1.5);
 }
 
-static void paths_are_relative_to_the_file(void **state)
+static void paths_are_relative_to_the_file(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = HEAD "[measured]\nfile = /m.csv\n";
     DL_SCOPED(dl_scenario) s = {0};
     assert_int_equal(dl_scenario_read_text(&s, "a/b/s.ini", text, sizeof text - 1, NULL), DL_OK);
@@ -179,27 +174,24 @@ static const refused_text wrong[] = {
      DL_ERR_RANGE, 0, "steps times workers"},
 };
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     assert_all_refused(wrong, "s.ini", read_wrong);
     dl_scenario s = {0};
     assert_int_equal(dl_scenario_read(&s, "no/such/file.ini", NULL), DL_ERR_IO);
 }
 
 /* On cores every push to a server can be a smaller message, as in dlprof train. */
-static void all_server_modes_compress(void **state)
+static void all_server_modes_compress(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_scenario) s = fixture_scenario(
         HEAD "[sync]\nmode = ps, async, ssp, softsync, ksync, kasync, kbatchsync, kbatchasync\n"
              "bound = 1\nk = 1\n[exchange]\ncompress = int8\n");
     assert_int_equal(s.point_count, 8);
 }
 
-static void too_many_points_are_refused(void **state)
+static void too_many_points_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     char text[4096];
     int used = snprintf(text, sizeof text, "[machine]\ncores = 1");
     for (int i = 2; i <= 45; i++)

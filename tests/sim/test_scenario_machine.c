@@ -22,9 +22,8 @@ static dl_scenario must_read(const char *text)
 #define HEAD "[machine]\nfile = scenario_gpus.ini\n"
 #define WORK "[workload]\ncosts = c.ini\nbatch_per_worker = 4\n"
 
-static void defaults(void **state)
+static void defaults(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_scenario) s = must_read(HEAD "workers = 1, 8\n" WORK);
     const dl_gpu_options *gpu = s.gpu;
     assert_int_equal(s.point_count, 2);
@@ -46,9 +45,8 @@ static void defaults(void **state)
                         "workers 8, batch 32, none");
 }
 
-static void everything_given(void **state)
+static void everything_given(void **state DL_UNUSED)
 {
-    (void)state;
     dl_scenario s = must_read(HEAD "workers = 2\ngpus = 1, 6\ndispatch = single\nahead = 0\n"
                                    "pageable = yes\n" WORK "samples_per_epoch = 100\n"
                                    "[sync]\nmode = ps, allreduce\nwhere = gpu:5\n"
@@ -154,16 +152,14 @@ static const refused_text wrong[] = {
      "[machine] file"},
 };
 
-static void what_is_wrong_is_refused_with_its_line(void **state)
+static void what_is_wrong_is_refused_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     assert_all_refused(wrong, NULL, read_wrong);
 }
 
 /* 7,158,279 nodes of 300 GPUs exceed the range of int by 53. */
-static void numbers_of_gpus_are_ints(void **state)
+static void numbers_of_gpus_are_ints(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = HEAD "workers = 1\nnodes = 7158279\n" WORK;
     fixture_write(machine_path, FIXTURE_NODES("2") "[gpus 1-299]\nmodel = g\nparent = socket0\n"
                                                    "link = x16\n");
@@ -176,9 +172,8 @@ static void numbers_of_gpus_are_ints(void **state)
     assert_contains(err.text, "7158279 nodes of up to 300 GPUs: more than 2147483647 GPUs");
 }
 
-static void needs_follow_mode_and_place(void **state)
+static void needs_follow_mode_and_place(void **state DL_UNUSED)
 {
-    (void)state;
     enum {
         ALWAYS = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT,
         EXCHANGE = ALWAYS | DL_NEED_PARAMETERS
@@ -219,9 +214,8 @@ static void needs_follow_mode_and_place(void **state)
 
 /* The machine's origins count if there is an exchange: some of the fixture's figures are
  * assumed. */
-static void the_machine_has_an_origin_too(void **state)
+static void the_machine_has_an_origin_too(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs_text[] =
         "[costs]\nschema = 1\nparameter_bytes = 8\n"
         "[op a.forward]\nfixed_ns = 1, measured\nper_sample_ns = 1, measured\n"
@@ -234,9 +228,8 @@ static void the_machine_has_an_origin_too(void **state)
 }
 
 /* Without copies, computing and the sum of two vectors remain. */
-static void copies_can_be_free(void **state)
+static void copies_can_be_free(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH);
     DL_SCOPED(dl_scenario) s = must_read(HEAD "workers = 2\n" WORK "[sync]\nmode = ps\n");
     dl_gpu_options_scale_copies(s.gpu, 0);
@@ -245,9 +238,8 @@ static void copies_can_be_free(void **state)
 }
 
 /* All-reduces inside sites do not allow several ranks on a GPU. */
-static void shared_gpus_reduce_nothing_inside(void **state)
+static void shared_gpus_reduce_nothing_inside(void **state DL_UNUSED)
 {
-    (void)state;
     dl_scenario s = {0};
     dl_error err = {0};
     const dl_status status =
@@ -261,9 +253,8 @@ static void shared_gpus_reduce_nothing_inside(void **state)
 
 /* Micro-batches of a pipeline with one stage are accumulated batches, although no key requests
  * these. If layers wait for their parameters, each is a pass of its own. */
-static void micro_batches_of_one_stage_are_passes(void **state)
+static void micro_batches_of_one_stage_are_passes(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const fetches[] = {"layers", "after"};
     for (int f = 0; f < 2; f++) {
         DL_SCOPED(dl_scenario) s = {0};

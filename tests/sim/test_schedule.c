@@ -37,9 +37,8 @@ static long cell(const dl_csv *csv, size_t row, size_t column)
 
 /* Common updates: update u has step u - 1 of each worker, with parameters of version u - 1 -
  * lag. */
-static void all_together_are_0_or_lag_stale(void **state)
+static void all_together_are_0_or_lag_stale(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"allreduce", "ps"};
     for (int i = 0; i < 4; i++) {
         const int lag = i / 2;
@@ -88,9 +87,8 @@ static void check_server(const char *mode, const char *options, size_t each)
     remove(SCHEDULE);
 }
 
-static void servers_update_in_order(void **state)
+static void servers_update_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     check_server("async", "", 1);
     check_server("ssp", "bound = 1", 1);
     check_server("softsync", "n = 1", 3);
@@ -102,9 +100,8 @@ static void servers_update_in_order(void **state)
 }
 
 /* The staleness in the rows equals that counted by the run. */
-static void staleness_is_that_of_the_run(void **state)
+static void staleness_is_that_of_the_run(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_csv) csv = write_and_read("async", "", 50);
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     DL_SCOPED(dl_scenario) s = fixture_scenario(
@@ -129,9 +126,8 @@ static void staleness_is_that_of_the_run(void **state)
 
 /* average and bmuf every 3 steps: before average a, each worker has done its local steps 3 (a - 1)
  * to 3 a - 1, in order; none: only local steps. */
-static void local_steps_come_before_their_average(void **state)
+static void local_steps_come_before_their_average(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"average", "bmuf"};
     for (int m = 0; m < 2; m++) {
         dl_csv csv = write_and_read(modes[m], "interval = 3", 7); /* rounded up to 9 */
@@ -163,9 +159,8 @@ static void local_steps_come_before_their_average(void **state)
  * steps, a send after every second step, and a receive `lag` steps later; after the last step, the
  * 12th, all remaining ones are received. An average follows all sends of its fragment, or the steps
  * before it, and precedes its receives. */
-static void fragments_are_sent_and_received_in_order(void **state)
+static void fragments_are_sent_and_received_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     enum { STEPS = 12, FRAGMENTS = 3, PERIOD = 2, ROUNDS = STEPS / PERIOD, FRAGMENT = 6 };
     for (int lag = 0; lag < 6; lag++) {
         char options[80];
@@ -207,9 +202,8 @@ static void fragments_are_sent_and_received_in_order(void **state)
  * done its steps at 8 ms, and has taken version 1 at 6 and 2 at 8. Learner 1 fails at 5.5 ms,
  * returns at 7 with version 1, and repeats its current mini-batch, 11; nothing is merged after the
  * end. */
-static void syncers_merge_in_order(void **state)
+static void syncers_merge_in_order(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const rows[] = {
         "0.001,local,,0,,0,",     "0.001,local,,1,,1,",   "0.002,local,,0,,2,",
         "0.002,local,,1,,3,",     "0.002,upload,,0,0,,",  "0.002,upload,,1,0,,",
@@ -245,9 +239,8 @@ static void syncers_merge_in_order(void **state)
 }
 
 /* Equal seeds give equal bytes; the header describes the run. */
-static void it_is_deterministic(void **state)
+static void it_is_deterministic(void **state DL_UNUSED)
 {
-    (void)state;
     char *text[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         DL_SCOPED(dl_csv) csv = write_and_read("softsync", "n = 1", 30);
@@ -263,9 +256,8 @@ static void it_is_deterministic(void **state)
     remove(SCHEDULE);
 }
 
-static void what_cannot_be_written_is_an_error(void **state)
+static void what_cannot_be_written_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     static const char *const modes[] = {"easgd",
                                         "average\n[failures]\naway = 1:1-2",

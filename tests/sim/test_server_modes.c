@@ -16,9 +16,8 @@ static void assert_equal_runs(const dl_run_result *a, const dl_run_result *b)
 }
 
 /* A mode with one gradient per update equals async; with spinning and blocking threads. */
-static void one_gradient_an_update_is_async(void **state)
+static void one_gradient_an_update_is_async(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *sync;
     } cases[] = {{"kasync", "k = 1\n"},
@@ -40,9 +39,8 @@ static void one_gradient_an_update_is_async(void **state)
 }
 
 /* k-batch-async with as many gradients per update as n-softsync gives the same result. */
-static void softsync_is_k_batch_async(void **state)
+static void softsync_is_k_batch_async(void **state DL_UNUSED)
 {
-    (void)state;
     for (int n = 1; n <= 6; n++) {
         char softsync[40], k_batch[40];
         snprintf(softsync, sizeof softsync, "n = %d\n", n);
@@ -69,9 +67,8 @@ static double step_ns(const char *mode, int workers, const char *sync)
  * pushes, averages one vector (12 000), filters (8000 (3 / 2 + 1) + 16 000 = 36 000) and pulls. Two
  * workers with bmuf: average 16 000, two barriers of 100 ns. ksync with k = n is ps without its
  * first barrier: the last worker continues immediately. */
-static void single_steps(void **state)
+static void single_steps(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(step_ns("easgd", 1, ""), 1100000 + 16000 + 32000, 1e-9);
     assert_near(step_ns("easgd", 1, "interval = 8\n"), 1100000 + 48000 / 8.0, 1e-9);
     assert_near(step_ns("bmuf", 1, ""), 1100000 + 16000 + 12000 + 36000, 1e-9);
@@ -84,9 +81,8 @@ static void single_steps(void **state)
 /* In units of B = 8000 bytes read or written per step of all 4 workers: softsync with c gradients
  * per update: push and pull 2 each, and (c + 1) / c for the server; kbatchasync the same; easgd
  * push, pull, two blends of 3; bmuf 8 + 8 + average 5 + filter 4 + 3. */
-static void bytes_moved_are_those_of_the_algorithm(void **state)
+static void bytes_moved_are_those_of_the_algorithm(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *sync;
         double units;
@@ -112,10 +108,9 @@ typedef struct steps {
     int count[3], staleness[3][8];
 } steps;
 
-static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
-                    int staleness)
+static void on_step(void *user, int worker, int64_t step, int64_t start_ns DL_UNUSED,
+                    int64_t end_ns, int staleness)
 {
-    (void)start_ns;
     steps *s = user;
     if (step >= 8) return;
     s->end_ns[worker][step] = end_ns;
@@ -152,9 +147,8 @@ static void assert_step(const steps *s, int worker, int step, double end_ms, int
 }
 
 /* ksync, k = 2: the third worker is aborted at 2 ms, and all start a new step. */
-static void ksync_cuts_the_rest_short(void **state)
+static void ksync_cuts_the_rest_short(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("ksync", "k = 2\n", "1:2, 2:3", 4, &r);
     for (int i = 0; i < 4; i++) {
@@ -170,9 +164,8 @@ static void ksync_cuts_the_rest_short(void **state)
 /* kbatchsync, k = 3: gradients at 1, 2 (worker 0) and 2.5 ms (worker 1); then worker 0's third step
  * and worker 2's first are aborted. After 3.5 ms no worker starts a step; at 6.5 the last gradient
  * completes a second update. */
-static void a_fast_worker_brings_several(void **state)
+static void a_fast_worker_brings_several(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("kbatchsync", "k = 3\n", "1:2.5, 2:4", 4, &r);
     assert_step(&s, 0, 0, 1, 0);
@@ -189,9 +182,8 @@ static void a_fast_worker_brings_several(void **state)
 
 /* kasync, k = 2: updates at 2 ms (workers 0, 1), 3 ms (2, after one update, and 0), 5 ms (0 waits
  * since 4 ms; 1 read before the second update). */
-static void kasync_waits_for_its_update(void **state)
+static void kasync_waits_for_its_update(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("kasync", "k = 2\n", "1:2, 2:3", 4, &r);
     assert_step(&s, 0, 0, 2, 0);
@@ -204,9 +196,8 @@ static void kasync_waits_for_its_update(void **state)
 
 /* ssp with bound 1: worker 0 has done two steps at 2 ms (the second one after worker 1's update at
  * 1.9 ms) and must not start a third one before worker 2 has done its first, at 3 ms. */
-static void ssp_waits_for_the_slowest(void **state)
+static void ssp_waits_for_the_slowest(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_run_result) r = {0};
     steps s = watch("ssp", "bound = 1\n", "1:1.9, 2:3", 6, &r);
     assert_step(&s, 0, 0, 1, 0);
@@ -218,9 +209,8 @@ static void ssp_waits_for_the_slowest(void **state)
 
 /* softsync with 3 workers and one gradient per update: with a bound no staleness exceeds it;
  * without one the slow worker's does. */
-static void a_bound_makes_the_update_wait(void **state)
+static void a_bound_makes_the_update_wait(void **state DL_UNUSED)
 {
-    (void)state;
     static const char slow[] = "[noise]\nkind = gamma\nsigma = 0.5\nslow = 2:8\n";
     dl_run_result free_run =
         fixture_run_mode(FIXTURE_COMPUTE_ONLY, "softsync", 3, 3, 400, "n = 3\n", slow);
@@ -236,9 +226,8 @@ static void a_bound_makes_the_update_wait(void **state)
 }
 
 /* Every mode terminates on few and on many cores, for any k. */
-static void every_mode_ends(void **state)
+static void every_mode_ends(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *sync;
     } cases[] = {{"softsync", "n = 2\nbound = 1\n"},

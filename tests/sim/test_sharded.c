@@ -46,9 +46,8 @@ static double half_ns(double bytes)
 
 /* Sums overlap the backward pass like all-reduces; each GPU updates half; then all parameters are
  * gathered. */
-static void optimizers_gather_after_the_update(void **state)
+static void optimizers_gather_after_the_update(void **state DL_UNUSED)
 {
-    (void)state;
     static const double parameters[] = {80e3, 4e6, 80e6};
     static const double parts[] = {1, 2, 3.7, 10};
     for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
@@ -79,9 +78,8 @@ static void optimizers_gather_after_the_update(void **state)
 /* Two GPUs that share an update, 40 % of which are starts of kernels, each take all starts and half
  * of the rest: 20 % of the update more than without starts, whatever is sharded, also by a layout.
  * Without sharding each GPU takes the whole update in any case. */
-static void starts_of_an_update_are_not_divided(void **state)
+static void starts_of_an_update_are_not_divided(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *sharded, *more;
         double more_ns;
@@ -100,9 +98,8 @@ static void starts_of_an_update_are_not_divided(void **state)
 
 /* With a lag the sums, each GPU's update of its half and the gather overlap the next step, which
  * also includes the work of that update: the step takes the longer of the two. */
-static void an_exchange_of_parts_may_lag(void **state)
+static void an_exchange_of_parts_may_lag(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const sharded[] = {"optimizer", "gradients"};
     static const double parameters[] = {80e3, 4e6, 20e6, 80e6};
     const double computing_ns = FORWARD_NS + BACKWARD_NS + UPDATE_NS / 2;
@@ -170,9 +167,8 @@ static double sharded_step_ns(double all, double bucket, bool kept, int passes)
     return passes * s.stream_ns + UPDATE_NS / 2;
 }
 
-static void parameters_are_gathered_for_both_passes(void **state)
+static void parameters_are_gathered_for_both_passes(void **state DL_UNUSED)
 {
-    (void)state;
     static const double parameters[] = {80e3, 4e6, 8e6, 80e6};
     static const double parts[] = {1, 2, 3, 3.7, 10, 40};
     for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
@@ -188,9 +184,8 @@ static void parameters_are_gathered_for_both_passes(void **state)
 }
 
 /* Three micro-batches gather and sum in sequence; there is one update. */
-static void micro_batches_exchange_each(void **state)
+static void micro_batches_exchange_each(void **state DL_UNUSED)
 {
-    (void)state;
     static const double parts[] = {1, 3.7, 10};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
         const double bucket = floor(8e6 / parts[k]);
@@ -203,18 +198,16 @@ static void micro_batches_exchange_each(void **state)
 }
 
 /* The slower of two GPUs delays the gathers as well as the sums. */
-static void all_wait_for_the_slowest(void **state)
+static void all_wait_for_the_slowest(void **state DL_UNUSED)
 {
-    (void)state;
     const double one = step_ns(8e3, 8e3, "parameters", "overlap = yes\n[noise]\nslow = 1:2\n");
     assert_near(one, half_ns(8e3) + 2 * FORWARD_NS + 2 * BACKWARD_NS + half_ns(8e3) + UPDATE_NS / 2,
                 1e-4);
 }
 
 /* n GPUs send (n - 1) S to sum or gather a vector of S bytes. */
-static void bytes_are_those_of_the_collectives(void **state)
+static void bytes_are_those_of_the_collectives(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *sharded, *more;
         double vectors;
@@ -240,9 +233,8 @@ static void bytes_are_those_of_the_collectives(void **state)
 }
 
 /* A single GPU has nothing to shard. */
-static void one_worker_is_not_sharded(void **state)
+static void one_worker_is_not_sharded(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const names[] = {"optimizer", "gradients", "parameters"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         DL_SCOPED(dl_run_result) r = run(4e6, 1e6, names[i], 1, "overlap = yes\n");
@@ -272,9 +264,8 @@ static double own_bytes(const dl_costs *costs, double batch, const dl_gpu_option
 /* 80 kB of parameters and of gradients, 160 kB of state, 2 kB per sample and 1 kB; buckets of 10
  * kB; four workers. With sharded parameters two buckets of parameters are gathered, one bucket of
  * gradients exists and one is reduced. */
-static void memory_is_divided(void **state)
+static void memory_is_divided(void **state DL_UNUSED)
 {
-    (void)state;
     static const double expected[] = {80e3 + 80e3 + 160e3, 80e3 + 80e3 + 40e3, 80e3 + 30e3 + 40e3,
                                       40e3 + 40e3 + 40e3};
     dl_costs costs =
@@ -304,9 +295,8 @@ static void memory_is_divided(void **state)
     dl_costs_free(&costs);
 }
 
-static void what_cannot_be_sharded_is_refused(void **state)
+static void what_cannot_be_sharded_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *lines, *says;
     } cases[] = {
@@ -351,9 +341,8 @@ static void what_cannot_be_sharded_is_refused(void **state)
 /* Reduced gradients are sent in 16 bits. A GPU writes the messages, a read and half a write at 0.85
  * of its memory's 100 GB/s, and reads its half of them, at 0.43 of it; parameters are gathered as
  * they are. FSDP's messages take as long as those of reduce_dtype = bf16. */
-static void shards_reduce_messages(void **state)
+static void shards_reduce_messages(void **state DL_UNUSED)
 {
-    (void)state;
     static const double parameters[] = {80e3, 4e6, 80e6};
     for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
         const double all = parameters[p];

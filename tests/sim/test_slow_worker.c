@@ -44,9 +44,8 @@ static double per_s(const char *costs, const char *mode, int cores, int workers,
 /* Excludes modes in which several workers make an update and a worker that has contributed
  * continues (softsync, kasync, kbatchasync): the order of arrival determines who is in which
  * update. */
-static void with_cores_of_their_own_it_is_no_gain(void **state)
+static void with_cores_of_their_own_it_is_no_gain(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *sync;
     } modes[] = {{"none", ""},
@@ -82,9 +81,8 @@ static void with_cores_of_their_own_it_is_no_gain(void **state)
  * first, its slice may end during its push or update, (50 + 300) / 750 of the time, and worker 1
  * waits until the other one has computed a useless gradient, so that a tenth is lost. If worker 0
  * or 2 is slow, more updates are by worker 1, which is never preempted. */
-static void it_may_keep_updates_from_being_preempted(void **state)
+static void it_may_keep_updates_from_being_preempted(void **state DL_UNUSED)
 {
-    (void)state;
     const double ceiling_per_s = 1 / 750e-6;
     const double equal_per_s = per_s(SERVER_COSTS, "kbatchsync", 2, 3, "k = 1\n", 1);
     assert_true(equal_per_s < 0.92 * ceiling_per_s);
@@ -100,9 +98,8 @@ static void it_may_keep_updates_from_being_preempted(void **state)
  * 27.5 us after they are woken. In lockstep both workers of a core sleep simultaneously: of the 200
  * us of a core per gradient, 41 us are idle. A worker that is 1.1 times as slow breaks the
  * lockstep: 182 us, 21 idle. If wake-ups take no time it is 174 us for both. */
-static void it_may_break_a_lockstep(void **state)
+static void it_may_break_a_lockstep(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *costs;
         double least, most; /* limits of the gain */

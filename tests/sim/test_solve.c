@@ -14,9 +14,8 @@
     "workers = %s\n%s[workload]\ncosts = solve_costs.ini\nbatch_per_worker = %d\n[sync]" \
     "\nmode = average\nwhere = allreduce\n%s[exchange]\nalgorithm = ring\n"
 
-static int write_files(void **state)
+static int write_files(void **state DL_UNUSED)
 {
-    (void)state;
     fixture_write("solve_nodes.ini", FIXTURE_NODES("4"));
     fixture_write("solve_costs.ini", "[costs]\nschema = 1\nparameter_bytes = 8000000\n"
                                      "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"
@@ -26,9 +25,8 @@ static int write_files(void **state)
     return 0;
 }
 
-static int remove_files(void **state)
+static int remove_files(void **state DL_UNUSED)
 {
-    (void)state;
     unlink("solve_nodes.ini");
     unlink("solve_costs.ini");
     return 0;
@@ -61,9 +59,8 @@ static void end(dl_solution *solution, dl_study *study)
 }
 
 /* At B bytes per second T = 12 ms x 1 GB/s / B. */
-static void a_rate_gives_the_utilisation(void **state)
+static void a_rate_gives_the_utilisation(void **state DL_UNUSED)
 {
-    (void)state;
     dl_solution solution;
     dl_study study;
     assert_int_equal(solve(&solution, &study, "", "interval = 16, 64\n", "port_bytes_per_s",
@@ -83,9 +80,8 @@ static void a_rate_gives_the_utilisation(void **state)
 
 /* A column that decreases with the key; the key is also a list of the scenario, and is given with
  * its section. */
-static void a_falling_column_is_solved_too(void **state)
+static void a_falling_column_is_solved_too(void **state DL_UNUSED)
 {
-    (void)state;
     dl_solution solution;
     dl_study study;
     assert_int_equal(solve(&solution, &study, "port_bytes_per_s = 1MB/s, 2MB/s\n",
@@ -100,9 +96,8 @@ static void a_falling_column_is_solved_too(void **state)
 /* 9 x 12 ms of 1.1 ms are 98.2 steps: 99. A step of at most 2 ms needs 13.3; of the two neighbours,
  * 13 gives the larger value of the column. 99 x 12 ms are 1080 steps: 1, 4, 16, 256 and 16384 are
  * tried first, and halving the last bracket would take 14 values more. */
-static void whole_numbers_are_interpolated(void **state)
+static void whole_numbers_are_interpolated(void **state DL_UNUSED)
 {
-    (void)state;
     dl_solution solution;
     dl_study study;
     assert_int_equal(solve(&solution, &study, "", "", "interval", "utilisation_frac=0.9", NULL),
@@ -123,9 +118,8 @@ static void whole_numbers_are_interpolated(void **state)
 }
 
 /* The link behind the port has 100 GB/s: T is at least 0.12 ms. Both rows have results. */
-static void what_no_rate_reaches_is_said(void **state)
+static void what_no_rate_reaches_is_said(void **state DL_UNUSED)
 {
-    (void)state;
     dl_solution solution;
     dl_study study;
     assert_int_equal(solve(&solution, &study, "", "interval = 16\n", "port_bytes_per_s",
@@ -154,9 +148,8 @@ static void what_no_rate_reaches_is_said(void **state)
 /* A GPU of 1 GB has room for 19 samples of 50 MB in addition to parameters and gradients of 8 MB
  * each. Steps take 1.1 ms and a 16th of 12 ms, 1.85 ms, for any batch: four workers need 9.25 each
  * for 20,000 samples/s. Starting at 30, which does not fit, the search first goes down. */
-static void the_last_batch_that_fits_is_an_end(void **state)
+static void the_last_batch_that_fits_is_an_end(void **state DL_UNUSED)
 {
-    (void)state;
     fixture_write("solve_costs.ini",
                   "[costs]\nschema = 1\nparameter_bytes = 8000000\nstate_bytes = 0\n"
                   "[gpu_memory]\nactivation_bytes_per_sample = 50MB\nworkspace_bytes = 0\n"
@@ -186,9 +179,8 @@ static void the_last_batch_that_fits_is_an_end(void **state)
 
 /* n micro-batches of a batch of 12 take n + 0.1 ms; with 16 such steps and 12 ms the compute
  * fraction is 0.87 at 5, which does not divide 12: 4 has 0.845, 6 has 0.890. */
-static void values_that_do_not_divide_the_batch_are_passed_over(void **state)
+static void values_that_do_not_divide_the_batch_are_passed_over(void **state DL_UNUSED)
 {
-    (void)state;
     dl_solution solution;
     dl_study study;
     batch_per_worker = 12;
@@ -206,9 +198,8 @@ static void values_that_do_not_divide_the_batch_are_passed_over(void **state)
 
 /* Starts at the machine's four nodes; n nodes take 16 x 1.1 + 16 (n - 1) / n ms for 16 n samples:
  * 4000 per second with 8, with as many workers. */
-static void numbers_of_nodes_begin_at_the_machines(void **state)
+static void numbers_of_nodes_begin_at_the_machines(void **state DL_UNUSED)
 {
-    (void)state;
     dl_solution solution;
     dl_study study;
     assert_int_equal(
@@ -229,17 +220,15 @@ static int64_t turn(void)
     return now_ns += DL_NS_PER_S; /* each reading of the clock takes a second */
 }
 
-static void note_said(const char *text)
+static void note_said(const char *text DL_UNUSED)
 {
-    (void)text;
     said_s = pace->estimate_s;
 }
 
 /* The estimate covers all values tried for both targets, although it is made during the first
  * ones. */
-static void the_time_of_all_values_is_said(void **state)
+static void the_time_of_all_values_is_said(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_pace) made;
     dl_solution solution;
     dl_study study;
@@ -257,9 +246,8 @@ static void the_time_of_all_values_is_said(void **state)
     end(&solution, &study);
 }
 
-static void what_is_not_asked_well_is_refused(void **state)
+static void what_is_not_asked_well_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *key, *target, *text;
         dl_status status;

@@ -52,9 +52,8 @@ static const gsl_rng_type stream_type = {"philox",    UINT32_MAX, 0,         siz
 
 /* Shapes below 1 use a different method. The ziggurat leaves the fast path once in 70 draws, and
  * reaches its tail once in 3,000. */
-static void draws_are_those_of_gsl(void **state)
+static void draws_are_those_of_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     static const double shapes[] = {0.04, 0.5, 1, 1 / (0.3 * 0.3), 1e4};
     gsl_rng *rng = gsl_rng_alloc(&stream_type);
     dl_random stream;
@@ -82,9 +81,8 @@ static void fill(double *values, size_t count, dl_random *stream)
         values[i] = 1 + 1e-3 * (double)dl_random_below(stream, 4 * count) + 1 / 3.0;
 }
 
-static void statistics_are_those_of_gsl(void **state)
+static void statistics_are_those_of_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     enum { MOST = 300 };
     static const double shares[] = {0, 0.025, 0.5, 0.95, 0.975, 0.99, 1};
     double values[MOST], sorted[MOST], picked[MOST];
@@ -120,9 +118,8 @@ static void statistics_are_those_of_gsl(void **state)
 }
 
 /* The mean over 20000 pairs of samples. */
-static void distances_of_equal_distributions_are_as_said(void **state)
+static void distances_of_equal_distributions_are_as_said(void **state DL_UNUSED)
 {
-    (void)state;
     enum { PAIRS = 20000, MOST = 300 };
     static const size_t counts[][2] = {{5, 40}, {7, 40}, {12, 12}, {100, 300}};
     dl_random stream;
@@ -145,9 +142,8 @@ static void distances_of_equal_distributions_are_as_said(void **state)
     }
 }
 
-static void distances_of_samples(void **state)
+static void distances_of_samples(void **state DL_UNUSED)
 {
-    (void)state;
     const double a[] = {1, 2, 2, 3}, b[] = {2, 4}, above[] = {5, 6, 7};
     /* Shares at most 1: 1/4, 0; 2: 3/4, 1/2; 3: 1, 1/2; 4: 1, 1. */
     assert_same(dl_ks_distance(a, 4, b, 2), 0.5);
@@ -156,9 +152,8 @@ static void distances_of_samples(void **state)
     assert_same(dl_ks_distance(a, 4, above, 3), 1);
 }
 
-static void nan_is_sorted_last(void **state)
+static void nan_is_sorted_last(void **state DL_UNUSED)
 {
-    (void)state;
     double values[40];
     for (size_t i = 0; i < 40; i++)
         values[i] = i % 3 == 0 ? (double)NAN : (double)(i * 7 % 40);
@@ -169,9 +164,8 @@ static void nan_is_sorted_last(void **state)
         assert_true(isnan(values[i]));
 }
 
-static void shuffles_are_those_of_gsl(void **state)
+static void shuffles_are_those_of_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     static const unsigned long seeds[] = {1, 2, 4357, 0x123456789abcdefuL, UINT32_MAX};
     enum { COUNT = 1000 };
     double ours[COUNT], theirs[COUNT];
@@ -189,9 +183,8 @@ static void shuffles_are_those_of_gsl(void **state)
     }
 }
 
-static void normal_distributions_are_those_of_gsl(void **state)
+static void normal_distributions_are_those_of_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     for (int i = 1; i < 10000; i++)
         assert_same(dl_normal_quantile(i / 10000.0), gsl_cdf_ugaussian_Pinv(i / 10000.0));
     for (double u = 0.5; u > 1e-300; u *= 0.7) {
@@ -209,9 +202,8 @@ static void normal_distributions_are_those_of_gsl(void **state)
 
 /* With one degree of freedom the quantile is tan((u - 1/2) pi), with two 2 x / sqrt(2 - 2 x^2) with
  * x = 2 u - 1. */
-static void quantiles_of_t_are_those_of_gsl(void **state)
+static void quantiles_of_t_are_those_of_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(dl_t_quantile(0.975, 1), tan(3.141592653589793 * (0.975 - 0.5)), 1e-15);
     assert_near(dl_t_quantile(0.975, 2), 2 * 0.95 / sqrt(2 - 2 * 0.95 * 0.95), 1e-15);
     for (int freedom = 1; freedom < 100; freedom++)
@@ -220,9 +212,8 @@ static void quantiles_of_t_are_those_of_gsl(void **state)
 
 /* GSL finds no quantile for some of these: all are checked with the probability below the
  * neighbouring numbers. */
-static void quantiles_of_beta_are_inverse_to_gsl(void **state)
+static void quantiles_of_beta_are_inverse_to_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     static const double maxima[] = {1.05, 1.5, 4, 20}, variations[] = {0.05, 0.3, 1};
     gsl_set_error_handler_off();
     int found = 0;
@@ -242,9 +233,8 @@ static void quantiles_of_beta_are_inverse_to_gsl(void **state)
 }
 
 /* B(a, b) = (a - 1)! (b - 1)! / (a + b - 1)! */
-static void log_beta_is_that_of_factorials(void **state)
+static void log_beta_is_that_of_factorials(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(dl_log_beta(1, 1) + 1, 1, 1e-15);
     assert_near(dl_log_beta(3, 4), log(2.0 * 6 / 720), 1e-15);
     assert_near(dl_log_beta(1, 1e6), -log(1e6), 1e-13);
@@ -270,9 +260,8 @@ static double function(double x, void *user)
 }
 
 /* The function is called with the same arguments in the same order. */
-static void roots_are_sought_as_by_gsl(void **state)
+static void roots_are_sought_as_by_gsl(void **state DL_UNUSED)
 {
-    (void)state;
     static const double width = 1e-9;
     for (int kind = 0; kind < 5; kind++) {
         const double low = kind == 4 ? 0 : -1, high = 2;
@@ -298,15 +287,13 @@ static double without_root(double x, void *user)
     return *(const double *)user + x * x;
 }
 
-static double nan_above_1(double x, void *user)
+static double nan_above_1(double x, void *user DL_UNUSED)
 {
-    (void)user;
     return x == 3 ? 1 : x > 1 ? (double)NAN : -1;
 }
 
-static void without_signs_the_lower_end_is_returned(void **state)
+static void without_signs_the_lower_end_is_returned(void **state DL_UNUSED)
 {
-    (void)state;
     double one = 1, nan = (double)NAN;
     assert_same(dl_find_root(without_root, &one, -2, 3, 1e-9, 50), -2);
     assert_same(dl_find_root(without_root, &nan, -2, 3, 1e-9, 50), -2);

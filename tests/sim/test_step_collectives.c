@@ -25,17 +25,15 @@ static double added_us(const char *costs, int workers)
 
 /* All-to-all of two ranks: half of a rank's 80 kB crosses, 0.2 + 4 us; NCCL counts 40 kB per
  * call. */
-static void an_all_to_all_comes_before_the_step(void **state)
+static void an_all_to_all_comes_before_the_step(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(added_us(COSTS("collective_1 = AlltoAll, 1, 40000, 9e5, 2\n"), 2), 4.2, 0.01);
     assert_near(added_us(COSTS("collective_1 = AlltoAll, 7, 280000, 9e5, 2\n"), 2), 29.4, 0.05);
 }
 
 /* A gather of 40 kB from each of two ranks: 0.2 + 4 us; then a scatter of the same size. */
-static void one_comes_after_the_other(void **state)
+static void one_comes_after_the_other(void **state DL_UNUSED)
 {
-    (void)state;
     assert_near(added_us(COSTS("collective_1 = AllGather, 1, 40000, 9e5, 2\n"), 2), 4.2, 0.01);
     assert_near(added_us(COSTS("collective_1 = AllGather, 1, 40000, 9e5, 2\n"
                                "collective_2 = ReduceScatter, 2, 80000, 9e5, 2\n"),
@@ -44,9 +42,8 @@ static void one_comes_after_the_other(void **state)
 }
 
 /* Pairs, in a program with four ranks: concurrently on both switches, 2 (0.2 + 4) us for 80 kB. */
-static void groups_run_at_once(void **state)
+static void groups_run_at_once(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
         "[trace 1]\nranks = 4\nbatch = 1\nallreduces = yes\nstep_ns = 2e6\n"
         "collective_1 = AllReduce, 3, 240000, 9e5, 2\n";
@@ -54,9 +51,8 @@ static void groups_run_at_once(void **state)
 }
 
 /* Other modes, and a single worker, have no such collectives. */
-static void only_all_reduce_has_them(void **state)
+static void only_all_reduce_has_them(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = COSTS("collective_1 = AlltoAll, 7, 280000, 9e5, 2\n");
     static const char average[] = "[sync]\nmode = average\ninterval = 1\n";
     assert_near(added_us(costs, 1), 0, 1e-6);
@@ -64,9 +60,8 @@ static void only_all_reduce_has_them(void **state)
 }
 
 /* Conversion of collectives of a trace of four ranks with 8 samples each. */
-static void what_is_made_of_a_traced_one(void **state)
+static void what_is_made_of_a_traced_one(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_cost_trace trace = {.ranks = 4, .batch = 8};
     const struct {
         char name[16];
@@ -107,9 +102,8 @@ static void what_is_made_of_a_traced_one(void **state)
 }
 
 /* The broadcast of buffers comes first. */
-static void the_list_has_the_buffers_first(void **state)
+static void the_list_has_the_buffers_first(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(COSTS("collective_1 = SendRecv, 1, 5, 5, 2\n"
                                                     "collective_2 = AlltoAll, 1, 40000, 9e5, 2\n"
                                                     "[broadcast]\nbytes = 5000\n"));

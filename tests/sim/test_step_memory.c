@@ -18,7 +18,7 @@ static double half_bytes(double numbers, double wide)
  * their own kernels have neither, but keep the scores of plain attention before and after the
  * softmax, without dropout only after it. Flash attention keeps no scores; each of t GPUs with sequence parallelism has 1 / t. s =
  * 32, h = 64, a = 4. */
-static void a_layer_keeps_what_the_formula_says(void **state)
+static void a_layer_keeps_what_the_formula_says(void **state DL_UNUSED)
 {
     static const char shape[] = "transformer:layers=1,width=64,heads=4,sequence=32,vocabulary=10,"
                                 "positions=32,fused=yes";
@@ -32,7 +32,6 @@ static void a_layer_keeps_what_the_formula_says(void **state)
                  {",attention=plain,dropout=no", 2, 1},
                  {",tp=4", 0, 4},
                  {",attention=plain,tp=4", 4, 4}};
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         DL_AUTOFREE char *text = dl_format("%s%s", shape, cases[c].more);
         DL_SCOPED(dl_architecture) a = network_of(text);
@@ -46,7 +45,7 @@ static void a_layer_keeps_what_the_formula_says(void **state)
  * Recomputed blocks keep 2 h, and have the rest in their backward pass; with every second product
  * recomputed they keep input, queries, values, attention's result, one of the gate's two inputs and
  * the output: 2 (4 h + kv + f). */
-static void what_is_recomputed_is_not_kept(void **state)
+static void what_is_recomputed_is_not_kept(void **state DL_UNUSED)
 {
     static const struct {
         const char *name;
@@ -54,7 +53,6 @@ static void what_is_recomputed_is_not_kept(void **state)
     } cases[] = {{"none", 12 * 8192 + 4 * 1024 + 6 * 28672},
                  {"full", 2 * 8192},
                  {"products", 2 * (4 * 8192 + 1024 + 28672)}};
-    (void)state;
     double all = 0;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char *text = dl_format("llama3_70b:layers=1,sequence=4096,fused=yes,tp=2,recompute=%s",
@@ -73,13 +71,12 @@ static void what_is_recomputed_is_not_kept(void **state)
 /* Bytes per score: plain: 2 in 16 bits, and 12 in 32 bits for the score, its log-softmax and a
  * gradient; megatron: softmax 4 and gradients 2; fused: scores and gradients 2 each. 8 tokens of 10
  * words. */
-static void the_loss_has_its_copies(void **state)
+static void the_loss_has_its_copies(void **state DL_UNUSED)
 {
     static const struct {
         const char *loss;
         double bytes, kept;
     } cases[] = {{"plain", 14, 4}, {"megatron", 6, 4}, {"fused", 4, 2}};
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char *text = dl_format("llama:layers=1,width=16,heads=2,feed_forward=16,sequence=8,"
                                "vocabulary=10,fused=yes,loss=%s",
@@ -139,11 +136,10 @@ static void assert_peak(const ranks *r, double bytes, const char *when)
 
 /* Layers keep 100, 200, 300 bytes per sample; their working memory is 50, 60 or 900, and 400 with
  * the loss. */
-static void the_most_is_at_a_moment(void **state)
+static void the_most_is_at_a_moment(void **state DL_UNUSED)
 {
     const double base = 2 * 6000 + 12000 + 7;
     ranks r;
-    (void)state;
     open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "60")
                       LAYER("c", "3000", "300", "400") WORKSPACE);
     assert_peak(&r, base + 2 * (600 + 400), "in the loss of micro-batch 0");
@@ -182,11 +178,10 @@ static void the_most_is_at_a_moment(void **state)
  * first backward pass: with one micro-batch, a's moment has all of both, 6 kB more, and 2 (100 +
  * 50); with two, so has the second loss. Views have no copy, nor have Megatron-LM's 16-bit weights.
  */
-static void gradients_lie_beside_their_buckets(void **state)
+static void gradients_lie_beside_their_buckets(void **state DL_UNUSED)
 {
     const double base = 2 * 6000 + 12000 + 7;
     ranks r;
-    (void)state;
     open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "60")
                       LAYER("c", "3000", "300", "400") WORKSPACE);
     r.options.overlap = true;
@@ -205,10 +200,9 @@ static void gradients_lie_beside_their_buckets(void **state)
 
 /* Weights of 2 bytes, their copy, gradients of 4, and those of block b with 2 instead of 4 bytes
  * each; with the optimizer sharded over three GPUs, a third of its 8 and of the copy's 4 bytes. */
-static void half_weights_have_a_copy(void **state)
+static void half_weights_have_a_copy(void **state DL_UNUSED)
 {
     ranks r;
-    (void)state;
     open_rank(&r, HEAD "half_weights = yes\n" LAYER("a", "1000", "0", "0")
                       LAYER("b", "2000", "0", "0") LAYER("c", "3000", "0", "0") WORKSPACE);
     const dl_gpu_content whole = dl_memory_of_rank(&r.rank, NULL);
@@ -232,10 +226,9 @@ static void half_weights_have_a_copy(void **state)
  * b and a, 1.5 kB; gradients of b in bf16, and of c while they are reduced, 2.5 kB; 2 (200 + 5000)
  * of activations. In the first micro-batch the GPU has its part of c's gradients, 1.5 kB, in the
  * second all 3 kB. */
-static void shards_gather_layer_by_layer(void **state)
+static void shards_gather_layer_by_layer(void **state DL_UNUSED)
 {
     ranks r;
-    (void)state;
     open_rank(&r, HEAD LAYER("a", "1000", "100", "0") LAYER("b", "2000", "100", "5000")
                       LAYER("c", "3000", "100", "0") WORKSPACE
               "[gradients]\nready_1 = 0.3, 3000\nready_2 = 0.6, 5000\nready_3 = 1, 6000\n");
@@ -254,10 +247,9 @@ static void shards_gather_layer_by_layer(void **state)
 /* 30 kB of frozen parameters are added, five times the trained ones: each GPU has all of them, or
  * half, and gathers them with the others, 5.5 bytes per parameter of b and a; they have neither
  * gradients nor state. */
-static void frozen_parameters_are_only_there(void **state)
+static void frozen_parameters_are_only_there(void **state DL_UNUSED)
 {
     ranks r;
-    (void)state;
     open_rank(&r, HEAD "frozen_bytes = 30000\n" LAYER("a", "1000", "100", "0")
                       LAYER("b", "2000", "100", "50000") LAYER("c", "3000", "100", "0") WORKSPACE
               "[gradients]\nready_1 = 0.3, 3000\nready_2 = 0.6, 5000\nready_3 = 1, 6000\n");
@@ -284,7 +276,7 @@ static void frozen_parameters_are_only_there(void **state)
 /* Eight layers that keep 100 bytes per sample, over s stages of v chunks: activations of as many
  * micro-batches as the schedule has in flight. Interleaved, a stage keeps passes of 2 (s - 1) + (v
  * - 1) s + 1 of its chunks. Versions of weights: one per update in flight. */
-static void schedules_keep_what_is_in_flight(void **state)
+static void schedules_keep_what_is_in_flight(void **state DL_UNUSED)
 {
     static const struct {
         dl_schedule schedule;
@@ -302,7 +294,6 @@ static void schedules_keep_what_is_in_flight(void **state)
     };
 #define KEEPS(name) LAYER(name, "1000", "100", "0")
     ranks r;
-    (void)state;
     open_rank(&r, "[costs]\nschema = 1\n" KEEPS("a") KEEPS("b") KEEPS("c") KEEPS("d") KEEPS("e")
                       KEEPS("f") KEEPS("g") KEEPS("h") WORKSPACE);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

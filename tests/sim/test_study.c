@@ -50,9 +50,8 @@ static const char *text_at(const dl_study *study, size_t row, size_t key)
 
 /* Micro-batches of the costs' program are checked like those of the scenario: each of 4 GPUs that
  * divide the experts has its own, and pipedream updates after each. */
-static void micro_batches_of_costs_are_checked(void **state)
+static void micro_batches_of_costs_are_checked(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *costs, *scenario, *error;
         int batch, count; /* count: micro-batches; 0: error */
@@ -101,9 +100,8 @@ static void micro_batches_of_costs_are_checked(void **state)
 
 /* 2 machines x 2 locations of the server x 2 numbers of workers; the last key of the file changes
  * fastest. */
-static void lists_of_any_key_make_variants(void **state)
+static void lists_of_any_key_make_variants(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s = study_of("[machine]\nfile = " NODE ", " OTHER "\nworkers = 2, 4\n[workload]\n"
                           "costs = " COSTS "\nbatch = 8\n[sync]\nmode = ps\nwhere = cpu, gpu:3\n");
     assert_int_equal(s.key_count, 2);
@@ -124,9 +122,8 @@ static void lists_of_any_key_make_variants(void **state)
 }
 
 /* Averages support another location; plain computing does not, and is listed once. */
-static void options_are_swept_for_modes_that_take_them(void **state)
+static void options_are_swept_for_modes_that_take_them(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 4\n[workload]\ncosts = " COSTS
                           "\nbatch = 8\n[sync]\nmode = none, average\nwhere = cpu, allreduce\n");
     assert_int_equal(s.point_count, 3);
@@ -138,9 +135,8 @@ static void options_are_swept_for_modes_that_take_them(void **state)
 
 /* Names of modes that imply a key are variants after the other modes, each with the keys that apply
  * to it: resharding only for fsdp, the interval only for averages. */
-static void words_for_modes_with_keys_make_variants(void **state)
+static void words_for_modes_with_keys_make_variants(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"allreduce", "average", "diloco", "fsdp", "fsdp"};
     static const dl_sharded sharded[] = {DL_SHARDED_NONE, DL_SHARDED_NONE, DL_SHARDED_NONE,
                                          DL_SHARDED_PARAMETERS, DL_SHARDED_PARAMETERS};
@@ -170,9 +166,8 @@ static void words_for_modes_with_keys_make_variants(void **state)
 
 /* compress none has no fraction: 1 + 2 variants; kind lognormal has three values: 3 x (1 + 2) in
  * total. */
-static void keys_are_swept_where_they_mean_something(void **state)
+static void keys_are_swept_where_they_mean_something(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 4\n[workload]\ncosts = " COSTS
                           "\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\n"
                           "compress = none, topk\ntopk_frac = 0.01, 0.1\n[noise]\n"
@@ -187,9 +182,8 @@ static void keys_are_swept_where_they_mean_something(void **state)
 }
 
 /* Keys whose value is a list are swept with bars. */
-static void lists_of_lists_have_bars(void **state)
+static void lists_of_lists_have_bars(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 2\ngpus = 0, 1 | 0,4\n[workload]\n"
                           "costs = " COSTS "\nbatch = 8\n[noise]\nslow = 0:2 | 0:2, 1:3\n");
     assert_int_equal(s.variant_count, 4);
@@ -209,9 +203,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
-static void what_is_wrong_is_told_with_its_line(void **state)
+static void what_is_wrong_is_told_with_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     static const refused_text cases[] = {
         {"[machine]\nfile = " NODE "\nworkers = 2\nahead = 1, 2, 1\n", DL_ERR_RANGE, 4, "twice"},
         {"[machine]\nfile = " NODE "\nworkers = 2\nahead = 1,, 1\n", DL_ERR_PARSE, 4, "item 2"},
@@ -235,9 +228,8 @@ static dl_status read_table(const dl_study *study, const char *text, dl_measured
 }
 
 /* Rows of a table are also matched on the swept keys; numbers match by value. */
-static void measured_rows_are_matched_on_swept_keys(void **state)
+static void measured_rows_are_matched_on_swept_keys(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s = study_of("[machine]\nfile = " NODE ", " OTHER "\nworkers = 2\n[workload]\n"
                           "costs = " COSTS "\nbatch = 8\n[sync]\nmode = ps\n[exchange]\n"
                           "shards = 1, 2\n[measured]\nfile = " TABLE "\n");
@@ -256,9 +248,8 @@ static void measured_rows_are_matched_on_swept_keys(void **state)
 
 /* 50 Mb/s are 6.25e6 bytes per second: tables use the scenario's form, CSV files the unit of the
  * column name; a measured table may use either. */
-static void amounts_are_numbers_in_csv(void **state)
+static void amounts_are_numbers_in_csv(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study s =
         study_of("[machine]\nfile = " NODE "\nworkers = 2\nport_bytes_per_s = 50Mb/s, 1Gb/s\n"
                  "[workload]\ncosts = " COSTS "\nbatch = 8\n[sync]\nmode = ps\n[exchange]\n"
@@ -283,9 +274,8 @@ static void amounts_are_numbers_in_csv(void **state)
 
 /* All variants' points are rows of one sweep, each with its own settings. The other machine is not
  * slower inside one node: equal steps. Two buckets need two launches. */
-static void a_sweep_runs_all_variants(void **state)
+static void a_sweep_runs_all_variants(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) s = study_of("[scenario]\nsteps = 5, 10\n[machine]\nfile = " NODE ", " OTHER
                                      "\nworkers = 4\n[workload]\ncosts = " COSTS
                                      "\nbatch = 8\n[sync]\nmode = allreduce\n[exchange]\n"

@@ -17,9 +17,8 @@ static dl_sweep run_sweep(const dl_scenario *scenario, const dl_costs *costs, in
 
 /* Strong scaling: a sample takes 1 ms, so 8 take 8 ms on one worker, 4 on two, 2 on four. Two
  * workers on two cores have speedup 2; four on two cores too, up to the length of slices. */
-static void speedup_is_over_one_worker_of_the_same_batch(void **state)
+static void speedup_is_over_one_worker_of_the_same_batch(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs =
         fixture_costs("[costs]\nschema = 1\n"
                       "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n"
@@ -42,9 +41,8 @@ static void speedup_is_over_one_worker_of_the_same_batch(void **state)
 
 /* Weak scaling with only fixed cost: the baseline has the batch of one worker, and ignores the slow
  * worker. */
-static void weak_scaling_keeps_the_batch_per_worker(void **state)
+static void weak_scaling_keeps_the_batch_per_worker(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
     dl_scenario s = fixture_scenario("[machine]\ncores = workers\nworkers = 1, 4\n[workload]\n"
                                      "costs = c\nbatch_per_worker = 5\n[sync]\nmode = allreduce\n"
@@ -69,9 +67,8 @@ static void assert_same_row(const dl_row *a, const dl_row *b)
     assert_memory_equal(a->mean.staleness, b->mean.staleness, counts * sizeof(int64_t));
 }
 
-static void threads_do_not_matter(void **state)
+static void threads_do_not_matter(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     costs.ops[0].fixed_ns.error = 9000;
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 50\nreplicates = 6\n[machine]\n"
@@ -91,9 +88,8 @@ static void threads_do_not_matter(void **state)
 
 /* Staleness counts of the replicates are pooled: 3 x 2 workers x 20 gradients. Two equal workers:
  * per replicate one gradient with staleness 0 and 39 with 1, mean 39 / 40. */
-static void replicates_are_pooled(void **state)
+static void replicates_are_pooled(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario s =
         fixture_scenario("[scenario]\nsteps = 20\nreplicates = 3\n[machine]\ncores = 2\n"
@@ -113,9 +109,8 @@ static void replicates_are_pooled(void **state)
 
 /* One slow run of three does not affect the row: exponential steps, whose median is known from a
  * separate sweep of each replicate. */
-static void throughput_is_the_median_of_the_replicates(void **state)
+static void throughput_is_the_median_of_the_replicates(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs(FIXTURE_COSTS "[exchange_runs]\nrun_1 = 1, 1, 1\nrun_2 = 9, 9, 9\n"
                                     "run_3 = 1, 1, 1\n[noise]\nfactors_1_1_1 = 1\n");
@@ -133,9 +128,8 @@ static void throughput_is_the_median_of_the_replicates(void **state)
 /* A step of 1 ms +- 1 %: 95 % of throughputs are within 1.96 %. With 400 replicates the quantiles
  * show it (standard error of a 2.5 % quantile: 2.7 sd / 20 = 0.13 %); with 10 it is mean +- 2.26
  * sd. */
-static void the_interval_comes_from_the_costs_errors(void **state)
+static void the_interval_comes_from_the_costs_errors(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\n"
                                               "fixed_ns = 1000000 +- 10000\nper_sample_ns = 0\n");
     static const int replicates[] = {400, 10};
@@ -159,9 +153,8 @@ static void the_interval_comes_from_the_costs_errors(void **state)
 /* Host work of 0.4 ms +- 2 ms, overlapped by 1 ms of computing: half of the draws are slower than
  * the fitted value and few are faster, since the host rarely is the bottleneck. The row keeps the
  * value of the undrawn costs for any number of replicates, and its interval contains it. */
-static void draws_do_not_move_the_row(void **state)
+static void draws_do_not_move_the_row(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs(FIXTURE_COSTS "[op dispatch]\nfixed_ns = 400000 +- 2000000\n"
                                                  "per_sample_ns = 0\n");
     const char text[] = "[scenario]\nsteps = 20\nreplicates = %d\n[machine]\ncores = 2\n"
@@ -188,9 +181,8 @@ static void draws_do_not_move_the_row(void **state)
 /* Common variation of row and baseline cancels: the speedup of one worker without exchange is
  * exactly 1 for any uncertainty of its costs; for two workers with a step of +- 10 %, none of that
  * remains in the speedup, but the uncertainty of an exchange remains in full. */
-static void the_speedup_has_an_interval_of_its_own(void **state)
+static void the_speedup_has_an_interval_of_its_own(void **state DL_UNUSED)
 {
-    (void)state;
     static const int replicates[] = {5, 60};
     for (int n = 0; n < 2; n++) {
         DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY);
@@ -219,9 +211,8 @@ static void the_speedup_has_an_interval_of_its_own(void **state)
 
 /* Runs of one system differ by 10 %: 95 % of throughputs lie within exp(+-0.196), of ratios to
  * another run within exp(+-0.277). A draw is the same for all rows. */
-static void runs_of_one_system_differ(void **state)
+static void runs_of_one_system_differ(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COMPUTE_ONLY "[spread]\nrun_frac = 0.1\n");
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 2\nreplicates = 400\n[machine]\n"
                                      "cores = workers\nworkers = 1, 2\n[workload]\ncosts = c\n"
@@ -248,9 +239,8 @@ static void runs_of_one_system_differ(void **state)
     dl_scenario_free(&s);
 }
 
-static void origin_and_extrapolation_are_told(void **state)
+static void origin_and_extrapolation_are_told(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\nbatch_max = 4\ncores = 2\n[op a.forward]\n"
                                    "fixed_ns = 1000, fitted\nper_sample_ns = 0, measured\n"
                                    "[sharing]\ncopies_2 = 1, catalogue\n");
@@ -274,9 +264,8 @@ static void count_progress(void *user, int64_t done, int64_t runs)
     *last = done;
 }
 
-static void missing_costs_and_failed_runs_are_refused(void **state)
+static void missing_costs_and_failed_runs_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\nper_sample_ns = 0\n");
     dl_scenario s = fixture_scenario("[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"

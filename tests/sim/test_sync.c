@@ -17,9 +17,8 @@ static void assert_step_ns(const char *mode, int workers, const char *sync, doub
 }
 
 /* One worker waits for nobody, but has the copies and the arithmetic of one vector. */
-static void one_worker_in_any_mode(void **state)
+static void one_worker_in_any_mode(void **state DL_UNUSED)
 {
-    (void)state;
     assert_step_ns("none", 1, "", 1100000);
     assert_step_ns("allreduce", 1, "", 1000000 + 12000 + 8000 + 100000);
     assert_step_ns("ps", 1, "", 1000000 + 8000 + 16000 + 8000);
@@ -29,9 +28,8 @@ static void one_worker_in_any_mode(void **state)
 }
 
 /* n = 2 with a core each; slices of an allreduce: 4000 bytes at 2 ns. */
-static void two_workers_step_by_step(void **state)
+static void two_workers_step_by_step(void **state DL_UNUSED)
 {
-    (void)state;
     assert_step_ns("none", 2, "", 1100000);
     assert_step_ns("allreduce", 2, "", 1000000 + 100 + 8000 + 100 + 8000 + 100000);
     assert_step_ns("ps", 2, "", 1000000 + 8000 + 100 + 24000 + 100 + 8000);
@@ -43,9 +41,8 @@ static void two_workers_step_by_step(void **state)
  * 2000. Before an average the parameters are copied and subtracted in 16 000; after it they are
  * added and kept, in the same time, or only added, in 3 / 5 of that, and updated (20 000 + 16 000).
  * Topk with a hundredth: 20 numbers of 8 bytes. */
-static void messages_are_made_and_read(void **state)
+static void messages_are_made_and_read(void **state DL_UNUSED)
 {
-    (void)state;
 #define QUANTISE                                                                      \
     "[quantise]\nlearned_bytes_per_s = 0.5e9\n[quantise fp16]\nencode_bytes_per_s = " \
     "2e9\ndecode_bytes_per_s = 4e9\n"                                                 \
@@ -77,9 +74,8 @@ static void messages_are_made_and_read(void **state)
  * worker 1 is later by 16 000 in its push and starts its steps 8000 later, which the last step does
  * not wait for. All-reduce: half of the result is in the other's cache, and half of the gradients
  * that it replaces. */
-static void vectors_in_others_caches_cost_more(void **state)
+static void vectors_in_others_caches_cost_more(void **state DL_UNUSED)
 {
-    (void)state;
 #define SHARED \
     "[shared]\npush_bytes_per_s = 0.5e9\naverage_bytes_per_s = 0.25e9\npull_bytes_per_s = 1e9\n"
     static const char half[] = "[exchange]\ncompress = fp16\n";
@@ -107,9 +103,8 @@ static void vectors_in_others_caches_cost_more(void **state)
 /* m micro-batches: m times forward and backward, m - 1 additions of gradients (8000 (2 / 2 + 1) =
  * 16 000 ns), one exchange, one update. With linear costs and no fixed ones, splitting only costs
  * the additions. */
-static void micro_batches_share_an_exchange(void **state)
+static void micro_batches_share_an_exchange(void **state DL_UNUSED)
 {
-    (void)state;
     assert_step_ns("none", 1, "accumulate = 1\n", 1100000);
     static const char *const modes[] = {"none", "allreduce", "ps", "average"};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -130,17 +125,15 @@ static void micro_batches_share_an_exchange(void **state)
 }
 
 /* Optimizer state of 4000 bytes adds half to copies and averages. */
-static void state_is_averaged_where_asked(void **state)
+static void state_is_averaged_where_asked(void **state DL_UNUSED)
 {
-    (void)state;
     assert_step_ns("average", 2, "average_state = yes\nserver_threads = 2\n",
                    1100000 + 12000 + 100 + 12000 + 100 + 12000);
 }
 
 /* step(H) = t_compute + t_average / H, here 1 100 000 + 32 200 / H. */
-static void averaging_costs_one_share_of_the_interval(void **state)
+static void averaging_costs_one_share_of_the_interval(void **state DL_UNUSED)
 {
-    (void)state;
     for (int interval = 1; interval <= STEPS; interval *= 2) {
         char sync[40];
         snprintf(sync, sizeof sync, "interval = %d\n", interval);
@@ -150,9 +143,8 @@ static void averaging_costs_one_share_of_the_interval(void **state)
 }
 
 /* The numbers of local updates before a step's gradient are 0 .. H-1: mean (H - 1) / 2. */
-static void drift_is_counted_in_local_steps(void **state)
+static void drift_is_counted_in_local_steps(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result result =
         fixture_run_mode(FIXTURE_COSTS, "average", 2, 2, 50, "interval = 5\n", "");
     assert_near(result.drift_steps_mean, 2, 1e-12);
@@ -167,9 +159,8 @@ static void drift_is_counted_in_local_steps(void **state)
 
 /* Per step, in units of B = 8000 bytes read or written, n = 4: allreduce n (n + 1) / n + 2 n = 13;
  * ps 2 n + (n + 1) + 2 n = 21; average with interval 2 half of that; async n (2 + 2 + 2) = 24. */
-static void bytes_moved_are_those_of_the_algorithm(void **state)
+static void bytes_moved_are_those_of_the_algorithm(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *sync;
         double units;
@@ -188,9 +179,8 @@ static void bytes_moved_are_those_of_the_algorithm(void **state)
 
 /* Two concurrent copies of 2 bytes per ns each with a memory of 2 bytes per ns take twice as long.
  * Only the two copies of `ps` overlap; the server's update runs alone. */
-static void copies_at_once_share_the_memory(void **state)
+static void copies_at_once_share_the_memory(void **state DL_UNUSED)
 {
-    (void)state;
     char text[2048];
     snprintf(text, sizeof text, "%s", FIXTURE_COSTS);
     char *total = strstr(text, "1e12");
@@ -201,9 +191,8 @@ static void copies_at_once_share_the_memory(void **state)
 
 /* k workers without exchange on one core take k times as long, with the same throughput, up to the
  * slice (1e5 ns) by which the first to finish is ahead. */
-static void workers_on_one_core_share_it(void **state)
+static void workers_on_one_core_share_it(void **state DL_UNUSED)
 {
-    (void)state;
     for (int workers = 2; workers <= 5; workers++) {
         dl_run_result result =
             fixture_run_mode(FIXTURE_COMPUTE_ONLY, "none", 1, workers, 400, "", "");
@@ -217,9 +206,8 @@ static void workers_on_one_core_share_it(void **state)
 /* The expected maximum of n exponential times of mean 1 ms is H_n ms: 25 / 12 for n = 4. Its
  * standard deviation is sqrt(1 + 1/4 + 1/9 + 1/16) = 1.193 ms, so 20 000 steps give a standard
  * error of 0.0084 ms; 4 of them are 1.6 %. */
-static void a_barrier_waits_for_the_slowest(void **state)
+static void a_barrier_waits_for_the_slowest(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result result = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "allreduce", 4, 4, 20000, "",
                                             "[noise]\nkind = exponential\n");
     assert_near(result.step_mean_s, 1e-3 * 25 / 12, 0.016);
@@ -228,9 +216,8 @@ static void a_barrier_waits_for_the_slowest(void **state)
 }
 
 /* A worker slowed down twofold determines the step of a synchronous mode: 2 ms. */
-static void a_slow_worker_sets_the_pace(void **state)
+static void a_slow_worker_sets_the_pace(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result result = fixture_run_mode(FIXTURE_COMPUTE_ONLY, "allreduce", 3, 3, STEPS, "",
                                             "[noise]\nslow = 1:2\n");
     assert_near(result.step_mean_s, 2e-3, 1e-9);
@@ -256,9 +243,8 @@ static double step_s(const char *mode, int bytes, double copy, double memory)
 }
 
 /* Without noise, more bytes or less bandwidth never shortens a step. */
-static void more_bytes_or_less_bandwidth_is_never_faster(void **state)
+static void more_bytes_or_less_bandwidth_is_never_faster(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"none", "allreduce", "ps", "average", "async"};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         double last_s = 0;

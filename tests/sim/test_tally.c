@@ -4,9 +4,8 @@
 
 /* Each of 0, 1, ..., 1000 has a separate bin. The variance of n equidistant numbers is n (n + 1) /
  * 12, n = 1001. */
-static void small_durations_are_exact(void **state)
+static void small_durations_are_exact(void **state DL_UNUSED)
 {
-    (void)state;
     dl_tally tally = {0};
     assert_near(dl_tally_quantile_ns(&tally, 0.5), 0, 0);
     for (int64_t ns = 1000; ns >= 0; ns--)
@@ -24,9 +23,8 @@ static void small_durations_are_exact(void **state)
 
 /* Powers of two, at which the width of bins changes, their neighbours, and the longest possible
  * run. */
-static void long_durations_are_off_by_a_thousandth_at_most(void **state)
+static void long_durations_are_off_by_a_thousandth_at_most(void **state DL_UNUSED)
 {
-    (void)state;
     for (int bit = 0; bit <= 62; bit++) {
         for (int64_t off = -1; off <= 1; off++) {
             const int64_t ns = (INT64_C(1) << bit) + (bit < 62 ? off : 0);
@@ -38,9 +36,8 @@ static void long_durations_are_off_by_a_thousandth_at_most(void **state)
 }
 
 /* A bin with two thirds of the durations: quantiles of 1 ms and of 2 ms. */
-static void quantiles_count(void **state)
+static void quantiles_count(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_tally) tally = {0};
     for (int i = 0; i < 300; i++)
         dl_tally_add(&tally, i % 3 == 0 ? 2000000 : 1000000);

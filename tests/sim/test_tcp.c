@@ -36,18 +36,16 @@ static void assert_within(double value, double expected, double error_frac)
 
 /* 9001 - 52 of 9001 + 14 bytes: 0.99268 of the rate, as iperf3 measured behind tc's token bucket
  * (992.6 Mb/s of 1 Gb/s). */
-static void headers_take_their_part(void **state)
+static void headers_take_their_part(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.mtu_bytes = KNOWN(9001)};
     assert_within(dl_tcp_payload_frac(&tcp), 0.99268, 1e-5);
 }
 
 /* 2 (n-1) / n of the bytes; in addition partly filled packets (64 KiB are 7.3 packets) and
  * acknowledgements, 66 bytes for 8949: at most 1.5 %. */
-static void a_ring_moves_its_bytes(void **state)
+static void a_ring_moves_its_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 4, .channels = 2, .mtu_bytes = KNOWN(9001)};
     for (int nodes = 2; nodes <= 8; nodes *= 2) {
         const double bytes = 40e6, sent = 2.0 * (nodes - 1) / nodes * bytes;
@@ -59,9 +57,8 @@ static void a_ring_moves_its_bytes(void **state)
 }
 
 /* 4 kB, one packet per step: 2 (n-1) hops, without the up to 100 us between the nodes' starts. */
-static void a_short_ring_takes_its_hops(void **state)
+static void a_short_ring_takes_its_hops(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001)};
     for (int nodes = 2; nodes <= 8; nodes *= 2) {
         const double hop_ns = 10e3 + (4096.0 / nodes + 66) / 12.5e9 * 1e9;
@@ -72,9 +69,8 @@ static void a_short_ring_takes_its_hops(void **state)
 
 /* Packets of 524 bytes and 66 of headers; for every two of them a node's port also sends an
  * acknowledgement of two packets of the other node. */
-static void gloo_acknowledges_by_twos(void **state)
+static void gloo_acknowledges_by_twos(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(576)};
     const dl_tcp_edge edges[] = {{12.5e6, 10e3}, {12.5e6, 10e3}};
     const dl_tcp_ring ring = {.tcp = &tcp, .edges = edges, .nodes = 2, .bytes = 40e6, .gloo = true};
@@ -82,9 +78,8 @@ static void gloo_acknowledges_by_twos(void **state)
 }
 
 /* Beyond the size that is simulated packet by packet, twice the bytes take twice the time. */
-static void large_rings_grow_with_their_bytes(void **state)
+static void large_rings_grow_with_their_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001)};
     const double one = ring_ns(&tcp, 1e9, 50e3, 4, false, 200e6);
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, 400e6), 2 * one, 0.005);
@@ -94,9 +89,8 @@ static void large_rings_grow_with_their_bytes(void **state)
  * which takes the time of its bytes, 14/8 of them, and at most the 20 ms of its 14 hops. From one
  * and a half to three loops there are 48 MiB more, but only the hops of one more loop: that growth
  * would be less than the wire's. */
-static void large_rings_grow_by_whole_loops(void **state)
+static void large_rings_grow_by_whole_loops(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 16, .channels = 2, .mtu_bytes = KNOWN(9001)};
     const double loop = 32 * 1048576, wire_ns = 14.0 / 8 * loop / (1e9 / 8 * 0.99268) * 1e9;
     const double three_ns = ring_ns(&tcp, 1e9, 20e6, 8, false, 3 * loop);
@@ -106,9 +100,8 @@ static void large_rings_grow_by_whole_loops(void **state)
 
 /* Down a chain of three edges: all bytes, plus two chunks of 512 KiB of each of two channels before
  * the last node has its first one, minus what the last edge moves meanwhile. */
-static void a_broadcast_moves_its_bytes_once(void **state)
+static void a_broadcast_moves_its_bytes_once(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 4, .channels = 2, .mtu_bytes = KNOWN(9001)};
     const double rate = 1e9 / 8 * dl_tcp_payload_frac(&tcp);
     const double ns = ring_ns(&tcp, 1e9, 50e3, 4, true, 50e6);
@@ -117,9 +110,8 @@ static void a_broadcast_moves_its_bytes_once(void **state)
 
 /* One socket with a window of 1 MB over 20 ms each way: 25 MB/s of the 1.25 GB/s. The buffer of 4
  * MiB is larger. */
-static void a_window_a_round_trip(void **state)
+static void a_window_a_round_trip(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {
         .sockets = 1, .channels = 1, .mtu_bytes = KNOWN(1500), .window_bytes = KNOWN(1e6)};
     const double bytes = 40e6; /* two nodes send this many */
@@ -136,9 +128,8 @@ static void a_window_a_round_trip(void **state)
 
 /* Without a window limit a socket has 4 MiB in flight, its send buffer: 105 MB/s over a round trip
  * of 40 ms. */
-static void a_send_buffer_a_round_trip(void **state)
+static void a_send_buffer_a_round_trip(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001)};
     const double half_ns = ring_ns(&tcp, 10e9, 20e6, 2, true, 40e6);
     assert_within(ring_ns(&tcp, 10e9, 20e6, 2, true, 80e6) - half_ns,
@@ -149,9 +140,8 @@ static void a_send_buffer_a_round_trip(void **state)
  * kB each in flight, 2.9 MB; two sockets with 180 kB, which fit. So only many sockets wait for
  * timeouts; the figures are the model's results, not bounds, and change by 2 % with the last bit of
  * a number. At 1 Gb/s, where the queue has 6.3 MB, none do. */
-static void many_sockets_overflow_a_short_queue(void **state)
+static void many_sockets_overflow_a_short_queue(void **state DL_UNUSED)
 {
-    (void)state;
     dl_tcp tcp = {.channels = 2,
                   .mtu_bytes = KNOWN(9001),
                   .queue_ns = KNOWN(50e6),
@@ -167,9 +157,8 @@ static void many_sockets_overflow_a_short_queue(void **state)
 }
 
 /* A queue that is too short for a packet holds one, or the ring would never end. */
-static void every_queue_takes_a_packet(void **state)
+static void every_queue_takes_a_packet(void **state DL_UNUSED)
 {
-    (void)state;
     dl_tcp tcp = {
         .sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001), .queue_bytes = KNOWN(9015)};
     const double ns = ring_ns(&tcp, 1e9, 50e3, 2, false, 1e5);
@@ -182,9 +171,8 @@ static void every_queue_takes_a_packet(void **state)
 /* An incomplete last message waits for the socket's earlier data at the port. In a ring of network
  * namespaces Linux took 1.42 times the bytes' time with this rule, the mean of nine rings, and 2.16
  * times, the mean of four, without it (net.ipv4.tcp_autocorking = 0). */
-static void a_message_waits_for_the_one_before(void **state)
+static void a_message_waits_for_the_one_before(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 16,
                         .channels = 1,
                         .mtu_bytes = KNOWN(9001),
@@ -196,9 +184,8 @@ static void a_message_waits_for_the_one_before(void **state)
 
 /* If packets are lost, nodes whose delays differ by microseconds take as long as equal nodes:
  * nothing depends on lockstep. Tolerance: the spread of means of 24 rings. */
-static void microseconds_do_not_matter(void **state)
+static void microseconds_do_not_matter(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = SHAPED;
     for (double rate = 50e6; rate <= 200e6; rate *= 4) {
         const double equal_ns = ring_ns(&tcp, rate, 25e3, 4, false, 51463168);
@@ -219,9 +206,8 @@ static void microseconds_do_not_matter(void **state)
  * per round trip alone would take 427 ms. PyTorch 1.9 has NCCL 2.7.8, one channel per node
  * (ncclTopoGetNchannels()). Each row's error must stay within half a point: a change that moves one
  * must update it here. */
-static void transfers_take_what_was_measured(void **state)
+static void transfers_take_what_was_measured(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         double delay_ms, gigabits_per_s;
         double measured_ms[2][2]; /* NCCL, gloo */
@@ -265,9 +251,8 @@ static void transfers_take_what_was_measured(void **state)
  * the first six round trips of 20.1 ms, 630 packets in total; the other 470 of the 1100 take two
  * more. Without a pause all take four, the last of 50 packets. The data then take one way, and the
  * notice another. */
-static void windows_start_anew_after_a_pause(void **state)
+static void windows_start_anew_after_a_pause(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {
         .sockets = 4, .channels = 2, .mtu_bytes = KNOWN(9001), .window_bytes = KNOWN(350.5 * 8949)};
     const dl_tcp_edge edges[] = {{1e12, 10.05e6}, {1e12, 10.05e6}};
@@ -288,9 +273,8 @@ static void windows_start_anew_after_a_pause(void **state)
  * after a delay of 10.05 ms and the 0.8 ms to send a segment, so 40 of them take 217 ms. Windows of
  * 3 MiB per round trip of 20.1 ms let 40 MB through in 256 ms. NCCL, with its sockets and buffers,
  * has four times as much in flight. */
-static void gloo_has_two_segments_on_their_way(void **state)
+static void gloo_has_two_segments_on_their_way(void **state DL_UNUSED)
 {
-    (void)state;
     dl_tcp tcp = {.sockets = 16, .channels = 2, .mtu_bytes = KNOWN(9001)};
     const dl_tcp_edge edges[] = {{1.25e9, 10.05e6}, {1.25e9, 10.05e6}};
     dl_tcp_ring ring = {.tcp = &tcp, .edges = edges, .nodes = 2, .bytes = 40e6, .gloo = true};
@@ -302,9 +286,8 @@ static void gloo_has_two_segments_on_their_way(void **state)
     assert_true(dl_tcp_ring_ns(&ring) < 0.6 * ns);
 }
 
-static void equal_rings_take_equal_times(void **state)
+static void equal_rings_take_equal_times(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = SHAPED;
     const double one = ring_ns(&tcp, 200e6, 50e3, 3, false, 20e6);
     const double other = ring_ns(&tcp, 100e6, 50e3, 3, false, 20e6);
@@ -313,9 +296,8 @@ static void equal_rings_take_equal_times(void **state)
 }
 
 /* The slowest edge determines the time. */
-static void a_ring_is_as_slow_as_its_slowest_edge(void **state)
+static void a_ring_is_as_slow_as_its_slowest_edge(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = {.sockets = 1, .channels = 1, .mtu_bytes = KNOWN(9001)};
     const dl_tcp_edge edges[] = {{1e9, 50e3}, {1e8, 50e3}, {1e9, 50e3}, {1e9, 50e3}};
     const double ns =
@@ -326,9 +308,8 @@ static void a_ring_is_as_slow_as_its_slowest_edge(void **state)
 /* At 1 kB/s packets take nine seconds each, longer than a timeout, and CUBIC's window grows with
  * the cube of the hours since the last loss: the ring still ends, and not before its bytes have
  * moved. */
-static void the_slowest_ports_come_to_an_end(void **state)
+static void the_slowest_ports_come_to_an_end(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_tcp tcp = SHAPED;
     assert_true(ring_ns(&tcp, 8e3, 25e3, 4, false, 786432) > 1.5 * 786432 / 1e3 * 1e9);
 }

@@ -23,13 +23,10 @@ static void on_state(void *user, int worker, dl_worker_state state, int64_t star
     if (w->count < LOG) w->spans[w->count++] = (span){worker, state, start_ns, end_ns};
 }
 
-static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
-                    int staleness)
+static void on_step(void *user, int worker, int64_t step DL_UNUSED, int64_t start_ns DL_UNUSED,
+                    int64_t end_ns, int staleness DL_UNUSED)
 {
     watch *w = user;
-    (void)step;
-    (void)start_ns;
-    (void)staleness;
     w->steps++;
     w->step_end_ns[worker] = end_ns;
 }
@@ -76,9 +73,8 @@ static void assert_spans(const watch *w, int worker, const span *expected, int c
  * barrier. Worker 1 averages its remaining 7000, arrives last at 2 016 000 and pulls. Worker 0 is
  * woken at 2 017 000, takes the core, pulls and updates to 2 125 000; then worker 1 pulls its
  * remaining 7000. */
-static void who_waits_on_a_shared_core_gives_it_away(void **state)
+static void who_waits_on_a_shared_core_gives_it_away(void **state DL_UNUSED)
 {
-    (void)state;
     static const span first[] = {
         {0, DL_STATE_COMPUTE, 0, 1000000},       {0, DL_STATE_BARRIER, 1000000, 2001000},
         {0, DL_STATE_AVERAGE, 2001000, 2009000}, {0, DL_STATE_BARRIER, 2009000, 2017000},
@@ -95,9 +91,8 @@ static void who_waits_on_a_shared_core_gives_it_away(void **state)
 
 /* async, 2 workers with a core each: both push until 1 008 000; worker 0 gets the lock first
  * (update 16 000, pull 8000), worker 1 50 ns after its release. */
-static void the_lock_is_handed_over(void **state)
+static void the_lock_is_handed_over(void **state DL_UNUSED)
 {
-    (void)state;
     static const span second[] = {{1, DL_STATE_COMPUTE, 0, 1000000},
                                   {1, DL_STATE_PUSH, 1000000, 1008000},
                                   {1, DL_STATE_LOCK, 1008000, 1032050},
@@ -112,9 +107,8 @@ static void the_lock_is_handed_over(void **state)
  * lock, 4000 ns before its update is done. Worker 1 computes and pushes to 2 028 000, and blocks at
  * the lock; worker 0 continues, releases it at 2 040 000, and worker 1 works again 1000 ns
  * later. */
-static void the_owner_of_the_lock_may_lose_its_core(void **state)
+static void the_owner_of_the_lock_may_lose_its_core(void **state DL_UNUSED)
 {
-    (void)state;
     static const span first[] = {{0, DL_STATE_COMPUTE, 0, 1000000},
                                  {0, DL_STATE_PUSH, 1000000, 1008000},
                                  {0, DL_STATE_AVERAGE, 1008000, 2032000},
@@ -131,9 +125,8 @@ static void the_owner_of_the_lock_may_lose_its_core(void **state)
 }
 
 /* A worker's activities fill its time from 0 to the end of its last step. */
-static void activities_leave_no_gaps(void **state)
+static void activities_leave_no_gaps(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const modes[] = {"none", "allreduce", "ps", "average", "async"};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (int cores = 1; cores <= 4; cores++) {

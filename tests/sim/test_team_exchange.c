@@ -74,9 +74,8 @@ static void serve_all(dl_team *team, int worker)
     dl_team_exchange(team, worker, (dl_exchange){.kind = DL_SUM, .slices = 1});
 }
 
-static void copies_take_their_bytes(void **state)
+static void copies_take_their_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t took[WORKERS];
     run(push_gradients, took);
     for (int w = 0; w < WORKERS; w++)
@@ -88,9 +87,8 @@ static void copies_take_their_bytes(void **state)
 
 /* The first workers process slices: bytes / parts (4 x 0.5 + 1) ns; the others have nothing to
  * do. */
-static void averages_are_sliced(void **state)
+static void averages_are_sliced(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t took[WORKERS];
     run(average_in_two, took);
     for (int w = 0; w < WORKERS; w++)
@@ -101,9 +99,8 @@ static void averages_are_sliced(void **state)
 }
 
 /* All 4 gradients: 8000 (4 + 1) ns, for the first worker. */
-static void the_server_adds_up_all_gradients(void **state)
+static void the_server_adds_up_all_gradients(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t took[WORKERS];
     run(serve_all, took);
     for (int w = 0; w < WORKERS; w++)
@@ -111,9 +108,8 @@ static void the_server_adds_up_all_gradients(void **state)
 }
 
 /* One gradient: 8000 (1 + 1) ns, for the calling worker. */
-static void the_server_applies_one_gradient(void **state)
+static void the_server_applies_one_gradient(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t took[WORKERS];
     run(serve_one, took);
     for (int w = 0; w < WORKERS; w++)

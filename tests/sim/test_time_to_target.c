@@ -22,11 +22,10 @@ static double of(const dl_target *target, double interval, double staleness)
 }
 
 /* 16 is halfway from 4 to 64 in the logarithm: (1.1 + 1.5) / 2. 2 is halfway from 1 to 4. */
-static void intervals_are_interpolated_by_their_logarithm(void **state)
+static void intervals_are_interpolated_by_their_logarithm(void **state DL_UNUSED)
 {
     static const char *const texts[] = {"interval 64:1.5", "interval 4: 1.1"};
     const dl_target target = target_of(texts, 2);
-    (void)state;
     assert_near(of(&target, 1, NAN), 1, 0);
     assert_near(of(&target, 2, NAN), 1.05, 1e-12);
     assert_near(of(&target, 4, NAN), 1.1, 0);
@@ -37,22 +36,20 @@ static void intervals_are_interpolated_by_their_logarithm(void **state)
 }
 
 /* Halfway from 0 to 3 the factor is 1.25; it is multiplied by that of the interval. */
-static void staleness_multiplies(void **state)
+static void staleness_multiplies(void **state DL_UNUSED)
 {
     static const char *const texts[] = {"staleness 3:1.5", "interval 4:2", "interval 1:1.2"};
     const dl_target target = target_of(texts, 3);
-    (void)state;
     assert_near(of(&target, 1, 0), 1.2, 0);
     assert_near(of(&target, 1, 1.5), 1.2 * 1.25, 1e-12);
     assert_near(of(&target, 4, 1.5), 2 * 1.25, 1e-12);
     assert_true(isnan(of(&target, 4, 3.1)));
 }
 
-static void a_mode_has_its_own(void **state)
+static void a_mode_has_its_own(void **state DL_UNUSED)
 {
     static const char *const texts[] = {"interval 4:2", "async:1.7"};
     const dl_target target = target_of(texts, 2), none = {.samples = 1};
-    (void)state;
     assert_near(dl_target_factor_of(&target, &dl_mode_async, 1, 15), 1.7, 0);
     assert_near(of(&target, 4, NAN), 2, 0);
     assert_near(of(&none, 1, NAN), 1, 0);
@@ -60,7 +57,7 @@ static void a_mode_has_its_own(void **state)
     assert_true(isnan(dl_target_factor_of(&none, &dl_mode_async, 1, 1)));
 }
 
-static void errors_name_the_words(void **state)
+static void errors_name_the_words(void **state DL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -74,7 +71,6 @@ static void errors_name_the_words(void **state)
         {"asynch:2", DL_ERR_NAME, "nor a mode; did you mean 'async'?"},
         {"intervall:2", DL_ERR_NAME, "did you mean 'interval'?"},
     };
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         dl_target_factor factor;
         dl_error err = {0};

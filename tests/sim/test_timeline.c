@@ -28,9 +28,8 @@ static char *written(const dl_scenario *s, const dl_costs *costs)
 
 /* async, 2 workers, 3 steps: each step has compute, push, update, pull (20 slices or more with the
  * waits) and one step slice; the first compute starts at 0 and takes 1 000 000 ns = 1000 us. */
-static void every_step_and_activity_is_there(void **state)
+static void every_step_and_activity_is_there(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     dl_scenario s = fixture_scenario("[scenario]\nsteps = 3\n[machine]\ncores = 2\nworkers = 2\n"
                                      "[workload]\ncosts = c\nbatch = 2\n[sync]\nmode = async\n");
@@ -59,9 +58,8 @@ static void every_step_and_activity_is_there(void **state)
 
 /* 2 GPUs, 3 steps with two buckets of 40 kB, which take 400 ns and 4 us at 10 GB/s each: 9.09 GB/s.
  * The first one is ready in the middle of the backward pass, at 0.4 + 0.3 ms. */
-static void collectives_have_a_track(void **state)
+static void collectives_have_a_track(void **state DL_UNUSED)
 {
-    (void)state;
     fixture_write("timeline_gpus.ini", FIXTURE_GPUS);
     dl_costs costs =
         fixture_costs(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[overlap]\nslowdown = 1\n");
@@ -81,9 +79,8 @@ static void collectives_have_a_track(void **state)
 
 /* Two GPUs that push and pull: in three steps each of two host threads launches three times, and the
  * links have tracks with their rate. */
-static void host_threads_and_links_have_tracks(void **state)
+static void host_threads_and_links_have_tracks(void **state DL_UNUSED)
 {
-    (void)state;
     fixture_write("timeline_gpus.ini", FIXTURE_GPUS);
     dl_costs costs = fixture_costs(FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = "
                                                      "2000\n[overlap]\nslowdown = 1\n");
@@ -111,9 +108,8 @@ static int steps_said(const char *text)
 
 /* A run of 20,000 steps: the file has about 2 MB, states its number of steps, and has no network
  * track. */
-static void long_runs_have_their_first_steps(void **state)
+static void long_runs_have_their_first_steps(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
     DL_SCOPED(dl_scenario) s =
         fixture_scenario("[scenario]\nsteps = 20000\n[machine]\ncores = 1\n"
@@ -148,9 +144,8 @@ static char *brief(int workers)
 /* Two workers: 43 + 2 x 76 + 5 x 186 = 1125, so the second step has one or both workers. The first
  * step of 16 or 8 workers takes at least 43 + 8 x (76 + 186) = 2139; that of four begins its last
  * event at 993. */
-static void a_step_beyond_the_limit_has_fewer_workers(void **state)
+static void a_step_beyond_the_limit_has_fewer_workers(void **state DL_UNUSED)
 {
-    (void)state;
     char *text = brief(2);
     assert_contains(text, "none (first 2 of 20 steps)\"");
     assert_contains(text, "\"worker 1\"");
@@ -176,9 +171,8 @@ static void count_step(void *user, int worker, int64_t step, int64_t start_ns, i
 }
 
 /* An observer that sets is_enough after five of 20 steps gets no sixth step. */
-static void a_run_ends_when_enough_is_seen(void **state)
+static void a_run_ends_when_enough_is_seen(void **state DL_UNUSED)
 {
-    (void)state;
     for (int ends = 0; ends < 2; ends++) {
         DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
         DL_SCOPED(dl_scenario) s =

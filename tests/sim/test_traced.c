@@ -43,9 +43,8 @@ static void free_made(made *m)
 
 /* 1, 2, 4 workers with allreduce, then with average: only two workers with allreduce reproduce the
  * trace. */
-static void the_point_of_a_trace_has_its_step(void **state)
+static void the_point_of_a_trace_has_its_step(void **state DL_UNUSED)
 {
-    (void)state;
     made m;
     dl_measured *measured = NULL;
     make(&m, COSTS(DEVICE("g"), TRACE("2")), "workers = 1, 2, 4\n",
@@ -75,9 +74,8 @@ static bool is_own(const char *costs, const char *rest)
     return own;
 }
 
-static void other_settings_are_not_its_own(void **state)
+static void other_settings_are_not_its_own(void **state DL_UNUSED)
 {
-    (void)state;
     static const char reduce[] = "[sync]\nmode = allreduce\n";
     const char *const of_g = COSTS(DEVICE("g"), TRACE("2"));
     assert_true(is_own(of_g, reduce));
@@ -108,9 +106,8 @@ static bool is_own_of_stages(const char *costs, const char *rest)
     return own;
 }
 
-static void stages_have_the_traced_schedule(void **state)
+static void stages_have_the_traced_schedule(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(is_own_of_stages(STAGED(""), STAGES("1f1b")));
     assert_false(is_own_of_stages(STAGED(""), STAGES("gpipe")));
     assert_false(is_own_of_stages(STAGED(""), STAGES("pipedream")));
@@ -121,9 +118,8 @@ static void stages_have_the_traced_schedule(void **state)
 /* The simulated step is 1 + 0.1 ms and an all-reduce of 80 kB between two GPUs on a switch: 2 (0.2
  * us + 40 kB / 10 GB/s) = 8.4 us. 1.375 / 1.1084 - 1 = 0.2405 too fast, also if the scenario has
  * other points; with 16 ranks the machine has no such point. */
-static void the_own_step_is_predicted_where_no_row_has_it(void **state)
+static void the_own_step_is_predicted_where_no_row_has_it(void **state DL_UNUSED)
 {
-    (void)state;
     made m;
     double error;
     make(&m, COSTS(DEVICE("g"), TRACE("2")), "workers = 4\n", "[sync]\nmode = average\n");
@@ -139,9 +135,8 @@ static void the_own_step_is_predicted_where_no_row_has_it(void **state)
 
 /* From the first trace with collectives: 0.2 ms of a collective with unknown bytes; with averages
  * also the all-to-all, 0.3 ms. One worker has no collectives. */
-static void collectives_that_are_left_out_are_told(void **state)
+static void collectives_that_are_left_out_are_told(void **state DL_UNUSED)
 {
-    (void)state;
     static const char collectives[] =
         COSTS(DEVICE("g"), "[trace 1]\nbatch = 4\n[trace 2]\nranks = 2\nbatch = 2\n"
                            "step_ns = 1375000\ncollective_1 = AlltoAll, 7, 1000, 1e5, 2\n"
@@ -165,9 +160,8 @@ static void collectives_that_are_left_out_are_told(void **state)
 }
 
 /* An error of 15 %: above 10 %, but not significant with a standard error of 3 %. */
-static void scatter_is_no_contradiction(void **state)
+static void scatter_is_no_contradiction(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_cost_trace sure = {.step_ns = {.known = true, .value = 1e6, .error = 1e4}};
     const dl_cost_trace unsure = {.step_ns = {.known = true, .value = 1e6, .error = 3e4}};
     assert_true(dl_traced_contradicts(&sure, 0.15) && dl_traced_contradicts(&sure, -0.15));

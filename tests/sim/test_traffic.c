@@ -39,9 +39,8 @@ static double step_s(const char *machine, const char *fidelity)
  * 0.2 GB per period: a half takes two periods, a step with 400 ms of computing 2 s. If the job also
  * sends 100 MB the other way, from node 3 to node 1, nothing changes: the halves take the time of
  * the slower way. */
-static void a_ring_shares_an_uplink(void **state)
+static void a_ring_shares_an_uplink(void **state DL_UNUSED)
 {
-    (void)state;
 #define ALWAYS "[traffic other]\nfrom = 1\nto = 3\nbytes = 100GB\nevery_ns = 1e6\n"
 #define SOMETIMES "[traffic other]\nfrom = 1\nto = 3\nbytes = 100MB\nevery_ns = 400e6\n"
 #define BOTH_WAYS "[traffic other]\nfrom = 1, 3\nto = 3, 1\nbytes = 100MB\nevery_ns = 400e6\n"
@@ -65,9 +64,8 @@ static void a_ring_shares_an_uplink(void **state)
 /* Two workers push 1.2 GB each to a server on the GPU of node 1, and pull as much: 2.4 s in and 2.4
  * s out of its port. With a job that sends continuously from node 3 to node 1, in takes 3.6 s. The
  * server's sums take (2 + 1) * 1.2 GB of its GPU's memory: 4 ms. */
-static void a_server_shares_its_port(void **state)
+static void a_server_shares_its_port(void **state DL_UNUSED)
 {
-    (void)state;
 #define SERVED(more)                                                                 \
     fixture_run_machine(LEAVES(more), COSTS "[sync]\nbarrier_ns = 0\nlock_ns = 0\n", \
                         "gpus = 0, 2\n", 2, 10, "[sync]\nmode = ps\nwhere = gpu:1\n")
@@ -78,18 +76,16 @@ static void a_server_shares_its_port(void **state)
 }
 
 /* A worker without exchange is not affected. */
-static void one_worker_is_as_fast_as_ever(void **state)
+static void one_worker_is_as_fast_as_ever(void **state DL_UNUSED)
 {
-    (void)state;
     dl_run_result r =
         fixture_run_machine(LEAVES(ALWAYS), COSTS, "gpus = 0\n", 1, 10, "[sync]\nmode = none\n");
     assert_near(r.step_p50_s, 0.4, 1e-6);
     dl_run_result_free(&r);
 }
 
-static void bad_traffic_is_refused(void **state)
+static void bad_traffic_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } cases[] = {

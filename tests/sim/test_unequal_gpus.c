@@ -114,9 +114,8 @@ static dl_run_result run_first(const dl_study *study)
 
 /* 32 samples each: 32 ms on a, 16 ms on b. A worker that waits for all takes 32 ms, and b waits
  * half of its time: a quarter of all workers' time. */
-static void the_slower_one_delays_the_update(void **state)
+static void the_slower_one_delays_the_update(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const syncs[] = {"mode = allreduce\n", "mode = ps\nwhere = cpu\n",
                                         "mode = average\nwhere = cpu\ninterval = 1\n",
                                         "mode = average\nwhere = allreduce\ninterval = 1\n",
@@ -143,9 +142,8 @@ static bool notes_say(const dl_study *study, const char *text)
 }
 
 /* 1 and 2 samples per ms: of 96 samples a gets 32, b 64; both compute for 32 ms. */
-static void shares_by_speed_take_equal_times(void **state)
+static void shares_by_speed_take_equal_times(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 96\nshares = speed\n", "[sync]\nmode = allreduce\n");
     static const char shares[] =
@@ -170,9 +168,8 @@ static void shares_by_speed_take_equal_times(void **state)
  * a after 4. Of 2, each gets one, although b computes both in the time a needs for one. With two
  * micro-batches of 5 samples 1.67 and 3.33 are exact: 1 and 3, and a or b finishes the last one in
  * 2 ms; a, the first of them, gets it. */
-static void whole_samples_are_shared(void **state)
+static void whole_samples_are_shared(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int batch, accumulate;
         int64_t a, b;
@@ -192,9 +189,8 @@ static void whole_samples_are_shared(void **state)
 }
 
 /* Where a step takes 2 ms with any number of samples, each worker gets as many. */
-static void free_samples_are_shared_equally(void **state)
+static void free_samples_are_shared_equally(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 80\nshares = speed\n", "[sync]\nmode = allreduce\n");
     dl_variant *v = &study.variants[0];
@@ -214,9 +210,8 @@ static void free_samples_are_shared_equally(void **state)
 
 /* Workers 0 and 2 share a, which makes two steps 1.5 times as long: 3 ms a sample for each, beside
  * 0.5 ms of worker 1 on b. Of 80 samples they get 10, 60 and 10, all in 30 ms. */
-static void workers_of_one_gpu_get_less(void **state)
+static void workers_of_one_gpu_get_less(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 80\nshares = speed\n", "[sync]\nmode = allreduce\n");
     dl_variant *v = &study.variants[0];
@@ -234,9 +229,8 @@ static void workers_of_one_gpu_get_less(void **state)
 
 /* A worker of two GPUs is as fast as the slower one: GPUs 2 and 3, both b, are before 0 and 1, a and
  * b, though GPU 1 is the first of the fastest. */
-static void the_slowest_gpu_of_a_worker_counts(void **state)
+static void the_slowest_gpu_of_a_worker_counts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of("[machine]\nschema = 1\nname = two\nnodes = 2\npeer = all\n" MODELS
                  "[gpus 0]\nmodel = a\nparent = socket0\nlink = x16\n"
@@ -263,9 +257,8 @@ static double staleness_of(const dl_run_result *r, int worker)
 /* Asynchronous, equal shares of 32: b steps twice as often. Between two of its updates a worker of
  * rate mu_i sees the sum of mu_j / mu_i of the others: a 2, b 1/2; weighted by the rates (2 + 2 /
  * 2) / 3 = 1 = n - 1. 1000 + 2000 samples per second. */
-static void asynchronous_workers_go_at_their_own_speed(void **state)
+static void asynchronous_workers_go_at_their_own_speed(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study = study_of(MIXED, OWN "batch = 64\n", "[sync]\nmode = async\nwhere = cpu\n");
     DL_SCOPED(dl_run_result) r = run_first(&study);
     assert_near(r.worker_step_s[0] / r.worker_step_s[1], 2, 1e-3);
@@ -276,9 +269,8 @@ static void asynchronous_workers_go_at_their_own_speed(void **state)
 }
 
 /* A server that updates after workers / n = 2 gradients of any workers: 3 updates in 64 ms. */
-static void softsync_counts_gradients_of_both(void **state)
+static void softsync_counts_gradients_of_both(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 64\n", "[sync]\nmode = softsync\nn = 1\nwhere = cpu\n");
     DL_SCOPED(dl_run_result) r = run_first(&study);
@@ -290,9 +282,8 @@ static void softsync_counts_gradients_of_both(void **state)
 /* 16 ms per step on b, 32 on a: with 4 local steps of b, a has 2. Both are done after 64 ms.
  * Batches made ahead, here in 15 ms, change nothing; made on request they give 31 and 47 ms, and a
  * has 2.6, i.e. 3, local steps of 141 ms. */
-static void local_steps_follow_the_model(void **state)
+static void local_steps_follow_the_model(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         int input_ms, prefetch;
         double per_s;
@@ -313,9 +304,8 @@ static void local_steps_follow_the_model(void **state)
 
 /* Without a file for b its times are a's over 4^(3/4) 2^(1/4) = 2^(7/4): 32 ms become 9.51. They
  * are assumed, and the interval includes factors of up to e^1.02 for b but not for a. */
-static void other_models_are_scaled(void **state)
+static void other_models_are_scaled(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study = study_of(MIXED, "batch = 64\n", "[sync]\nmode = none\n");
     const dl_variant *v = &study.variants[0];
     const dl_point *point = &v->scenario.points[0];
@@ -339,9 +329,8 @@ static void other_models_are_scaled(void **state)
 /* The baseline is the fastest GPU alone: 64 samples in 32 ms. Two GPUs with equal shares also take
  * 32 ms; by speed (21 and 43, 21.5 ms) the speedup is 1.488. They are equivalent to 1.5 b:
  * efficiency 0.99. */
-static void the_baseline_is_the_fastest_gpu(void **state)
+static void the_baseline_is_the_fastest_gpu(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of(MIXED, OWN "batch = 64\nshares = equal, speed\n", "[sync]\nmode = allreduce\n");
     DL_SCOPED(dl_sweep) sweep = {0};
@@ -358,9 +347,8 @@ static void the_baseline_is_the_fastest_gpu(void **state)
 
 /* 15 kB per sample: 80 samples are 40 each, 0.6 MB of a's 1 MB and of b's 2 MB; 180 by speed are 60
  * (0.9 of a's) and 120 (0.9 of b's); 200 in equal shares do not fit into a. */
-static void memory_is_that_of_each_gpu(void **state)
+static void memory_is_that_of_each_gpu(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *workload;
         double needs, has;
@@ -379,9 +367,8 @@ static void memory_is_that_of_each_gpu(void **state)
 }
 
 /* A GPU with unknown needs may be the fullest, so what the others need does not matter. */
-static void memory_of_an_unknown_gpu_is_unknown(void **state)
+static void memory_of_an_unknown_gpu_is_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_gpu_memory half = {.needs_bytes = 1e9, .has_bytes = 2e9},
                         full = {.needs_bytes = 4e9, .has_bytes = 4e9},
                         unknown = {.needs_bytes = (double)NAN, .has_bytes = 2e9};
@@ -395,9 +382,8 @@ static void memory_of_an_unknown_gpu_is_unknown(void **state)
 }
 
 /* Two GPUs of model a on node 0, of b on nodes 1 and 2: of 120 samples by speed 12 and 24 each. */
-static void nodes_may_have_other_gpus(void **state)
+static void nodes_may_have_other_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     dl_study study =
         study_of(NODES, OWN "batch = 120\nshares = speed\n", "[sync]\nmode = allreduce\n");
     const dl_variant *v = &study.variants[0];
@@ -418,9 +404,8 @@ static void nodes_may_have_other_gpus(void **state)
 
 /* Stages with half of the work each: a sample takes 1 ms in the first one, on a, 0.5 in the second,
  * on b; with one micro-batch the step of 8 samples is the sum, 8 + 4 ms. */
-static void stages_are_as_fast_as_their_gpus(void **state)
+static void stages_are_as_fast_as_their_gpus(void **state DL_UNUSED)
 {
-    (void)state;
     static const char costs[] = "[op m.forward]\nfixed_ns = 0\nper_sample_ns = 250000\n"
                                 "[op m.backward]\nfixed_ns = 0\nper_sample_ns = 750000\n"
                                 "[layer n]\noutput_bytes_per_sample = 1\n";
@@ -448,9 +433,8 @@ static void stages_are_as_fast_as_their_gpus(void **state)
 }
 
 /* Costs of b on a machine whose first GPU is a: b uses them unchanged, a times 2^(7/4). */
-static void costs_of_the_second_model_stay_there(void **state)
+static void costs_of_the_second_model_stay_there(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study = {0};
     dl_error err = {0};
     assert_int_equal(
@@ -465,9 +449,8 @@ static void costs_of_the_second_model_stay_there(void **state)
 
 /* With equal shares of 48 samples (48 and 24 ms) two GPUs compute 96 in 48 ms, by speed in 32,
  * which is advised. */
-static void shares_are_advised(void **state)
+static void shares_are_advised(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study = study_of(MIXED, OWN "batch = 96\n", "[sync]\nmode = allreduce\n");
     DL_SCOPED(dl_advice) advice = {0};
     dl_error err = {0};
@@ -490,9 +473,8 @@ static void shares_are_advised(void **state)
 }
 
 /* Training that follows a schedule requires equal shares. */
-static void unequal_shares_have_no_schedule(void **state)
+static void unequal_shares_have_no_schedule(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_study) study = study_of(MIXED, OWN "batch = 96\nshares = equal, speed\n",
                                          "[sync]\nmode = async\nwhere = cpu\n");
     for (int v = 0; v < 2; v++) {
@@ -505,9 +487,8 @@ static void unequal_shares_have_no_schedule(void **state)
     remove("unequal_schedule.csv");
 }
 
-static void bad_input_is_refused(void **state)
+static void bad_input_is_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *machine, *workload, *rest, *text;
     } cases[] = {

@@ -5,9 +5,8 @@
 
 #include "sim/value.h"
 
-static void all_parts_are_read(void **state)
+static void all_parts_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_value value = {0};
     assert_int_equal(dl_value_parse("1200 +- 14, n = 900, fitted", DL_DIMENSION_PURE, &value, NULL),
                      DL_OK);
@@ -17,9 +16,8 @@ static void all_parts_are_read(void **state)
     assert_int_equal(value.origin, DL_ORIGIN_FITTED);
 }
 
-static void parts_may_be_left_out(void **state)
+static void parts_may_be_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     dl_value value = {0};
     assert_int_equal(dl_value_parse("-2.5e3", DL_DIMENSION_PURE, &value, NULL), DL_OK);
     assert_true(value.value == -2500 && value.error == 0);
@@ -33,9 +31,8 @@ static void parts_may_be_left_out(void **state)
 }
 
 /* Bounds may have units like the number. */
-static void bounds_are_read(void **state)
+static void bounds_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_value value = {0};
     assert_int_equal(
         dl_value_parse("0 (0 to 2.8 ms), n = 5, fitted", DL_DIMENSION_NS, &value, NULL), DL_OK);
@@ -46,9 +43,8 @@ static void bounds_are_read(void **state)
     assert_false(dl_value_is_bounded(&value));
 }
 
-static void what_is_wrong_is_refused_and_said(void **state)
+static void what_is_wrong_is_refused_and_said(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *text;
         dl_status status;
@@ -84,9 +80,8 @@ static void what_is_wrong_is_refused_and_said(void **state)
     }
 }
 
-static void what_is_written_reads_back(void **state)
+static void what_is_written_reads_back(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_value values[] = {
         {.known = true,
          .value = 0.1,

@@ -27,9 +27,8 @@ static double step_ns(const char *mode, int cores, const char *noise, const char
 
 /* allreduce of 2: input 8000, dispatch 5000, compute 1 000 000, average 8000, pull 8000, update 100
  * 000, two barriers of 100 ns; ps: push and pull 8000 each, update 24 000. */
-static void each_takes_its_own_away(void **state)
+static void each_takes_its_own_away(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *mode, *list;
         double less_ns;
@@ -49,25 +48,22 @@ static void each_takes_its_own_away(void **state)
     }
 }
 
-static void noise_and_slow_workers_go(void **state)
+static void noise_and_slow_workers_go(void **state DL_UNUSED)
 {
-    (void)state;
     double quiet_ns = step_ns("allreduce", 2, "", NULL);
     assert_true(step_ns("allreduce", 2, noisy, "noise") > 2 * quiet_ns);
     assert_true(step_ns("allreduce", 2, noisy, "slow") > 1.05 * quiet_ns);
     assert_near(step_ns("allreduce", 2, noisy, "noise, slow"), quiet_ns, 1e-12);
 }
 
-static void wake_ups_go_on_shared_cores(void **state)
+static void wake_ups_go_on_shared_cores(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(step_ns("allreduce", 1, "", "wakeup") < step_ns("allreduce", 1, "", NULL));
 }
 
 /* Costs that are switched off may be missing. */
-static void nothing_is_missing_of_what_is_off(void **state)
+static void nothing_is_missing_of_what_is_off(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 10\n");
     dl_scenario scenario = fixture_scenario("[machine]\ncores = 2\nworkers = 2\n[workload]\n"
                                             "costs = c\nbatch = 2\n[sync]\nmode = async\n");
@@ -87,9 +83,8 @@ static void nothing_is_missing_of_what_is_off(void **state)
 
 /* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is none of these
  * costs. */
-static void half_of_a_cost_is_half(void **state)
+static void half_of_a_cost_is_half(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *list;
         double less_ns;
@@ -119,9 +114,8 @@ static void half_of_a_cost_is_half(void **state)
 }
 
 /* A machine's slowdown of 9 becomes 5 with half of it, and 1 without it. */
-static void a_machine_slows_less(void **state)
+static void a_machine_slows_less(void **state DL_UNUSED)
 {
-    (void)state;
     for (int half = 0; half < 2; half++) {
         DL_SCOPED(dl_costs) costs = fixture_costs(FIXTURE_COSTS);
         dl_gpu_options gpu = {0};
@@ -137,9 +131,8 @@ static void a_machine_slows_less(void **state)
     }
 }
 
-static void unknown_names_are_refused(void **state)
+static void unknown_names_are_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *list, *says;
     } cases[] = {{"nois", "did you mean 'noise'"},

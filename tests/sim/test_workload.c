@@ -9,9 +9,8 @@
 
 /* Batch 10: input 150 (100 + 5 each); forward 3000, backward -500 + 4000: compute 6500; update -5 +
  * 1 counts as 0. */
-static void work_of_a_step(void **state)
+static void work_of_a_step(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs =
         fixture_costs("[costs]\nschema = 1\nparameter_bytes = 7\n"
                       "[op input]\nfixed_ns = 100\nper_sample_ns = 5\n"
@@ -28,9 +27,8 @@ static void work_of_a_step(void **state)
 
 /* Forward -1010 + 10, backward 4000: the backward pass is no longer than both passes together,
  * 3000. */
-static void backward_is_part_of_compute(void **state)
+static void backward_is_part_of_compute(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs =
         fixture_costs("[costs]\nschema = 1\n"
                       "[op a.forward]\nfixed_ns = -1010\nper_sample_ns = 1\n"
@@ -42,9 +40,8 @@ static void backward_is_part_of_compute(void **state)
 
 /* 1000 bytes: copy 7 + 1000 / 2e9 s = 507 ns and 2000 bytes of traffic; average of 3 vectors
  * 10 + 1000 (3 / 4 + 1 / 2) = 1260 ns and 4000 bytes; update of 2 with a latency of -5000: 0 ns. */
-static void work_of_bytes(void **state)
+static void work_of_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\n[copy]\nlatency_ns = 7\nbandwidth_bytes_per_s = 2e9\n"
         "[average]\nlatency_ns = 10\nread_bytes_per_s = 4e9\nwrite_bytes_per_s = 2e9\n"
@@ -64,9 +61,8 @@ static void work_of_bytes(void **state)
 }
 
 /* Known at 2 (1.1) and 6 (1.5): 1 at 1, halfway at 4, the last value beyond 6. */
-static void sharing_is_linear_between_known_values(void **state)
+static void sharing_is_linear_between_known_values(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\n[sharing]\ncopies_2 = 1.1\ncopies_6 = 1.5\n");
     assert_near(dl_sharing(&costs, 1), 1, 1e-12);
@@ -133,9 +129,8 @@ static double *bandwidth_of(dl_costs *costs)
 /* The median is unchanged, a small error is the standard deviation, and no draw leaves the range.
  * The standard error of a median of 4001 draws is 1.25 sd / 63 = 2 % of the sd; for a lognormal
  * with sd 2.29 times the median, s = 1.02, it is 2 % of the median. */
-static void draws_keep_the_median_and_the_range(void **state)
+static void draws_keep_the_median_and_the_range(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *line;
         double *(*value_of)(dl_costs *);
@@ -178,9 +173,8 @@ static dl_costs one_draw(const dl_costs *costs, uint32_t number)
  * 200 +- 6 keep the ratio of 2 (3 % of both: the same lognormal), halfway are 150 +- 4.5. With 4001
  * draws the sd is known to 1.1 %. Another collective's times are independent: the product of both,
  * 100 +- 3 and 100 +- 4, has 5 %. */
-static void times_of_a_collective_are_drawn_together(void **state)
+static void times_of_a_collective_are_drawn_together(void **state DL_UNUSED)
 {
-    (void)state;
     enum { DRAWS = 4001 };
     static double half[DRAWS], both[DRAWS];
     dl_costs costs =
@@ -210,9 +204,8 @@ static void times_of_a_collective_are_drawn_together(void **state)
  * draws four standard deviations of the shares are 3.2 and 1.4 %. A collective that was slow in the
  * starts in which this one was fast has the inverse factor. With two starts that are far apart no
  * factor exceeds 10, and a single start has no effect. */
-static void another_start_is_drawn(void **state)
+static void another_start_is_drawn(void **state DL_UNUSED)
 {
-    (void)state;
     enum { DRAWS = 4001 };
     DL_SCOPED(dl_costs) costs = fixture_costs(
         "[costs]\nschema = 1\n"
@@ -243,9 +236,8 @@ static void another_start_is_drawn(void **state)
 }
 
 /* Without a stream, or without errors, the costs remain the same bit for bit. */
-static void costs_without_errors_are_not_drawn(void **state)
+static void costs_without_errors_are_not_drawn(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs = fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 100 +- 3\n"
                                    "[overlap]\nslowdown = 1.04\n");
     dl_random stream;
@@ -265,9 +257,8 @@ static void costs_without_errors_are_not_drawn(void **state)
 }
 
 /* A measured run's factors scale each line as a whole. */
-static void exchange_takes_the_factors_of_a_run(void **state)
+static void exchange_takes_the_factors_of_a_run(void **state DL_UNUSED)
 {
-    (void)state;
     dl_workload w = {.copy = {10, 1, 0},
                      .average = {20, 2, 3},
                      .update = {30, 4, 5},
@@ -283,9 +274,8 @@ static void exchange_takes_the_factors_of_a_run(void **state)
 /* The all-reduce and the broadcast of processes were not measured, and follow from [gloo], beside
  * three measured collectives of other numbers of ranks. An all-reduce of two takes 2 x (1 us + 8 bytes / (1
  * GB/s)). */
-static void lines_are_added_to_measured_collectives(void **state)
+static void lines_are_added_to_measured_collectives(void **state DL_UNUSED)
 {
-    (void)state;
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\n[collective broadcast 4]\nbytes_0 = 1\nbytes_8 = 2\n"
                       "[collective broadcast 8]\nbytes_0 = 1\nbytes_8 = 2\n"

@@ -2,9 +2,8 @@
 
 #include "trace/activity/activity.h"
 
-static void test_names(void **state)
+static void test_names(void **state DL_UNUSED)
 {
-    (void)state;
     for (int a = DL_ACTIVITY_KERNEL; a < DL_ACTIVITY_KIND_END; a++) {
         assert_string_not_equal(dl_activity_kind_name((dl_activity_kind)a), "unknown");
         for (int b = a + 1; b < DL_ACTIVITY_KIND_END; b++) {
@@ -20,9 +19,8 @@ static void test_names(void **state)
     assert_string_equal(dl_host_memory_name((dl_host_memory)-1), "unknown");
 }
 
-static void test_ranges(void **state)
+static void test_ranges(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity good = {.kind = DL_ACTIVITY_MEMCPY,
                               .copy = DL_COPY_PEER,
                               .memory = DL_MEMORY_MANAGED,
@@ -54,9 +52,8 @@ static void test_ranges(void **state)
 /* On stream 7: a copy from 100 with a recorded duration of 900, another at 150 that ends in time;
  * then a graph's memset, during which the graph's next node runs, and a kernel after which another
  * starts early. Stream 8 is busy all the time. */
-static void test_late_ends(void **state)
+static void test_late_ends(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity works[] = {
         {.kind = DL_ACTIVITY_KERNEL,
          .stream = 7,
@@ -122,9 +119,8 @@ static void test_late_ends(void **state)
  * later work limits them: 1 at 200, as 150 belongs to its own graph; 2 and 3 at 300; the first of 4
  * at 500, as 5 starts with it and 400 belongs to its own graph; 5 at 400. The last ones on a stream
  * are not limited. */
-static void test_late_ends_look_on(void **state)
+static void test_late_ends_look_on(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint32_t stream, correlation;
         int64_t start_ns, expected_ns;
@@ -147,9 +143,8 @@ static void test_late_ends_look_on(void **state)
         assert_int_equal(works[i].duration_ns, cases[i].expected_ns);
 }
 
-static void test_device_work(void **state)
+static void test_device_work(void **state DL_UNUSED)
 {
-    (void)state;
     int count = 0;
     for (uint8_t kind = 1; kind < DL_ACTIVITY_KIND_END; kind++) {
         count += dl_activity_is_device_work(&(dl_activity){.kind = kind});

@@ -34,9 +34,8 @@ static int equal(const dl_activity *a, const dl_activity *b)
 
 /* A kernel 1 ns after the previous one: head, mask (name, detail, correlation, start), the two ids,
  * +1 twice (zigzag 2), and the duration 200 = 0x48 + 1 x 0x80. */
-static void test_bytes_of_a_kernel(void **state)
+static void test_bytes_of_a_kernel(void **state DL_UNUSED)
 {
-    (void)state;
     const uint8_t expected[] = {DL_ACTIVITY_KERNEL, 0x87, 3, 4, 2, 2, 0xC8, 1};
     uint8_t coded[DL_ACTIVITY_BYTES_MAX];
     dl_activity_previous coding = before_kernel(), decoding = before_kernel();
@@ -52,9 +51,8 @@ static void test_bytes_of_a_kernel(void **state)
 
 /* The first copy after kernels, 1 MiB from device 1 to 2, with all fields of the second mask
  * byte. */
-static void test_bytes_of_a_copy(void **state)
+static void test_bytes_of_a_copy(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity copy = {.kind = DL_ACTIVITY_MEMCPY,
                               .copy = DL_COPY_PEER,
                               .memory = DL_MEMORY_PINNED,
@@ -88,9 +86,8 @@ static void test_bytes_of_a_copy(void **state)
 
 /* A kernel, its launch, the next kernel: intermediate activities of the other class cost no
  * bytes. */
-static void test_classes_do_not_disturb_each_other(void **state)
+static void test_classes_do_not_disturb_each_other(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity_previous previous = before_kernel();
     uint8_t coded[DL_ACTIVITY_BYTES_MAX];
     dl_activity_encode(coded, &kernel, &previous);
@@ -109,9 +106,8 @@ static void test_classes_do_not_disturb_each_other(void **state)
 
 /* All fields at both ends of their ranges, after an activity at the other end, decode unchanged;
  * the longest encoding has DL_ACTIVITY_BYTES_MAX bytes. */
-static void test_extremes(void **state)
+static void test_extremes(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity low = {.kind = DL_ACTIVITY_KERNEL};
     const dl_activity high = {.kind = DL_ACTIVITY_KERNEL,
                               .copy = DL_COPY_DIRECTION_END - 1,
@@ -178,9 +174,8 @@ static void check_codings(const coding *codings, size_t count, bool taken)
     }
 }
 
-static void test_refused(void **state)
+static void test_refused(void **state DL_UNUSED)
 {
-    (void)state;
     static const coding wrong[] = {
         {"kind 0", 3, {0, 0, 5}},
         {"kind 14", 3, {DL_ACTIVITY_KIND_END, 0, 5}},
@@ -220,9 +215,8 @@ static void test_refused(void **state)
 }
 
 /* Neighbours of the limits above. */
-static void test_limits_are_accepted(void **state)
+static void test_limits_are_accepted(void **state DL_UNUSED)
 {
-    (void)state;
     static const coding right[] = {
         {"duration alone", 3, {HEAD, 0, 5}},
         {"last kind", 3, {DL_ACTIVITY_CLOCK, 0, 5}},

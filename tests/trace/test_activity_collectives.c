@@ -76,9 +76,8 @@ static dl_collectives collectives_of(const hand *h)
 }
 
 /* A kernel is of integers if all of its calls are. */
-static void test_integers(void **state)
+static void test_integers(void **state DL_UNUSED)
 {
-    (void)state;
     char *strings[TEXTS];
     hand h = {.count = 0};
     DL_SCOPED(dl_launches) launches = {0};
@@ -103,9 +102,8 @@ static void test_integers(void **state)
 /* Three all-reduces of 1000 bytes of 4 ranks in 100, 200, 400 ns and one of 8 bytes in 90 ns, on
  * two interleaved threads. Bus factor 2 * 3 / 4 = 1.5: 1500 bytes in 200 ns (median) are 7.5e9 per
  * second, in 100 ns 15e9; algorithm rate 1000 bytes / 200 ns = 5e9. */
-static void test_one_each(void **state)
+static void test_one_each(void **state DL_UNUSED)
 {
-    (void)state;
     hand h = {.count = 0};
     add_communicator(&h, 4);
     add_call(&h, 1, ALL_REDUCE, 1000);
@@ -134,9 +132,8 @@ static void test_one_each(void **state)
 
 /* Grouped: two calls and two kernels on two devices pair in order; with two equal calls and one
  * kernel, the kernel executes both; Send and Recv in one kernel form a group without a rate. */
-static void test_groups(void **state)
+static void test_groups(void **state DL_UNUSED)
 {
-    (void)state;
     hand h = {.count = 0};
     add_communicator(&h, 2);
     add_call(&h, 1, ALL_REDUCE, 100);
@@ -166,9 +163,8 @@ static void test_groups(void **state)
 /* Sizes stay unknown: three calls for two kernels; a kernel without calls, or without a launch. The
  * name then comes from the kernel, if it contains one. Without COMM the number of ranks is unknown,
  * so there is no rate. */
-static void test_unknown(void **state)
+static void test_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     hand h = {.count = 0};
     for (int i = 0; i < 3; i++)
         add_call(&h, 1, ALL_REDUCE, 100);
@@ -198,9 +194,8 @@ static void test_unknown(void **state)
 }
 
 /* nccl-tests: S = n shares for the last four, whose factor (n - 1) / n gives n - 1 shares. */
-static void test_bus_factor(void **state)
+static void test_bus_factor(void **state DL_UNUSED)
 {
-    (void)state;
     assert_float_equal(dl_collective_bus_factor("AllReduce", 8), 1.75, 1e-12);
     assert_float_equal(dl_collective_bus_factor("Broadcast", 8), 1, 1e-12);
     assert_float_equal(dl_collective_bus_factor("Reduce", 8), 1, 1e-12);

@@ -165,9 +165,8 @@ static size_t check_structure(const char *text)
 }
 
 /* Two ranks; the first one's call at 5,000,001,234 ns is time 0. */
-static void test_two_ranks(void **state)
+static void test_two_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     const int64_t t = 5000001234;
     dl_trace traces[2] = {hand_trace(), hand_trace()};
     static const char *const ranks[] = {"3", "2"};
@@ -210,9 +209,8 @@ static void test_two_ranks(void **state)
 
 /* Without ranks, with equal ones or with a non-numeric rank, the processes are numbered; unknown
  * parts are omitted from a process name. */
-static void test_numbered_processes(void **state)
+static void test_numbered_processes(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const ranks[][2] = {{NULL, NULL}, {"5", NULL}, {"5", "5"}, {"5", "x"}};
     for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
         dl_trace traces[2] = {hand_trace(), hand_trace()};
@@ -235,9 +233,8 @@ static void test_numbered_processes(void **state)
 
 /* A range that ends within a call, and numbers of threads, devices and streams that do not fit into
  * a tid, get separate tracks. */
-static void test_other_tracks(void **state)
+static void test_other_tracks(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_activity *range = hand_activity(&trace, DL_ACTIVITY_RANGE, 0, 15);
     range->thread = 1234;
@@ -258,9 +255,8 @@ static void test_other_tracks(void **state)
 
 /* One launch of three kernels (a graph); one that appears to begin before its call; and one that
  * even ends before it, so that its arrow is omitted. */
-static void test_arrows(void **state)
+static void test_arrows(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     hand_call(&trace, "cudaGraphLaunch", 4, 100, 20);
     hand_kernel(&trace, 4, 200, 10);
@@ -273,9 +269,8 @@ static void test_arrows(void **state)
     assert_int_equal(check_structure(text), 3);
 }
 
-static void test_steps(void **state)
+static void test_steps(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     hand_call(&trace, "cudaMalloc", 0, 1000, 10);
     const dl_export_step steps[] = {
@@ -296,9 +291,8 @@ static void test_steps(void **state)
 }
 
 /* The structure is valid for any activities. */
-static void test_any_activities(void **state)
+static void test_any_activities(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROUNDS = 60, ACTIVITIES = 80 };
     for (uint64_t round = 0; round < ROUNDS; round++) {
         dl_random random;
@@ -325,9 +319,8 @@ static void test_any_activities(void **state)
     }
 }
 
-static void test_errors(void **state)
+static void test_errors(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace traces[2] = {hand_trace(), hand_trace()};
     dl_error err = {0};
     const dl_export_process processes[] = {{.trace = &traces[0]}, {.trace = &traces[1]}};

@@ -19,9 +19,8 @@ static dl_activity activity(dl_activity_kind kind, uint32_t name, uint32_t threa
 /* Thread 1: launch [0, 10) with a nested driver launch [2, 8), wait [20, 50), launches [50, 52),
  * [53, 55). Thread 2: wait [5, 15). Time in calls: 10 + 30 + 2 + 2 + 10 = 54 ns, 40 of it waits.
  * Launches of 10, 2 and 2. */
-static void test_sums(void **state)
+static void test_sums(void **state DL_UNUSED)
 {
-    (void)state;
     char *strings[TEXTS];
     for (int i = 0; i < TEXTS; i++)
         strings[i] = texts[i];

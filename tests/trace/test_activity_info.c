@@ -47,9 +47,8 @@ static dl_info_settings parse(const char *first, const char *second)
     return settings;
 }
 
-static void test_options_reach_the_steps(void **state)
+static void test_options_reach_the_steps(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = marked_trace();
     dl_error err = {0};
     const dl_info_settings by_marks = parse("--step-marks=^st.p$", "--top=3");
@@ -65,9 +64,8 @@ static void test_options_reach_the_steps(void **state)
     dl_activity_summary_free(&summary);
 }
 
-static void test_marks_that_are_nowhere(void **state)
+static void test_marks_that_are_nowhere(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = marked_trace();
     dl_activity_summary summary = {0};
     dl_error err = {0};
@@ -88,9 +86,8 @@ static char *compared(const dl_activity_summary *summaries, size_t count)
 
 /* Summaries outlive the activities; only those with devices are compared, and a single one is
  * not. */
-static void test_compares_several(void **state)
+static void test_compares_several(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace traces[2] = {marked_trace(), marked_trace()};
     dl_activity_summary summaries[3] = {0};
     const dl_info_settings settings = dl_info_settings_default();

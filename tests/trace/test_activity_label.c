@@ -39,9 +39,8 @@ static void assert_label(const dl_trace *trace, dl_activity activity, const char
     assert_string_equal(args_text(&label), args);
 }
 
-static void test_kernels(void **state)
+static void test_kernels(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     uint32_t symbol = hand_name(&trace, "_Z5shorti"), plain = hand_name(&trace, "short");
     uint32_t shape = hand_name(&trace, "grid 64x2x1 block 256x1x1 shared 48 regs 32");
@@ -62,9 +61,8 @@ static void test_kernels(void **state)
     assert_label(&trace, kernel, "kernel", "short", "device=0, stream=0");
 }
 
-static void test_copies(void **state)
+static void test_copies(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         dl_copy_direction copy;
         dl_host_memory memory;
@@ -96,9 +94,8 @@ static void test_copies(void **state)
     assert_label(&trace, graph, "gpu_graph", "graph 12", "device=0, stream=0, graph id=12");
 }
 
-static void test_host(void **state)
+static void test_host(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_activity call = {.kind = DL_ACTIVITY_CALL, .correlation = 5};
     call.name = hand_name(&trace, "cudaLaunchKernel");

@@ -3,9 +3,8 @@
 #include "trace/activity/activity.h"
 
 /* Only CALLs with a correlation are launches; of two with the same one, the earlier is used. */
-static void test_find(void **state)
+static void test_find(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity activities[] = {
         {.kind = DL_ACTIVITY_CALL, .correlation = 5, .start_ns = 30, .duration_ns = 4},
         {.kind = DL_ACTIVITY_CALL, .correlation = 5, .start_ns = 20, .duration_ns = 19},
@@ -23,9 +22,8 @@ static void test_find(void **state)
     assert_null(dl_launches_find(&launches, 0));
 }
 
-static void test_empty(void **state)
+static void test_empty(void **state DL_UNUSED)
 {
-    (void)state;
     dl_launches launches = {0};
     dl_launches_init(&launches, NULL, 0);
     assert_null(dl_launches_find(&launches, 1));
@@ -34,9 +32,8 @@ static void test_empty(void **state)
 }
 
 /* 1000 correlations, some far apart, so that slots collide. */
-static void test_many(void **state)
+static void test_many(void **state DL_UNUSED)
 {
-    (void)state;
     enum { MANY = 1000 };
     static dl_activity activities[MANY];
     for (uint32_t i = 0; i < MANY; i++) {

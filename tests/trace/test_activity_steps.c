@@ -82,9 +82,8 @@ static void check_exact(const training *model)
     assert_true(line->similarity > 0.99);
 }
 
-static void test_models(void **state)
+static void test_models(void **state DL_UNUSED)
 {
-    (void)state;
     const training *models[] = {&lenet, &resnet, &transformer, &transformer_unfused};
     for (size_t m = 0; m < 4; m++) {
         training model = *models[m];
@@ -98,9 +97,8 @@ static void test_models(void **state)
 }
 
 /* Two to five steps of many equal layers: the layers repeat most often, but contain no update. */
-static void test_few_steps_of_many_layers(void **state)
+static void test_few_steps_of_many_layers(void **state DL_UNUSED)
 {
-    (void)state;
     const training *models[] = {&resnet, &transformer, &transformer_unfused};
     for (size_t m = 0; m < 3; m++) {
         for (int steps = 2; steps <= 5; steps++) {
@@ -136,9 +134,8 @@ static void test_few_steps_of_many_layers(void **state)
 
 /* An averaging in every step is part of it; in every second, fifth or tenth step it is separate
  * work. */
-static void test_averaging(void **state)
+static void test_averaging(void **state DL_UNUSED)
 {
-    (void)state;
     /* With an averaging in every step, the device's longest wait determines the start, so there
      * must be one. */
     const training *models[] = {&lenet, &resnet, &transformer_unfused};
@@ -186,9 +183,8 @@ static void check_losses(const training *usual, const int *intervals, int interv
         fail_msg("%d of %d steps of %d layers", found, steps_made, usual->layers);
 }
 
-static void test_losses(void **state)
+static void test_losses(void **state DL_UNUSED)
 {
-    (void)state;
     const int intervals[] = {0, 2, 5};
     check_losses(&lenet, intervals, 3);
     check_losses(&resnet, intervals, 3);
@@ -197,9 +193,8 @@ static void test_losses(void **state)
 }
 
 /* Forward-only batches between the steps are not steps, whatever they share with them. */
-static void test_validation(void **state)
+static void test_validation(void **state DL_UNUSED)
 {
-    (void)state;
     const training *models[] = {&lenet, &resnet, &transformer, &transformer_unfused};
     for (int i = 0; i < 8; i++) {
         training model = *models[i % 4];
@@ -219,9 +214,8 @@ static void test_validation(void **state)
 }
 
 /* Correlations that wrap at 2^32 in the middle of the run. */
-static void test_correlation_wrap(void **state)
+static void test_correlation_wrap(void **state DL_UNUSED)
 {
-    (void)state;
     training model = lenet;
     model.correlation = UINT32_MAX - 1500;
     check_exact(&model);
@@ -296,9 +290,8 @@ static void check_marks(const char *format, dl_activity_kind kind, const char *t
     }
 }
 
-static void test_marks(void **state)
+static void test_marks(void **state DL_UNUSED)
 {
-    (void)state;
     check_marks("ProfilerStep#%d", DL_ACTIVITY_RANGE, "ProfilerStep##");
     check_marks("train iteration %d of 12", DL_ACTIVITY_RANGE, "train iteration # of #");
     check_marks("train_step", DL_ACTIVITY_RANGE, "train_step");
@@ -306,9 +299,8 @@ static void test_marks(void **state)
     check_marks("global step %d", DL_ACTIVITY_MARK, "global step #");
 }
 
-static void test_words(void **state)
+static void test_words(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_text_names_step("step 12"));
     assert_true(dl_text_names_step("ProfilerStep#5"));
     assert_true(dl_text_names_step("train_step"));
@@ -320,9 +312,8 @@ static void test_words(void **state)
     assert_false(dl_text_names_step(""));
 }
 
-static void test_hints(void **state)
+static void test_hints(void **state DL_UNUSED)
 {
-    (void)state;
     training model = lenet;
     DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &model);
@@ -354,9 +345,8 @@ static void test_hints(void **state)
 
 /* Hints for a trace with too little information: it is one step, or two kernels are a step. Marks,
  * updates and a second hint contradict "one step". */
-static void test_few_steps_given(void **state)
+static void test_few_steps_given(void **state DL_UNUSED)
 {
-    (void)state;
     training model = transformer;
     training_trace trace;
     dl_activity_steps steps = {0};
@@ -392,9 +382,8 @@ static void test_few_steps_given(void **state)
 }
 
 /* Marks of micro-batches are not steps: only the last one contains the update. */
-static void test_marked_micro_batches(void **state)
+static void test_marked_micro_batches(void **state DL_UNUSED)
 {
-    (void)state;
     training model = transformer;
     model.steps = 12;
     training_trace trace;
@@ -466,17 +455,15 @@ static void check_graphs(int warm)
     assert_int_equal(found, STEPS);
 }
 
-static void test_graphs(void **state)
+static void test_graphs(void **state DL_UNUSED)
 {
-    (void)state;
     check_graphs(0);
     check_graphs(300); /* five steps before the graph is captured */
 }
 
 /* Copies of the next input on a separate stream, at any earlier time, do not begin a step. */
-static void test_prefetched_input(void **state)
+static void test_prefetched_input(void **state DL_UNUSED)
 {
-    (void)state;
     training model = resnet;
     model.input = model.idle = false;
     training_trace trace;
@@ -517,9 +504,8 @@ static void test_prefetched_input(void **state)
 }
 
 /* Different launch shapes in every step, as for batches of sentences. */
-static void test_varying_shapes(void **state)
+static void test_varying_shapes(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &resnet);
     dl_random random;
@@ -535,9 +521,8 @@ static void test_varying_shapes(void **state)
 }
 
 /* The same steps on device 0, and unordered work on device 3; in any order in the file. */
-static void test_devices(void **state)
+static void test_devices(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTO(training_free) training_trace trace;
     training_make(&trace, &lenet);
     dl_random random;
@@ -567,9 +552,8 @@ static void test_devices(void **state)
     assert_contains(steps.lines[1].reason, "does not repeat");
 }
 
-static void test_no_work(void **state)
+static void test_no_work(void **state DL_UNUSED)
 {
-    (void)state;
     DL_AUTO(training_free) training_trace trace;
     training model = lenet;
     model.steps = 8;
@@ -594,9 +578,8 @@ static void test_no_work(void **state)
     dl_activity_steps_free(&steps);
 }
 
-static void test_names(void **state)
+static void test_names(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(dl_step_label_name(DL_STEP_WARMUP), "warm-up");
     assert_string_equal(dl_step_label_name(DL_STEP_LABEL_END), "unknown");
     assert_string_equal(dl_step_method_name(DL_STEPS_GRAPH), "graph launches");

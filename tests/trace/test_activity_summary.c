@@ -84,9 +84,8 @@ static dl_trace small_trace(void)
     return trace;
 }
 
-static void test_device(void **state)
+static void test_device(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = small_trace();
     DL_SCOPED(dl_activity_summary) summary = {0};
     dl_activity_summary_init(&summary, &trace, NULL);
@@ -133,9 +132,8 @@ static bool warns(const dl_activity_summary *summary, const char *part)
 }
 
 /* 3 of 8 kernels have launches; one starts 1 us before its launch. */
-static void test_quality(void **state)
+static void test_quality(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = small_trace();
     dl_activity_summary summary = {0};
     dl_activity_summary_init(&summary, &trace, NULL);
@@ -179,9 +177,8 @@ static void test_quality(void **state)
 
 /* Without the meta keys the largest communicator gives the rank, unless the process has several of
  * its ranks. */
-static void test_rank(void **state)
+static void test_rank(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_activity_summary summary = {0};
     const uint32_t comms[][2] = {{1, 2}, {5, 8}, {0, 2}, {5, 8}, {6, 8}};
@@ -217,9 +214,8 @@ static dl_step_line line = {.steps = steps,
                             .similarity = 0.75};
 static const dl_activity_steps found = {.lines = &line, .count = 1};
 
-static void test_steps(void **state)
+static void test_steps(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = small_trace();
     DL_SCOPED(dl_activity_summary) summary = {0};
     dl_activity_summary_init(&summary, &trace, &found);
@@ -244,9 +240,8 @@ static void assert_narrow(const char *text)
     }
 }
 
-static void test_print(void **state)
+static void test_print(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = small_trace();
     DL_SCOPED(dl_activity_summary) summary = {0};
     DL_AUTOFREE char *text = NULL;
@@ -290,9 +285,8 @@ static void assert_nested(const char *json)
     assert_int_equal(depth, 0);
 }
 
-static void test_json(void **state)
+static void test_json(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = small_trace();
     DL_SCOPED(dl_activity_summary) summary = {0};
     DL_AUTOFREE char *text = NULL;
@@ -330,9 +324,8 @@ static void write_both(const dl_activity_summary *summary, char **text, char **j
     "repetitions 6; host box; device H200"
 
 /* The second regular step has two kernels and a copy: 4 us in two steps of 350 us. */
-static void test_cost_of_recording(void **state)
+static void test_cost_of_recording(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = small_trace();
     size_t work[3], count = 0;
     for (size_t i = 0; i < trace.activity_count && count < 3; i++) {
@@ -380,9 +373,8 @@ static void test_cost_of_recording(void **state)
 }
 
 /* Units cut by marks cause a warning if they have little in common. */
-static void test_unlike_steps_are_a_warning(void **state)
+static void test_unlike_steps_are_a_warning(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = small_trace();
     dl_step_line unlike = line;
     unlike.method = DL_STEPS_MARKS;

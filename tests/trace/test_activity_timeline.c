@@ -36,9 +36,8 @@ static dl_activity_timeline timeline_of(const dl_activity *activities, size_t co
     return timeline;
 }
 
-static void test_intervals(void **state)
+static void test_intervals(void **state DL_UNUSED)
 {
-    (void)state;
     /* Overlapping, adjacent, nested, empty; unsorted. */
     dl_interval set[] = {{30, 40}, {0, 10}, {5, 12}, {12, 15}, {33, 35}, {20, 20}};
     assert_int_equal(dl_intervals_unite(set, 6), 2);
@@ -64,9 +63,8 @@ static void test_intervals(void **state)
  * Busy [50, 300) + [310, 330) + [400, 410) = 280 of the span 360. Compute 100 + 50; communication
  * 100 + 20, of which [180, 200) and [250, 280) hide; copies 70 + 20 + 10, of which [100, 120) and
  * [270, 290) hide. 150 + 70 + 60 = 280. */
-static void test_parts(void **state)
+static void test_parts(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity activities[] = {
         kernel(COMPUTE, 250, 300),
         kernel(COMPUTE, 100, 200),
@@ -121,9 +119,8 @@ static void test_parts(void **state)
  *   260  300  100   0: launched long before
  *   310  320  330  10: clocks differ
  *   330  340    -   unknown: 10 */
-static void test_launch_bound(void **state)
+static void test_launch_bound(void **state DL_UNUSED)
 {
-    (void)state;
     const int64_t works_us[][3] = {{0, 1, 0},       {50, 60, 40},    {200, 210, 70},
                                    {250, 260, 195}, {300, 310, 100}, {320, 330, 330},
                                    {340, 350, -1}};
@@ -148,9 +145,8 @@ static void test_launch_bound(void **state)
 }
 
 /* Devices 3 and 1 have work: one graph of 100, two kernels of 10 with 5 between them. */
-static void test_devices(void **state)
+static void test_devices(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity activities[] = {
         kernel(COMPUTE, 0, 10),
         {.kind = DL_ACTIVITY_GRAPH, .device = 1, .start_ns = 0, .duration_ns = 100},
@@ -199,9 +195,8 @@ static void check_by_moments(const dl_activity *activities, size_t count,
     assert_int_equal(d->unknown_gap_ns, d->idle_ns);
 }
 
-static void test_random(void **state)
+static void test_random(void **state DL_UNUSED)
 {
-    (void)state;
     enum { WORKS = 12, ROUNDS = 500 };
     dl_random random;
     dl_random_init(&random, 7, 0, 0, 0);

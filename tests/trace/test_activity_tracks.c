@@ -34,9 +34,8 @@ static uint32_t lane_of(const dl_activity_tracks *tracks, size_t activity)
     return tracks->tracks[tracks->track_of[activity]].lane;
 }
 
-static void test_lines(void **state)
+static void test_lines(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity a[] = {
         kernel(1, 7, 50, 10),
         kernel(0, 9, 40, 10),
@@ -75,9 +74,8 @@ static void test_lines(void **state)
 }
 
 /* Nested and adjacent slices stay on one track; outer slices come first. */
-static void test_nested(void **state)
+static void test_nested(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity a[] = {
         host(DL_ACTIVITY_CALL, 1, 10, 10),  host(DL_ACTIVITY_RANGE, 1, 0, 50),
         host(DL_ACTIVITY_RANGE, 1, 10, 10), host(DL_ACTIVITY_CALL, 1, 20, 5),
@@ -92,9 +90,8 @@ static void test_nested(void **state)
 
 /* A range that ends within a call moves, whichever begins first; of two ranges the later one; of
  * two kernels of a stream the later one. */
-static void test_crossing(void **state)
+static void test_crossing(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity a[] = {
         host(DL_ACTIVITY_RANGE, 1, 0, 25),
         host(DL_ACTIVITY_CALL, 1, 20, 10),
@@ -122,9 +119,8 @@ static void test_crossing(void **state)
 }
 
 /* Ranges that end within a call both move, though the inner one is nested in the outer. */
-static void test_call_moves_all_that_it_crosses(void **state)
+static void test_call_moves_all_that_it_crosses(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity a[] = {host(DL_ACTIVITY_RANGE, 1, 0, 100), host(DL_ACTIVITY_RANGE, 1, 5, 20),
                        host(DL_ACTIVITY_RANGE, 1, 10, 14), host(DL_ACTIVITY_CALL, 1, 20, 10)};
     DL_SCOPED(dl_activity_tracks) tracks = lay_out(a, 4);
@@ -135,9 +131,8 @@ static void test_call_moves_all_that_it_crosses(void **state)
 }
 
 /* A SYNC is on the thread of its call. */
-static void test_sync_lies_on_the_thread_of_its_call(void **state)
+static void test_sync_lies_on_the_thread_of_its_call(void **state DL_UNUSED)
 {
-    (void)state;
     dl_activity a[] = {host(DL_ACTIVITY_CALL, 77, 10, 10), host(DL_ACTIVITY_SYNC, 0, 12, 5),
                        host(DL_ACTIVITY_SYNC, 0, 12, 5)};
     a[0].correlation = a[1].correlation = 3;
@@ -165,9 +160,8 @@ static void assert_nested(const dl_activity_tracks *tracks, const dl_track *trac
     }
 }
 
-static void test_any_activities_nest(void **state)
+static void test_any_activities_nest(void **state DL_UNUSED)
 {
-    (void)state;
     enum { ROUNDS = 200, MOST = 60 };
     for (uint64_t round = 0; round < ROUNDS; round++) {
         dl_random random;

@@ -18,9 +18,8 @@ static dl_capture_figures example(void)
     return figures;
 }
 
-static void test_text_and_back(void **state)
+static void test_text_and_back(void **state DL_UNUSED)
 {
-    (void)state;
     dl_capture_figures sent = example(), got = {0};
     snprintf(sent.device, sizeof sent.device, "NVIDIA H200");
     sent.items[DL_CAPTURE_PER_COPY] = (dl_capture_figure){-1.25, -3.5, 1e-3};
@@ -47,9 +46,8 @@ static char *changed(const char *part, const char *with)
     return dl_format("%.*s%s%s", (int)(at - text), text, with, at + strlen(part));
 }
 
-static void test_refuses_other_texts(void **state)
+static void test_refuses_other_texts(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *part, *with;
     } changes[] = {{"kernel 100 90 110; ", ""},
@@ -114,9 +112,8 @@ static void add_steps(dl_trace *trace)
     }
 }
 
-static void test_estimates_the_cost_of_a_step(void **state)
+static void test_estimates_the_cost_of_a_step(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     add_steps(&trace);
     size_t work[24];
@@ -144,9 +141,8 @@ static void test_estimates_the_cost_of_a_step(void **state)
     assert_true(fabs(got.share_frac - 0.15) < 1e-12);
 }
 
-static void test_no_steps_no_estimate(void **state)
+static void test_no_steps_no_estimate(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     const dl_capture_figures figures = example();
     const dl_step_line none = {0}, no_device = {.device = DL_NO_DEVICE, .count = 1};

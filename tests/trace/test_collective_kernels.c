@@ -47,9 +47,8 @@ static dl_collective_kernels find(const dl_activity *activities, size_t count)
 /* Launched in the order 1, 2; on the device 2 begins first: the list has that order, and each
  * kernel has the size of its call. Other kernels are not listed; a kernel without a launch has only
  * its name. */
-static void kernels_have_their_calls(void **state)
+static void kernels_have_their_calls(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity activities[] = {
         {.kind = DL_ACTIVITY_COMM, .object = 7, .count = 4},
         call(1000, 10),
@@ -73,9 +72,8 @@ static void kernels_have_their_calls(void **state)
     dl_collective_kernels_free(&list);
 }
 
-static void no_collectives_make_an_empty_list(void **state)
+static void no_collectives_make_an_empty_list(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_activity activities[] = {call(1000, 10), launch(3, 50), kernel(OTHER_KERNEL, 3, 450)};
     DL_SCOPED(dl_collective_kernels) list = find(activities, 3);
     assert_true(list.count == 0 && list.kernels == NULL);

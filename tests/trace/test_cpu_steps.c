@@ -156,9 +156,8 @@ static void check_step(const dl_cpu_step *step)
         assert_int_equal(step->part_operators[p], operators[p]);
 }
 
-static void marked_steps_are_split(void **state)
+static void marked_steps_are_split(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     t.activities[t.count++] = (dl_activity){
         .kind = DL_ACTIVITY_COMM, .name = 0, .object = 1, .peer = 0, .count = 2, .start_ns = 1};
@@ -189,9 +188,8 @@ static void marked_steps_are_split(void **state)
 }
 
 /* Steps extend from the end of an update, 950 us into a step, to the next one. */
-static void unmarked_steps_end_with_updates(void **state)
+static void unmarked_steps_end_with_updates(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 5; s++)
         add_step(&t, 10000 + 1000 * s, false);
@@ -204,9 +202,8 @@ static void unmarked_steps_end_with_updates(void **state)
 
 /* PyTorch's ranges of a data loader contain the word "Iter" and, if they collate, most operators,
  * but do not mark steps. */
-static void loaders_do_not_mark_steps(void **state)
+static void loaders_do_not_mark_steps(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 5; s++) {
         const int64_t at = 10000 + 1000 * s;
@@ -222,9 +219,8 @@ static void loaders_do_not_mark_steps(void **state)
 /* Step 3 starts with a validation of two batches: two ranges of the loader and four operators in
  * addition to the two forward ones and the copy back, for two backward ones: 7 / 2 against 3 / 2.
  * If step 5 does as well, validations recur, and both remain steps. */
-static void validation_is_set_apart(void **state)
+static void validation_is_set_apart(void **state DL_UNUSED)
 {
-    (void)state;
     for (int second = 0; second < 2; second++) {
         trace t = {0};
         for (int s = 0; s < 6; s++) {
@@ -252,9 +248,8 @@ static void validation_is_set_apart(void **state)
  * backward ([0] 60), and 40 of the host after it: 100 forward, 100 backward, no update. A worker
  * with an update: forward ([50] 50), backward ([0] 60), update ([0] 50), then gradients are cleared
  * ([10] 30, and 50 of the host), which counts as forward: 100 + 90. */
-static void clearing_gradients_is_no_update(void **state)
+static void clearing_gradients_is_no_update(void **state DL_UNUSED)
 {
-    (void)state;
     for (int updates = 0; updates < 2; updates++) {
         trace t = {0};
         for (int s = 0; s < 4; s++) {
@@ -280,9 +275,8 @@ static void clearing_gradients_is_no_update(void **state)
 /* Two micro-batches per step: the second forward pass is as long as the first, so it is one. Four
  * operators of 10 us each, two backward ones of 20 us, in the second pass 30 us, without host time
  * in between. */
-static void gradients_are_accumulated(void **state)
+static void gradients_are_accumulated(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 4; s++) {
         int64_t at = 10000 + 1000 * s;
@@ -315,9 +309,8 @@ static void gradients_are_accumulated(void **state)
 
 /* Ten gradients, which the program sums in buffers of its own: it clears these before the first of
  * two passes, and adds to them after each. */
-static void sums_by_hand_are_no_part_of_a_pass(void **state)
+static void sums_by_hand_are_no_part_of_a_pass(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 5; s++) {
         const int64_t at = 10000 + 1000 * s;
@@ -341,9 +334,8 @@ static void sums_by_hand_are_no_part_of_a_pass(void **state)
 
 /* Two parameters, ready when the operators around them end, after 100 and 200 of 250 us; the last
  * step accumulates only one, which does not affect the usual step. */
-static void gradients_are_ready_one_by_one(void **state)
+static void gradients_are_ready_one_by_one(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 5; s++) {
         const int64_t at = 10000 + 1000 * s;
@@ -370,9 +362,8 @@ static void gradients_are_ready_one_by_one(void **state)
 
 /* Two losses, each with a backward pass after one forward pass: the second pass adds to the
  * gradients, 1200 and 400 bytes, that the first one has made. */
-static void gradients_of_two_losses_count_once(void **state)
+static void gradients_of_two_losses_count_once(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 4; s++) {
         const int64_t at = 10000 + 1000 * s;
@@ -401,9 +392,8 @@ static void gradients_of_two_losses_count_once(void **state)
 }
 
 /* Two equal passes, between which the gradients are only cleared: the first one's are of no update. */
-static void cleared_gradients_are_no_parameters(void **state)
+static void cleared_gradients_are_no_parameters(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 4; s++) {
         const int64_t at = 10000 + 1000 * s;
@@ -444,9 +434,8 @@ static void add_models(trace *t, const uint64_t bytes[2][2])
 /* Two models, each with an update. The second one's pass may begin with all of the first one's
  * gradients, as a generator's does with a discriminator's, which are then counted once: 400 and
  * 400 + 300 bytes are 700. Passes of different gradients are of different parameters. */
-static void gradients_of_passes_that_continue_count_once(void **state)
+static void gradients_of_passes_that_continue_count_once(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint64_t bytes[2][2]; /* of the gradients of either pass */
         double sum;
@@ -466,9 +455,8 @@ static void gradients_of_passes_that_continue_count_once(void **state)
 }
 
 /* Two alternating models, each with an update: no accumulation. */
-static void models_in_turn_accumulate_nothing(void **state)
+static void models_in_turn_accumulate_nothing(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     add_models(&t, (const uint64_t[2][2]){{400, 0}, {300, 0}});
     dl_activity_steps steps;
@@ -479,9 +467,8 @@ static void models_in_turn_accumulate_nothing(void **state)
 }
 
 /* Without marks, two models in turn are one step; a single model's updates end one each. */
-static void models_in_turn_are_one_step_without_marks(void **state)
+static void models_in_turn_are_one_step_without_marks(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         uint64_t bytes[2][2];
         size_t steps; /* of four with two updates each; the first one may be partial */
@@ -504,9 +491,8 @@ static void models_in_turn_are_one_step_without_marks(void **state)
 }
 
 /* Updates by batches of two tasks in turn, each with a mark, are steps as marked. */
-static void marked_tasks_in_turn_are_steps(void **state)
+static void marked_tasks_in_turn_are_steps(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     for (int s = 0; s < 8; s++) {
         const int64_t at = 10000 + 200 * s;
@@ -523,9 +509,8 @@ static void marked_tasks_in_turn_are_steps(void **state)
 
 /* Marks of an epoch, or of a logging interval, hold several updates of the same parameters: with
  * shapes or without, a step ends with each update. */
-static void marks_may_hold_several_steps(void **state)
+static void marks_may_hold_several_steps(void **state DL_UNUSED)
 {
-    (void)state;
     static const uint64_t equal[2][2][2] = {{{400, 300}, {400, 300}}, {{0}}};
     for (size_t shapes = 0; shapes < 2; shapes++) {
         trace t = {0};
@@ -549,9 +534,8 @@ static void find_operators(dl_cpu_operators *operators, trace *t)
 }
 
 /* With device work, or without operators, nothing is found. */
-static void others_are_left_alone(void **state)
+static void others_are_left_alone(void **state DL_UNUSED)
 {
-    (void)state;
     trace t = {0};
     dl_cpu_operators operators = {0};
     add(&t, STEP, 10, 10);
@@ -591,9 +575,8 @@ static bool is_on_cores(const char *name, dl_activity_kind kind, char **lost)
 }
 
 /* Calls and operators of a device whose kernels were not recorded: not a program on cores. */
-static void lost_kernels_are_no_training_on_cores(void **state)
+static void lost_kernels_are_no_training_on_cores(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *name;
         dl_activity_kind kind;
@@ -620,9 +603,8 @@ static void lost_kernels_are_no_training_on_cores(void **state)
 }
 
 /* Copies alone, beside launches of kernels, are not all of the device's work. */
-static void copies_alone_are_not_all(void **state)
+static void copies_alone_are_not_all(void **state DL_UNUSED)
 {
-    (void)state;
     for (int launched = 0; launched <= 1; launched++) {
         dl_activity activities[] = {
             {.kind = DL_ACTIVITY_CALL, .name = launched ? 1 : 2, .correlation = 1},
@@ -641,9 +623,8 @@ static void copies_alone_are_not_all(void **state)
 
 /* --one-step: one step from the first operator's start, at 10 us, to the last one's end, at 40 + 30
  * us. Operators without duration are no step. */
-static void operators_are_taken_as_one_step(void **state)
+static void operators_are_taken_as_one_step(void **state DL_UNUSED)
 {
-    (void)state;
     for (int64_t us = 0; us <= 30; us += 30) {
         trace t = {0};
         DL_SCOPED(dl_activity_steps) steps = {0};

@@ -11,9 +11,8 @@ static void assert_short(const char *name, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void test_mangled(void **state)
+static void test_mangled(void **state DL_UNUSED)
 {
-    (void)state;
     assert_short("_Z13splitK_kernelIfLi4EEvPT_i", "splitK_kernel");
     assert_short("_ZN5cudnn3ops16nchwToNhwcKernelIffEEvPT_", "cudnn::ops::nchwToNhwcKernel");
     assert_short("_ZN2at6native12_GLOBAL__N_116softmax_warp_bwdIfEEvPT_",
@@ -24,9 +23,8 @@ static void test_mangled(void **state)
                  "at::native::vectorized_elementwise_kernel<AddFunctor>");
 }
 
-static void test_demangled(void **state)
+static void test_demangled(void **state DL_UNUSED)
 {
-    (void)state;
     assert_short("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 2>(float*)",
                  "at::native::CatArrayBatchedCopy");
     assert_short("void (anonymous namespace)::softmax_warp_forward<float, 10, true>(float*)",
@@ -50,9 +48,8 @@ static void test_demangled(void **state)
 }
 
 /* Names other than C++ names stay unchanged; broken names are kept as far as readable. */
-static void test_others(void **state)
+static void test_others(void **state DL_UNUSED)
 {
-    (void)state;
     assert_short("", "");
     assert_short("volta_sgemm_64x64_nt", "volta_sgemm_64x64_nt");
     assert_short("(x)", "(x)");
@@ -66,9 +63,8 @@ static void test_others(void **state)
 }
 
 /* 90 letters after two namespaces: these are removed first, then the middle: 39 + 2 + 39 remain. */
-static void test_long(void **state)
+static void test_long(void **state DL_UNUSED)
 {
-    (void)state;
     char letters[91] = "", name[128], expected[DL_SHORT_NAME_CHARS + 1];
     memset(letters, 'a', 45);
     memset(letters + 45, 'b', 45);
@@ -80,9 +76,8 @@ static void test_long(void **state)
     assert_short(name, name + strlen("first::"));
 }
 
-static void test_cut(void **state)
+static void test_cut(void **state DL_UNUSED)
 {
-    (void)state;
     char text[] = "abcdefghij";
     dl_cut_middle(text, 10);
     assert_string_equal(text, "abcdefghij");

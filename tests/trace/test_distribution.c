@@ -2,9 +2,8 @@
 
 #include "trace/distribution.h"
 
-static void test_empty_and_single(void **state)
+static void test_empty_and_single(void **state DL_UNUSED)
 {
-    (void)state;
     dl_distribution none = dl_distribution_of(NULL, 0);
     assert_int_equal(none.count, 0);
     assert_float_equal(none.mean, 0, 0);
@@ -19,9 +18,8 @@ static void test_empty_and_single(void **state)
 
 /* 1..5 unsorted: mean 3, squares around it 4+1+0+1+4 = 10, sd = sqrt(10/4). Quantile p is at index
  * 4 p: p10 at 0.4 = 1.4, p50 = 3, p90 at 3.6 = 4.6, p99 at 3.96 = 4.96. */
-static void test_known_sample(void **state)
+static void test_known_sample(void **state DL_UNUSED)
 {
-    (void)state;
     double values[] = {4, 1, 5, 3, 2};
     dl_distribution d = dl_distribution_of(values, 5);
     assert_float_equal(d.mean, 3, 1e-12);
@@ -38,9 +36,8 @@ static void test_known_sample(void **state)
 
 /* Nanoseconds of a clock that has run for a century: 1e18 + {0, 1024, 2048} has sd 1024, which a
  * difference of sums of squares (1e36) would lose. */
-static void test_large_offset(void **state)
+static void test_large_offset(void **state DL_UNUSED)
 {
-    (void)state;
     double values[] = {1e18, 1e18 + 1024, 1e18 + 2048};
     assert_float_equal(dl_distribution_of(values, 3).sd, 1024, 1);
 }

@@ -141,9 +141,8 @@ static void *append_random(void *argument)
 /* Three threads append random records and activities alternately, one stream each, while they
  * intern the same names: each thread's data read back equal and in order, and equal names have one
  * id. */
-static void test_round_trip(void **state)
+static void test_round_trip(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace_writer *writer = open_writer(PATH);
     thread_work work[THREADS];
     pthread_t threads[THREADS];
@@ -180,9 +179,8 @@ static void test_round_trip(void **state)
 }
 
 /* A copy of 1 ms before a kernel that starts after 10 us. */
-static void test_late_ends(void **state)
+static void test_late_ends(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace_writer *writer = open_writer(PATH);
     dl_trace_stream *stream = dl_trace_writer_stream(writer);
     const dl_activity works[] = {
@@ -200,9 +198,8 @@ static void test_late_ends(void **state)
 
 /* Equal texts have one id, also beyond the initial size of the table; "" is 0 and takes no
  * entry. */
-static void test_names(void **state)
+static void test_names(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace_writer *writer = open_writer(PATH);
     assert_int_equal(dl_trace_writer_intern(writer, ""), 0);
     for (int round = 0; round < 2; round++) {
@@ -226,9 +223,8 @@ static void test_names(void **state)
     assert_string_equal(dl_trace_name(&trace, &record), "");
 }
 
-static void test_meta(void **state)
+static void test_meta(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace_writer *writer = open_writer(PATH);
     dl_trace_writer_meta(writer, "model", "lenet");
     dl_trace_writer_meta(writer, "steps", "10");
@@ -289,9 +285,8 @@ static dl_status read_copy(dl_trace *trace, const char *data, size_t bytes)
 
 /* Truncated at every byte: up to the first whole chunk it is not a trace; after that the content of
  * whole chunks is read, the rest is counted, and only the whole file is complete. */
-static void test_cut_anywhere(void **state)
+static void test_cut_anywhere(void **state DL_UNUSED)
 {
-    (void)state;
     char *data;
     size_t bytes, records_before = 0, activities_before = 0;
     write_small(PATH, &data, &bytes);
@@ -316,9 +311,8 @@ static void test_cut_anywhere(void **state)
 
 /* Each single flipped bit is detected: in the header the file is rejected; in a chunk the reading
  * ends before that chunk, so the result is a prefix of the original and never complete. */
-static void test_bit_flips(void **state)
+static void test_bit_flips(void **state DL_UNUSED)
 {
-    (void)state;
     char *data;
     size_t bytes;
     write_small(PATH, &data, &bytes);
@@ -374,9 +368,8 @@ static bool chunk_taken(uint32_t type, const void *payload, uint32_t payload_byt
 }
 
 /* Chunks with a correct checksum and invalid content are rejected as a whole. */
-static void test_wrong_chunks(void **state)
+static void test_wrong_chunks(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(chunk_taken(DL_DLT_META, "a\0b\0c\0", 7)); /* a = b, c = "" */
     assert_false(chunk_taken(DL_DLT_META, "", 0));
     assert_false(chunk_taken(DL_DLT_META, "a\0b\0c", 6)); /* a key without value */
@@ -408,9 +401,8 @@ static void test_wrong_chunks(void **state)
     assert_false(chunk_taken(DL_DLT_ACTIVITIES + 1, "", 0));
 }
 
-static void test_refused_files(void **state)
+static void test_refused_files(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = {0};
     dl_error err = {0};
     assert_int_equal(dl_trace_read(&trace, "no/such/file.dlt", &err), DL_ERR_IO);
@@ -442,9 +434,8 @@ static void test_refused_files(void **state)
 }
 
 /* Bytes after END are ignored and counted. */
-static void test_bytes_after_the_end(void **state)
+static void test_bytes_after_the_end(void **state DL_UNUSED)
 {
-    (void)state;
     char *data;
     size_t bytes;
     write_small(PATH, &data, &bytes);
@@ -460,9 +451,8 @@ static void test_bytes_after_the_end(void **state)
 /* Records of one worker every 100 ms, named; the writer is open. At the end of the record at 1.0 s
  * the chunk begun at 0.1 s (end of the first record) was written at 0.6 s, and the second is not
  * due before 1.1 s: 6 records are in the file. */
-static void test_flush_by_time(void **state)
+static void test_flush_by_time(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace_writer *writer = open_writer(PATH);
     uint32_t name = dl_trace_writer_intern(writer, "conv1");
     dl_trace_stream *stream = dl_trace_writer_stream(writer);
@@ -489,9 +479,8 @@ static void test_flush_by_time(void **state)
 
 /* A child appends endlessly and is killed (SIGKILL) once the file exceeds 1 MB: meta, names and the
  * records of all complete chunks are readable, in order and without gaps. */
-static void test_killed_writer(void **state)
+static void test_killed_writer(void **state DL_UNUSED)
 {
-    (void)state;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -535,9 +524,8 @@ static void test_killed_writer(void **state)
 
 /* The system allows 100,000 bytes (a partial write, then EFBIG): appending continues, close reports
  * the number of lost records, and earlier data are readable. */
-static void test_full_disk(void **state)
+static void test_full_disk(void **state DL_UNUSED)
 {
-    (void)state;
     enum { APPENDED = 200000 };
     struct rlimit old, limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -569,9 +557,8 @@ static void test_full_disk(void **state)
 
 /* Fewer records than a chunk holds, for a part of which the file has room: these are kept, followed
  * by the reason. SIGXFSZ has its default action. */
-static void test_full_disk_and_few_records(void **state)
+static void test_full_disk_and_few_records(void **state DL_UNUSED)
 {
-    (void)state;
     enum { APPENDED = 200, ROOM = 700 };
     struct rlimit old, limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -631,9 +618,8 @@ static void *interrupt(void *argument)
 
 /* Activities are in the file after a flush of their stream, whatever their times; a chunk is
  * written automatically only when it is full. */
-static void test_flush_of_activities(void **state)
+static void test_flush_of_activities(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace_writer *writer = open_writer(PATH);
     dl_trace_writer_meta(writer, "rank", "0");
     dl_trace_stream *stream = dl_trace_writer_stream(writer);
@@ -660,9 +646,8 @@ static void test_flush_of_activities(void **state)
 
 /* A limit of 100,000 bytes: chunks up to it are written, then only META and END. Missing records
  * are counted, new texts get no id, known ones keep theirs, and the file is complete. */
-static void test_limit(void **state)
+static void test_limit(void **state DL_UNUSED)
 {
-    (void)state;
     enum { APPENDED = 60000, LIMIT = 100000 };
     dl_trace_writer *writer = open_writer(PATH);
     dl_trace_writer_limit(writer, LIMIT);
@@ -699,9 +684,8 @@ static void test_limit(void **state)
 }
 
 /* Texts alone also reach the limit, to the byte. */
-static void test_limit_of_names(void **state)
+static void test_limit_of_names(void **state DL_UNUSED)
 {
-    (void)state;
     const uint64_t one = DL_DLT_CHUNK_HEADER_BYTES + 4 + sizeof "a";
     dl_trace_writer *writer = open_writer(PATH);
     dl_trace_writer_limit(writer, DL_DLT_HEADER_BYTES + 2 * one);
@@ -734,9 +718,8 @@ static void *intern_all_the_time(void *argument)
 
 /* Children forked while another thread uses the writer abandon it: none hangs or fails, each
  * descriptor is closed, and no data of the streams at the fork are in the file twice. */
-static void test_abandon_in_forked_children(void **state)
+static void test_abandon_in_forked_children(void **state DL_UNUSED)
 {
-    (void)state;
     enum { CHILDREN = 40 };
     dl_trace_writer *writer = open_writer(PATH);
     dl_trace_stream *stream = dl_trace_writer_stream(writer);
@@ -771,10 +754,7 @@ static void test_abandon_in_forked_children(void **state)
     assert_int_equal(trace.record_count, 1);
 }
 
-static void ignore_signal(int signal_number)
-{
-    (void)signal_number;
-}
+static void ignore_signal(int signal_number DL_UNUSED) {}
 
 typedef struct drain {
     int fd;
@@ -795,9 +775,8 @@ static void *drain_slowly(void *argument)
 
 /* The trace is written to a pipe that is emptied 3,000 bytes at a time while signals interrupt the
  * writer, so that writes are partial or end with EINTR: nothing is lost. */
-static void test_partial_writes(void **state)
+static void test_partial_writes(void **state DL_UNUSED)
 {
-    (void)state;
     enum { APPENDED = 60000 };
     int ends[2];
     assert_int_equal(pipe(ends), 0);

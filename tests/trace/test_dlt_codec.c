@@ -23,9 +23,8 @@ static int decodes(const uint8_t *bytes, size_t count)
 
 /* A layer directly after the previous one: head, mask, name and the duration 200 = 0x48 + 1 x
  * 0x80. */
-static void test_bytes_of_a_layer(void **state)
+static void test_bytes_of_a_layer(void **state DL_UNUSED)
 {
-    (void)state;
     const uint8_t expected[] = {DL_RECORD_COMPUTE | DL_PHASE_FORWARD << 4, 0x08, 3, 0xC8, 1};
     uint8_t coded[DL_DLT_RECORD_BYTES_MAX];
     dl_dlt_previous previous = same;
@@ -38,9 +37,8 @@ static void test_bytes_of_a_layer(void **state)
 
 /* All fields at both ends of their ranges, after a record at the other end, decode unchanged and
  * fit into DL_DLT_RECORD_BYTES_MAX. */
-static void test_extremes(void **state)
+static void test_extremes(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_record low = {.kind = DL_RECORD_STEP, .staleness = DL_NO_STALENESS};
     const dl_record high = {.kind = DL_RECORD_BENCH,
                             .phase = DL_PHASE_PULL,
@@ -66,9 +64,8 @@ static void test_extremes(void **state)
     }
 }
 
-static void test_validity(void **state)
+static void test_validity(void **state DL_UNUSED)
 {
-    (void)state;
     assert_true(dl_dlt_valid(&compute));
     dl_record r = compute;
     r.kind = (dl_record_kind)0;
@@ -90,9 +87,8 @@ static void test_validity(void **state)
 }
 
 /* One invalid record each; the first byte is COMPUTE, forward unless noted otherwise. */
-static void test_refused(void **state)
+static void test_refused(void **state DL_UNUSED)
 {
-    (void)state;
     enum { HEAD = DL_RECORD_COMPUTE | DL_PHASE_FORWARD << 4 };
     static const struct {
         const char *what;
@@ -148,9 +144,8 @@ static void test_refused(void **state)
 
 /* Standard CRC-32 of type, length and payload: the check value of "123456789" is 0xCBF43926, with
  * "12345678" in type and length and "9" in the payload. */
-static void test_chunk_checksum(void **state)
+static void test_chunk_checksum(void **state DL_UNUSED)
 {
-    (void)state;
     uint8_t chunk[DL_DLT_CHUNK_HEADER_BYTES + 1];
     memcpy(chunk, "12345678....9", sizeof chunk);
     assert_int_equal(dl_dlt_chunk_crc(chunk, 1), 0xCBF43926);

@@ -13,9 +13,8 @@ static dl_trace made_trace(void)
     return trace;
 }
 
-static void test_texts(void **state)
+static void test_texts(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = made_trace();
     assert_string_equal(dl_trace_meta_text(&trace, "model"), "lenet");
     assert_string_equal(dl_trace_meta_text(&trace, "empty"), "");
@@ -23,9 +22,8 @@ static void test_texts(void **state)
 }
 
 /* Missing, non-numeric and out-of-range values give the fallback. */
-static void test_numbers_with_fallback(void **state)
+static void test_numbers_with_fallback(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = made_trace();
     assert_int_equal(dl_trace_meta_int(&trace, "workers", 1, 4, 7), 4);
     assert_int_equal(dl_trace_meta_int(&trace, "workers", 1, 3, 7), 7);
@@ -36,9 +34,8 @@ static void test_numbers_with_fallback(void **state)
 }
 
 /* Only a missing value gives the fallback; invalid ones are rejected. */
-static void test_numbers_with_errors(void **state)
+static void test_numbers_with_errors(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = made_trace();
     int64_t number = 0;
     dl_error err = {0};

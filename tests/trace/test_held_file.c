@@ -26,9 +26,8 @@ static int put(dl_held_file *file, const char *text)
     return dl_held_file_write(file, PATH, text, strlen(text));
 }
 
-static void test_a_closed_descriptor_is_replaced(void **state)
+static void test_a_closed_descriptor_is_replaced(void **state DL_UNUSED)
 {
-    (void)state;
     dl_held_file file;
     assert_int_equal(dl_held_file_open(&file, PATH), 0);
     assert_int_equal(put(&file, "one "), 0);
@@ -44,9 +43,8 @@ static void test_a_closed_descriptor_is_replaced(void **state)
 
 /* The descriptor number now refers to the program's own file, which is neither written nor
  * closed. */
-static void test_another_file_is_left_alone(void **state)
+static void test_another_file_is_left_alone(void **state DL_UNUSED)
 {
-    (void)state;
     dl_held_file file;
     assert_int_equal(dl_held_file_open(&file, PATH), 0);
     assert_int_equal(put(&file, "one "), 0);
@@ -66,9 +64,8 @@ static void test_another_file_is_left_alone(void **state)
 }
 
 /* Simulates a close between the check and the write: the check finds the file, the write fails. */
-static void test_a_descriptor_that_takes_no_write_is_replaced(void **state)
+static void test_a_descriptor_that_takes_no_write_is_replaced(void **state DL_UNUSED)
 {
-    (void)state;
     dl_held_file file;
     assert_int_equal(dl_held_file_open(&file, PATH), 0);
     assert_int_equal(put(&file, "one "), 0);
@@ -83,9 +80,8 @@ static void test_a_descriptor_that_takes_no_write_is_replaced(void **state)
     assert_text(PATH, "one two");
 }
 
-static void test_a_file_that_is_gone_is_an_error(void **state)
+static void test_a_file_that_is_gone_is_an_error(void **state DL_UNUSED)
 {
-    (void)state;
     dl_held_file file;
     assert_int_equal(dl_held_file_open(&file, PATH), 0);
     const int kept = dup(file.fd); /* otherwise the next file could have the same inode */

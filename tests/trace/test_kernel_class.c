@@ -121,9 +121,8 @@ static const kernel_case cases[] = {
     {"", DL_KERNEL_OTHER, DL_PHASE_NONE},
 };
 
-static void test_classes(void **state)
+static void test_classes(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dl_phase phase = DL_PHASE_PULL;
         dl_kernel_class class = dl_kernel_classify(cases[i].name, &phase);
@@ -136,17 +135,15 @@ static void test_classes(void **state)
 }
 
 /* The end of the pattern "nccl*Kernel" must follow its beginning; '^' means the beginning. */
-static void test_pattern_order(void **state)
+static void test_pattern_order(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_kernel_classify("Kernel_nccl", NULL), DL_KERNEL_OTHER);
     assert_int_equal(dl_kernel_classify("my_triton_poi_x", NULL), DL_KERNEL_OTHER);
     assert_int_equal(dl_kernel_classify("triton_poi_x", NULL), DL_KERNEL_ELEMENTWISE);
 }
 
-static void test_class_names(void **state)
+static void test_class_names(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(dl_kernel_class_name(DL_KERNEL_OTHER), "other");
     assert_string_equal(dl_kernel_class_name(DL_KERNEL_LAYOUT), "copy/layout");
     assert_string_equal(dl_kernel_class_name(DL_KERNEL_CLASS_END), "unknown");
@@ -155,9 +152,8 @@ static void test_class_names(void **state)
 }
 
 /* Ids 1 and 3 are kernels; id 2 is a range named like one; id 9 does not exist. */
-static void test_table_by_id(void **state)
+static void test_table_by_id(void **state DL_UNUSED)
 {
-    (void)state;
     char texts[][24] = {"", "volta_sgemm_64x64_nt", "flash_fwd", "softmax_warp_forward"};
     char *strings[] = {texts[0], texts[1], texts[2], texts[3]};
     dl_activity activities[] = {{.kind = DL_ACTIVITY_KERNEL, .name = 1},
@@ -180,9 +176,8 @@ static void assert_told(const char *name, const char *collective, const char *ty
     assert_string_equal(told.type, type);
 }
 
-static void test_collectives(void **state)
+static void test_collectives(void **state DL_UNUSED)
 {
-    (void)state;
     assert_told("_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
                 "AllReduce", "float32");
     assert_told("_Z45ncclDevKernel_ReduceScatter_MinMax_u8_RING_LL24ncclDevKernelArgs",
@@ -218,11 +213,10 @@ static void test_collectives(void **state)
     assert_string_equal(told.collective, "kept");
 }
 
-static void test_rules_of_the_user(void **state)
+static void test_rules_of_the_user(void **state DL_UNUSED)
 {
     static const dl_kernel_rule rules[] = {{"^my_exchange*ring|token_shuffle", "AllGather"},
                                            {"deep_ep", "Broadcast"}};
-    (void)state;
     dl_kernel_collective told = {0};
     assert_false(is_collective("my_exchange_ring_f32"));
     dl_kernel_use_rules(rules, 2);

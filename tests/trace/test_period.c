@@ -89,9 +89,8 @@ static void expect_none_late(const written *text, const char *what)
 
 /* Symbols drawn independently, equally likely or kind k with a probability proportional to 1 / (k +
  * 1); and runs of one symbol of random lengths. */
-static void test_random_symbols(void **state)
+static void test_random_symbols(void **state DL_UNUSED)
 {
-    (void)state;
     const uint32_t kinds[] = {2, 3, 5, 10, 50, 300};
     for (uint32_t seed = 0; seed < 5; seed++) {
         for (size_t k = 0; k < 6; k++) {
@@ -113,9 +112,8 @@ static void test_random_symbols(void **state)
 }
 
 /* Each block contains the same 30 kinds in a different order. */
-static void test_shuffled_blocks(void **state)
+static void test_shuffled_blocks(void **state DL_UNUSED)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < 3; seed++) {
         uint32_t block[30];
         dl_random random;
@@ -134,9 +132,8 @@ static void test_shuffled_blocks(void **state)
 }
 
 /* One repeated kind; too few symbols. */
-static void test_monotony(void **state)
+static void test_monotony(void **state DL_UNUSED)
 {
-    (void)state;
     written text = start_writing();
     while (text.count < 1000)
         write_symbol(&text, 4);
@@ -165,9 +162,8 @@ static void expect_units(const written *text, size_t given, size_t units, size_t
 }
 
 /* The shortest steps: a copy and a graph; and three kernels. */
-static void test_short_units(void **state)
+static void test_short_units(void **state DL_UNUSED)
 {
-    (void)state;
     for (uint32_t length = 2; length <= 3; length++) {
         written text = start_writing();
         for (uint32_t i = 0; i < 200 * length; i++)
@@ -178,9 +174,8 @@ static void test_short_units(void **state)
 }
 
 /* No kind occurs once per unit: 1 2 1 3 2 3. */
-static void test_pairs(void **state)
+static void test_pairs(void **state DL_UNUSED)
 {
-    (void)state;
     const uint32_t unit[] = {1, 2, 1, 3, 2, 3};
     written text = start_writing();
     for (size_t i = 0; i < 600; i++)
@@ -191,9 +186,8 @@ static void test_pairs(void **state)
 
 /* Units of 30 000 symbols: less than two and a half fit into the searched window, so only the rare
  * kinds reveal the period. */
-static void test_long_units(void **state)
+static void test_long_units(void **state DL_UNUSED)
 {
-    (void)state;
     enum { LENGTH = 30000, UNITS = 6 };
     dl_random random;
     dl_random_init(&random, 9, 0, 0, 0);
@@ -209,9 +203,8 @@ static void test_long_units(void **state)
 }
 
 /* The cut is at the device's longest wait, even if another kind is rarer. */
-static void test_rotation(void **state)
+static void test_rotation(void **state DL_UNUSED)
 {
-    (void)state;
     written text = start_writing();
     for (uint32_t i = 0; i < 50 * 40; i++)
         write_symbol(&text, i % 40);
@@ -240,9 +233,8 @@ static void test_rotation(void **state)
     stop_writing(&text);
 }
 
-static void test_given_period(void **state)
+static void test_given_period(void **state DL_UNUSED)
 {
-    (void)state;
     written text = start_writing();
     for (uint32_t i = 0; i < 100 * 20; i++) /* pairs of units that differ in one symbol */
         write_symbol(&text, i % 20 == 7 ? 30 : i % 20 == 17 ? 31 : i % 10);
@@ -277,9 +269,8 @@ static bool end_with_updates(dl_period *period, const written *text)
 }
 
 /* Four units and an update form one step; the trace ends two units after the last update. */
-static void test_accumulation(void **state)
+static void test_accumulation(void **state DL_UNUSED)
 {
-    (void)state;
     dl_period period = {0};
     written text = start_writing();
     write_accumulation(&text, 42, 4);
@@ -299,9 +290,8 @@ static void test_accumulation(void **state)
 }
 
 /* Updates in each unit are part of it, and there are no other cuts. */
-static void test_no_accumulation(void **state)
+static void test_no_accumulation(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     for (uint32_t i = 0; i < 3; i++)
@@ -340,9 +330,8 @@ static void write_layers(written *text, int layers, int micro_batches, int updat
 
 /* Two steps or more, with one or several micro-batches and an update of few or many kernels: the
  * layers, micro-batches and parts of the update repeat more often, but contain no whole step. */
-static void test_layers_are_no_steps(void **state)
+static void test_layers_are_no_steps(void **state DL_UNUSED)
 {
-    (void)state;
     for (int steps = 2; steps < 7; steps++) {
         for (int c = 0; c < 8; c++) {
             const int layers = c % 2 == 0 ? 6 : 40, micro = c / 2 % 2 == 0 ? 1 : 4;
@@ -366,9 +355,8 @@ static void test_layers_are_no_steps(void **state)
 
 /* A single update does not distinguish a step from a part of one. A first step without its
  * beginning is excluded; other work before a step is not part of it. */
-static void test_updates_end_whole_steps_only(void **state)
+static void test_updates_end_whole_steps_only(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     mark_layers(&text);
@@ -392,9 +380,8 @@ static void test_updates_end_whole_steps_only(void **state)
 }
 
 /* Work before the first of two steps belongs to no step. */
-static void test_other_work_before_two_steps(void **state)
+static void test_other_work_before_two_steps(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     mark_layers(&text);
@@ -411,9 +398,8 @@ static void test_other_work_before_two_steps(void **state)
 }
 
 /* Two alternating optimizers end one step. */
-static void test_optimizers_in_turn(void **state)
+static void test_optimizers_in_turn(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_period) period = {0};
     written text = start_writing();
     mark_layers(&text);
@@ -456,9 +442,8 @@ static size_t write_tuned(written *text, int units)
     return first;
 }
 
-static void test_late_units(void **state)
+static void test_late_units(void **state DL_UNUSED)
 {
-    (void)state;
     written text = start_writing();
     const size_t first = write_tuned(&text, 40);
     expect_none(&text, "a quarter of the work");
@@ -478,9 +463,8 @@ static void test_late_units(void **state)
 }
 
 /* Three units after this much other work are too few. */
-static void test_few_late_units(void **state)
+static void test_few_late_units(void **state DL_UNUSED)
 {
-    (void)state;
     written text = start_writing();
     write_tuned(&text, 3);
     expect_none_late(&text, "three units");

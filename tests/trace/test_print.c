@@ -15,18 +15,16 @@ static void printed(char text[TEXT_BYTES], const char *key, const char *value)
     fclose(out);
 }
 
-static void test_a_short_value_stays_on_its_line(void **state)
+static void test_a_short_value_stays_on_its_line(void **state DL_UNUSED)
 {
-    (void)state;
     char text[TEXT_BYTES];
     printed(text, "key", "a value");
     assert_string_equal(text, "key              a value\n");
 }
 
 /* Two keys with a common prefix must stay distinct. */
-static void test_a_long_key_is_kept(void **state)
+static void test_a_long_key_is_kept(void **state DL_UNUSED)
 {
-    (void)state;
     char text[TEXT_BYTES];
     printed(text, "a_key_of_20_columns_", "a value");
     assert_string_equal(text, "a_key_of_20_columns_ a value\n");
@@ -34,9 +32,8 @@ static void test_a_long_key_is_kept(void **state)
 
 /* 63 of 80 columns remain: a value breaks at the last space that fits, and continues aligned; a
  * longer word has a separate line. */
-static void test_a_long_value_is_broken(void **state)
+static void test_a_long_value_is_broken(void **state DL_UNUSED)
 {
-    (void)state;
     char value[3 * 63];
     memset(value, 'a', sizeof value - 1);
     value[sizeof value - 1] = '\0';
@@ -50,9 +47,8 @@ static void test_a_long_value_is_broken(void **state)
     assert_int_equal(strlen(third), 17 + 107 + 1);
 }
 
-static void test_times_are_texts_of_their_block(void **state)
+static void test_times_are_texts_of_their_block(void **state DL_UNUSED)
 {
-    (void)state;
     char text[TEXT_BYTES];
     snprintf(text, sizeof text, "%12s%9s", DL_NS_TEXT(1500), DL_NS_TEXT(2));
     assert_string_equal(text, "     1.50 us  2.00 ns");

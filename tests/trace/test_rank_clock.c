@@ -49,12 +49,11 @@ static dl_status align(dl_rank_clock clocks[2], const rank *first, const rank *o
 /* The other rank's clock is 10,000 ns behind. True ends differ by 0, +2 and -2 ns; the starts by up
  * to 500 ns. Bounds: in the second collective the first rank starts last (1600 to 1700: high = 1700
  * + 10,000 - 1500) ... */
-static void ends_tell_the_offset(void **state)
+static void ends_tell_the_offset(void **state DL_UNUSED)
 {
     const int64_t behind_ns = 10000;
     rank first, other;
     dl_rank_clock clocks[2];
-    (void)state;
     begin(&first, first_path);
     begin(&other, other_path);
     add(&first, ALL_REDUCE, 8, 11000, 11500);
@@ -83,13 +82,12 @@ static void ends_tell_the_offset(void **state)
 }
 
 /* The other trace starts two collectives later: names agree only with a shift of two. */
-static void sequences_are_shifted(void **state)
+static void sequences_are_shifted(void **state DL_UNUSED)
 {
     static const uint32_t names[] = {ALL_REDUCE, ALL_REDUCE, ALL_GATHER, ALL_REDUCE, ALL_GATHER};
     static const int64_t ends_ns[] = {100, 250, 330, 480, 900};
     rank first, other;
     dl_rank_clock clocks[2];
-    (void)state;
     begin(&first, first_path);
     begin(&other, other_path);
     for (int i = 0; i < 5; i++) {
@@ -104,12 +102,11 @@ static void sequences_are_shifted(void **state)
 
 /* Of equally good shifts the one with the smallest clock offset is used; the sequences are longer
  * than the sample that distinguishes shifts. */
-static void equal_shifts_move_the_clock_least(void **state)
+static void equal_shifts_move_the_clock_least(void **state DL_UNUSED)
 {
     enum { LONG = 3000 };
     rank first, other;
     dl_rank_clock clocks[2];
-    (void)state;
     begin(&first, first_path);
     begin(&other, other_path);
     first.trace.activities = dl_calloc(LONG, sizeof(dl_activity), "test");
@@ -133,11 +130,10 @@ static void equal_shifts_move_the_clock_least(void **state)
 }
 
 /* Sends and receives end simultaneously only if they are all-to-alls. */
-static void sends_count_as_all_to_all_only(void **state)
+static void sends_count_as_all_to_all_only(void **state DL_UNUSED)
 {
     rank first, other;
     dl_rank_clock clocks[2];
-    (void)state;
     begin(&first, first_path);
     begin(&other, other_path);
     add(&first, SEND, 8, 100, 200);

@@ -4,7 +4,7 @@
 
 #include "trace/readers/reader.h"
 
-static void ranges_and_names_tell_collectives(void **state)
+static void ranges_and_names_tell_collectives(void **state DL_UNUSED)
 {
     static const struct {
         const char *range, *collective;
@@ -20,7 +20,6 @@ static void ranges_and_names_tell_collectives(void **state)
         {"aten::all_reduce", NULL},
         {"c10d::allreduce_", NULL}, /* encloses nccl:all_reduce */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *found = dl_comm_of_range(cases[i].range);
         if (cases[i].collective == NULL) {
@@ -35,13 +34,12 @@ static void ranges_and_names_tell_collectives(void **state)
     assert_null(dl_comm_of_name("wait"));
 }
 
-static void rules_of_the_user_go_first(void **state)
+static void rules_of_the_user_go_first(void **state DL_UNUSED)
 {
     static const char *const texts[] = {"my_lib::exchange|^token_*_a2a=AlltoAll",
                                         "nccl:all_reduce=Broadcast"};
     dl_kernel_rule rules[2];
     dl_error err = {0};
-    (void)state;
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(dl_comm_rule_parse(texts[i], &rules[i], &err), DL_OK);
     dl_kernel_use_rules(rules, 2);
@@ -55,7 +53,7 @@ static void rules_of_the_user_go_first(void **state)
         free((char *)(uintptr_t)rules[i].patterns);
 }
 
-static void faults_of_rules_are_named(void **state)
+static void faults_of_rules_are_named(void **state DL_UNUSED)
 {
     static const struct {
         const char *rule;
@@ -68,7 +66,6 @@ static void faults_of_rules_are_named(void **state)
         {"text=AllReduc", DL_ERR_NAME, "did you mean 'AllReduce'?"},
     };
     dl_kernel_rule rule;
-    (void)state;
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
         dl_error err = {0};
         assert_int_equal(dl_comm_rule_parse(cases[i].rule, &rule, &err), cases[i].status);
@@ -77,9 +74,8 @@ static void faults_of_rules_are_named(void **state)
 }
 
 /* 8 ranks; 4096 bytes in and 512 out, or vice versa. */
-static void bytes_are_those_of_one_rank(void **state)
+static void bytes_are_those_of_one_rank(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_comm_rank_bytes("AllReduce", 4096, 4096, 8), 4096);
     assert_int_equal(dl_comm_rank_bytes("AllGather", 512, 4096, 8), 512);
     assert_int_equal(dl_comm_rank_bytes("ReduceScatter", 4096, 512, 8), 512);
@@ -90,9 +86,8 @@ static void bytes_are_those_of_one_rank(void **state)
     assert_int_equal(dl_comm_rank_bytes("Recv", 0, 64, 2), 64);
 }
 
-static void types_have_sizes(void **state)
+static void types_have_sizes(void **state DL_UNUSED)
 {
-    (void)state;
     assert_int_equal(dl_comm_type_bytes("Float"), 4);
     assert_int_equal(dl_comm_type_bytes("c10::BFloat16"), 2);
     assert_int_equal(dl_comm_type_bytes("long int"), 8);

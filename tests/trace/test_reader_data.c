@@ -130,9 +130,8 @@ static void check(const expected *e, const char *folder)
     check_steps(e, trace);
 }
 
-static void real_traces_are_read(void **state)
+static void real_traces_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         check(&files[i], getenv("DL_DATA"));
 }

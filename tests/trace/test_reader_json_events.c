@@ -65,9 +65,8 @@ static const char whole_heard[] =
     "schemaVersion=1;deep={\"traceEvents\": [1]};list=[\"a,\", {}];"
     "\"a \\\"}{\\\" b\"|12.5|7|[512, 1, 1];\"second\"|1||;|||;base=17;trace=\"t]}\";";
 
-static void events_and_members_are_delivered(void **state)
+static void events_and_members_are_delivered(void **state DL_UNUSED)
 {
-    (void)state;
     for (size_t part = 1; part < 300; part = part * 2 + 1) {
         heard h = {0};
         text_parts parts = parts_of(whole, part);
@@ -85,9 +84,8 @@ static void events_and_members_are_delivered(void **state)
 
 /* Truncated after any byte: no failure once the events have begun, the delivered data are a prefix
  * of those of the whole text, and only the whole text is complete. */
-static void a_cut_text_gives_its_whole_events(void **state)
+static void a_cut_text_gives_its_whole_events(void **state DL_UNUSED)
 {
-    (void)state;
     size_t begin = (size_t)(strstr(whole, "[\n  {") - whole) + 1, length = strlen(whole) - 1;
     for (size_t bytes = begin; bytes < length; bytes++) {
         heard h = {0};
@@ -108,11 +106,10 @@ static void a_cut_text_gives_its_whole_events(void **state)
     free(h.text);
 }
 
-static void an_array_of_events_is_a_trace(void **state)
+static void an_array_of_events_is_a_trace(void **state DL_UNUSED)
 {
     static const char *const texts[] = {"[]", " [ ] ", "[{\"name\":\"a\"}]", "[{\"name\":\"a\"},]",
                                         "\xEF\xBB\xBF [{\"name\":\"a\"}]"};
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         heard h = {0};
         text_parts parts = parts_of(texts[i], 100);
@@ -126,9 +123,8 @@ static void an_array_of_events_is_a_trace(void **state)
 }
 
 /* 40,000 events of 100 bytes take four windows; every third name has 3 KB. */
-static void events_across_windows_are_whole(void **state)
+static void events_across_windows_are_whole(void **state DL_UNUSED)
 {
-    (void)state;
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
@@ -155,10 +151,9 @@ static void events_across_windows_are_whole(void **state)
 }
 
 /* An event longer than a window enlarges the window; one longer than 8 MiB is an error. */
-static void long_events_have_a_limit(void **state)
+static void long_events_have_a_limit(void **state DL_UNUSED)
 {
     static const size_t lengths[] = {3U << 20, 9U << 20};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         DL_AUTOFREE char *text = dl_calloc(lengths[i] + 100, 1, "long event");
         memset(text, 'x', lengths[i]);
@@ -175,7 +170,7 @@ static void long_events_have_a_limit(void **state)
     }
 }
 
-static void malformed_texts_are_refused_with_the_place(void **state)
+static void malformed_texts_are_refused_with_the_place(void **state DL_UNUSED)
 {
     static const struct {
         const char *text, *error;
@@ -189,7 +184,6 @@ static void malformed_texts_are_refused_with_the_place(void **state)
         {"hello", "byte 0: is no JSON array or object", 0},
         {"", "byte 0: is no JSON array or object", 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         heard h = {0};
         text_parts parts = parts_of(cases[i].text, 100);
@@ -202,9 +196,8 @@ static void malformed_texts_are_refused_with_the_place(void **state)
     }
 }
 
-static void forbidden_bytes_are_replaced_and_counted(void **state)
+static void forbidden_bytes_are_replaced_and_counted(void **state DL_UNUSED)
 {
-    (void)state;
     heard h = {0};
     text_parts parts = parts_of("[{\"name\":\"a\x01"
                                 "b\xFF"
@@ -218,9 +211,8 @@ static void forbidden_bytes_are_replaced_and_counted(void **state)
     free(h.text);
 }
 
-static void bytes_behind_the_end_are_counted(void **state)
+static void bytes_behind_the_end_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     heard h = {0};
     text_parts parts = parts_of("{\"traceEvents\": [{}], \"a\": 1} more", 100);
     dl_json_events_result result;

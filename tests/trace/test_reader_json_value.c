@@ -9,7 +9,7 @@ static dl_json_text text_of(const char *text)
 
 /* An absolute time of 2024 in microseconds has 16 digits before the point; with three more decimals
  * a double (53 bits, 15.9 digits) would round it to a quarter of a microsecond. */
-static void microseconds_become_nanoseconds_exactly(void **state)
+static void microseconds_become_nanoseconds_exactly(void **state DL_UNUSED)
 {
     static const struct {
         const char *us;
@@ -28,7 +28,6 @@ static void microseconds_become_nanoseconds_exactly(void **state)
         {"1e-9", 0},
         {"0.12345678901234567890123", 123},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t ns = -1;
         assert_true(dl_json_us_to_ns(text_of(cases[i].us), &ns));
@@ -36,7 +35,7 @@ static void microseconds_become_nanoseconds_exactly(void **state)
     }
 }
 
-static void what_is_no_time_is_refused(void **state)
+static void what_is_no_time_is_refused(void **state DL_UNUSED)
 {
     static const char *const cases[] = {"",
                                         "-",
@@ -49,7 +48,6 @@ static void what_is_no_time_is_refused(void **state)
                                         "1e99",
                                         "9223372036854775.808",
                                         "99999999999999999999"};
-    (void)state;
     int64_t ns = 7;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_false(dl_json_us_to_ns(text_of(cases[i]), &ns));
@@ -57,9 +55,8 @@ static void what_is_no_time_is_refused(void **state)
     assert_int_equal(ns, 7);
 }
 
-static void whole_numbers_are_read_from_numbers_and_texts(void **state)
+static void whole_numbers_are_read_from_numbers_and_texts(void **state DL_UNUSED)
 {
-    (void)state;
     int64_t n = 0;
     assert_true(dl_json_int(text_of("57541"), &n));
     assert_int_equal(n, 57541);
@@ -75,7 +72,7 @@ static void whole_numbers_are_read_from_numbers_and_texts(void **state)
     assert_int_equal(n, 7);
 }
 
-static void escapes_are_taken_out(void **state)
+static void escapes_are_taken_out(void **state DL_UNUSED)
 {
     static const struct {
         const char *json, *text;
@@ -89,7 +86,6 @@ static void escapes_are_taken_out(void **state)
         {"\"\\u12\"", "\\u12"},
         {"\"\"", ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char into[64];
         dl_json_text text = text_of(cases[i].json);

@@ -33,9 +33,8 @@ static void free_item(dl_read_trace *item)
 
 /* PyTorch 1.8: an array; capitalized categories; a kernel's tid is a text and its external id links
  * to an Operator. */
-static void generation_0_is_read(void **state)
+static void generation_0_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_text(
         "[ {\"ph\": \"X\", \"cat\": \"Operator\", \"name\": \"aten::mul\", \"pid\": 90, \"tid\": "
         "\"4093\","
@@ -83,7 +82,7 @@ static void generation_0_is_read(void **state)
 
 /* PyTorch 1.9: generation 0's events in an object; flows end on the device. PyTorch 1.12: different
  * names, flows "async_cpu_to_gpu", External id = correlation. Both give the same activities. */
-static void generations_0b_and_1_are_read(void **state)
+static void generations_0b_and_1_are_read(void **state DL_UNUSED)
 {
     static const struct {
         const char *categories[3], *flow, *thread, *stream, *id_key;
@@ -92,7 +91,6 @@ static void generations_0b_and_1_are_read(void **state)
         {{"Operator", "Runtime", "Kernel"}, "async", "\"90\"", "\"stream 7\"", "external id", 3, 3},
         {{"cpu_op", "cuda_runtime", "kernel"}, "async_cpu_to_gpu", "90", "7", "External id", 71, 0},
     };
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         char text[2000];
         snprintf(
@@ -142,9 +140,8 @@ static void generations_0b_and_1_are_read(void **state)
  * per sample, it tells whether sequences have the samples in their second dimension. Weights alone,
  * or vectors, give no batch. With sequence numbers, calls without one, as of a validation, do not
  * count. */
-static void shapes_show_the_batch(void **state)
+static void shapes_show_the_batch(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *calls, *samples, *of;
     } cases[] = {
@@ -190,9 +187,8 @@ static void shapes_show_the_batch(void **state)
 }
 
 /* A gradient of 20 x 4 numbers: floats if no type is given, as in PyTorch 1.8. */
-static void gradients_have_bytes(void **state)
+static void gradients_have_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *shapes;
         uint64_t bytes;
@@ -227,9 +223,8 @@ static void gradients_have_bytes(void **state)
 
 /* Images with requires_grad are no parameters. A weight is one, even if an input of another layer
  * has its shape, and so is a learned position with one row for all samples. */
-static void gradients_of_inputs_have_no_bytes(void **state)
+static void gradients_of_inputs_have_no_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = "{\"traceEvents\": [" CONV_32 LINEAR("[[20, 4], [8, 4]]")
         LINEAR("[[8, 4], [5, 4]]") LINEAR("[[1, 6, 4], [4, 4]]") ALSO_ADDED("[8, 4]")
             ALSO_ADDED("[1, 6, 4]") ALSO_ADDED("[20, 4]") ALSO_ADDED("[20, 5]") "]}";
@@ -249,9 +244,8 @@ static void gradients_of_inputs_have_no_bytes(void **state)
 
 /* Weights of a recurrent layer, a list, and of GPT-2's Conv1D are none, though inputs of linear
  * layers have their shapes. */
-static void gradients_of_other_weights_have_bytes(void **state)
+static void gradients_of_other_weights_have_bytes(void **state DL_UNUSED)
 {
-    (void)state;
     static const char text[] = "{\"traceEvents\": [" CONV_32 LINEAR("[[16, 8], [3, 8]]")
         LINEAR("[[8, 24], [3, 24]]") "," CALL(
             "lstm",
@@ -272,9 +266,8 @@ static void gradients_of_other_weights_have_bytes(void **state)
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
  * is in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 per peer; only distributedInfo
  * gives the group. */
-static void generation_2_is_read(void **state)
+static void generation_2_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_text(
         "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"GPU A\"},"
         " {\"id\": 3, \"name\": \"GPU B\"}], \"distributedInfo\": {\"backend\": \"nccl\", "
@@ -347,9 +340,8 @@ static const char generation_3[] =
     " {\"ph\": \"X\", \"cat\": \"mystery\", \"name\": \"m\", \"ts\": 1, \"dur\": 2}\n"
     " ], \"displayTimeUnit\": \"ns\", \"baseTimeNanoseconds\": 1711964646000000000}";
 
-static void generation_3_is_read(void **state)
+static void generation_3_is_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_text(generation_3);
     assert_int_equal(count(&item, DL_ACTIVITY_COLLECTIVE), 1);
     const dl_activity *collective = find(&item, DL_ACTIVITY_COLLECTIVE, 0);
@@ -389,9 +381,8 @@ static dl_read_trace read_quoted(const char *text)
 
 /* Events with separate starts and ends, which PyTorch does not write: one note, about two
  * starts. */
-static void separate_ends_are_left_out(void **state)
+static void separate_ends_are_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_quoted(
         "{'traceEvents': ["
         "{'ph':'B','name':'Convolution','cat':'operator','ts':100,'pid':1,'tid':7},"
@@ -406,9 +397,8 @@ static void separate_ends_are_left_out(void **state)
 }
 
 /* The text after the events is then missing, so times do not count from the base. */
-static void a_cut_trace_says_so(void **state)
+static void a_cut_trace_says_so(void **state DL_UNUSED)
 {
-    (void)state;
     char text[sizeof generation_3];
     strcpy(text, generation_3);
     *strstr(text, "\"cudaEventRecord\"") = '\0';
@@ -422,9 +412,8 @@ static void a_cut_trace_says_so(void **state)
 }
 
 /* ROCm's copies lack their bytes, which are in hipMemcpy's arguments. */
-static void rocm_copies_get_their_bytes_from_the_call(void **state)
+static void rocm_copies_get_their_bytes_from_the_call(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_text(
         "{\"traceEvents\": [\n"
         " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy HtoD (Host -> Device)\", "
@@ -446,9 +435,8 @@ static void rocm_copies_get_their_bytes_from_the_call(void **state)
 }
 
 /* If only the kernels identify their collectives, the call is their launch. */
-static void kernels_tell_collectives_where_nothing_else_does(void **state)
+static void kernels_tell_collectives_where_nothing_else_does(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_text(
         "{\"distributedInfo\": {\"rank\": 0, \"world_size\": 2}, \"traceEvents\": [\n"
         " {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernelExC\", \"pid\": "
@@ -467,10 +455,9 @@ static void kernels_tell_collectives_where_nothing_else_does(void **state)
     free_item(&item);
 }
 
-static void a_missing_rank_is_taken_from_the_name_or_said(void **state)
+static void a_missing_rank_is_taken_from_the_name_or_said(void **state DL_UNUSED)
 {
     static const char text[] = "{\"distributedInfo\": {\"world_size\": 8}, \"traceEvents\": []}";
-    (void)state;
     static const struct {
         const char *name, *rank, *note;
     } cases[] = {{"/a/rank9/run_rank5.json.gz", "5", "taken from the file's name"},
@@ -492,9 +479,8 @@ static void a_missing_rank_is_taken_from_the_name_or_said(void **state)
 }
 
 /* A kernel without a time, one that ends before it begins, one whose time is too large. */
-static void impossible_times_are_counted(void **state)
+static void impossible_times_are_counted(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_text(
         "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":7,\"dur\":2},"
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":7,\"ts\":5,\"dur\":-2},"
@@ -522,10 +508,9 @@ static void write_gz(const char *path, const char *text, size_t cut)
 }
 
 /* The file is recognised by its content, packed or not, truncated or not. */
-static void files_are_read_by_content(void **state)
+static void files_are_read_by_content(void **state DL_UNUSED)
 {
     char path[] = "reader_kineto_XXXXXX";
-    (void)state;
     int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
     close(descriptor);
@@ -564,9 +549,8 @@ static void files_are_read_by_content(void **state)
 }
 
 /* Errors name the kind of other files of the same profilers. */
-static void other_files_are_named(void **state)
+static void other_files_are_named(void **state DL_UNUSED)
 {
-    (void)state;
     static const struct {
         const char *path, *text, *what;
     } files[] = {
@@ -598,9 +582,8 @@ static void other_files_are_named(void **state)
 }
 
 /* A copy with a recorded end after the start of the next kernel of its stream. */
-static void late_ends_are_cut(void **state)
+static void late_ends_are_cut(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const text =
         "{\"schemaVersion\": 1, \"traceEvents\": [\n"
         " {\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"Memcpy HtoD (Pinned -> Device)\","
@@ -620,12 +603,11 @@ static void late_ends_are_cut(void **state)
 }
 
 /* Nobody writes to this pipe: reading it would block forever. */
-static void pipes_and_folders_are_refused(void **state)
+static void pipes_and_folders_are_refused(void **state DL_UNUSED)
 {
     char path[] = "reader_pipe_XXXXXX";
     dl_read_traces traces = {0};
     dl_error err = {0};
-    (void)state;
     assert_non_null(mkdtemp(path));
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
     assert_contains(err.text, "is an empty folder");
@@ -666,9 +648,8 @@ static const char with_groups[] =
     " 'Out msg nelems': 7, 'Group size': 2, 'Process Group Name': '3', 'Rank': 0,"
     " 'Src Rank': 6}}\n ]}";
 
-static void process_groups_are_read(void **state)
+static void process_groups_are_read(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_quoted(with_groups);
     char *const *strings = item.trace.strings;
     const dl_activity *all = find(&item, DL_ACTIVITY_COMM, 0);
@@ -693,9 +674,8 @@ static void process_groups_are_read(void **state)
 
 /* Without "distributedInfo" the rank is that of the process's place in a collective's group, but
  * not the root of a broadcast. */
-static void the_rank_follows_from_a_group(void **state)
+static void the_rank_follows_from_a_group(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_quoted(
         "{'traceEvents': ["
         " {'ph': 'X', 'cat': 'cpu_op', 'name': 'record_param_comms', 'pid': 90, 'tid': 95,"
@@ -711,9 +691,8 @@ static void the_rank_follows_from_a_group(void **state)
 }
 
 /* gloo's ranges do not name their group: in a job of several, the number of ranks is unknown. */
-static void ranges_of_several_groups_have_no_ranks(void **state)
+static void ranges_of_several_groups_have_no_ranks(void **state DL_UNUSED)
 {
-    (void)state;
     dl_read_trace item = read_quoted(
         "{'distributedInfo': {'rank': 1, 'world_size': 4, 'pg_config': ["
         " {'pg_name': '2', 'pg_desc': 'mesh_tp', 'pg_size': 2, 'ranks': [0, 1]}]},"

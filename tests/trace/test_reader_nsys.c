@@ -87,9 +87,8 @@ static const char two_processes[] =
     " (700, NULL, 59, 'never ended', NULL, (300 << 24) + 301, 0),"
     " (700, 701, 75, 'a domain', NULL, (300 << 24) + 301, 1);";
 
-static void processes_become_traces(void **state)
+static void processes_become_traces(void **state DL_UNUSED)
 {
-    (void)state;
     write_file(two_processes);
     DL_AUTO(dl_read_free) dl_read_traces traces = read_file();
     assert_int_equal(traces.count, 2);
@@ -118,9 +117,8 @@ static void processes_become_traces(void **state)
 
 /* Selects a process by its number or its rank; an unknown one is rejected with the list of known
  * ones. */
-static void one_process_can_be_chosen(void **state)
+static void one_process_can_be_chosen(void **state DL_UNUSED)
 {
-    (void)state;
     write_file(two_processes);
     static const dl_read_options by[] = {{.process = "300"}, {.rank = "1"}};
     for (size_t i = 0; i < 2; i++) {
@@ -142,9 +140,8 @@ static void one_process_can_be_chosen(void **state)
 
 /* Process 300 on two hosts, whose numbers are in the bits above the process's: two ranks, those of
  * the first host first. */
-static void equal_processes_of_two_hosts_are_told_apart(void **state)
+static void equal_processes_of_two_hosts_are_told_apart(void **state DL_UNUSED)
 {
-    (void)state;
     write_file("CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT);"
                "CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT);"
                "CREATE TABLE TARGET_INFO_SYSTEM_ENV(globalVid INTEGER, name TEXT, value TEXT);"
@@ -181,9 +178,8 @@ static void equal_processes_of_two_hosts_are_told_apart(void **state)
     assert_true(has_note(&traces.items[0], "1 host events of processes without device work"));
 }
 
-static void tables_become_activities(void **state)
+static void tables_become_activities(void **state DL_UNUSED)
 {
-    (void)state;
     write_file(two_processes);
     DL_AUTO(dl_read_free) dl_read_traces traces = read_file();
     const dl_read_trace *item = &traces.items[1];
@@ -223,9 +219,8 @@ static void tables_become_activities(void **state)
 }
 
 /* Without process ids and session, and with times before its start, the earliest time becomes 0. */
-static void missing_columns_are_unknown(void **state)
+static void missing_columns_are_unknown(void **state DL_UNUSED)
 {
-    (void)state;
     write_file("CREATE TABLE StringIds(id INTEGER, value TEXT);"
                "INSERT INTO StringIds VALUES (1, 'copy_kernel');"
                "CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT);"
@@ -248,9 +243,8 @@ static void missing_columns_are_unknown(void **state)
 
 /* A graph is recorded as a whole, on the device of the other work if it starts on the host; one
  * without times is left out. Tables without rows are named. */
-static void what_is_not_recorded_is_noted(void **state)
+static void what_is_not_recorded_is_noted(void **state DL_UNUSED)
 {
-    (void)state;
     write_file("CREATE TABLE StringIds(id INTEGER, value TEXT);"
                "INSERT INTO StringIds VALUES (1, 'update_kernel');"
                "CREATE TABLE META_DATA_EXPORT(name TEXT, value TEXT);"
@@ -281,12 +275,11 @@ static void what_is_not_recorded_is_noted(void **state)
     dl_read_free(&traces);
 }
 
-static void other_databases_are_refused(void **state)
+static void other_databases_are_refused(void **state DL_UNUSED)
 {
     const dl_read_options options = {0};
     dl_read_traces traces = {0};
     dl_error err = {0};
-    (void)state;
     write_file("CREATE TABLE other(a INTEGER);");
     assert_int_equal(dl_read(&traces, path, &options, &err), DL_ERR_FORMAT);
     assert_contains(err.text, "not an export of Nsight Systems");
@@ -297,11 +290,10 @@ static void other_databases_are_refused(void **state)
 }
 
 /* A file truncated anywhere is rejected, or read as far as possible and noted as incomplete. */
-static void cut_files_are_said_to_be(void **state)
+static void cut_files_are_said_to_be(void **state DL_UNUSED)
 {
     const dl_read_options options = {0};
     struct stat whole;
-    (void)state;
     write_file(two_processes);
     assert_int_equal(stat(path, &whole), 0);
     size_t read = 0;

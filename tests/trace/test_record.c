@@ -3,9 +3,8 @@
 #include "trace/record.h"
 
 /* Every kind and phase has a distinct name; an invalid value is named as such. */
-static void test_names(void **state)
+static void test_names(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(dl_record_kind_name(DL_RECORD_STEP), "step");
     assert_string_equal(dl_record_kind_name(DL_RECORD_COMPUTE), "compute");
     assert_string_equal(dl_record_kind_name(DL_RECORD_COPY), "copy");

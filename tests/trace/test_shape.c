@@ -3,9 +3,8 @@
 
 #include "tests/check.h"
 
-static void a_name_is_read_as_it_was_written(void **state)
+static void a_name_is_read_as_it_was_written(void **state DL_UNUSED)
 {
-    (void)state;
     char name[DL_SHAPE_NAME_BYTES];
     const dl_shape_product product = {DL_PRODUCT_DATA, 2048, 512, DL_SHAPE_MAX};
     dl_shape_product read = {0};
@@ -17,9 +16,8 @@ static void a_name_is_read_as_it_was_written(void **state)
     assert_int_equal(read.outputs, DL_SHAPE_MAX);
 }
 
-static void other_names_are_none(void **state)
+static void other_names_are_none(void **state DL_UNUSED)
 {
-    (void)state;
     static const char *const others[] = {"",
                                          "data",
                                          "data ",
@@ -45,9 +43,8 @@ static void other_names_are_none(void **state)
 }
 
 /* 2 x 3 x 5: 60 flop; 15 weights; 6 inputs and 10 outputs. */
-static void sizes_by_hand(void **state)
+static void sizes_by_hand(void **state DL_UNUSED)
 {
-    (void)state;
     const dl_shape_product product = {DL_PRODUCT_WEIGHT, 2, 3, 5};
     assert_true(dl_shape_flop(&product) == 60);
     assert_true(dl_shape_weights(&product) == 15);

@@ -23,9 +23,8 @@ static char *export_text(const dl_trace *trace)
 
 /* One record of each kind; the first one begins at 5,000,001,234 ns, which is time 0, so that the
  * compute record 1 ns later is at 0.001 us. */
-static void test_records(void **state)
+static void test_records(void **state DL_UNUSED)
 {
-    (void)state;
     const int64_t t = 5000001234;
     DL_SCOPED(dl_trace) trace = hand_trace();
     hand_meta(&trace, "model", "lenet");
@@ -65,9 +64,8 @@ static void test_records(void **state)
 
 /* A synchronous step has neither counter nor staleness; a run without meta data is named after its
  * file; a trace without records is still valid. */
-static void test_plain(void **state)
+static void test_plain(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     char *text = export_text(&trace);
     assert_contains(text, "\"args\":{\"name\":\"hand.dlt\"}");
@@ -81,9 +79,8 @@ static void test_plain(void **state)
     free(text);
 }
 
-static void test_errors(void **state)
+static void test_errors(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_error err = {0};
     assert_int_equal(dl_trace_export(&trace, "no/such/dir/t.json", &err), DL_ERR_IO);

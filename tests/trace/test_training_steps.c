@@ -7,9 +7,8 @@
  * 110-150, wait 150-155, push 155-160, average 160-180, pull 180-186, slowdown 186-190; the last 10
  * ns are dispatch. Worker 1, step 5 from 120 to 170: compute 130-160, 20 ns dispatch. A record of
  * worker 0 before the first step and one of worker 1 after its last step are in no step. */
-static void test_parts(void **state)
+static void test_parts(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     hand_record(&trace, DL_RECORD_COPY, 0, 50, 30);
     hand_record(&trace, DL_RECORD_INPUT, 0, 100, 10);
@@ -59,9 +58,8 @@ static void test_parts(void **state)
 
 /* Records of 60 + 70 ns in a step of 100 ns: the step counts as overlapping, and the parts still
  * add up to the step. */
-static void test_overlap(void **state)
+static void test_overlap(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     hand_record(&trace, DL_RECORD_COMPUTE, 0, 0, 60);
     hand_record(&trace, DL_RECORD_COPY, 0, 30, 70);
@@ -92,9 +90,8 @@ static size_t count_warmup(const int64_t *durations_ns, size_t count)
 }
 
 /* The warm-up rule of summary.h, on series of 100 ns with inserted slow steps. */
-static void test_warmup(void **state)
+static void test_warmup(void **state DL_UNUSED)
 {
-    (void)state;
     enum { MANY = 200 };
     int64_t series[MANY];
     for (int i = 0; i < MANY; i++)
@@ -126,9 +123,8 @@ static void test_warmup(void **state)
     assert_int_equal(count_warmup(series, MANY), 0);
 }
 
-static void test_no_steps(void **state)
+static void test_no_steps(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_steps steps = {0};
     dl_steps_init(&steps, &trace);
@@ -144,9 +140,8 @@ static void test_no_steps(void **state)
     dl_steps_free(&steps);
 }
 
-static void test_part_names(void **state)
+static void test_part_names(void **state DL_UNUSED)
 {
-    (void)state;
     assert_string_equal(dl_part_name(DL_PART_COMPUTE), "compute");
     assert_string_equal(dl_part_name(DL_PART_COMMUNICATION), "communication");
     assert_string_equal(dl_part_name(DL_PART_SLOWDOWN), "slowdown");

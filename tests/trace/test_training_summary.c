@@ -58,9 +58,8 @@ static dl_trace train_trace(void)
     return trace;
 }
 
-static void test_steps_and_parts(void **state)
+static void test_steps_and_parts(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = train_trace();
     DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
@@ -82,9 +81,8 @@ static void test_steps_and_parts(void **state)
 }
 
 /* 40 steps: each operation 40 times; 1 MB in 100 us = 10 GB/s. */
-static void test_operations_and_copies(void **state)
+static void test_operations_and_copies(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = train_trace();
     DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
@@ -107,9 +105,8 @@ static void test_operations_and_copies(void **state)
 
 /* Worker 0 has 0..9: mean 4.5, sd sqrt(82.5 / 9), the 5th of 10 values is 4, the 9th is 8. All 40:
  * 31 times 1, the rest 0 and 2..9: mean (45 + 30) / 40, p50 1, and the 36th value is 5. */
-static void test_staleness(void **state)
+static void test_staleness(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = train_trace();
     dl_summary summary = {0};
     dl_summary_init(&summary, &trace);
@@ -142,9 +139,8 @@ static void test_staleness(void **state)
 }
 
 /* The first step takes 3 ms instead of 1: it only counts as warm-up. */
-static void test_warmup_left_out(void **state)
+static void test_warmup_left_out(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_record *slow = hand_record(&trace, DL_RECORD_STEP, 0, 0, 3000000);
     slow->samples = 50;
@@ -171,9 +167,8 @@ static double total_per_s(const dl_trace *trace)
 
 /* Two workers that share a core: one has all its steps of 1 ms before the other. The core processes
  * 50 samples per ms, whichever worker uses it. */
-static void test_workers_that_take_turns_do_not_add_up(void **state)
+static void test_workers_that_take_turns_do_not_add_up(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     uint32_t conv1 = hand_name(&trace, "conv1");
     for (int i = 0; i < 20; i++)
@@ -191,9 +186,8 @@ static void test_workers_that_take_turns_do_not_add_up(void **state)
 
 /* Worker 0 starts with a step of 4.5 ms; of worker 1's concurrent steps only half of the one in
  * progress at its end counts. Then 5.5 ms with 11 half and 5 whole steps of 50. */
-static void test_throughput_starts_when_all_are_warm(void **state)
+static void test_throughput_starts_when_all_are_warm(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = hand_trace();
     uint32_t conv1 = hand_name(&trace, "conv1");
     dl_record *slow = hand_record(&trace, DL_RECORD_STEP, 0, 0, 4500000);
@@ -236,9 +230,8 @@ static dl_trace bench_trace(void)
     return trace;
 }
 
-static void test_benches(void **state)
+static void test_benches(void **state DL_UNUSED)
 {
-    (void)state;
     DL_SCOPED(dl_trace) trace = bench_trace();
     DL_SCOPED(dl_summary) summary = {0};
     dl_summary_init(&summary, &trace);
@@ -263,9 +256,8 @@ static void test_benches(void **state)
     assert_float_equal(b[4].samples_per_s, 64000, 1e-6);
 }
 
-static void test_warnings(void **state)
+static void test_warnings(void **state DL_UNUSED)
 {
-    (void)state;
     dl_summary summary = {0};
     DL_SCOPED(dl_trace) trace = hand_trace();
     dl_summary_init(&summary, &trace);
@@ -299,9 +291,8 @@ static void test_warnings(void **state)
 }
 
 /* The text names its values, fits into 80 columns and breaks a long value at its spaces. */
-static void test_print(void **state)
+static void test_print(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = train_trace();
     hand_meta(&trace, "command",
               "dlprof train --model lenet --workers 2 --sync async --batch 128 --steps 4000 "
@@ -341,9 +332,8 @@ static void test_print(void **state)
     dl_trace_free(&trace);
 }
 
-static void test_json(void **state)
+static void test_json(void **state DL_UNUSED)
 {
-    (void)state;
     dl_trace trace = train_trace();
     hand_meta(&trace, "a \"key\"", "line\n");
     dl_summary summary = {0};
