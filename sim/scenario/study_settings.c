@@ -210,6 +210,18 @@ static bool exchanges_gradients(const dl_scenario *scenario DL_UNUSED, const dl_
     return point->workers > 1 && point->mode->exchange == DL_EXCHANGES_GRADIENTS;
 }
 
+/* Adds an open key of [exchange] as an assumption, with its alternative. */
+static void assume(dl_variant *variant, const char *key, const char *chosen, const char *other,
+                   dl_setting_matters_fn matters, dl_setting_change_fn change, const char *source,
+                   const char *measure)
+{
+    dl_assumption *a = dl_setting_assume(dl_keys_find(&dl_scenario_keys, "exchange", key), chosen,
+                                         source, measure, &variant->assumed);
+    strcpy(a->other, other);
+    a->matters = matters;
+    a->change = change;
+}
+
 static void without_overlap(dl_scenario *scenario DL_UNUSED, dl_gpu_options *gpu)
 {
     gpu->overlap = false;
@@ -272,26 +284,19 @@ void dl_variant_take_dtypes(dl_variant *variant)
         return;
     }
     set_dtypes(scenario, gpu, in_half);
-    if (gathers && in_half) {
-        dl_assumption *a = dl_setting_assume(
-            dl_keys_find(&dl_scenario_keys, "exchange", "param_dtype"), "bf16",
-            "FSDP's MixedPrecision and DeepSpeed gather parameters as their passes use them",
-            "the type in which FSDP or DeepSpeed gathers", &variant->assumed);
-        strcpy(a->other, "fp32");
-        a->matters = exchanges_gradients;
-        a->change = gather_in_fp32;
-    }
-    if (sums && in_half) {
-        const bool halved = gpu->reduce_dtype == DL_DTYPE_BF16;
-        dl_assumption *a = dl_setting_assume(
-            dl_keys_find(&dl_scenario_keys, "exchange", "reduce_dtype"), halved ? "bf16" : "fp32",
-            halved ? "FSDP's MixedPrecision reduces in param_dtype where reduce_dtype is not given"
-                   : "Megatron and nanotron reduce gradients in fp32",
-            "the type in which gradients are reduced", &variant->assumed);
-        strcpy(a->other, halved ? "fp32" : "bf16");
-        a->matters = exchanges_gradients;
-        a->change = halved ? sum_in_fp32 : sum_in_bf16;
-    }
+    if (gathers && in_half)
+        assume(variant, "param_dtype", "bf16", "fp32", exchanges_gradients, gather_in_fp32,
+               "FSDP's MixedPrecision and DeepSpeed gather parameters as their passes use them",
+               "the type in which FSDP or DeepSpeed gathers");
+    if (!sums || !in_half) return;
+    const char *measure = "the type in which gradients are reduced";
+    if (gpu->reduce_dtype == DL_DTYPE_BF16)
+        assume(variant, "reduce_dtype", "bf16", "fp32", exchanges_gradients, sum_in_fp32,
+               "FSDP's MixedPrecision reduces in param_dtype where reduce_dtype is not given",
+               measure);
+    else
+        assume(variant, "reduce_dtype", "fp32", "bf16", exchanges_gradients, sum_in_bf16,
+               "Megatron and nanotron reduce gradients in fp32", measure);
 }
 
 /* Changes the buckets to DeepSpeed's reduce_bucket_size, 5e8 numbers. */
@@ -316,29 +321,20 @@ static void assume_units(dl_variant *variant)
         dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS)
         return;
     const bool blocks = dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER;
-    dl_assumption *a = dl_setting_assume(
-        dl_keys_find(&dl_scenario_keys, "exchange", "bucket_bytes"),
-        blocks ? "a block each" : "a layer each",
-        "units that FSDP wraps, by the usual auto_wrap_policy; DeepSpeed's reduce_bucket_size is "
-        "5e8 numbers",
-        "the units that FSDP wraps, or DeepSpeed's reduce_bucket_size", &variant->assumed);
-    strcpy(a->other, "2GB");
-    a->matters = shares_parameters;
-    a->change = in_large_buckets;
+    assume(variant, "bucket_bytes", blocks ? "a block each" : "a layer each", "2GB",
+           shares_parameters, in_large_buckets,
+           "units that FSDP wraps, by the usual auto_wrap_policy; DeepSpeed's reduce_bucket_size "
+           "is 5e8 numbers",
+           "the units that FSDP wraps, or DeepSpeed's reduce_bucket_size");
 }
 
 static void assume_overlap(dl_variant *variant)
 {
-    if (dl_variant_assumes_overlap(variant)) {
-        dl_assumption *overlap = dl_setting_assume(
-            dl_keys_find(&dl_scenario_keys, "exchange", "overlap"), "yes",
-            "PyTorch's DistributedDataParallel sends gradients during the backward pass, in "
-            "buckets; no is a program that sends them after it, without buckets to copy into",
-            "whether the program exchanges during its backward pass", &variant->assumed);
-        strcpy(overlap->other, "no");
-        overlap->matters = exchanges_gradients;
-        overlap->change = without_overlap;
-    }
+    if (dl_variant_assumes_overlap(variant))
+        assume(variant, "overlap", "yes", "no", exchanges_gradients, without_overlap,
+               "PyTorch's DistributedDataParallel sends gradients during the backward pass, in "
+               "buckets; no is a program that sends them after it, without buckets to copy into",
+               "whether the program exchanges during its backward pass");
 }
 
 /* Returns the alternative to the usual arithmetic: fp32 instead of bf16, as in PyTorch without
@@ -426,14 +422,10 @@ static void assume_uncompressed(dl_variant *variant)
         dl_scenario_sharded(scenario) != DL_SHARDED_NONE ||
         dl_scenario_gives(scenario, "exchange", "compress"))
         return;
-    dl_assumption *a = dl_setting_assume(
-        dl_keys_find(&dl_scenario_keys, "exchange", "compress"), "none",
-        "DistributedDataParallel all-reduces gradients in fp32, but FSDP's messages are in bf16 "
-        "here; with its hook bf16_compress_hook or fp16_compress_hook DDP sends 16 bits too",
-        "whether DDP registers a hook that compresses gradients", &variant->assumed);
-    strcpy(a->other, "fp16");
-    a->matters = reduces_whole_gradients;
-    a->change = compress_to_fp16;
+    assume(variant, "compress", "none", "fp16", reduces_whole_gradients, compress_to_fp16,
+           "DistributedDataParallel all-reduces gradients in fp32, but FSDP's messages are in bf16 "
+           "here; with its hook bf16_compress_hook or fp16_compress_hook DDP sends 16 bits too",
+           "whether DDP registers a hook that compresses gradients");
 }
 
 void dl_study_assume_messages(dl_study *study)
