@@ -20,20 +20,6 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
-/* Returns the one batch of the scenario's points, per worker if the scenario gives it so; 0 if they
- * have several. */
-static int64_t batch_of(const dl_scenario *scenario)
-{
-    int64_t batch = 0;
-    for (size_t p = 0; p < scenario->point_count; p++) {
-        const dl_point *point = &scenario->points[p];
-        const int64_t own = point->batch / (scenario->batch_per_worker ? point->workers : 1);
-        if (p > 0 && own != batch) return 0;
-        batch = own;
-    }
-    return batch;
-}
-
 /* Accepts the columns of measured rows and the column placement; requires
  * workers or placement, and batch unless `batch` > 0 is that of all rows. */
 static dl_status check_columns(const dl_csv *csv, int64_t batch, dl_error *err)
@@ -371,7 +357,7 @@ static dl_status check_batches(const dl_table_rows *rows, const dl_csv *csv,
 static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
                           const dl_scenario *scenario, dl_error *err)
 {
-    const int64_t batch = batch_of(scenario);
+    const int64_t batch = dl_scenario_batch(scenario);
     dl_status status = check_columns(csv, batch, err);
     if (status == DL_OK) status = check_settings(csv, use, err);
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {

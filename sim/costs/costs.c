@@ -72,9 +72,7 @@ bool dl_costs_is_phase(const char *name, const char *phase)
            strcmp(name + length - tail, phase) == 0;
 }
 
-/* Whether an operation is on parameters or gradients, so that its time does not depend on the
- * batch. */
-static bool is_of_parameters(const char *name)
+bool dl_costs_is_of_parameters(const char *name)
 {
     return dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
 }
@@ -83,7 +81,7 @@ bool dl_costs_is_op_name(const char *name)
 {
     return strcmp(name, "input") == 0 || strcmp(name, "dispatch") == 0 ||
            dl_costs_is_phase(name, "forward") || dl_costs_is_phase(name, "backward") ||
-           is_of_parameters(name);
+           dl_costs_is_of_parameters(name);
 }
 
 const dl_value *dl_cost_single_of(const dl_costs *costs, const dl_key *key)
@@ -245,7 +243,7 @@ static double measured_linearity(const dl_costs *costs, double batch)
 double dl_costs_linearity(const dl_costs *costs, const char *op, double batch)
 {
     const double measured = measured_linearity(costs, batch);
-    if (!costs->per_doubling.known || is_of_parameters(op)) return measured;
+    if (!costs->per_doubling.known || dl_costs_is_of_parameters(op)) return measured;
     const double least = (double)costs->batch_min, most = (double)costs->batch_max;
     double doublings = 0;
     if (most > 0 && batch > most) doublings = log2(batch / most);

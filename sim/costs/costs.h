@@ -480,6 +480,10 @@ int64_t dl_costs_traced_gpus(const dl_costs *costs, const dl_cost_trace *trace);
 /* Whether an operation's name ends in ".phase". */
 bool dl_costs_is_phase(const char *name, const char *phase);
 
+/* Whether an operation is on vectors of parameters or gradients: its time does not depend on the
+ * batch, and it has no matrix products. */
+bool dl_costs_is_of_parameters(const char *name);
+
 /* Whether an operation can have that name. */
 bool dl_costs_is_op_name(const char *name);
 

@@ -181,7 +181,7 @@ static dl_status find_point(const dl_scenario *scenario, const dl_calibrate *cal
 static bool is_compute(const char *op)
 {
     return dl_costs_is_phase(op, "forward") || dl_costs_is_phase(op, "backward") ||
-           dl_costs_is_phase(op, "update") || dl_costs_is_phase(op, "bucket");
+           dl_costs_is_of_parameters(op);
 }
 
 void dl_calibrate_apply(dl_costs *costs, double factor)

@@ -41,17 +41,11 @@ static double roofline_s(const rates *r, int gpu, const dl_op_cost *op)
                 op->bytes_per_sample.value / r->memory[gpu]);
 }
 
-/* Whether the operation only reads and writes vectors, without matrix products. */
-static bool is_of_vectors(const char *name)
-{
-    return dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
-}
-
 static double factor_of(const rates *r, const dl_op_cost *op, const dl_scaling *scaling)
 {
     const bool known = op->flop_per_sample.known && op->bytes_per_sample.known;
     if (known && roofline_s(r, 0, op) > 0) return roofline_s(r, 1, op) / roofline_s(r, 0, op);
-    return is_of_vectors(op->name) ? scaling->update_factor : scaling->compute_factor;
+    return dl_costs_is_of_parameters(op->name) ? scaling->update_factor : scaling->compute_factor;
 }
 
 static void scale(dl_value *value, double factor)

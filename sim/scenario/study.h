@@ -105,6 +105,10 @@ double dl_variant_compute_log(const dl_variant *variant);
  * model. */
 dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);
 
+/* Returns the one batch of the scenario's points, per worker if the scenario gives it so; 0 if they
+ * have several. */
+int64_t dl_scenario_batch(const dl_scenario *scenario);
+
 /* Returns the model of the first worker's GPU. Requires a scenario with GPUs. */
 const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario);
 

@@ -34,16 +34,14 @@ static dl_status estimate_models(dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* Returns the samples per step of the single-worker baseline if all points agree; else 0. */
-static int64_t baseline_batch(const dl_scenario *scenario)
+int64_t dl_scenario_batch(const dl_scenario *scenario)
 {
     int64_t batch = 0;
     for (size_t p = 0; p < scenario->point_count; p++) {
         const dl_point *point = &scenario->points[p];
-        const int64_t one =
-            scenario->batch_per_worker ? point->batch / point->workers : point->batch;
-        if (p > 0 && one != batch) return 0;
-        batch = one;
+        const int64_t own = point->batch / (scenario->batch_per_worker ? point->workers : 1);
+        if (p > 0 && own != batch) return 0;
+        batch = own;
     }
     return batch;
 }
@@ -58,7 +56,7 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     } else if (scenario->samples_per_s > 0) {
         const char *device = scenario->device;
         if (device != NULL && device[0] == '\0') device = NULL;
-        dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
+        dl_costs_of_throughput(costs, scenario->samples_per_s, device, dl_scenario_batch(scenario));
     } else if (scenario->costs_path != NULL) {
         return dl_costs_read(costs, scenario->costs_path, err);
     } else { /* [generators] sets the time of an update: no run needs costs */
