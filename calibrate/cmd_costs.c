@@ -197,8 +197,8 @@ static dl_status check_updates(const dl_step_costs *costs, const char *path, dl_
 }
 
 /* Checks that a step has a forward pass, a backward pass and an update, as in training, none of
- * which takes more than PASS_FRAC_MAX of the total time of the three. Hooks of the backward pass may
- * update. */
+ * which takes more than PASS_FRAC_MAX of the total time of the three. Hooks of the backward pass
+ * may update. */
 static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     static const char *const names[] = {"forward pass", "backward pass", "update"};

@@ -393,8 +393,8 @@ static void write_head(dl_csv_writer *writer)
     dl_csv_end_row(writer);
 }
 
-/* Returns the quantiles 0.005, 0.015, ..., 0.995 of the step times in s, as "0.0191;0.0192; ..."; ""
- * without steps. free() it. */
+/* Returns the quantiles 0.005, 0.015, ..., 0.995 of the step times in s, as "0.0191;0.0192;...", or
+ * "" without steps. free() it. */
 static char *step_quantiles(const dl_recorder *recorder)
 {
     size_t count = 0;

@@ -231,8 +231,8 @@ static int replicas(const dl_scenario *scenario, const dl_point *point, int stag
 }
 
 /* Divides a replica into `stages` x `shards` GPUs, so that there may be fewer replicas, which share
- * a batch given in total. The number of micro-batches stays or, with samples > 0, each micro-batch gets that many
- * samples. False if the batch is not divisible accordingly. */
+ * a batch given in total. The number of micro-batches stays or, with samples > 0, each micro-batch
+ * gets that many samples. False if the batch is not divisible accordingly. */
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {

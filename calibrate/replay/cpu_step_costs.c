@@ -117,8 +117,8 @@ static bool reduces_after(const dl_cpu_training *cpu)
 /* All-reduces that carry less than this part of the gradients' bytes carry them compressed. */
 #define COMPRESSED_FRAC 0.75
 
-/* Takes parameter_bytes from the gradients that a pass adds if all-reduces carry others: compressed,
- * or those of several passes of the same samples. Notes where they carry more. */
+/* Takes parameter_bytes from the gradients that a pass adds if all-reduces carry others:
+ * compressed, or those of several passes of the same samples. Notes where they carry more. */
 static void take_carried(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     const double carried =

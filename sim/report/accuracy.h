@@ -54,8 +54,8 @@ typedef struct dl_accuracy {
     double steps_median_frac, steps_max_frac; /* its median and maximum over these points */
 } dl_accuracy;
 
-/* Kolmogorov-Smirnov distance of a point's measured steps from the simulated ones, of all workers and
- * runs; NaN if either are not known. */
+/* Kolmogorov-Smirnov distance of a point's measured steps from the simulated ones, of all workers
+ * and runs; NaN if either are not known. */
 double dl_accuracy_steps_frac(const dl_row *row, const dl_measured *measured);
 
 /* Computes the accuracy of a sweep against measured[sweep->row_count]. Points that were not
@@ -65,9 +65,9 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured);
 /* Prints the mean and the largest error if `errors`, then the lines of dl_accuracy_scatter. */
 void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep, bool errors);
 
-/* Adds lines with the number of runs left out, the noise floor, the number of runs inside the interval, the
- * distances of the distributions of runs and of steps, and whether the runs were disturbed or varied too much to judge;
- * each only if known. */
+/* Adds lines with the number of runs left out, the noise floor, the number of runs inside the
+ * interval, the distances of the distributions of runs and of steps, and whether the runs were
+ * disturbed or varied too much to judge; each only if known. */
 void dl_accuracy_scatter(dl_notes *lines, const dl_accuracy *accuracy, const dl_sweep *sweep);
 
 /* --- errors by use of the rows ---------------------------------------------------------------- */
