@@ -88,8 +88,8 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
  * takes half as long as reducing as many bytes: gloo's rings have N - 1 and 2 (N - 1) rounds of
  * equal messages. With a divided optimizer DistributedDataParallel reduces, and the parameters are
  * gathered after the update. Otherwise, as in PyTorch's FSDP, the training thread waits for each
- * collective, and gloo executes a reduce-scatter as an all-reduce. Each micro-batch gathers the
- * parameters, and reduces the gradients. */
+ * collective, and gloo executes a reduce-scatter as an all-reduce. Each micro-batch reduces divided
+ * gradients, and gathers divided parameters. */
 static double divided_ns(const dl_exchange_plan *plan, const dl_costs *costs, double backward_ns,
                          const dl_process_reduces *of)
 {
@@ -103,7 +103,8 @@ static double divided_ns(const dl_exchange_plan *plan, const dl_costs *costs, do
     }
     const double sums_ns =
         plan->divides_gradients ? reduce_ns : dl_buckets_ns(of, units, count, backward_ns);
-    return plan->passes * (sums_ns + 0.5 * (plan->gathers + plan->gathers_after) * reduce_ns);
+    return plan->passes * (sums_ns + 0.5 * plan->gathers * reduce_ns) +
+           0.5 * plan->gathers_after * reduce_ns;
 }
 
 /* Time in ns of an exchange's collectives among processes; buckets of gradients start as they

@@ -16,12 +16,6 @@
 #define TRAIN_WARMUP 1
 #define TRAIN_PASSES 4
 
-/* Micro-batches per step of the point. */
-static int64_t passes_of(const dl_point *point)
-{
-    return point->stages > 1 ? point->micro_batches : (int64_t)point->option[DL_SYNC_ACCUMULATE];
-}
-
 /* Simulates a step of the trainer with `passes` micro-batches; *seconds: its time. */
 static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int gpus,
                         int64_t passes, double *seconds, dl_error *err)
@@ -32,7 +26,8 @@ static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int 
     scenario.steps = TRAIN_STEPS;
     scenario.warmup = TRAIN_WARMUP;
     point.workers = gpus / dl_point_ranks(config->point);
-    point.batch = point.batch / config->point->workers / passes_of(&point) * passes * point.workers;
+    point.batch =
+        point.batch / config->point->workers / dl_point_passes(&point) * passes * point.workers;
     if (point.stages > 1) {
         point.micro_batches = (int)passes;
     } else {
@@ -64,7 +59,7 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
         *token_s = dl_ns_to_s(costs->trainer.token_gpu_ns.value) / gpus;
         return DL_OK;
     }
-    const int64_t passes = passes_of(config->point);
+    const int64_t passes = dl_point_passes(config->point);
     const int64_t few = passes < TRAIN_PASSES ? passes : TRAIN_PASSES;
     double once_s = 0, twice_s = 0;
     dl_status status = step_s(config, costs, gpus, few, &once_s, err);

@@ -49,8 +49,8 @@ KEY(bool, overlap, "overlap", OVERLAP, FLAG, .fallback = "no", .limits = DL_LIMI
 KEY(dl_sharded, sharded, "sharded", ON_CORES_TOO, CHOICE(dl_sharded_names), .fallback = "none",
     .elsewhere = dl_sharded_words,
     .help = "allreduce: workers divide the optimizer's state (ZeRO 1), also gradients (2), also "
-            "parameters (3, FSDP; then overlap is the default, and each accumulated micro-batch "
-            "exchanges); on cores of processes only")
+            "parameters (3, FSDP; then overlap is the default); with the last two each accumulated "
+            "micro-batch exchanges; on cores of processes only")
 KEY(bool, shards_by_node, "sharded_among", ANY, EITHER(sharers), .fallback = "all",
     .only = "sharded = optimizer",
     .help = "the state is divided among all workers, or among those of each node, which sum "

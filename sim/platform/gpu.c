@@ -243,11 +243,11 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* Whether the segment's parameters have arrived. Sharded parameters do not arrive before the end of
- * the previous pass. */
+/* Whether the segment's parameters have arrived. With sharded gradients or parameters no pass starts
+ * before the exchange of the previous one has ended. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
-    if (gpus->config.plan.divides_parameters) {
+    if (gpus->config.plan.divides_gradients) {
         const int use = use_of(gpus, segment);
         if (gpus->reduction.passes < gpus->workers[worker].pass) return false;
         return use < 0 || dl_reduction_has(gpus, use);
@@ -300,13 +300,13 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 static void start_segment(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
-    const bool is_sharded = gpus->config.plan.divides_parameters;
+    const bool is_sharded = gpus->config.plan.divides_gradients;
     if (!has_parameters(gpus, worker, w->segment)) {
         w->phase = DL_GPU_WAITS_FOR_PARAMETERS;
         dl_team_change(gpus->team, worker, is_sharded ? DL_STATE_ALLREDUCE : DL_STATE_PULL);
         return;
     }
-    if (is_sharded && w->segment <= 2 * gpus->reduction.buckets)
+    if (gpus->config.plan.divides_parameters && w->segment <= 2 * gpus->reduction.buckets)
         dl_reduction_uses(gpus, use_of(gpus, w->segment));
     set_computing(gpus, worker, true);
     w->left_ns = segment_ns(gpus, w);
@@ -417,6 +417,7 @@ static void on_segment_done(void *user, int worker)
     if (!is_last) {
         start_segment(gpus, worker);
     } else if (gpus->config.plan.passes > 1 && w->pass + 1 < gpus->config.plan.passes) {
+        if (gpus->config.plan.divides_gradients) dl_reduction_pass_done(gpus, worker);
         start_pass(gpus, worker, w->pass + 1);
     } else if (launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);

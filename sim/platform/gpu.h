@@ -46,9 +46,10 @@
  * of the buckets, and all-gathers of all parameters after the update, or of each bucket's
  * parameters before both passes or before the forward pass only. A bucket's all-gather is launched
  * when the previous bucket's pass starts, so that at most two buckets are gathered at a time
- * (FSDP's limit on gathers in flight, backward prefetch). Each accumulated micro-batch runs all
- * these collectives, and the next one starts when they have ended, like FSDP without no_sync. A
- * worker updates 1 / n of the parameters.
+ * (FSDP's limit on gathers in flight, backward prefetch). With sharded gradients or parameters each
+ * accumulated micro-batch runs all collectives but the gather after the update, and the next one
+ * starts when they have ended, like FSDP without no_sync, and DeepSpeed (engine.py,
+ * allreduce_gradients). A worker updates 1 / n of the parameters.
  *
  * Shards in host memory are placed on the nodes in turn, then on their sockets; on GPUs, on
  * consecutive ones. A barrier costs [sync] barrier_ns, and the hand-over of the lock lock_ns, if

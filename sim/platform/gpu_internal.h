@@ -260,9 +260,13 @@ int dl_gpus_present(const dl_gpus *gpus);
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_gpus *gpus);
 
-/* The worker starts to wait for the all-reduce of all buckets. Unless buckets are exchanged as they
- * become ready, its gradients are first compressed, if the plan compresses, and copied to the host,
- * for collectives of the hosts; all buckets are then ready. Calls dl_gpus_exchanged at the end. */
+/* The worker has ended a pass. Unless buckets are exchanged as they become ready, its gradients are
+ * compressed, if the plan compresses, and copied to the host, for collectives of the hosts; all
+ * buckets are then ready. */
+void dl_reduction_pass_done(dl_gpus *gpus, int worker);
+
+/* The worker has ended the step's last pass and starts to wait for the all-reduce of all buckets.
+ * Calls dl_gpus_exchanged at the end. */
 void dl_reduction_join(dl_gpus *gpus, int worker);
 
 /* The worker starts to wait for the reduction of its site's gradients. Calls dl_gpus_ended at the

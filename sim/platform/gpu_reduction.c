@@ -99,9 +99,10 @@ static void end_collectives(dl_gpus *gpus, int first, int end)
     gpus->moved_bytes += first == 0 ? r->moved_bytes : r->gathered_bytes;
 }
 
-static void end_pass(dl_gpus *gpus)
+static void end_pass(dl_gpus *gpus, int end)
 {
-    end_collectives(gpus, 0, gpus->reduction.count);
+    end_collectives(gpus, 0, end);
+    gpus->reduction.next = 0;
     gpus->reduction.passes++;
     for (int w = 0; w < gpus->config.workers; w++)
         gpus->listener->parameters_came(gpus, w);
@@ -188,11 +189,13 @@ static void on_collective_done(void *user, int unused DL_UNUSED)
     r->running = false;
     r->next = (place + 1) % r->count;
     gpus->listener->speed_changed(gpus, -1);
-    if (r->next == 0 && r->passes + 1 < gpus->config.plan.passes) {
-        end_pass(gpus);
+    const bool ends = r->next == 0 || (in_two && r->next == r->buckets);
+    const bool of_pass = !in_two || place < r->buckets;
+    if (ends && of_pass && r->passes + 1 < gpus->config.plan.passes) {
+        end_pass(gpus, place + 1);
         return;
     }
-    if (r->next == 0 || (in_two && r->next == r->buckets)) {
+    if (ends) {
         end_round(gpus, in_two && r->next == 0 ? r->buckets : 0, place + 1);
         return;
     }
@@ -267,6 +270,12 @@ static bool join_round(dl_gpus *gpus, int worker)
     return true;
 }
 
+void dl_reduction_pass_done(dl_gpus *gpus, int worker)
+{
+    if (!gpus->config.plan.as_ready)
+        dl_gpus_pack(gpus, worker, gpus->config.content_bytes, on_made);
+}
+
 void dl_reduction_gather(dl_gpus *gpus, int worker)
 {
     if (!join_round(gpus, worker)) return;
@@ -276,9 +285,7 @@ void dl_reduction_gather(dl_gpus *gpus, int worker)
 
 void dl_reduction_join(dl_gpus *gpus, int worker)
 {
-    if (!join_round(gpus, worker)) return;
-    if (!gpus->config.plan.as_ready)
-        dl_gpus_pack(gpus, worker, gpus->config.content_bytes, on_made);
+    if (join_round(gpus, worker)) dl_reduction_pass_done(gpus, worker);
 }
 
 /* Plans a collective among `count` GPUs. If `equal` is not 0, groups of `equal` GPUs have the same

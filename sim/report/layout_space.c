@@ -184,12 +184,15 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
 }
 
 /* Adds the layout once for each value of `sharded`, the state that workers, or GPUs with different
- * experts, shard; adds it once without a value if they cannot shard anything. */
+ * experts, shard, but without sharded gradients where each of several micro-batches would have to be
+ * exchanged; adds it once without a value if they cannot shard anything. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
     const bool can = l->point.workers * l->point.experts > 1 && l->point.shards == 1 &&
                      dl_mode_reduces_gradients(s->scenario->points[0].mode);
+    const bool sums = dl_point_is_split(&l->point) && l->point.micro_batches > 1;
     for (size_t i = 0; i < (can ? s->value_count[DL_KEY_SHARDED] : 1); i++) {
+        if (can && sums && strcmp(s->values[DL_KEY_SHARDED][i], "gradients") == 0) continue;
         l->values[DL_KEY_SHARDED] = can ? s->values[DL_KEY_SHARDED][i] : NULL;
         add_layout(s, l);
     }

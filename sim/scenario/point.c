@@ -25,6 +25,11 @@ int dl_point_batches(const dl_point *point)
     return (int)dl_axes_batches(point->size);
 }
 
+int dl_point_passes(const dl_point *point)
+{
+    return point->stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
+}
+
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 {
     const bool within = scenario->pipeline != NULL && scenario->pipeline->shards > 1;
@@ -160,7 +165,8 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
                                     .keeps_parameters = scenario->keeps_parameters};
         plan = dl_exchange_plan_among(&own, false, point->workers);
     }
-    if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
+    if (plan.divides_gradients && !dl_point_is_split(point))
+        plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
     plan.late = (int)point->option[DL_SYNC_LAG];
     plan.message = scenario->compression;
     plan.packs = plan.message.kind != DL_COMPRESS_NONE;

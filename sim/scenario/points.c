@@ -409,6 +409,13 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (gpu == NULL) return NULL;
     if (is_parameters && dl_point_is_split(point))
         return "parameters: not of workers of several GPUs, whose layout shards them: fsdp=COUNT";
+    const bool sums = sharded == DL_SHARDED_GRADIENTS && dl_point_passes(point) > 1;
+    if (sums && dl_point_is_split(point))
+        return "gradients: not of several micro-batches and workers of several GPUs: each "
+               "micro-batch would be exchanged; optimizer exchanges once";
+    if (sums && point->option[DL_SYNC_LAG] > 0)
+        return "gradients: not with [sync] lag and several micro-batches, each of which is "
+               "exchanged in its step";
     if (gpu->on_hosts) return "not with collectives = hosts";
     if (scenario->compression.kind == DL_COMPRESS_TOPK)
         return "not with compress = topk, whose messages each worker needs whole";

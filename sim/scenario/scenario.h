@@ -238,6 +238,8 @@ bool dl_point_is_split(const dl_point *point);
 bool dl_point_reduces_within(const dl_point *point);
 /* Number of a stage's ranks that have different samples, >= 1. */
 int dl_point_batches(const dl_point *point);
+/* Micro-batches per step of a rank, >= 1. */
+int dl_point_passes(const dl_point *point);
 int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers share them */
 /* Returns the GPUs of the point: workers x ranks, or fewer if workers share them. */
 int dl_point_gpus(const dl_point *point);

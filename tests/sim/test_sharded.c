@@ -71,6 +71,14 @@ static void optimizers_gather_after_the_update(void **state DL_UNUSED)
                         summed_ns + rest_ns, 1e-4);
             assert_near(step_ns(all, bucket, "gradients", "overlap = yes\n"), beside_ns + rest_ns,
                         1e-4);
+            /* Sharded gradients are summed after each micro-batch. */
+            assert_near(
+                step_ns(all, bucket, "gradients", "overlap = yes\n[sync]\naccumulate = 3\n"),
+                3 * beside_ns + rest_ns, 1e-4);
+            assert_near(step_ns(all, bucket, "gradients", "overlap = no\n[sync]\naccumulate = 3\n"),
+                        3 * after_ns + rest_ns, 1e-4);
+            assert_near(step_ns(all, bucket, "optimizer", "overlap = no\n[sync]\naccumulate = 3\n"),
+                        2 * (FORWARD_NS + BACKWARD_NS) + after_ns + rest_ns, 1e-4);
         }
     }
 }
@@ -222,6 +230,7 @@ static void bytes_are_those_of_the_collectives(void **state DL_UNUSED)
         {"parameters", "param_dtype = bf16\nreduce_dtype = bf16\n", 1.5},
         {"parameters", "param_dtype = bf16\nreduce_dtype = fp32\n", 2},
         {"parameters", "[sync]\naccumulate = 2\n", 6},
+        {"gradients", "[sync]\naccumulate = 2\n", 3},
         {"optimizer", "[sync]\naccumulate = 2\n", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -311,6 +320,11 @@ static void what_cannot_be_sharded_is_refused(void **state DL_UNUSED)
          "give only one"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\nreshard_after_forward = no\n",
          "sharded = parameters"},
+        {"[sync]\nmode = allreduce\nlag = 1\naccumulate = 2\n[exchange]\nsharded = gradients\n",
+         "not with [sync] lag and several micro-batches"},
+        {"[machine]\nlayout = tp=2\n[sync]\nmode = allreduce\naccumulate = 2\n[exchange]\n"
+         "sharded = gradients\n",
+         "each micro-batch would be exchanged"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\nsharded_among = node\n",
          "sharded = optimizer"},
         {"[sync]\nmode = allreduce\n[exchange]\nparam_dtype = bf16\n",

@@ -360,10 +360,12 @@ expect 3 "the nearest (tp=8,fsdp=2) does not fit: a GPU needs 834 GB of 85.5 GB,
 full with --micro-batch 4" "${divided[@]}" --layout 'fsdp=16 | tp=8,fsdp=2' --quiet
 expect 3 "does not fit" "${divided[@]}" --layout tp=8,fsdp=2 --micro-batch 1
 expect 0 "accumulate" "${divided[@]}" --layout tp=8,fsdp=2 --micro-batch 4 --recompute full
-# GPUs that divide sequences can divide the state and the gradients, too.
-long=(--workload llama3_8b:sequence=131072,fused=yes --machine 2xdgx_h100 --layout cp=16 --batch 16 --micro-batch 1 --steps 1)
-expect 3 "112 GB too much; what fits: exchange.sharded=gradients (79.0 GB)" "${long[@]}" --quiet
-expect 0 "79.0 GB" "${long[@]}" --set exchange.sharded=gradients
+# GPUs that divide sequences can divide the state, too, and the gradients of a single micro-batch.
+long=(--workload llama3_8b:sequence=131072,fused=yes --machine 2xdgx_h100 --layout cp=16 --micro-batch 1 --steps 1)
+expect 3 "112 GB too much; what fits: exchange.sharded=gradients (79.0 GB)" "${long[@]}" --batch 1 --quiet
+expect 0 "79.0 GB" "${long[@]}" --batch 1 --set exchange.sharded=gradients
+expect 3 "what fits: --recompute full with exchange.sharded=optimizer (72.6 GB)" "${long[@]}" --batch 16 --quiet
+expect 2 "each micro-batch would be exchanged" "${long[@]}" --batch 16 --set exchange.sharded=gradients
 # No micro-batch is named with a schedule that permits none.
 expect 3 "1.76 TB too much; no smaller batch" --workload gpt2_xl --machine 2xa100 --layout pp=2 --batch 512 --mode none \
     --steps 1 --set pipeline.schedule=pipedream --quiet
