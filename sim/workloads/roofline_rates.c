@@ -250,7 +250,12 @@ const dl_efficiency *dl_efficiency_of(const dl_gpu_model *gpu, dl_model_class cl
 {
     const dl_arithmetic products = dl_gpu_model_products(gpu, arithmetic);
     if (is_kepler(gpu->name)) return &kepler;
-    if (class == DL_MODEL_TRANSFORMER && products >= DL_FP16) {
+    /* In tf32 AMD's products are assumed to reach bf16's part of the peak: with NVIDIA's they would
+     * be faster than in bf16. */
+    const board of = board_of(gpu->name);
+    const bool is_mi300 = of == MI300X || of == MI325X;
+    if (class == DL_MODEL_TRANSFORMER &&
+        (products >= DL_FP16 || (products == DL_TF32 && is_mi300))) {
         const dl_efficiency *measured = measured_kernels(gpu->name, products);
         if (measured != NULL) return measured;
     }

@@ -346,6 +346,7 @@ static void published_products_give_the_rates_of_new_gpus(void **state DL_UNUSED
         double peak, product, attention, other;
     } cases[] = {
         {mi300x, DL_BF16, 1307.4e12, 0.51 / 1.5, 0.25 / 1.5, 0.51 / 1.5},
+        {mi300x, DL_TF32, 1307.4e12, 0.51 / 1.5, 0.51 / 1.5, 0.51 / 1.5},
         {mi355x, DL_BF16, 2516.6e12, 0.51 / 1.5, 0.51 / 1.5, 0.51 / 1.5},
         {b300, DL_BF16, 2250e12, 0.61 / 1.11, 0.60 / 1.11, 0.61 / 1.11},
         {b300, DL_FP8, 2250e12, 2 * 0.58 / 1.11, 0.58 / 1.11, 0.58 / 1.11},
