@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
 #include "sim/run.h"
 #include "sim/statistics.h"
