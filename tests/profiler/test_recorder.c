@@ -14,7 +14,7 @@ static dl_trace record_run(const dl_train_config *config)
     dl_error err = {0};
     if (dl_recorder_open(&recorder, config, PATH, &err) != DL_OK) fail_msg("%s", err.text);
     const dl_train_observer observer = dl_recorder_observer(&recorder);
-    DL_SCOPED(dl_train_result) result = run(config, &observer);
+    DL_SCOPED(dl_train_result) result DL_UNUSED = run(config, &observer);
     if (dl_recorder_finish(&recorder, &err) != DL_OK) fail_msg("%s", err.text);
     dl_recorder_free(&recorder);
     dl_trace trace = {0};
@@ -193,7 +193,7 @@ static void synchronous_modes_have_no_staleness(void **state DL_UNUSED)
     dl_error err = {0};
     assert_int_equal(dl_recorder_open(&recorder, &config, NULL, &err), DL_OK);
     const dl_train_observer observer = dl_recorder_observer(&recorder);
-    DL_SCOPED(dl_train_result) result = run(&config, &observer);
+    DL_SCOPED(dl_train_result) result DL_UNUSED = run(&config, &observer);
     assert_int_equal(dl_recorder_staleness(&recorder, -1).count, 0);
     assert_int_equal(dl_recorder_step_times(&recorder).count, 2 * 18);
 }

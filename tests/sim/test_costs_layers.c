@@ -78,7 +78,8 @@ static void layers_must_be_those_of_the_model(void **state DL_UNUSED)
     };
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
     /* Values missing for one layer cannot be summed. */
-    DL_SCOPED(dl_costs) costs = fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
+    DL_SCOPED(dl_costs) costs DL_UNUSED =
+        fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
 }
 
 int main(void)

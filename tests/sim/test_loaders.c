@@ -257,7 +257,7 @@ static void too_many_loaders_are_refused(void **state DL_UNUSED)
     static const char format[] =
         "[scenario]\nsteps = 1\n[machine]\ncores = 1\nworkers = %d\n[workload]\ncosts = c\n"
         "batch_per_worker = 1\n[sync]\nmode = none\n[input]\nloaders = 64\n";
-    DL_SCOPED(dl_scenario) scenario = fixture_scenario(format, 100000000 / 64);
+    DL_SCOPED(dl_scenario) scenario DL_UNUSED = fixture_scenario(format, 100000000 / 64);
     char text[512];
     snprintf(text, sizeof text, format, 100000000 / 64 + 1);
     assert_int_equal(refused(text, &err), DL_ERR_RANGE);

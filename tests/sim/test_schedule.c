@@ -243,7 +243,7 @@ static void it_is_deterministic(void **state DL_UNUSED)
 {
     char *text[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
-        DL_SCOPED(dl_csv) csv = write_and_read("softsync", "n = 1", 30);
+        DL_SCOPED(dl_csv) csv DL_UNUSED = write_and_read("softsync", "n = 1", 30);
         size_t bytes = 0;
         assert_int_equal(dl_file_read(SCHEDULE, &text[i], &bytes, NULL), DL_OK);
     }
