@@ -163,6 +163,26 @@ expect 0 "the parameters are updated within the backward pass" costs hooks.json 
 holds hooks.ini "[op step.backward]"
 sed '/Optimizer/d' hooks.json >server.json
 expect 1 "the update may run elsewhere (on a server)" costs server.json --batch 8 -o server.ini
+# Activations in place are operations of a pass like others.
+{
+    echo '{"traceEvents": ['
+    for at in 1000 2000 3000 4000 5000; do
+        event user_annotation "ProfilerStep#$at" $at 1000
+        for pass in 0 450; do
+            start=$((at + pass))
+            for op in linear relu_ linear cross_entropy_loss; do
+                event cpu_op aten::$op $start 50
+                start=$((start + 50))
+            done
+            event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $start 200
+            event cpu_op torch::autograd::AccumulateGrad $((start + 150)) 40
+        done
+        event user_annotation Optimizer.step#SGD.step $((at + 900)) 90
+    done
+    echo '{}]}'
+} >activations.json
+expect 0 "costs written" costs activations.json --batch 16 -o activations.ini
+holds activations.ini "accumulate = 2"
 expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" \
     costs third.json --batch 16 -o third.ini
 expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini

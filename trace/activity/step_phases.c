@@ -36,7 +36,7 @@ typedef struct search {
                      * and receives, if the trace has such calls: a pipeline's stage starts with
                      * several passes */
     uint8_t *crossings; /* [string_count] 1: kernels of sends and receives; NULL: no such calls */
-    uint8_t *in_place;  /* [string_count] 1: in-place operators */
+    uint8_t *changes;   /* [string_count] 1: in-place sums, products, copies and clearings */
     bool by_ranges;     /* ranges name backward passes */
 } search;
 
@@ -45,13 +45,13 @@ static const dl_activity *work_of(const search *s, size_t w)
     return &s->trace->activities[s->line->work[w]];
 }
 
-/* Returns the number of the operations [first, end) except PyTorch's in-place ones ("aten::add_"),
- * with which programs sum and clear gradients between passes. */
+/* Returns the number of the operations [first, end) except those with which PyTorch's programs sum,
+ * scale and clear gradients between passes. */
 static size_t length_of(const search *s, size_t first, size_t end)
 {
     size_t length = 0;
     for (size_t w = first; w < end; w++)
-        length += !s->in_place[work_of(s, w)->name];
+        length += !s->changes[work_of(s, w)->name];
     return length;
 }
 
@@ -79,7 +79,7 @@ static bool repeats_forward(const search *s, size_t first, size_t end, bool only
     size_t known = 0;
     for (size_t w = first; w < end; w++) {
         const uint32_t name = work_of(s, w)->name;
-        known += s->in_step[name] == s->step && !s->in_place[name];
+        known += s->in_step[name] == s->step && !s->changes[name];
     }
     return is_long(s, first, end) &&
            (double)known >=
@@ -236,6 +236,21 @@ static bool is_updated(const search *s, const dl_activity_step *step)
     return false;
 }
 
+/* Whether an operator changes a tensor in place as programs change gradients: not relu_, which
+ * belongs to a layer. */
+static bool is_change(const char *name)
+{
+    static const char *const changes[] = {"add_",  "sub_",  "mul_", "div_",
+                                          "copy_", "fill_", "zero_"};
+    const char *const prefixes[] = {"aten::_foreach_", "aten::"};
+    for (size_t p = 0; p < DL_LENGTH(prefixes); p++)
+        for (size_t c = 0; c < DL_LENGTH(changes); c++)
+            if (strncmp(name, prefixes[p], strlen(prefixes[p])) == 0 &&
+                strcmp(name + strlen(prefixes[p]), changes[c]) == 0)
+                return true;
+    return false;
+}
+
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
 {
     DL_SCOPED(dl_launches) launches = {0};
@@ -252,11 +267,10 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
                 .classes = dl_kernel_classes(trace),
                 .crossings = find_crossings(trace),
                 .in_step = dl_calloc(trace->string_count, sizeof *s.in_step, "phases"),
-                .in_place = dl_calloc(trace->string_count, 1, "phases"),
+                .changes = dl_calloc(trace->string_count, 1, "phases"),
                 .by_ranges = hints.backward.count > 0};
     for (size_t i = 0; i < trace->string_count; i++)
-        s.in_place[i] = strncmp(trace->strings[i], "aten::", strlen("aten::")) == 0 &&
-                        dl_ends_with(trace->strings[i], "_");
+        s.changes[i] = is_change(trace->strings[i]);
     size_t *passes = dl_calloc(line->count, sizeof *passes, "phases"), kept = 0;
     size_t alternating = 0;
     for (size_t i = 0; i < line->count; i++) {
@@ -274,7 +288,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
     phases->alternates = 2 * alternating > phases->known_steps;
     free(passes);
     free(s.in_step);
-    free(s.in_place);
+    free(s.changes);
     free(s.crossings);
     free(s.classes);
 }
