@@ -38,9 +38,15 @@ typedef struct dl_machine_bus {
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
 /* DL_MACHINE_C2C: prefix of the bus of GPUs that NVLink-C2C joins to a Grace; the bus then serves
- * their ports only. dl_machine_c2c_link: text of the C2C link. */
+ * their ports only. */
 #define DL_MACHINE_C2C "c2c+"
-extern const char dl_machine_c2c_link[];
+
+/* Names and texts of the C2C links of one and of two GPUs per Grace. */
+typedef struct dl_machine_c2c {
+    const char *name, *links;
+} dl_machine_c2c;
+
+extern const dl_machine_c2c dl_machine_c2c_links[2];
 
 /* Finds "pcie5x16", or the bus after DL_MACHINE_C2C. Returns NULL for an unknown name. */
 const dl_machine_bus *dl_machine_find_bus(const char *name);

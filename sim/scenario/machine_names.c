@@ -105,10 +105,17 @@ const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
      "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE6_X16_BYTES_PER_S},
 };
 
-const char dl_machine_c2c_link[] =
-    "; 900 GB/s of a Grace in both directions together (NVIDIA, GB200 NVL72), shared by two\n"
-    "; GPUs; copies of a GH200 reach 346 of 450 (NVIDIA/nvbandwidth 23).\n"
-    "[link c2c]\nbytes_per_s = 225GB/s (170GB/s to 450GB/s), assumed\nlatency_ns = 1us, assumed\n";
+const dl_machine_c2c dl_machine_c2c_links[2] = {
+    {"c2c_alone",
+     "; 900 GB/s in both directions together (GH200 data sheet); copies reach 346 of 450\n"
+     "; (NVIDIA/nvbandwidth 23).\n"
+     "[link c2c_alone]\nbytes_per_s = 346GB/s, measured\nlatency_ns = 1us, assumed\n"},
+    {"c2c",
+     "; 900 GB/s of a Grace in both directions together (NVIDIA, GB200 NVL72), shared by two\n"
+     "; GPUs; copies of a GH200 reach 346 of 450 (NVIDIA/nvbandwidth 23).\n"
+     "[link c2c]\nbytes_per_s = 225GB/s (170GB/s to 450GB/s), assumed\nlatency_ns = 1us, "
+     "assumed\n"},
+};
 
 const dl_machine_bus *dl_machine_find_bus(const char *name)
 {
@@ -326,6 +333,8 @@ static int nearest_gpu(const dl_csv *gpus, const char *typed)
     size_t count = 0, shortest = 0;
     int begun = -1; /* the shortest name that starts with `typed`; -1: none */
     bool one_series = true;
+    const int same = dl_machine_row(gpus, typed);
+    if (same >= 0) return same;
     for (size_t r = 0; r < gpus->rows && like.number[0] != '\0'; r++) {
         const product known = product_of(dl_machine_cell(gpus, r, "name"));
         if (!same_number(like.number, known.number) || !same_series(like.series, known.series))

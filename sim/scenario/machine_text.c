@@ -14,7 +14,7 @@
 #define GPUS_OF_A_BOARD 8
 #define GPUS_OF_A_BOX 16 /* maximum of a box; a rack has more */
 /* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell; memory of all Grace 18.4 TB/s, and 512
- * GB/s of one in the GH200 data sheet. */
+ * GB/s of one in the GH200 data sheet, where each has one GPU. */
 #define GPUS_OF_A_GRACE 2
 #define GRACE_MEMORY_RATE "512GB/s, catalogue"
 
@@ -61,27 +61,31 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
-/* Whether NVLink-C2C joins a part's GPUs to their processor. */
-static bool has_c2c(const dl_machine_tables *t, const dl_wanted_gpus *part)
+/* Returns the number of a part's GPUs that NVLink-C2C joins to a Grace: GPUS_OF_A_GRACE in racks
+ * with NVSwitch, else 1; 0: none. */
+static int gpus_of_a_grace(const dl_machine_tables *t, const dl_wanted_gpus *part)
 {
     const char *bus = dl_machine_cell(&t->gpus, (size_t)part->gpu, "bus");
-    return strncmp(bus, DL_MACHINE_C2C, strlen(DL_MACHINE_C2C)) == 0;
+    if (strncmp(bus, DL_MACHINE_C2C, strlen(DL_MACHINE_C2C)) != 0) return 0;
+    return dl_machine_cell(&t->gpus, (size_t)part->gpu, "fabric")[0] != '\0' ? GPUS_OF_A_GRACE : 1;
 }
 
 /* Whether NVLink-C2C joins all GPUs of a node to their processors, which are Graces. */
 static bool is_grace(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
     for (int p = 0; p < kind->part_count; p++)
-        if (!has_c2c(t, &kind->parts[p])) return false;
+        if (gpus_of_a_grace(t, &kind->parts[p]) == 0) return false;
     return true;
 }
 
-/* Returns the number of processors: one per two GPUs with Grace processors or in a rack; else two
- * for more than four GPUs. */
+/* Returns the number of processors: one per GPU or two with Grace processors, one per two GPUs in a
+ * rack; else two for more than four GPUs. */
 static int sockets_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
-    if (is_grace(t, kind) || kind->gpus > GPUS_OF_A_BOX)
-        return (int)((kind->gpus + GPUS_OF_A_GRACE - 1) / GPUS_OF_A_GRACE);
+    if (is_grace(t, kind) || kind->gpus > GPUS_OF_A_BOX) {
+        const int each = is_grace(t, kind) ? gpus_of_a_grace(t, &kind->parts[0]) : GPUS_OF_A_GRACE;
+        return (int)((kind->gpus + each - 1) / each);
+    }
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
@@ -462,12 +466,12 @@ static void write_gpus(const writer *to, int sockets)
                 socket++;
             const long of_socket = kind->gpus * (socket + 1) / sockets;
             const long last = (of_socket < end ? of_socket : end) - 1;
+            const int of_grace = gpus_of_a_grace(to->t, &kind->parts[p]);
             fprintf(to->out, "[gpus %ld-%ld%s]\nmodel = %s\nparent = socket%ld\nlink = %s\n", first,
                     last, to->of, dl_machine_cell(&to->t->gpus, (size_t)kind->parts[p].gpu, "name"),
                     socket,
-                    has_c2c(to->t, &kind->parts[p])
-                        ? "c2c"
-                        : dl_machine_buses[bus_of(to->t, to->w, &kind->parts[p])].name);
+                    of_grace > 0 ? dl_machine_c2c_links[of_grace - 1].name
+                                 : dl_machine_buses[bus_of(to->t, to->w, &kind->parts[p])].name);
             first = last + 1;
         }
     }
@@ -476,7 +480,7 @@ static void write_gpus(const writer *to, int sockets)
 /* Writes the GPU models and buses of all kinds. */
 static void write_models(const writer *to)
 {
-    bool has_bus[DL_MACHINE_BUSES] = {false}, c2c = false;
+    bool has_bus[DL_MACHINE_BUSES] = {false}, c2c[GPUS_OF_A_GRACE + 1] = {false};
     DL_AUTOFREE bool *has_gpu = dl_calloc(to->t->gpus.rows, sizeof *has_gpu, "models");
     for (int k = 0; k < to->w->kind_count; k++) {
         const dl_wanted_nodes *kind = &to->w->kinds[k];
@@ -484,12 +488,13 @@ static void write_models(const writer *to)
             const size_t gpu = (size_t)kind->parts[p].gpu;
             if (!has_gpu[gpu]) write_gpu(to->out, &to->t->gpus, gpu);
             has_gpu[gpu] = has_bus[bus_of(to->t, to->w, &kind->parts[p])] = true;
-            c2c |= has_c2c(to->t, &kind->parts[p]);
+            c2c[gpus_of_a_grace(to->t, &kind->parts[p])] = true;
         }
     }
     for (size_t b = 0; b < DL_MACHINE_BUSES; b++)
         if (has_bus[b]) fprintf(to->out, "\n%s", dl_machine_buses[b].links);
-    if (c2c) fprintf(to->out, "\n%s", dl_machine_c2c_link);
+    for (int n = 1; n <= GPUS_OF_A_GRACE; n++)
+        if (c2c[n]) fprintf(to->out, "\n%s", dl_machine_c2c_links[n - 1].links);
 }
 
 /* Writes whether copies between GPUs, and between GPUs and ports, bypass host memory in the kind's

@@ -318,6 +318,14 @@ static void gpus_of_a_grace_are_on_c2c(void **state DL_UNUSED)
     }
 }
 
+/* Each GPU of GH200 has a Grace of its own. */
+static void a_gh200_has_its_own_grace(void **state DL_UNUSED)
+{
+    DL_SCOPED(dl_machine) m = machine_called("2xgh200");
+    assert_int_equal(m.kinds[0].sockets, 2);
+    assert_true(near_scaled(m.classes[m.kinds[0].gpus[1].link].bytes_per_s.value, 346e9, 0, 0));
+}
+
 /* PCIe 6.0 carries a port of 800 Gb/s, unlike 5.0: 128 / 63 times the 52.8 GB/s of the latter. */
 static void slots_carry_ports_of_800_gbit(void **state DL_UNUSED)
 {
@@ -650,6 +658,7 @@ int main(void)
         cmocka_unit_test(b200_sum_in_the_switch_from_six_on),
         cmocka_unit_test(a_rack_is_one_domain),
         cmocka_unit_test(gpus_of_a_grace_are_on_c2c),
+        cmocka_unit_test(a_gh200_has_its_own_grace),
         cmocka_unit_test(slots_carry_ports_of_800_gbit),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(names_may_be_spelled_otherwise),
