@@ -15,6 +15,7 @@ static const char *const others[][2] = {
     {"\"BW_average\"", "perftest's JSON does not give its units: take the table that it prints"},
     {"\"bandwidth_matrix\"", "nvbandwidth's JSON is not read: take its text, without -j"},
     {"Client connecting to ", "iperf 2 prints intervals and totals alike: measure with iperf3"},
+    {"Server listening on UDP ", "iperf 2 prints intervals and totals alike: measure with iperf3"},
     {"Server listening on TCP ", "iperf 2 prints intervals and totals alike: measure with iperf3"},
 };
 

@@ -243,8 +243,8 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* Whether the segment's parameters have arrived. With sharded gradients or parameters no pass starts
- * before the exchange of the previous one has ended. */
+/* Whether the segment's parameters have arrived. With sharded gradients or parameters no pass
+ * starts before the exchange of the previous one has ended. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
     if (gpus->config.plan.divides_gradients) {

@@ -184,8 +184,8 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
 }
 
 /* Adds the layout once for each value of `sharded`, the state that workers, or GPUs with different
- * experts, shard, but without sharded gradients where each of several micro-batches would have to be
- * exchanged; adds it once without a value if they cannot shard anything. */
+ * experts, shard, but without sharded gradients where each of several micro-batches would have to
+ * be exchanged; adds it once without a value if they cannot shard anything. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
     const bool can = l->point.workers * l->point.experts > 1 && l->point.shards == 1 &&

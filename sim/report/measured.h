@@ -15,12 +15,12 @@
  * throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
  * (one number per worker, separated by semicolons); staleness_counts (applied gradients of
  * staleness 0, 1, 2, ..., separated by semicolons); step_quantiles_s (equally likely quantiles of
- * the step times of all workers in s, separated by semicolons, or the times themselves); source. The columns steps and seed, and
- * uploads_applied, _too_stale, _superseded, _unmerged and merges, describe the run and are not
- * used; others_frac and steal_frac are the fractions of the processors used meanwhile by other
- * programs and by a virtual machine's host. `use` is the row's role in the prediction: `fitted` if
- * costs were fitted to it, `contradiction` if it contradicts other rows or its source, as explained
- * in `note`, else `unseen` or empty.
+ * the step times of all workers in s, separated by semicolons, or the times themselves); source.
+ * The columns steps and seed, and uploads_applied, _too_stale, _superseded, _unmerged and merges,
+ * describe the run and are not used; others_frac and steal_frac are the fractions of the processors
+ * used meanwhile by other programs and by a virtual machine's host. `use` is the row's role in the
+ * prediction: `fitted` if costs were fitted to it, `contradiction` if it contradicts other rows or
+ * its source, as explained in `note`, else `unseen` or empty.
  *
  * Several rows for one point are several runs: the median of each column is used, and the standard
  * deviation over the runs if no error is given. If all runs have staleness counts, these are

@@ -576,10 +576,10 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, b
     }
     if (dl_scenario_command_value(command, "workload") != NULL && machines == NULL) {
         const char *gpus = dl_scenario_command_value(command, "gpus");
-        return dl_error_set(err, DL_ERR_USAGE,
-                            "--workload needs --machine NAME (dlsim --machines lists them)%s%s",
-                            gpus != NULL ? "; --gpus has numbers of its GPUs, as 0,1, not " : "",
-                            gpus != NULL ? gpus : "");
+        const bool named = gpus != NULL && gpus[strspn(gpus, "0123456789,-")] != '\0';
+        return dl_error_set(
+            err, DL_ERR_USAGE, "--workload needs --machine NAME (dlsim --machines lists them)%s%s",
+            named ? "; --gpus has numbers of its GPUs, as 0,1, not " : "", named ? gpus : "");
     }
     if (dl_scenario_command_value(command, "samples-per-s") != NULL && machines == NULL &&
         dl_scenario_command_value(command, "cores") == NULL) {

@@ -374,8 +374,8 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                         (long long)micro_batches,
                         micro_batches > point->workers ? "micro-batches" : "workers", text, gpus,
                         point->option[DL_SYNC_ACCUMULATE] > 1
-                            ? "; the batch is that of a step, of all its micro-batches: 4 of 8 "
-                              "samples are --batch-per-worker 32"
+                            ? "; the batch is that of a step, of all its micro-batches: for 4 "
+                              "of 8 samples give --batch-per-worker 32"
                             : "");
 }
 

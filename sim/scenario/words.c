@@ -127,7 +127,9 @@ const dl_word dl_scenario_words[] = {
     {"fp16", NULL, arithmetic},
     {"amp", NULL, arithmetic},
     {"autocast", NULL, arithmetic},
-    {"channels_last", NULL, "images are; --workload NAME:layout=nchw has PyTorch's default"},
+    {"channels_last", NULL,
+     "networks of images have this layout; --workload NAME:layout=nchw has PyTorch's "
+     "default"},
     {"mixed_precision", NULL, arithmetic},
     {"fused", NULL, fused},
     {"compile", NULL, compiled},

@@ -441,7 +441,7 @@ expect 2 "--lanes: the machine file has it" "${words[@]}" --lanes 4
 expect 2 "--pp: write --layout pp=COUNT" "${words[@]}" --pp=4
 expect 2 "--batch-per-worker then has the samples of all STEPS" "${words[@]}" --gradient_accumulation_steps 4
 expect 2 "--amp: write --arithmetic bf16 or fp16" "${words[@]}" --amp
-expect 2 "--channels-last: images are; --workload NAME:layout=nchw" "${words[@]}" --channels-last
+expect 2 "--channels-last: networks of images have this layout; --workload NAME:layout=nchw" "${words[@]}" --channels-last
 expect 2 "write --set machine.price_usd_per_hour=USD, of a node" "${words[@]}" --price-per-gpu 2.5
 expect 2 "option '--gradient-checkpointing', here --recompute needs an argument" "${words[@]}" --gradient-checkpointing
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16

@@ -422,6 +422,7 @@ expect 2 "the batch is that of a step, of all its micro-batches" "${run[@]}" --b
 expect 2 "'sgd' has about its memory" "${run[@]}" --set workload.optimizer=adafactor
 expect 2 "the matrix products of its update are not simulated" "${run[@]}" --set workload.optimizer=muon
 expect 2 "--gpus has numbers of its GPUs, as 0,1, not 2x4090" --workload gpt2 --gpus 2x4090
+"$tested" --workload gpt2 --gpus 0,1 2>&1 | grep -q "not 0,1" && fail "numbers of GPUs are refused"
 printf 'world_size,H,step_ms\n1,10,95.6\n4,10,120\n' >local.csv
 expect 0 "+25.0" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 --batch-per-worker 32 --mode average \
     --interval 10 --workers 1,4 --measured local.csv
