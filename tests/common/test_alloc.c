@@ -141,7 +141,7 @@ static void release_numbered(numbered *of)
 static int leave_early(bool early, char **released)
 {
     DL_AUTO(release_numbered) numbered one = {1, released};
-    DL_AUTOFREE char *unused = NULL;
+    DL_AUTOFREE char *unused DL_UNUSED = NULL;
     for (int i = 3; i < 5; i++) {
         DL_AUTO(release_numbered) numbered inner = {i, released};
         DL_AUTOFREE char *text = dl_format("%d", inner.number);

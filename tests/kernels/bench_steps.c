@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/data_set.h"
 #include "kernels/model_table.h"
