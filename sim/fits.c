@@ -153,6 +153,13 @@ static char *micro_batch_option(const dl_scenario *scenario, bool staged, int co
                      (long long)samples);
 }
 
+/* Whether workers can share gradients at the point, if they do in the scenario. */
+static bool can_share_gradients(const dl_scenario *scenario, const dl_point *point)
+{
+    return scenario->gpu->sharded != DL_SHARDED_GRADIENTS ||
+           dl_scenario_not_sharded(scenario, DL_SHARDED_GRADIENTS, point) == NULL;
+}
+
 /* Tries more and smaller micro-batches of the same batch, where the schedule permits them and does
  * not keep all their activations (gpipe). */
 static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
@@ -172,6 +179,7 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
             continue;
         tried.micro_batches = count;
         if (!staged) tried.option[DL_SYNC_ACCUMULATE] = count;
+        if (!can_share_gradients(scenario, &tried)) return;
         const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
         if (!dl_memory_fits(&memory)) continue;
         DL_AUTOFREE char *option = micro_batch_option(scenario, staged, count, samples / count);
@@ -236,10 +244,9 @@ static int replicas(const dl_scenario *scenario, const dl_point *point, int stag
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {
-    const int old = at_least_one(point->stages) * at_least_one(point->shards);
-    const int growth = scenario->batch_per_worker ? 1 : stages * shards / old;
     const int workers = replicas(scenario, point, stages, shards);
-    const int ranks = at_least_one(point->workers / growth) * shards * at_least_one(point->experts);
+    const int sharers = scenario->batch_per_worker ? point->workers : workers;
+    const int ranks = sharers * shards * at_least_one(point->experts);
     const int64_t of_rank = point->batch / ranks;
     const dl_split split = dl_point_split(point);
     const int64_t count = samples > 0 ? of_rank / samples : split.micro_batches;
@@ -262,7 +269,7 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     d->point.micro_batches = (int)count;
     d->point.option[DL_SYNC_ACCUMULATE] = stages > 1 ? 1 : (double)count;
     d->point.batch = of_rank * shards * at_least_one(point->experts) * workers;
-    return true;
+    return can_share_gradients(&d->scenario, &d->point);
 }
 
 /* Appends "--layout tp=2,pp=4 --micro-batch 1 (61 GB)", with the number of workers if more are
@@ -420,31 +427,39 @@ static bool can_recompute(const dl_scenario *scenario, const dl_costs *costs)
 #define SHARDS_TRIED 256
 
 /* Says how many GPUs, more than there are, fit if all share the parameters, each has one sample and
- * recomputes what it can. */
+ * recomputes what it can: GPUs of a layout or, if workers share parameters, workers. */
 static char *more_gpus(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const smaller_network full = {DL_RECOMPUTE_FULL, NULL, NULL};
+    const int axes =
+        at_least_one(point->tensor) * at_least_one(point->context) * at_least_one(point->experts);
     changed c;
     const bool recomputes = change(&c, scenario, costs, &full);
+    dl_scenario own = recomputes ? c.scenario : *scenario;
+    dl_gpu_options gpu = *scenario->gpu;
+    const bool by_workers = gpu.sharded == DL_SHARDED_PARAMETERS;
     char *text = NULL;
+    if (by_workers) gpu.sharded = DL_SHARDED_NONE;
+    own.gpu = &gpu;
     for (int shards = 2; shards <= SHARDS_TRIED && text == NULL; shards *= 2) {
         dl_point one = *point;
         divided d;
         one.workers = 1;
         one.batch = (int64_t)shards * at_least_one(point->experts);
-        if (shards <= dl_gpu_options_count(scenario->gpu) ||
-            !divide(&d, recomputes ? &c.scenario : scenario, &one, 1, shards, 1))
+        if (shards * axes <= dl_gpu_options_count(&gpu) || !divide(&d, &own, &one, 1, shards, 1))
             continue;
         const dl_gpu_memory memory = sharded_memory(&d.scenario, costs, &d.point);
-        if (memory.needs_bytes <= memory.has_bytes)
-            text = dl_format("take %d GPUs (--layout fsdp=%d%s, a sample each: %s) or larger ones",
-                             shards, shards, recomputes ? " --recompute full" : "",
-                             DL_BYTES_TEXT(memory.needs_bytes));
+        if (!(memory.needs_bytes <= memory.has_bytes)) continue;
+        DL_AUTOFREE char *layout = dl_axes_text(d.point.size, NULL);
+        DL_AUTOFREE char *option =
+            by_workers ? dl_format("--workers %d", shards) : dl_format("--layout %s", layout);
+        text = dl_format("take %d GPUs (%s%s, a sample each: %s) or larger ones", shards * axes,
+                         option, recomputes ? " --recompute full" : "",
+                         DL_BYTES_TEXT(memory.needs_bytes));
     }
     if (recomputes) free_changed(&c);
-    return text != NULL
-               ? text
-               : dl_strdup("take more GPUs (--layout fsdp=COUNT or pp=COUNT) or larger ones");
+    return text != NULL ? text
+                        : dl_strdup("take larger GPUs, or more with stages (--layout pp=COUNT)");
 }
 
 enum { AS_THEY_ARE, OTHERS, STAGED };

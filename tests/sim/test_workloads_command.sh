@@ -78,6 +78,21 @@ expect 0 "  yes " --machine 8xrtx4090 --workload llama3_8b:sequence=256 --layout
 whole_box=(--workload llama3_8b:sequence=2048 --machine 8xrtx4090 --batch-per-worker 8 --fits)
 expect 3 "what fits: --recompute full with --layout fsdp=8 --workers" "${whole_box[@]}" --workers 8
 expect 0 "without cache " "${whole_box[@]}" --recompute full --layout fsdp=8 --workers 1
+# More GPUs keep the layout's other axes, or are workers if these share parameters. Beyond 256 shards only stages help.
+expect 3 "(--layout tp=2,fsdp=4 --recompute full, a sample each: 25.3 GB)" --workload llama3_8b --machine 2xrtx4090 \
+    --layout tp=2 --batch 8 --fits
+expect 0 " without cache " --workload llama3_8b --machine 8xrtx4090 --layout tp=2,fsdp=4 --recompute full --batch 4 \
+    --micro-batch 1 --fits
+expect 3 "take 32 GPUs (--workers 32" --workload llama3_70b --machine 8xh100 \
+    --mode fsdp --workers 8 --batch 8 --fits
+expect 0 " 1 " --workload llama3_70b --machine 4x8xh100@400ib --mode fsdp --workers 32 --recompute full --batch 32 --fits
+expect 3 "GPUs, or more with stages (--layout pp=COUNT)" --workload llama3_8b --machine 1xrtx3090 \
+    --batch 1 --fits
+# ZeRO 2 of workers of several GPUs has one micro-batch. A total batch is shared by the workers that are left.
+expect 3 "what fits: --recompute full (45.5 GB)" --workload llama3_8b --machine 8xh100 --layout tp=2 --mode zero2 \
+    --batch 8 --fits
+expect 3 "what fits: --layout fsdp=4 --workers 2 (69.4 GB)" --workload llama3_8b:sequence=2048 --machine 8xh100 \
+    --batch 16 --workers 4 --fits
 # Pipeline stages are tried last, 1F1B replaces GPipe, and recomputation also serves mixed GPU models. A recomputation
 # that saves no memory is not suggested; a note names it.
 expect 3 "  pipeline stages fit: shorten the samples (NAME:sequence=COUNT), divide the" --workload llama3_70b \
