@@ -65,7 +65,7 @@ static void a_leaf_has_uplinks(void **state DL_UNUSED)
  * other jobs take a fifth. */
 static void pods_have_uplinks_too(void **state DL_UNUSED)
 {
-    dl_machine m =
+    DL_SCOPED(dl_machine) m =
         fixture_machine(NODES("8", "0",
                               "topology = fat_tree\ngroup_nodes = 2\npod_groups = 2\n"
                               "pod_oversubscription = 4\nhop_ns = 100\nbackground_frac = 0.2\n"));
@@ -76,7 +76,6 @@ static void pods_have_uplinks_too(void **state DL_UNUSED)
                "leaf 1 up, pod 0 up, pod 1 down, leaf 3 down", 400);
     assert_float_equal(capacity_of(&links, "leaf 3 down"), 1.6e9, 1);
     assert_float_equal(capacity_of(&links, "pod 1 up"), 0.8e9, 1);
-    dl_machine_free(&m);
 }
 
 /* Of eight nodes over two leaves, the even ones are at the first leaf. */
@@ -95,7 +94,8 @@ static void scattered_nodes_are_dealt_out(void **state DL_UNUSED)
  * ports. */
 static void rails_join_nics_of_one_number(void **state DL_UNUSED)
 {
-    dl_machine m = fixture_machine(NODES("4", "1", "topology = rail\ngroup_nodes = 2\n"));
+    DL_SCOPED(dl_machine) m =
+        fixture_machine(NODES("4", "1", "topology = rail\ngroup_nodes = 2\n"));
     DL_SCOPED(dl_links) links;
     dl_links_init(&links, &m);
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "", 0);
@@ -103,13 +103,12 @@ static void rails_join_nics_of_one_number(void **state DL_UNUSED)
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 1), "leaf 0 up, leaf 1 down", 0);
     assert_way(&links, gpu_place(0, 1), gpu_place(2, 1), "leaf 1 up, leaf 3 down", 0);
     assert_float_equal(capacity_of(&links, "leaf 2 up"), 2e9, 1);
-    dl_machine_free(&m);
 }
 
 /* Groups of two routers with two nodes each; the link to group g is at router g modulo 2. */
 static void a_dragonfly_has_minimal_routes(void **state DL_UNUSED)
 {
-    dl_machine m =
+    DL_SCOPED(dl_machine) m =
         fixture_machine(NODES("12", "0",
                               "topology = dragonfly\ngroup_nodes = 4\nrouter_nodes = 2\n"
                               "global_links = 2\nlink_bytes_per_s = 4GB/s\nbackground_frac = 0.25\n"
@@ -127,7 +126,6 @@ static void a_dragonfly_has_minimal_routes(void **state DL_UNUSED)
     assert_way(&links, gpu_place(0, 0), gpu_place(8, 0), "group 0 to 2", 100);
     assert_float_equal(capacity_of(&links, "group 2 router 1 to 0"), 3e9, 1);
     assert_float_equal(capacity_of(&links, "group 2 to 0"), 6e9, 1);
-    dl_machine_free(&m);
 }
 
 /* 4 x 3: from (0, 0) to (3, 0) backwards over the edge; to (2, 1) two hops forward in x, then in
