@@ -114,16 +114,20 @@ static void take_estimate(dl_costs *costs, const dl_costs *estimated)
 }
 
 /* Memory of the point with the scenario's sharding, which may differ from that of `costs`; the
- * costs of a model are estimated anew. */
+ * costs of a model and the types of its messages are those of this sharding. */
 static dl_gpu_memory sharded_memory(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_point *point)
 {
-    dl_costs own = *costs, estimated = {0};
+    dl_gpu_options gpu = *scenario->gpu;
+    dl_scenario own = *scenario;
+    dl_costs of_model = *costs, estimated = {0};
+    own.gpu = &gpu;
     if (scenario->model != NULL &&
-        dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), &estimated, NULL) ==
-            DL_OK)
-        take_estimate(&own, &estimated);
-    const dl_gpu_memory memory = dl_run_memory(scenario, &own, point);
+        dl_scenario_estimate_costs(&own, dl_scenario_first_gpu(&own), &estimated, NULL) == DL_OK) {
+        take_estimate(&of_model, &estimated);
+        dl_scenario_set_dtypes(&own, &gpu, dl_scenario_arithmetic(&own) >= DL_FP16);
+    }
+    const dl_gpu_memory memory = dl_run_memory(&own, &of_model, point);
     dl_costs_free(&estimated);
     return memory;
 }

@@ -122,6 +122,10 @@ dl_status dl_scenario_network(const dl_scenario *scenario, dl_architecture *netw
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                      dl_costs *costs, dl_error *err) DL_MUST_CHECK;
 
+/* Sets the types of messages of sharded vectors in *gpu that the scenario leaves open to those of
+ * passes in 16 bits (in_half) or in fp32. Changes nothing if gpu is NULL or nothing is sharded. */
+void dl_scenario_set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in_half);
+
 /* Reads the variants' costs, estimates them for a model (sim/workloads/roofline.h), or derives them
  * from one number. Sets measured cores. Scales compute to the machine's GPUs and assumes values
  * that the points need and the costs lack, unless the scenario forbids it. */

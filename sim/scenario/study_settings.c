@@ -247,9 +247,7 @@ static bool leaves_dtype(const dl_scenario *scenario, const char *name, dl_dtype
     return dtype == DL_DTYPE_AUTO || !dl_scenario_gives(scenario, "exchange", name);
 }
 
-/* Sets the message types that the scenario leaves open to those of passes in 16 bits (in_half) or
- * in fp32. */
-static void set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in_half)
+void dl_scenario_set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in_half)
 {
     const dl_sharded sharded = dl_scenario_sharded(scenario);
     if (gpu == NULL || sharded == DL_SHARDED_NONE) return;
@@ -261,12 +259,12 @@ static void set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in
 
 static void pass_in_half(dl_scenario *scenario, dl_gpu_options *gpu)
 {
-    set_dtypes(scenario, gpu, true);
+    dl_scenario_set_dtypes(scenario, gpu, true);
 }
 
 static void pass_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
 {
-    set_dtypes(scenario, gpu, false);
+    dl_scenario_set_dtypes(scenario, gpu, false);
 }
 
 void dl_variant_take_dtypes(dl_variant *variant)
@@ -283,7 +281,7 @@ void dl_variant_take_dtypes(dl_variant *variant)
             gpu->reduce_dtype = DL_DTYPE_FP32;
         return;
     }
-    set_dtypes(scenario, gpu, in_half);
+    dl_scenario_set_dtypes(scenario, gpu, in_half);
     if (gathers && in_half)
         assume(variant, "param_dtype", "bf16", "fp32", exchanges_gradients, gather_in_fp32,
                "FSDP's MixedPrecision and DeepSpeed gather parameters as their passes use them",
