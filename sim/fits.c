@@ -261,7 +261,7 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     if (shards > 1 && dl_scenario_gives(scenario, "exchange", "sharded_among")) return false;
     if (stages > at_least_one(point->stages)) {
         d->pipeline.schedule = DL_SCHEDULE_1F1B;
-        d->pipeline.chunks = 1;
+        d->pipeline.chunks = d->point.chunks = 1;
     }
     d->pipeline.stages = stages;
     d->pipeline.shards = shards;
