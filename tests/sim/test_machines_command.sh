@@ -140,7 +140,7 @@ expect 0 "2 more notes: --notes shows them" --samples-per-s 334 --parameters 25.
 large=(--workload gpt2_xl --batch-per-worker 1 --machine 8xrtx3090 --workers 8)
 expect 3 "does not fit: a GPU needs" "${large[@]}" -o large.csv
 expect 3 "optimizer 12.5 GB" "${large[@]}" -o large.csv
-expect 3 "exchange.sharded=optimizer (18.7 GB)" "${large[@]}" -o large.csv
+expect 3 "exchange.sharded=optimizer (16.4 GB)" "${large[@]}" -o large.csv
 "$tested" "${large[@]}" -o large.csv 2>&1 | grep -q 'away' && fail "absences of what was not simulated"
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.bucket_bytes=125MB -o large.csv
 # A row that does not fit has no timeline and no schedule; the results of the other rows are written.
