@@ -148,39 +148,40 @@ expect 0 "no gradient is added to a parameter's, as with torch.autograd.grad" co
 event() { # CATEGORY NAME START DURATION
     echo "{\"ph\": \"X\", \"cat\": \"$1\", \"name\": \"$2\", \"pid\": 1, \"tid\": 1, \"ts\": $3, \"dur\": $4},"
 }
-{
+hooks() { # START
+    event cpu_op aten::linear "$1" 400
+    event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $(($1 + 400)) 600
+    event cpu_op torch::autograd::AccumulateGrad $(($1 + 500)) 400
+    event user_annotation Optimizer.step#SGD.step $(($1 + 600)) 200
+}
+steps() { # FUNCTION: a trace of steps, whose events it prints
     echo '{"traceEvents": ['
-    for at in 1000 2000 3000 4000; do
+    for at in 1000 2000 3000 4000 5000; do
         event user_annotation "ProfilerStep#$at" $at 1000
-        event cpu_op aten::linear $at 400
-        event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $((at + 400)) 600
-        event cpu_op torch::autograd::AccumulateGrad $((at + 500)) 400
-        event user_annotation Optimizer.step#SGD.step $((at + 600)) 200
+        "$1" $at
     done
     echo '{}]}'
-} >hooks.json
+}
+steps hooks >hooks.json
 expect 0 "the parameters are updated within the backward pass" costs hooks.json --batch 8 -o hooks.ini
 holds hooks.ini "[op step.backward]"
 sed '/Optimizer/d' hooks.json >server.json
 expect 1 "the update may run elsewhere (on a server)" costs server.json --batch 8 -o server.ini
 # Activations in place are operations of a pass like others.
-{
-    echo '{"traceEvents": ['
-    for at in 1000 2000 3000 4000 5000; do
-        event user_annotation "ProfilerStep#$at" $at 1000
-        for pass in 0 450; do
-            start=$((at + pass))
-            for op in linear relu_ linear cross_entropy_loss; do
-                event cpu_op aten::$op $start 50
-                start=$((start + 50))
-            done
-            event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $start 200
-            event cpu_op torch::autograd::AccumulateGrad $((start + 150)) 40
+activations() { # START
+    local pass start op
+    for pass in 0 450; do
+        start=$(($1 + pass))
+        for op in linear relu_ linear cross_entropy_loss; do
+            event cpu_op aten::$op $start 50
+            start=$((start + 50))
         done
-        event user_annotation Optimizer.step#SGD.step $((at + 900)) 90
+        event cpu_op "autograd::engine::evaluate_function: AddmmBackward0" $start 200
+        event cpu_op torch::autograd::AccumulateGrad $((start + 150)) 40
     done
-    echo '{}]}'
-} >activations.json
+    event user_annotation Optimizer.step#SGD.step $(($1 + 900)) 90
+}
+steps activations >activations.json
 expect 0 "costs written" costs activations.json --batch 16 -o activations.ini
 holds activations.ini "accumulate = 2"
 expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" \
