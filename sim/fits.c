@@ -233,12 +233,18 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
+/* Number of a worker's GPUs that hold the same stage and shard. */
+static int ranks_of_shard(const dl_point *point)
+{
+    return at_least_one(point->tensor) * at_least_one(point->context) *
+           at_least_one(point->experts);
+}
+
 /* Number of workers, at most those of the point, for which there are GPUs. */
 static int replicas(const dl_scenario *scenario, const dl_point *point, int stages, int shards)
 {
-    const int gpus = dl_gpu_options_count(scenario->gpu) / (stages * shards) /
-                     at_least_one(point->tensor) / at_least_one(point->context) /
-                     at_least_one(point->experts);
+    const int gpus =
+        dl_gpu_options_count(scenario->gpu) / (stages * shards * ranks_of_shard(point));
     return at_least_one(gpus < point->workers ? gpus : point->workers);
 }
 
@@ -307,8 +313,7 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
                        const dl_point *point, bool staged)
 {
     const int stages = at_least_one(point->stages), shards = at_least_one(point->shards);
-    const int gpus = dl_gpu_options_count(scenario->gpu) / at_least_one(point->tensor) /
-                     at_least_one(point->context) / at_least_one(point->experts);
+    const int gpus = dl_gpu_options_count(scenario->gpu) / ranks_of_shard(point);
     const int given = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
     const int layers = costs->layer_count < DL_STAGES_MAX ? (int)costs->layer_count : DL_STAGES_MAX;
     const int deepest = staged ? layers : stages;
@@ -435,8 +440,7 @@ static bool can_recompute(const dl_scenario *scenario, const dl_costs *costs)
 static char *more_gpus(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const smaller_network full = {DL_RECOMPUTE_FULL, NULL, NULL};
-    const int axes =
-        at_least_one(point->tensor) * at_least_one(point->context) * at_least_one(point->experts);
+    const int ranks = ranks_of_shard(point);
     changed c;
     const bool recomputes = change(&c, scenario, costs, &full);
     dl_scenario own = recomputes ? c.scenario : *scenario;
@@ -450,14 +454,14 @@ static char *more_gpus(const dl_scenario *scenario, const dl_costs *costs, const
         divided d;
         one.workers = 1;
         one.batch = (int64_t)shards * at_least_one(point->experts);
-        if (shards * axes <= dl_gpu_options_count(&gpu) || !divide(&d, &own, &one, 1, shards, 1))
+        if (shards * ranks <= dl_gpu_options_count(&gpu) || !divide(&d, &own, &one, 1, shards, 1))
             continue;
         const dl_gpu_memory memory = sharded_memory(&d.scenario, costs, &d.point);
         if (!(memory.needs_bytes <= memory.has_bytes)) continue;
         DL_AUTOFREE char *layout = dl_axes_text(d.point.size, NULL);
         DL_AUTOFREE char *option =
             by_workers ? dl_format("--workers %d", shards) : dl_format("--layout %s", layout);
-        text = dl_format("take %d GPUs (%s%s, a sample each: %s) or larger ones", shards * axes,
+        text = dl_format("take %d GPUs (%s%s, a sample each: %s) or larger ones", shards * ranks,
                          option, recomputes ? " --recompute full" : "",
                          DL_BYTES_TEXT(memory.needs_bytes));
     }
