@@ -255,7 +255,7 @@ static void write_plainly(char *text, char separator)
 #define KIND "((train|training|average|avg|mean|total|aggregate|overall) )*"
 #define NAME "((throughput|speed|performance) )?"
 
-/* What becomes of a column. */
+/* Ways of converting a column. */
 typedef enum column_kind {
     COLUMN_OF_ALL,   /* multiplied by a factor, to the unit of the column of measured rows */
     COLUMN_OF_EACH,  /* of one worker: multiplied by the number of workers */

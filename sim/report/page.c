@@ -64,8 +64,9 @@ static void put_verdict(FILE *out, const dl_errors *errors)
     dl_html(out, "<p class=\"badges\"><span class=\"badge%s\">%s</span>",
             verdict == DL_VERDICT_PREDICTED ? " predicted" : "", dl_verdict_names[verdict]);
     if (unseen->points > 0) {
-        dl_html(out, " mean error of %d unseen rows %.1f&nbsp;%%, largest %.1f&nbsp;%%",
-                unseen->rows, 100 * dl_error_mean(unseen), 100 * unseen->max_frac);
+        dl_html(out, " mean error of %d unseen row%s %.1f&nbsp;%%, largest %.1f&nbsp;%%",
+                unseen->rows, unseen->rows == 1 ? "" : "s", 100 * dl_error_mean(unseen),
+                100 * unseen->max_frac);
     }
     if (verdict == DL_VERDICT_PREDICTED) {
         dl_html(out, " (bar: %.0f and %.0f&nbsp;%%; ", 100 * DL_BAR_MEAN_FRAC,

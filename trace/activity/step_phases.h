@@ -18,8 +18,8 @@
  * A run repeats a forward pass (accumulated gradients) if it has four operations or more, or most
  * of them are named as forward; if it has at least half as many as the first forward pass; and if
  * the operations whose names occur in the first pass number at least 0.8 of the shorter of the two,
- * at the step's end of the run; all without operators in place ("aten::add_"), with which programs
- * sum gradients in buffers of their own. A stage of a pipeline may begin with several forward
+ * at the step's end of the run; all without sums, products, copies and clearings in place
+ * ("aten::add_"), with which programs sum gradients in buffers of their own. A stage of a pipeline may begin with several forward
  * passes, with sends and receives between them; the first pass is then the longest run without
  * these. Calls of collectives belong to the run around them. In a step without backward operations,
  * phases are not distinguished. */
