@@ -4,6 +4,7 @@
 #define DL_SIM_LAYOUT_INTERNAL_H
 
 #include "sim/report/layout_advice.h"
+#include "sim/workloads/architecture.h"
 
 #define DL_LAYOUT_VALUES_MAX 32
 
@@ -54,6 +55,9 @@ typedef struct dl_layout_space {
     char *given; /* the scenario's layout; NULL: none */
     char *values[DL_LAYOUT_KEYS][DL_LAYOUT_VALUES_MAX];
     size_t value_count[DL_LAYOUT_KEYS];
+    bool is_given[DL_LAYOUT_KEYS]; /* the scenario gives the key's values */
+    dl_architecture network;       /* all 0: the costs are of a file */
+    int layers;
     dl_layout_family *families;
     size_t family_count;
     dl_layout *layouts;
@@ -62,6 +66,11 @@ typedef struct dl_layout_space {
 
 /* Lists the layouts: every division of the GPUs into tp, pp, fsdp, dp, for long sequences cp and for
  * experts ep, with each value of the other keys (the scenario's values, else the default list).
+ * Omitted are divisions that Megatron-LM refuses (validate_args, TransformerConfig; torchtitan has
+ * the same rules for tp): tp that does not divide the heads of keys and values or, with sequence
+ * parallelism, the tokens of a GPU; and, unless the scenario gives `chunks`, interleaved stages into
+ * whose number neither the blocks divide, nor these with the embedding, the loss or both counted as
+ * a block (account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split).
  * `samples` is the size of the whole training; NaN: unknown. DL_ERR_USAGE for an unsuitable
  * scenario. Release with dl_layout_space_free, also after an error. */
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,

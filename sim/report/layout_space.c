@@ -11,7 +11,6 @@
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
-#include "sim/workloads/architecture.h"
 
 const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS] = {
     [DL_KEY_LAYOUT] = {"machine", "layout"},
@@ -28,7 +27,7 @@ static const char *const tried[DL_LAYOUT_KEYS] = {
     [DL_KEY_MICRO_BATCH] = "1, 2, 4, 8, 16, 32, 64",
     [DL_KEY_RECOMPUTE] = "none, selective, products, full",
     [DL_KEY_SCHEDULE] = "1f1b, interleaved",
-    [DL_KEY_CHUNKS] = "2, 3, 4, 5, 6, 8",
+    [DL_KEY_CHUNKS] = "2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16",
     [DL_KEY_SHARDED] = "none, optimizer, gradients",
 };
 
@@ -56,6 +55,7 @@ static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_
     size_t count = 0;
     const bool counts =
         given != NULL && !(key == DL_KEY_RECOMPUTE && strcmp(given->value, "auto") == 0);
+    s->is_given[key] = counts;
     dl_status status = dl_ini_split(ini, counts ? given : &entry, &items, &count, err);
     for (size_t i = 0; i < count && i < DL_LAYOUT_VALUES_MAX; i++)
         if (counts || key != DL_KEY_RECOMPUTE || is_worth(s, items[i]))
@@ -198,7 +198,15 @@ static void add_sharded(dl_layout_space *s, dl_layout *l)
     }
 }
 
-static void add_schedules(dl_layout_space *s, dl_layout *l, int layers)
+/* Whether Megatron-LM can divide the network's blocks into so many equal pieces: 0 to 2 of them
+ * stand for the embedding and the loss. Other networks are divided by hand. */
+static bool can_interleave(const dl_layout_space *s, int pieces)
+{
+    const int blocks = s->network.blocks;
+    return s->is_given[DL_KEY_CHUNKS] || blocks == 0 || (blocks + 2) % pieces <= 2;
+}
+
+static void add_schedules(dl_layout_space *s, dl_layout *l)
 {
     const int stages = l->point.stages;
     l->point.chunks = 1;
@@ -216,13 +224,14 @@ static void add_schedules(dl_layout_space *s, dl_layout *l, int layers)
         for (size_t c = 0; c < (interleaved ? s->value_count[DL_KEY_CHUNKS] : 1); c++) {
             l->values[DL_KEY_CHUNKS] = interleaved ? s->values[DL_KEY_CHUNKS][c] : NULL;
             l->point.chunks = interleaved ? atoi(l->values[DL_KEY_CHUNKS]) : 1;
-            if (interleaved && l->point.chunks < 2) continue;
-            if (stages * l->point.chunks <= layers) add_sharded(s, l);
+            const int pieces = stages * l->point.chunks;
+            if (interleaved && (l->point.chunks < 2 || !can_interleave(s, pieces))) continue;
+            if (pieces <= s->layers) add_sharded(s, l);
         }
     }
 }
 
-static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
+static void add_micro_batches(dl_layout_space *s, dl_layout *l)
 {
     const int64_t ranks = (int64_t)l->point.workers * dl_point_batches(&l->point);
     const int64_t samples = l->point.batch / ranks;
@@ -232,33 +241,24 @@ static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
         if (each < 1 || samples % each != 0 || samples / each > DL_MICRO_BATCHES_MAX) continue;
         l->values[DL_KEY_MICRO_BATCH] = s->values[DL_KEY_MICRO_BATCH][m];
         l->point.micro_batches = (int)(samples / each);
-        add_schedules(s, l, layers);
+        add_schedules(s, l);
     }
 }
 
 /* Adds the layouts that divide `ranks` GPUs between ep and dp, with each ep that divides both
- * `ranks` and the network's number of experts. */
-static void add_experts(dl_layout_space *s, dl_layout *l, int ranks, int experts, int layers)
+ * `ranks` and the network's number of experts, if their kernels are fused. */
+static void add_experts(dl_layout_space *s, dl_layout *l, int ranks)
 {
+    const bool divides = is_free(s->scenario->model, "ep=") && !s->network.unfused;
+    const int experts = divides && s->network.experts > 0 ? s->network.experts : 1;
     for (int ep = 1; ep <= ranks && ep <= experts; ep++) {
         if (ranks % ep != 0 || experts % ep != 0) continue;
         l->point.experts = ep;
         l->point.workers = ranks / ep;
         for (l->order = 0; l->order < (l->point.stages > 1 && l->point.shards > 1 ? 2 : 1);
              l->order++)
-            add_micro_batches(s, l, layers);
+            add_micro_batches(s, l);
     }
-}
-
-/* Number of experts that GPUs may divide; 1: none. */
-static int experts_of(const char *model)
-{
-    DL_SCOPED(dl_architecture) network = {0};
-    int experts = 1;
-    if (is_free(model, "ep=") && dl_architecture_make(&network, model, NULL) == DL_OK &&
-        network.experts > 0 && !network.unfused)
-        experts = network.experts;
-    return experts;
 }
 
 /* Whether `cp` GPUs may divide each sequence: the network allows it, and each has at least 8192
@@ -272,16 +272,25 @@ static bool may_divide(const char *model, int cp)
     return dl_architecture_make(&network, divided, NULL) == DL_OK && network.sequence / cp >= 8192;
 }
 
+/* Whether `tp` GPUs can divide each layer: their heads of keys and values and, with sequence
+ * parallelism, the tokens that `cp` GPUs leave them. */
+static bool can_divide(const dl_layout_space *s, int tp, int cp)
+{
+    const dl_architecture *network = &s->network;
+    return tp == 1 || (is_free(s->scenario->model, "tp=") && network->kv_heads % tp == 0 &&
+                       (!network->by_tokens || network->sequence / cp % tp == 0));
+}
+
 /* Adds the layouts of `gpus` GPUs, the others being divided by the axes already set: each
  * factorization into pp (at most the number of layers), fsdp, ep and dp. */
-static void add_stages(dl_layout_space *s, dl_layout *l, int gpus, int experts, int layers)
+static void add_stages(dl_layout_space *s, dl_layout *l, int gpus)
 {
-    for (int pp = 1; pp <= layers && pp <= DL_STAGES_MAX; pp++) {
+    for (int pp = 1; pp <= s->layers && pp <= DL_STAGES_MAX; pp++) {
         for (int fsdp = 1; gpus % pp == 0 && fsdp <= gpus / pp; fsdp++) {
             if (gpus / pp % fsdp != 0) continue;
             l->point.stages = pp;
             l->point.shards = fsdp;
-            add_experts(s, l, gpus / pp / fsdp, experts, layers);
+            add_experts(s, l, gpus / pp / fsdp);
         }
     }
 }
@@ -293,20 +302,19 @@ static void list_layouts(dl_layout_space *s)
     const dl_scenario *scenario = s->scenario;
     const int gpus = dl_gpu_options_count(scenario->gpu);
     const int node = dl_machine_gpus_before(&scenario->gpu->machine, 1);
-    const bool divides = is_free(scenario->model, "tp="),
-               recomputes = is_free(scenario->model, "recompute=");
+    const bool recomputes = is_free(scenario->model, "recompute=");
     DL_SCOPED(dl_model_layers) model;
     dl_model_layers_init(&model, &s->study->variants[0].costs);
-    const int layers = model.count, experts = experts_of(scenario->model);
+    s->layers = model.count;
     for (int cp = 1; cp <= gpus; cp++) {
         if (gpus % cp != 0 || !may_divide(scenario->model, cp)) continue;
-        for (int tp = 1; tp <= (divides ? node : 1); tp++) {
-            if (gpus / cp % tp != 0 || node % tp != 0) continue;
+        for (int tp = 1; tp <= node; tp++) {
+            if (gpus / cp % tp != 0 || node % tp != 0 || !can_divide(s, tp, cp)) continue;
             for (size_t r = 0; r < (recomputes ? s->value_count[DL_KEY_RECOMPUTE] : 1); r++) {
                 dl_layout l = {
                     .point = {.tensor = tp, .context = cp, .batch = scenario->points[0].batch}};
                 l.values[DL_KEY_RECOMPUTE] = recomputes ? s->values[DL_KEY_RECOMPUTE][r] : NULL;
-                add_stages(s, &l, gpus / cp / tp, experts, layers);
+                add_stages(s, &l, gpus / cp / tp);
             }
         }
     }
@@ -398,6 +406,8 @@ dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, do
     *space = (dl_layout_space){.study = study, .scenario = &study->variants[0].scenario};
     dl_status status = check_study(space, err);
     if (status == DL_OK) status = read_space(space, samples, err);
+    if (status == DL_OK && space->scenario->model != NULL)
+        status = dl_architecture_make(&space->network, space->scenario->model, err);
     if (status == DL_OK) list_layouts(space);
     return status;
 }
@@ -414,6 +424,7 @@ void dl_layout_space_free(dl_layout_space *s)
     for (int k = 0; k < DL_LAYOUT_KEYS; k++)
         for (size_t i = 0; i < s->value_count[k]; i++)
             free(s->values[k][i]);
+    dl_architecture_free(&s->network);
     free(s->families);
     free(s->layouts);
     free(s->given);

@@ -214,13 +214,16 @@ typedef struct dl_architecture {
     double packed_bits;   /* bits of a weight of a block's linear layers if lower; 0: none is
                            * packed */
     int experts, active;  /* experts of a block, and those that each token uses; 0: none */
-    double cache_numbers; /* keys and values per token in all layers, of one sequence; 0: none */
-    bool unfused;         /* counted operation by operation, although `fused` would be possible */
-    bool compiled;        /* fused by torch.compile */
-    bool graphs;          /* CUDA graphs replay each micro-batch */
-    int plain_kernels[2]; /* kernels of the same network counted operation by operation, in 32 and
+    int blocks, kv_heads; /* of a transformer: its blocks, and their heads of keys and values; 0:
+                           * another network */
+    bool by_tokens; /* GPUs that divide its layers also divide tokens (sequence parallelism) */
+    double cache_numbers;   /* keys and values per token in all layers, of one sequence; 0: none */
+    bool unfused;           /* counted operation by operation, although `fused` would be possible */
+    bool compiled;          /* fused by torch.compile */
+    bool graphs;            /* CUDA graphs replay each micro-batch */
+    int plain_kernels[2];   /* kernels of the same network counted operation by operation, in 32 and
                            * in 16 bits; 0: not counted */
-    dl_attention attention;        /* kind of its fused attention */
+    dl_attention attention; /* kind of its fused attention */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
     size_t layer_count;
 } dl_architecture;

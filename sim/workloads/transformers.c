@@ -469,6 +469,9 @@ static void describe(dl_architecture *architecture, const dl_transformer *s, con
     architecture->attention = s->plain ? DL_ATTENTION_NOT : s->attention;
     architecture->experts = (int)values[EXPERTS];
     architecture->active = (int)values[ACTIVE];
+    architecture->blocks = s->blocks;
+    architecture->kv_heads = (int)(values[KV_HEADS] > 0 ? values[KV_HEADS] : values[HEADS]);
+    architecture->by_tokens = values[SEQUENCE_PARALLEL] == YES;
     architecture->tensor = (int)values[TENSOR];
     architecture->context = values[CONTEXT] > 0 ? (int)values[CONTEXT] : 1;
     architecture->context_way = s->context_way;

@@ -51,6 +51,22 @@ python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $ep_step 
 expect 0 "The given layout, ep=8, at best --layout ep=8 --micro-batch" "${experts[@]}" --layout ep=8 --advise layout
 "$tested" "${experts[@]/fused=yes/fused=no}" --advise layout --max-points 30 -q -o plain.csv || fail "experts, fused=no: exit $?"
 ! grep -q 'ep=' <(grep -v '^#' plain.csv | cut -d, -f1-3) || fail "ep with fused=no: $(cat plain.csv)"
+# Frameworks refuse tp that does not divide the heads of keys and values (4 here), or the tokens (197), and stages with
+# chunks that do not divide the blocks (32), alone or with embedding and loss (33, 34); given chunks are not checked.
+heads=(--workload qwen3_30b_a3b:layers=2,fused=yes --machine 8xh100 --batch 64 --advise layout --max-points 1 --layout)
+expect 0 "The given layout, tp=4,dp=2: that is" "${heads[@]}" tp=4,dp=2
+expect 0 "The given layout, tp=8: not among those" "${heads[@]}" tp=8
+tokens=(--machine 8xh100 --batch 64 --advise layout --max-points 1 --layout tp=2,dp=4 --workload)
+expect 0 "The given layout, tp=2,dp=4: not among those" "${tokens[@]}" vit_b16
+expect 0 "The given layout, tp=2,dp=4: that is" "${tokens[@]}" vit_b16:sequence_parallel=no
+blocks=(--workload llama3_8b:fused=yes --machine 1xdgx_h100 --batch 64 --micro-batch 1,2 --recompute none,full
+    --set pipeline.schedule=interleaved)
+"$tested" "${blocks[@]}" --advise layout -q -o blocks.csv || fail "blocks: exit $?"
+python3 -c 'import csv, sys
+rows = [row for row in csv.DictReader(line for line in open("blocks.csv") if not line.startswith("#")) if row["chunks"]]
+pieces = {int(row["chunks"]) * int(row["layout"].split("pp=")[1].split(",")[0]) for row in rows}
+sys.exit(not pieces or any(34 % n > 2 for n in pieces))' || fail "blocks cannot be divided so: $(cat blocks.csv)"
+expect 0 "chunks 6" "${blocks[@]}" --layout tp=2,pp=2,fsdp=2 --micro-batch 1 --recompute none --set pipeline.chunks=6 --advise layout
 # Long sequences are divided as well, into parts of at least 8192 tokens: among 2 and 4 GPUs of 8, not among 8.
 long=(--machine 8xh100 --batch 8 --mode allreduce --steps 2 --workload llama3_8b:layers=2,sequence=32768,fused=yes)
 "$tested" "${long[@]}" --advise layout -q -o long.csv --save long.ini || fail "long: exit $?"
