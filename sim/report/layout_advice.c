@@ -339,6 +339,46 @@ static dl_status search_layouts(search *s, dl_error *err)
     return status;
 }
 
+/* Simulates the layouts that fit only without the cache until the fastest of those is known that are
+ * faster than all that fit with it. */
+static dl_status search_uncached(search *s, dl_error *err)
+{
+    size_t best[FINALS], equal[FINALS], count = 0;
+    if (find_best(s, best, equal) == 0) return DL_OK;
+    const dl_layout *advised = &s->space.layouts[best[0]];
+    double best_s = advised->step_s * (1 - EQUAL_FRAC);
+    DL_AUTOFREE size_t *order = in_order(s, DL_LAYOUT_UNCACHED, &count);
+    dl_status status = do_jobs(s, order, count, refine_job, err);
+    free(order);
+    order = in_order(s, DL_LAYOUT_UNCACHED, &count);
+    size_t fastest = s->space.count;
+    for (size_t from = 0; from < count && status == DL_OK;) {
+        size_t some = 0;
+        while (some < AT_ONCE && some < left(s) && from + some < count &&
+               s->space.layouts[order[from + some]].least_s < best_s)
+            some++;
+        if (some == 0) break;
+        status = simulate(s, &order[from], some, err);
+        for (size_t i = from; i < from + some; i++) {
+            dl_layout *l = &s->space.layouts[order[i]];
+            if (l->fate != DL_LAYOUT_RAN) continue;
+            l->fate = DL_LAYOUT_UNCACHED;
+            if (!(l->step_s < best_s)) continue;
+            best_s = l->step_s;
+            fastest = order[i];
+        }
+        from += some;
+    }
+    if (fastest == s->space.count) return status;
+    const dl_layout *l = &s->space.layouts[fastest];
+    s->advice->uncached.options = dl_layout_options(l);
+    s->advice->uncached.throughput_per_s = (double)l->point.batch / l->step_s;
+    s->advice->uncached.ratio = advised->step_s / l->step_s;
+    s->advice->uncached.lacks_bytes =
+        l->memory.needs_bytes + dl_memory_reserve_bytes(&l->memory) - l->memory.has_bytes;
+    return status;
+}
+
 /* --- with draws ------------------------------------------------------------------------------ */
 
 static size_t value_number(dl_swept_key *key, const char *value)
@@ -548,6 +588,7 @@ dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
         put_in_order(&s);
         status = s.order_count > 0 ? search_layouts(&s, err) : refuse_unfit(&s, err);
     }
+    if (status == DL_OK && !advice->stopped) status = search_uncached(&s, err);
     if (status == DL_OK) status = draw(&s, err);
     advice->count = space->count;
     for (size_t i = 0; i < space->count; i++) {
@@ -569,6 +610,7 @@ void dl_layout_advice_free(dl_layout_advice *advice)
     free(advice->options);
     dl_sweep_free(&advice->sweep);
     dl_study_free(&advice->study);
+    free(advice->uncached.options);
     free(advice->refused);
     free(advice->given);
     *advice = (dl_layout_advice){0};

@@ -45,6 +45,14 @@ typedef struct dl_layout_advice {
     bool stopped;                   /* max_points ended the search */
     bool is_uncached;               /* no layout fits with the allocator's cache; the rows fit
                                      * without it */
+    /* The fastest layout that fits only without the cache, if it is faster than all that fit with
+     * it; options NULL: there is none. */
+    struct {
+        char *options;
+        double throughput_per_s; /* without noise */
+        double ratio;            /* to the throughput of the fastest that fits with the cache */
+        double lacks_bytes;      /* missing memory with the allocator's reserve */
+    } uncached;
 } dl_layout_advice;
 
 /* Simulates the layouts of all GPUs that fit with the allocator's reserve (--fits: yes), each
@@ -54,7 +62,8 @@ typedef struct dl_layout_advice {
  * noise and drawn costs, the same draws for all. Layouts whose steps differ by at most 0.5 % and
  * which differ only in the order of axes, schedule, chunks or sharding among workers count as one:
  * the fastest, whose row gives the number of layouts equal to it. The scenario's lists of
- * micro_batch, recompute, schedule, chunks and sharded replace the values tried. tp must divide the
+ * micro_batch, recompute, schedule, chunks and sharded replace the values tried. Of the layouts that
+ * fit only without the cache those are simulated once that may be faster than all others. tp must divide the
  * GPUs of a node. `advice` must be zeroed; release it with dl_layout_advice_free, also after an
  * error. DL_ERR_USAGE for a scenario that cannot be searched, DL_ERR_UNFIT with a remedy if nothing
  * fits, DL_ERR_DATA if no layout is possible; the errors of dl_sweep_run. */

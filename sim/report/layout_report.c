@@ -33,6 +33,13 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
                   counts[DL_LAYOUT_REFUSED] > 0 ? " Not possible: " : "",
                   counts[DL_LAYOUT_REFUSED] > 0 && advice->refused != NULL ? advice->refused : "",
                   counts[DL_LAYOUT_REFUSED] > 0 ? "." : "");
+    if (advice->uncached.options != NULL)
+        dl_wrap_print(
+            out, 2,
+            "Faster, but fits only without the cache: %s, %.4g samples/s, %.3g times those of the "
+            "advised one; with the cache (%.0f %%) it lacks %s.",
+            advice->uncached.options, advice->uncached.throughput_per_s, advice->uncached.ratio,
+            100 * DL_RESERVE_FRAC, DL_BYTES_TEXT(advice->uncached.lacks_bytes));
     if (advice->is_uncached)
         dl_wrap_print(out, 2,
                       "None fits with the allocator's cache: these run out of memory unless the "

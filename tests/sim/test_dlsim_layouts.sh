@@ -209,6 +209,19 @@ done
 grep -q ' without cache .*True\| no .*True' verdicts && fail "advised, and does not fit: $(cat verdicts)"
 grep -q ' yes  *True' verdicts || fail "nothing of these is advised: $(cat verdicts)"
 grep -q ' without cache ' verdicts || fail "all fit, or none does: $(cat verdicts)"
+# The fastest layout that fits only without the allocator's cache is named, with its rate and the missing memory.
+line=$(tr -s '\n ' ' ' <large.txt | grep -oE 'but fits only without the cache: --layout .* it lacks [0-9.]* GB')
+options=$(sed 's/.*cache: //; s/, [0-9.]* samples.*//' <<<"$line")
+# shellcheck disable=SC2086 # several words
+"$tested" "${large[@]}" $options -q -o uncached.csv || fail "uncached, $line: exit $?"
+python3 - "$line" "$(column uncached.csv throughput_per_s)" "$(column large.csv throughput_per_s)" "$(column uncached.csv memory_bytes)" <<'END' || fail "uncached: $line"
+import re, sys
+rate, ratio, lacks = (float(n) for n in re.search(r" ([0-9.]+) samples/s, ([0-9.]+) times .* lacks ([0-9.]+) GB", sys.argv[1]).groups())
+alone, advised, needs = (float(text) for text in sys.argv[2:])
+assert abs(rate / alone - 1) < 1e-3 and ratio > 1 and abs(ratio * advised / alone - 1) < 0.01, (rate, ratio, alone, advised)
+has, workspace = 85.52, 1  # GB
+assert abs(needs / 1e9 + 0.3 * (needs / 1e9 - workspace) - has - lacks) < 0.1, (needs, lacks)
+END
 expect 3 "--advise layout: none of " --workload llama3_405b --machine 8xh100 --batch 8 --advise layout
 expect 2 "--batch, of all workers" --workload gpt2 --machine 8xh100 --batch-per-worker 8 --advise layout
 expect 2 "did you mean 'layout'?" --workload gpt2 --machine 8xh100 --batch 64 --advise=layuot
