@@ -40,6 +40,10 @@ typedef struct dl_layer_cost {
     dl_value activation_bytes_per_sample; /* stored for the backward pass */
     dl_value working_bytes_per_sample;    /* peak of temporary memory beside the stored activations;
                                            * unknown: 0 */
+    /* 16-bit copies of weights that a micro-batch's forward pass makes and its backward pass frees
+     * (torch.autocast), and the part of them that is freed at the end of the forward pass and made
+     * again in the backward pass (recomputation); unknown: none. */
+    dl_value cast_bytes, recast_bytes;
     /* Bytes of the whole activation carried by a collective among the tensor_ranks GPUs of a
      * divided layer, and number of collectives per pass: all-reduces, or pairs of all-gather and
      * reduce-scatter; unknown: none. */

@@ -239,6 +239,8 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "parameter_bytes", &layer->parameter_bytes);
         write_line(out, "activation_bytes_per_sample", &layer->activation_bytes_per_sample);
         write_line(out, "working_bytes_per_sample", &layer->working_bytes_per_sample);
+        write_line(out, "cast_bytes", &layer->cast_bytes);
+        write_line(out, "recast_bytes", &layer->recast_bytes);
         write_line(out, "tensor_bytes_per_sample", &layer->tensor_bytes_per_sample);
         write_line(out, "tensor_collectives_forward", &layer->tensor_collectives_forward);
         write_line(out, "tensor_collectives_backward", &layer->tensor_collectives_backward);

@@ -10,13 +10,15 @@ typedef struct layer {
     double bucket_bytes;  /* bytes of the parameters that are gathered with the layer */
     double gradient_part; /* fraction of the rank's gradients that its first backward pass adds */
     double kept, working;
-    bool is_last; /* last layer of the model, which includes the loss */
+    double cast, recast; /* of dl_layer_cost */
+    bool is_last;        /* last layer of the model, which includes the loss */
 } layer;
 
 /* A run of layers that a pass processes. */
 typedef struct piece {
     int first, count;
     double kept, logits_kept; /* logits_kept: part of kept */
+    double cast;              /* copies of weights from the end of the forward pass on */
 } piece;
 
 typedef struct walk {
@@ -26,8 +28,9 @@ typedef struct walk {
     piece pieces[DL_STAGE_CHUNKS_MAX];
     dl_gpu_content base;  /* permanent content */
     double kept, logits;  /* activations and logits of passes in flight */
-    double gradient_part; /* fraction of the rank's gradients that exist; below 1 until the end of
-                           * the first backward pass */
+    double cast;          /* their copies of weights */
+    double gradient_part; /* fraction of the rank's gradients that exist; below 1 at most until the
+                           * end of the first backward pass */
     dl_gpu_content most;
     double pass_bytes;        /* peak of this pass */
     bool has_most, by_layers; /* by_layers: a bucket is a layer's parameters */
@@ -71,6 +74,7 @@ static void take_layers(walk *w, const dl_model_layers *model)
     const dl_memory_rank *rank = w->rank;
     const dl_value *all = &rank->costs->gpu_memory.activation_bytes_per_sample;
     const double samples = rank->split.samples, bucket = largest_bucket(rank);
+    const bool casts = rank->plan.sharers == 1 || rank->options->param_dtype != DL_DTYPE_BF16;
     double outputs = 0;
     bool known = model->count > 0;
     for (int l = 0; l < model->count; l++) {
@@ -85,6 +89,8 @@ static void take_layers(walk *w, const dl_model_layers *model)
             .kept = samples * (known ? of->activation_bytes.value
                                      : dl_value_or_nan(all) * of->output_bytes.value / outputs),
             .working = samples * of->working_bytes,
+            .cast = casts ? of->cast_bytes : 0,
+            .recast = casts ? of->recast_bytes : 0,
             .is_last = l == model->count - 1 && of->working_bytes > 0,
         };
     }
@@ -105,6 +111,7 @@ static void take_pieces(walk *w)
                  : (piece){.count = w->count};
         for (int l = p->first; l < p->first + p->count; l++) {
             p->kept += w->layers[l].kept;
+            p->cast += w->layers[l].cast - w->layers[l].recast;
             if (w->layers[l].is_last) p->logits_kept = w->layers[l].kept;
         }
     }
@@ -205,14 +212,15 @@ static void look(walk *w, const dl_gpu_content *content)
 }
 
 /* Examines the moment when layer `l` of the pass computes while it and the earlier layers of the
- * piece keep `kept`. */
-static void look_at(walk *w, dl_pass_of of, bool forward, int l, double kept)
+ * piece keep `kept` and `cast`. */
+static void look_at(walk *w, dl_pass_of of, bool forward, int l, double kept, double cast)
 {
     const piece *p = &w->pieces[of.chunk];
     const layer *at = &w->layers[l];
     dl_gpu_content c = w->base;
     c.gathered += gathered_at(w, p, l, forward);
     c.gradients *= w->gradient_part;
+    c.parameters += w->cast + cast;
     const double own_logits = at->is_last ? at->kept : 0;
     c.activations = w->kept - w->logits + kept - own_logits;
     c.logits = w->logits + own_logits + (at->is_last ? at->working : 0);
@@ -229,12 +237,14 @@ static void look_at(walk *w, dl_pass_of of, bool forward, int l, double kept)
 static void go_forward(walk *w, dl_pass_of of)
 {
     const piece *p = &w->pieces[of.chunk];
-    double kept = 0;
+    double kept = 0, cast = 0;
     for (int l = p->first; l < p->first + p->count; l++) {
         kept += w->layers[l].kept;
-        look_at(w, of, true, l, kept);
+        cast += w->layers[l].cast;
+        look_at(w, of, true, l, kept, cast);
     }
     w->kept += p->kept;
+    w->cast += p->cast;
     w->logits += p->logits_kept;
 }
 
@@ -246,21 +256,38 @@ static void add_gradients(walk *w, int l)
 static void go_backward(walk *w, dl_pass_of of)
 {
     const piece *p = &w->pieces[of.chunk];
-    double kept = p->kept;
+    double kept = p->kept, cast = p->cast;
     w->kept -= p->kept;
     w->logits -= p->logits_kept;
+    w->cast -= p->cast;
     for (int l = p->first + p->count - 1; l >= p->first; l--) {
-        if (w->copied) add_gradients(w, l);
-        look_at(w, of, false, l, kept);
+        /* Those of shards are in `gathered` at first; those of the last layer are made when its
+         * scores are freed. */
+        const bool beside = !w->rank->plan.divides_parameters && !w->layers[l].is_last;
+        if (beside) add_gradients(w, l);
+        look_at(w, of, false, l, kept, cast + w->layers[l].recast);
         kept -= w->layers[l].kept;
-        if (!w->copied) add_gradients(w, l);
+        cast -= w->layers[l].cast - w->layers[l].recast;
+        if (!beside) add_gradients(w, l);
     }
     w->gradient_part = 1;
 }
 
+/* Whether the optimizer frees the gradients at the end of a step (zero_grad, set_to_none), so that
+ * they grow in the first backward pass: without layers that is unknown, and buckets, Megatron-LM's
+ * buffers, those of a divided optimizer and late ones stay. */
+static bool frees_gradients(const walk *w)
+{
+    const dl_exchange_plan *plan = &w->rank->plan;
+    if (plan->divides_parameters) return w->by_layers;
+    return w->count > 1 && plan->bucket_copies == 0 && plan->sharers == 1 && plan->late == 0 &&
+           !w->rank->costs->half_weights;
+}
+
 static double after(const walk *w)
 {
-    return dl_gpu_content_bytes(&w->base) - (1 - w->gradient_part) * w->base.gradients + w->kept;
+    return dl_gpu_content_bytes(&w->base) - (1 - w->gradient_part) * w->base.gradients + w->kept +
+           w->cast;
 }
 
 /* Number of micro-batches to examine: passes repeat, so these represent any larger number. */
@@ -286,9 +313,8 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
     take_layers(&w, model);
     take_pieces(&w);
     take_base(&w, model);
-    /* The optimizer frees gradients at the end of the step, DistributedDataParallel's buckets stay. */
-    if (rank->plan.divides_parameters && w.by_layers) w.gradient_part = 0;
-    if (w.copied) w.gradient_part = 0.5;
+    if (frees_gradients(&w)) w.gradient_part = 0;
+    if (w.copied) w.gradient_part = 0.5; /* the buckets */
     if (passes == NULL && course == NULL) split.micro_batches = enough(rank);
     int done[2] = {0, 0};
     for (int p = 0; p < 2 * split.micro_batches * split.chunks; p++) {

@@ -10,13 +10,17 @@
  *
  *   parameters   4 bytes each; with half_weights of the costs, unless they are sharded, 2, and 4
  *                more in the optimizer; with a sharded optimizer and param_dtype = bf16, 2, and 4
- *                for the GPU's part; frozen ones have frozen_bytes of the costs
+ *                for the GPU's part; frozen ones have frozen_bytes of the costs. Under torch.autocast
+ *                each micro-batch also has cast_bytes of its layers, which are in autocast's cache
+ *                until the end of the forward pass (aten/src/ATen/autocast_mode.cpp, cached_cast),
+ *                and saved for the gradients of inputs until the layer's backward pass
  *   gradients    4 bytes each, or those of the type in which they are reduced; with 16-bit weights
  *                also a buffer for the 16-bit gradients of the largest block, which are added to
  *                these (Transformer Engine's get_dummy_wgrad); twice where plan.bucket_copies = 2:
  *                buckets stay, and gradients beside them grow in the first backward pass
  *                (torch/csrc/distributed/c10d/reducer.cpp), except with 16-bit weights, whose
- *                gradients are views in Megatron-LM
+ *                gradients are views in Megatron-LM. Without buckets, as of one worker, they grow in
+ *                the first backward pass, as the optimizer frees them (zero_grad, set_to_none)
  *   optimizer    from the costs; none if a server updates the parameters, which then keeps it
  *
  * A GPU has its part of all divided content, and with FSDP also

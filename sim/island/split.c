@@ -54,6 +54,8 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->parameter_bytes = costs->layers[c].parameter_bytes;
         layer->activation_bytes = costs->layers[c].activation_bytes_per_sample;
         layer->working_bytes = costs->layers[c].working_bytes_per_sample.value;
+        layer->cast_bytes = costs->layers[c].cast_bytes.value;
+        layer->recast_bytes = costs->layers[c].recast_bytes.value;
         layer->tensor_bytes = costs->layers[c].tensor_bytes_per_sample.value;
         layer->tensor_calls[0] = costs->layers[c].tensor_collectives_backward.value;
         layer->tensor_calls[1] = costs->layers[c].tensor_collectives_forward.value;

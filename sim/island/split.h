@@ -71,6 +71,7 @@ typedef struct dl_model_layer {
     int forward, backward, update; /* indices of operations, -1 = none */
     dl_value output_bytes, parameter_bytes, activation_bytes;
     double working_bytes;
+    double cast_bytes, recast_bytes;
     double tensor_bytes, tensor_calls[2]; /* bytes per sample; calls per backward and per forward
                                            * pass */
     double beside_calls, beside_ns;       /* additional calls of a backward pass that overlap

@@ -166,6 +166,7 @@ typedef struct dl_architecture_layer {
     double working_numbers,
         working_wide; /* peak of temporary numbers of its passes beside the saved ones: gradients,
                        * recomputed numbers */
+    bool recasts;     /* the backward pass repeats the forward pass's products */
     /* Numbers per sample carried by a collective of tensor parallelism (the whole stream), and
      * number of collectives per pass: all-reduces, or pairs of all-gather and reduce-scatter; 0:
      * none. */

@@ -407,6 +407,19 @@ static void set_exchanges(dl_costs *costs, const dl_architecture *architecture,
     }
 }
 
+/* Weights of products that torch.autocast converts: its copies are saved for the gradients of
+ * inputs, and all are in its cache until the end of the forward pass. */
+static double cast_weights(const dl_layer_pass *forward)
+{
+    double sum = 0;
+    for (int p = 0; p < forward->count; p++) {
+        const dl_layer_part *part = &forward->parts[p];
+        if (is_product(part) && part->half_weights == DL_CAST_WEIGHTS * part->weights)
+            sum += part->weights;
+    }
+    return sum;
+}
+
 static void set_layer(dl_costs *costs, const dl_architecture *architecture,
                       const dl_roofline *roofline, size_t l)
 {
@@ -422,6 +435,10 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
     };
     const double working = working_of(roofline, layer);
     if (working > 0) costs->layers[l].working_bytes_per_sample = assumed(working);
+    const bool casts = in_half(roofline) && !costs->half_weights;
+    const double cast = casts ? 2 * cast_weights(&layer->forward) : 0;
+    if (cast > 0) costs->layers[l].cast_bytes = assumed(cast);
+    if (cast > 0 && layer->recasts) costs->layers[l].recast_bytes = assumed(cast);
     if (layer->context_numbers > 0) set_context(costs, architecture, roofline, l);
     if (layer->expert_numbers > 0) set_exchanges(costs, architecture, roofline, l);
     if (!(layer->tensor_numbers > 0)) return;

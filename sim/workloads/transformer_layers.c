@@ -741,7 +741,8 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     }
     /* Recomputation keeps tensors of 16 bits: blocks' inputs, or torchao's inputs of products
      * (float8_linear.py, input_hp). */
-    if (full || s->recompute == RECOMPUTE_PRODUCTS)
+    layer->recasts = full || s->recompute == RECOMPUTE_PRODUCTS;
+    if (layer->recasts)
         layer->kept_low_instead = layer->kept_low_more = layer->kept_eight_bytes = 0;
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
     if (full) layer->expert_backward += layer->expert_forward;

@@ -82,8 +82,8 @@ assert.ok(texts(parts).includes("1 worker, slow 0:2"), texts(parts).join("; "));
 assert.match(swept.byId.timeline.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of [124] lanes/);
 
 // Memory by kind of two layers that keep 1 and 3 MB per sample, with 4 samples: parameters and
-// gradients 0.8 MB each, optimizer 1.6 MB, workspace 2 MB. The peak is when both layers are kept:
-// 3.2 + 2 + 4 x 4 MB = 21.2 MB of 40 GB.
+// gradients 0.8 MB each, optimizer 1.6 MB, workspace 2 MB. Gradients are made in the backward pass.
+// The peak is when both layers are kept, and b has its gradients: 2.8 + 2 + 4 x 4 MB = 20.8 MB of 40 GB.
 fs.writeFileSync("layers.ini", "[costs]\nschema = 1\nworkload = layers\nparameter_bytes = 0.8e6\nstate_bytes = 1.6e6\n" +
     ["a.forward", "a.backward", "b.forward", "b.backward"].map(op => `[op ${op}]\nfixed_ns = 0\nper_sample_ns = 100000\n`).join("") +
     "[layer a]\nparameter_bytes = 0.4e6\nactivation_bytes_per_sample = 1e6\noutput_bytes_per_sample = 1000\n[layer b]\nparameter_bytes = 0.4e6\nactivation_bytes_per_sample = 3e6\noutput_bytes_per_sample = 1000\n" +
@@ -91,13 +91,13 @@ fs.writeFileSync("layers.ini", "[costs]\nschema = 1\nworkload = layers\nparamete
 execFileSync(dlsim, ["--costs", "layers.ini", "--machine", "2xa100", "--workers", "2", "--batch-per-worker", "4", "--mode", "allreduce", "--html", "layers.html", "-o", "layers.csv", "--quiet"]);
 const layers = runPage(fs.readFileSync("layers.html", "utf8").replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")).byId.timeline;
 const memory = layers.children.find(figure => /^Memory of a GPU over a step/.test(captionOf(figure)));
-assert.match(captionOf(memory), /by kind: 0.0212 GB at most, at the end of the forward pass, of 42.95 GB/);
+assert.match(captionOf(memory), /by kind: 0.0208 GB at most, in the backward pass of b, of 42.95 GB/);
 assert.deepEqual(texts(memory).filter(text => /^[fb]$/.test(text)), ["f", "b"]);
-assert.match(memory.find(child => child.tag === "svg").attributes["aria-label"], /parameters 0.0008 GB, gradients 0.0008 GB, optimizer 0.0016 GB, workspace 0.002 GB, activations 0.016 GB/);
+assert.match(memory.find(child => child.tag === "svg").attributes["aria-label"], /parameters 0.0008 GB, gradients 0.0004 GB, optimizer 0.0016 GB, workspace 0.002 GB, activations 0.016 GB/);
 const areas = memory.all(child => child.tag === "path" && /Z$/.test(child.attributes.d));
-// The top of the stack at the four times: 9.2, 21.2, 21.2 and 9.2 MB.
+// The top of the stack at the four times: 8.4, 20.4, 20.8 and 9.2 MB.
 const top = areas.at(-1).attributes.d.match(/[ML][-.\d]+ [-.\d]+/g).slice(0, 8).map(point => Number(point.split(" ")[1]));
-assert.ok(areas.length === 5 && top[0] === top[7] && top[2] === top[4] && top[0] >= top[2], top.join(" "));
+assert.ok(areas.length === 5 && top[0] >= top[7] && top[7] > top[2] && top[2] >= top[4], top.join(" "));
 assert.ok(memory.find(child => child.attributes.class === "capacity") && memory.find(child => child.attributes.class === "peak"));
 
 // 64 workers of 2 stages with 32 micro-batches have more passes per step than fit on a page: only

@@ -53,7 +53,7 @@ static dl_gpu_content content_with(const char *sharded)
     DL_SCOPED(dl_costs) costs = fixture_costs(sharing);
     DL_SCOPED(dl_scenario) scenario = fixture_scenario(
         "[scenario]\nsteps = 12\n[machine]\nfile = %s\nlayout = pp=2,dp=4\n[workload]\ncosts = c\n"
-        "batch = 16\n[sync]\nmode = allreduce\n[pipeline]\nmicro_batches = 2\nschedule = 1f1b\n"
+        "batch = 1600\n[sync]\nmode = allreduce\n[pipeline]\nmicro_batches = 2\nschedule = 1f1b\n"
         "[exchange]\nsharded = %s\n",
         path, sharded);
     unlink(path);

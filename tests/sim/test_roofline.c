@@ -702,6 +702,43 @@ static void units_are_whole_layers(void **state DL_UNUSED)
     assert_true(near_scaled(bucket(&costs, 12), 4 * (50257 + 1024) * 768.0, 0, 0));
 }
 
+/* A block of Llama under torch.autocast, with width 64, heads of 16 and an inner width of 256, has
+ * copies of 4 64^2 + 3 x 64 x 256 weights, the head of 64 x 10; the embedding, norms and 16-bit
+ * weights have none, nor has fp32. Recomputed blocks make theirs again. */
+static void autocast_copies_weights_of_products(void **state DL_UNUSED)
+{
+    static const struct {
+        const char *more;
+        dl_arithmetic arithmetic;
+        bool casts, again;
+    } cases[] = {{"", DL_BF16, true, false},
+                 {",recompute=full", DL_BF16, true, true},
+                 {",recompute=selective", DL_BF16, true, false},
+                 {",autocast=no", DL_BF16, false, false},
+                 {",fused=yes", DL_BF16, false, false},
+                 {"", DL_FP32, false, false}};
+    const double block = 2 * (4 * 64 * 64 + 3 * 64 * 256), head = 2 * 64 * 10;
+    dl_gpu_model model = gpu();
+    model.bf16_flop_per_s = known(1e12);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        DL_SCOPED(dl_costs) costs = {0};
+        DL_SCOPED(dl_architecture) llama = {0};
+        DL_AUTOFREE char *text = dl_format("llama:layers=1,width=64,heads=4,feed_forward=256,"
+                                           "sequence=8,vocabulary=10%s",
+                                           cases[c].more);
+        assert_int_equal(dl_architecture_make(&llama, text, NULL), DL_OK);
+        assert_int_equal(
+            dl_roofline_costs(&costs, &llama, &model, cases[c].arithmetic, DL_ADAM, false, NULL),
+            DL_OK);
+        const double expected[] = {0, cases[c].casts ? block : 0, cases[c].casts ? head : 0};
+        for (int l = 0; l < 3; l++)
+            assert_true(near_scaled(costs.layers[l].cast_bytes.value, expected[l], 0, 0));
+        assert_true(
+            near_scaled(costs.layers[1].recast_bytes.value, cases[c].again ? block : 0, 0, 0));
+        assert_false(costs.layers[2].recast_bytes.known);
+    }
+}
+
 /* Adapters of 2 x 8 (4096 + 4096) parameters in each of 32 blocks of Llama 2 7B: only they have
  * gradients, 32-bit copies of 16-bit weights and two numbers of state. The 6738415616 frozen
  * parameters have 16 bits, 32 in fp32 or if given. With 4 or 8 bits this applies to the 32 x (4 x
@@ -912,6 +949,7 @@ int main(void)
         cmocka_unit_test(large_tensors_are_buckets_of_their_own),
         cmocka_unit_test(graphs_are_told),
         cmocka_unit_test(units_are_whole_layers),
+        cmocka_unit_test(autocast_copies_weights_of_products),
         cmocka_unit_test(only_adapters_are_exchanged),
         cmocka_unit_test(inputs_are_kept_in_few_bits),
     };

@@ -106,10 +106,11 @@ typedef struct ranks {
     dl_memory_rank rank;
 } ranks;
 
-/* Opens a rank with two samples in each of two micro-batches. */
+/* Opens a rank with two samples in each of two micro-batches, whose gradients are views of buckets,
+ * which stay. */
 static void open_rank(ranks *r, const char *text)
 {
-    *r = (ranks){.costs = fixture_costs(text)};
+    *r = (ranks){.costs = fixture_costs(text), .options = {.overlap = true, .bucket_views = true}};
     r->rank = (dl_memory_rank){
         .costs = &r->costs,
         .options = &r->options,
@@ -184,7 +185,7 @@ static void gradients_lie_beside_their_buckets(void **state DL_UNUSED)
     ranks r;
     open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "60")
                       LAYER("c", "3000", "300", "400") WORKSPACE);
-    r.options.overlap = true;
+    r.options.bucket_views = false;
     r.rank.plan = dl_exchange_plan_among(&r.options, false, 1);
     assert_peak(&r, base + 6000 + 2 * (600 + 400), "in the loss of micro-batch 1");
     r.rank.split.micro_batches = 1;
@@ -195,6 +196,71 @@ static void gradients_lie_beside_their_buckets(void **state DL_UNUSED)
     r.options.bucket_views = true;
     r.rank.plan = dl_exchange_plan_among(&r.options, false, 1);
     assert_peak(&r, base + 2 * (600 + 400), "in the loss");
+    dl_costs_free(&r.costs);
+}
+
+/* Without buckets the optimizer frees gradients, 6 kB: with one micro-batch they are not there in the
+ * loss, c's are there in b's moment, and all in a's, before whose pass 2 x 100 are kept; with two
+ * micro-batches they are there in the second loss. */
+static void gradients_grow_where_they_are_freed(void **state DL_UNUSED)
+{
+    const double others = 6000 + 12000 + 7;
+    ranks r;
+    open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "60")
+                      LAYER("c", "3000", "300", "4000") WORKSPACE);
+    r.options.overlap = false;
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 1);
+    assert_peak(&r, others + 6000 + 2 * (600 + 4000), "in the loss of micro-batch 1");
+    r.rank.split.micro_batches = 1;
+    assert_peak(&r, others + 2 * (600 + 4000), "in the loss");
+    size_t count = 0;
+    DL_AUTOFREE dl_gpu_content *course = dl_memory_course(&r.rank, &count);
+    assert_int_equal(count, 6);
+    assert_near(course[4].gradients, 3000 + 2000, 1e-12); /* backward pass of b */
+    assert_near(course[5].gradients, 6000, 1e-12);
+    dl_costs_free(&r.costs);
+}
+
+/* Copies of weights, 500 bytes of a and 1000 of b, are made in the forward pass, and freed in the
+ * backward pass, whatever the samples. If b is recomputed, its copies are there until the end of the
+ * forward pass, and again in its own backward pass. Two micro-batches in flight (GPipe) keep two
+ * copies. Messages in bf16 of a divided optimizer are those of 16-bit weights, without copies. */
+static void autocast_keeps_copies_of_weights(void **state DL_UNUSED)
+{
+#define CASTS(more)                                                                           \
+    HEAD LAYER("a", "1000", "100", "50") "cast_bytes = 500\n" LAYER(                          \
+        "b", "2000", "200", "60") "cast_bytes = 1000\n" more LAYER("c", "3000", "300", "400") \
+        WORKSPACE
+    static const struct {
+        const char *text;
+        double casts[6], after; /* at the moments of both passes, and between these */
+    } cases[] = {{CASTS(""), {500, 1500, 1500, 1500, 1500, 500}, 1500},
+                 {CASTS("recast_bytes = 1000\n"), {500, 1500, 1500, 500, 1500, 500}, 500}};
+    ranks r;
+    for (int c = 0; c < 2; c++) {
+        open_rank(&r, cases[c].text);
+        r.rank.split.micro_batches = 1;
+        size_t count = 0;
+        DL_AUTOFREE dl_gpu_content *course = dl_memory_course(&r.rank, &count);
+        assert_int_equal(count, 6);
+        for (int i = 0; i < 6; i++)
+            assert_near(course[i].parameters, 6000 + cases[c].casts[i], 1e-12);
+        dl_memory_pass passes[2];
+        dl_memory_of_rank(&r.rank, passes);
+        assert_near(passes[0].after_bytes - passes[1].after_bytes, 2 * 600 + cases[c].after, 1e-12);
+        dl_costs_free(&r.costs);
+    }
+    open_rank(&r, cases[0].text);
+    const int first[] = {0, 3, 3};
+    r.rank.first = first;
+    r.rank.schedule = DL_SCHEDULE_GPIPE;
+    r.rank.split.stages = 2;
+    assert_near(dl_memory_of_rank(&r.rank, NULL).parameters, 6000 + 2 * 1500, 1e-12);
+    r.rank.first = NULL;
+    r.rank.split.stages = 1;
+    r.options = (dl_gpu_options){.sharded = DL_SHARDED_OPTIMIZER, .param_dtype = DL_DTYPE_BF16};
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 2);
+    assert_near(dl_memory_of_rank(&r.rank, NULL).parameters, 3000 + 3000, 1e-12);
     dl_costs_free(&r.costs);
 }
 
@@ -324,6 +390,8 @@ int main(void)
         cmocka_unit_test(the_loss_has_its_copies),
         cmocka_unit_test(the_most_is_at_a_moment),
         cmocka_unit_test(gradients_lie_beside_their_buckets),
+        cmocka_unit_test(gradients_grow_where_they_are_freed),
+        cmocka_unit_test(autocast_keeps_copies_of_weights),
         cmocka_unit_test(half_weights_have_a_copy),
         cmocka_unit_test(shards_gather_layer_by_layer),
         cmocka_unit_test(frozen_parameters_are_only_there),
