@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 
@@ -152,7 +153,10 @@ void dl_fold_free(dl_fold *fold)
 
 void dl_fold_route(const dl_fold *fold, dl_route *route)
 {
-    const dl_route own = *route;
+    dl_route own;
+    own.count = route->count;
+    memcpy(own.links, route->links, (size_t)own.count * sizeof *own.links);
+    memcpy(own.uses, route->uses, (size_t)own.count * sizeof *own.uses);
     route->count = 0;
     for (int l = 0; l < own.count; l++) {
         const int in = stand_in(fold, own.links[l]);

@@ -192,23 +192,21 @@ static void free_trees(node_trees *all)
 }
 
 /* Adds the time of a piece on each link, link_ns[links], for every second tree starting with
- * `first`, on the way up (ways = 1) or both ways (2). */
-static void load_links(const dl_plan *plan, const node_trees *all, int first, int ways,
+ * `first`, on the way up or down. */
+static void load_links(const dl_plan *plan, const node_trees *all, int first, bool up,
                        double *link_ns)
 {
     for (int e = 0; e < all->count * all->nodes; e++) {
         const dl_tree *t = &all->trees[e / all->nodes];
         if (e % all->nodes == 0 || e / all->nodes % 2 != first) continue;
-        for (int way = 0; way < ways; way++) {
-            dl_place from, to;
-            dl_route route;
-            dl_tree_edge(t, way == 0, e % all->nodes, &from, &to);
-            dl_plan_route(plan, from, to, &route);
-            for (int l = 0; l < route.count; l++) {
-                const double rate =
-                    dl_plan_frac(plan, &route) * dl_links_capacity(plan->links, route.links[l]);
-                link_ns[route.links[l]] += route.uses[l] * t->bytes / t->chunks / rate * 1e9;
-            }
+        dl_place from, to;
+        dl_route route;
+        dl_tree_edge(t, up, e % all->nodes, &from, &to);
+        dl_plan_route(plan, from, to, &route);
+        for (int l = 0; l < route.count; l++) {
+            const double rate =
+                dl_plan_frac(plan, &route) * dl_links_capacity(plan->links, route.links[l]);
+            link_ns[route.links[l]] += route.uses[l] * t->bytes / t->chunks / rate * 1e9;
         }
     }
 }
@@ -253,13 +251,15 @@ static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
         .hop_ns = dl_plan_hop_ns(plan, all->trees[0].places[0], all->trees[0].places[1])};
     for (int second = 0; second < 2; second++) {
         DL_AUTOFREE double *level_ns = dl_calloc(links, sizeof *level_ns, "times of links");
-        load_links(plan, all, second, 1, level_ns);
-        if (all->nodes == 3) load_links(plan, all, 1 - second, 1, level_ns);
+        load_links(plan, all, second, true, level_ns);
+        for (size_t l = 0; l < links; l++)
+            both_ns[l] += level_ns[l];
+        if (all->nodes == 3) load_links(plan, all, 1 - second, true, level_ns);
         for (int t = second; t < all->count; t += 2)
             times.up_ns = fmax(times.up_ns, way_up_ns(plan, &all->trees[t], level_ns));
         for (size_t l = 0; l < links; l++)
             times.level_ns = fmax(times.level_ns, level_ns[l]);
-        load_links(plan, all, second, 2, both_ns);
+        load_links(plan, all, second, false, both_ns);
     }
     for (size_t l = 0; l < links; l++)
         times.busiest_ns = fmax(times.busiest_ns, both_ns[l]);

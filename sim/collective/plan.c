@@ -39,7 +39,7 @@ static int add_transfer(dl_plan *plan, dl_transfer transfer)
     return plan->transfer_count++;
 }
 
-static double hop_ns(const dl_plan *plan, const dl_route *route)
+double dl_plan_hop_on(const dl_plan *plan, const dl_route *route)
 {
     const dl_hop_costs *costs = &plan->costs;
     const double own_ns = route->leaves_node ? costs->network_hop_ns : costs->hop_ns;
@@ -94,7 +94,7 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
         .leaves_node = route.leaves_node,
         .domain = domain != dl_machine_domain(m, to.node) ? domain : -1,
         .bytes = bytes / dl_plan_frac(plan, &route),
-        .delay_ns = dl_ns_ceil(hops * hop_ns(plan, &route) + extra_ns),
+        .delay_ns = dl_ns_ceil(hops * dl_plan_hop_on(plan, &route) + extra_ns),
         .first_after = -1,
         .class = class_of(plan, &route),
     };
@@ -158,7 +158,7 @@ double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to)
 {
     dl_route route;
     dl_plan_route(plan, from, to, &route);
-    return hop_ns(plan, &route);
+    return dl_plan_hop_on(plan, &route);
 }
 
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, double bytes)
@@ -169,11 +169,9 @@ double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, doubl
            (route.leaves_node ? plan->costs.network_message_ns : 0);
 }
 
-double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
+double dl_plan_rate(const dl_plan *plan, const dl_route *route)
 {
-    dl_route route;
-    dl_plan_route(plan, from, to, &route);
-    return dl_links_route_rate(plan->links, &route) * dl_plan_frac(plan, &route);
+    return dl_links_route_rate(plan->links, route) * dl_plan_frac(plan, route);
 }
 
 /* Starts a transfer whose predecessors have all ended. */

@@ -129,8 +129,9 @@ int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, i
 /* Makes `later` start after the end of `earlier`; no effect if `earlier` is -1. */
 void dl_plan_order(dl_plan *plan, int earlier, int later);
 
-/* Time in ns of one hop between the places: the protocol's hop time, the part of the route's
- * latency that this does not include, and the costs of a message of one slice. */
+/* Time in ns of one hop on the route, or between the places: the protocol's hop time, the part of
+ * the route's latency that this does not include, and the costs of a message of one slice. */
+double dl_plan_hop_on(const dl_plan *plan, const dl_route *route);
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 
 /* Largest message of NCCL's rings over the network: ALLREDUCE_SLICESTEPS = 2 of the NCCL_STEPS = 8
@@ -145,8 +146,8 @@ double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, doubl
 /* The fraction of the links' rates that messages on the route reach. */
 double dl_plan_frac(const dl_plan *plan, const dl_route *route);
 
-/* Rate between the places without other traffic, in bytes of the collective per second. */
-double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
+/* Rate of the route without other traffic, in bytes of the collective per second. */
+double dl_plan_rate(const dl_plan *plan, const dl_route *route);
 
 /* Computes the time of a run on idle links now instead of in the first run, so that the memory it
  * needs is free again before other plans allocate theirs. */

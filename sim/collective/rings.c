@@ -309,11 +309,11 @@ typedef struct edge {
 static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double piece,
                          const int *crossings)
 {
-    const double message_ns = dl_plan_message_ns(plan, from, to, piece);
-    edge e = {.hop_ns = dl_plan_hop_ns(plan, from, to) - dl_plan_message_ns(plan, from, to, 0),
-              .alone_ns = message_ns + piece / dl_plan_rate(plan, from, to) * 1e9};
     dl_route route;
     dl_plan_route(plan, from, to, &route);
+    const double message_ns = dl_plan_message_ns(plan, from, to, piece);
+    edge e = {.hop_ns = dl_plan_hop_on(plan, &route) - dl_plan_message_ns(plan, from, to, 0),
+              .alone_ns = message_ns + piece / dl_plan_rate(plan, &route) * 1e9};
     for (int l = 0; l < route.count; l++) {
         const double rate = dl_plan_frac(plan, &route) *
                             dl_links_capacity(plan->links, route.links[l]) /
@@ -511,12 +511,14 @@ static void chain_as_phase(dl_plan *plan, const chain *c, double bytes, int chun
 {
     double slowest_ns = 0, all_ns = 0, latency_ns = 0;
     dl_place from, to;
+    dl_route route;
     for (int i = 0; i < c->size - 1; i++) {
         chain_edge(c, i, &from, &to);
-        double chunk_ns = bytes / chunks / dl_plan_rate(plan, from, to) * 1e9;
+        dl_plan_route(plan, from, to, &route);
+        double chunk_ns = bytes / chunks / dl_plan_rate(plan, &route) * 1e9;
         slowest_ns = fmax(slowest_ns, chunk_ns);
         all_ns += chunk_ns;
-        latency_ns += dl_plan_hop_ns(plan, from, to);
+        latency_ns += dl_plan_hop_on(plan, &route);
     }
     double alone_ns = all_ns - slowest_ns, shared_ns = (c->size - 2) * slowest_ns;
     double fill_ns = shared_ns + (alone_ns - shared_ns) / chunks;

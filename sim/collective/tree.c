@@ -37,6 +37,8 @@ void dl_tree_free(dl_tree *t)
 {
     free(t->places);
     free(t->parents);
+    free(t->below_ns);
+    free(t->above_ns);
     *t = (dl_tree){0};
 }
 
@@ -122,13 +124,6 @@ static bool share_a_link(const dl_route *a, const dl_route *b)
     return false;
 }
 
-static void route_up(const dl_plan *plan, const dl_tree *t, int i, dl_route *route)
-{
-    dl_place from, to;
-    dl_tree_edge(t, true, i, &from, &to);
-    dl_plan_route(plan, from, to, route);
-}
-
 /* Places grouped by parent, [size + 1] and [size]: the children of place i are children[firsts[i]]
  * to children[firsts[i + 1] - 1], ascending. */
 typedef struct family {
@@ -149,44 +144,49 @@ static family find_children(const dl_tree *t)
     return f;
 }
 
-/* Number of edges into the parent of place i that share a link with the edge of i, including that
- * edge. */
-static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, int i)
+/* Sets edge_ns of the edges into `parent`: a hop, and the time of one chunk, concurrent with those
+ * of the siblings whose edges share a link with its own. routes[] has room for all children. */
+static void measure_edges(const dl_plan *plan, const dl_tree *t, const family *f, int parent,
+                          dl_route *routes, double *edge_ns)
 {
-    const int parent = t->parents[i], first = f->firsts[parent], end = f->firsts[parent + 1];
-    dl_route own, other;
-    int count = 1;
-    if (end == first + 1) return count;
-    route_up(plan, t, i, &own);
-    for (int c = first; c < end; c++) {
-        if (f->children[c] == i) continue;
-        route_up(plan, t, f->children[c], &other);
-        count += share_a_link(&own, &other);
+    const int *children = f->children + f->firsts[parent];
+    const int count = f->firsts[parent + 1] - f->firsts[parent];
+    for (int c = 0; c < count; c++)
+        dl_plan_route(plan, t->places[children[c]], t->places[parent], &routes[c]);
+    for (int c = 0; c < count; c++) {
+        int at_once = 1;
+        for (int other = 0; other < count; other++)
+            at_once += other != c && share_a_link(&routes[c], &routes[other]);
+        edge_ns[children[c]] =
+            dl_plan_hop_on(plan, &routes[c]) +
+            at_once * t->bytes / t->chunks / dl_plan_rate(plan, &routes[c]) * 1e9;
     }
-    return count;
 }
 
-/* Computes a chunk's time outside edge i: below_ns[i] for the slowest path below the edge,
- * above_ns[i] from the edge to the root. Both arrays have [n] entries, which must be zero. */
-static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns, double *above_ns)
+/* Computes a chunk's time outside edge i: t->below_ns[i] for the slowest path below the edge,
+ * t->above_ns[i] from the edge to the root; 0 if the plan only counts transfers. */
+static void measure_ways(const dl_plan *plan, dl_tree *t)
 {
-    const int n = t->size;
-    DL_AUTOFREE double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
+    const size_t n = (size_t)t->size;
+    if (t->below_ns != NULL) return;
+    t->below_ns = dl_calloc(n, sizeof *t->below_ns, "ways in a tree");
+    t->above_ns = dl_calloc(n, sizeof *t->above_ns, "ways in a tree");
+    if (plan->counts_only) return;
+    DL_AUTOFREE double *edge_ns = dl_calloc(n, sizeof *edge_ns, "edges of a tree");
     family f = find_children(t);
-    for (int i = 1; i < n; i++) { /* one chunk, concurrent with those of its siblings */
-        dl_place from, to;
-        dl_tree_edge(t, true, i, &from, &to);
-        const double bytes_at_once = edges_beside(plan, t, &f, i) * t->bytes;
-        edge_ns[i] = dl_plan_hop_ns(plan, from, to) +
-                     bytes_at_once / t->chunks / dl_plan_rate(plan, from, to) * 1e9;
-    }
-    for (int i = 1; i < n; i++) {
+    int most = 0;
+    for (int i = 0; i < t->size; i++)
+        if (f.firsts[i + 1] - f.firsts[i] > most) most = f.firsts[i + 1] - f.firsts[i];
+    DL_AUTOFREE dl_route *routes = dl_calloc((size_t)most, sizeof *routes, "edges of a place");
+    for (int i = 0; i < t->size; i++)
+        measure_edges(plan, t, &f, i, routes, edge_ns);
+    for (int i = 1; i < t->size; i++) {
         double way_ns = 0;
         for (int at = i; at != 0; at = t->parents[at]) {
-            below_ns[at] = fmax(below_ns[at], way_ns);
+            t->below_ns[at] = fmax(t->below_ns[at], way_ns);
             way_ns += edge_ns[at];
         }
-        above_ns[i] = way_ns - edge_ns[i];
+        t->above_ns[i] = way_ns - edge_ns[i];
     }
     free(f.firsts);
     free(f.children);
@@ -195,17 +195,16 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
 /* Adds one flow of all bytes over each edge, between `after` and `join` as in rounds of a ring. It
  * starts when the first chunk arrives; after its end the last chunk continues to the end of its
  * way. */
-static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
+static void tree_as_phase(dl_plan *plan, dl_tree *t, bool up, int after, int join)
 {
-    const int n = t->size;
-    DL_AUTOFREE double *below_ns = dl_calloc((size_t)n, sizeof *below_ns, "ways in a tree");
-    DL_AUTOFREE double *above_ns = dl_calloc((size_t)n, sizeof *above_ns, "ways in a tree");
-    if (!plan->counts_only) measure_ways(plan, t, below_ns, above_ns);
-    for (int i = 1; i < n; i++) {
+    measure_ways(plan, t);
+    const double *before_ns = up ? t->below_ns : t->above_ns;
+    const double *after_ns = up ? t->above_ns : t->below_ns;
+    for (int i = 1; i < t->size; i++) {
         dl_place from, to;
         dl_tree_edge(t, up, i, &from, &to);
-        int edge = dl_plan_add(plan, from, to, t->bytes, 1, up ? below_ns[i] : above_ns[i]);
-        int rest = dl_plan_wait(plan, up ? above_ns[i] : below_ns[i]);
+        int edge = dl_plan_add(plan, from, to, t->bytes, 1, before_ns[i]);
+        int rest = dl_plan_wait(plan, after_ns[i]);
         dl_plan_order(plan, after, edge);
         dl_plan_order(plan, edge, rest);
         dl_plan_order(plan, rest, join);
@@ -215,7 +214,7 @@ static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, i
 /* Adds all chunks of one direction: the bytes of chunk k over edge i are transfer first + 2 (k
  * (n-1) + i - 1), preceded by its hop. Up, chunk k waits for that of both children; down, for that
  * of the parent. */
-static void tree_as_chunks(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
+static void tree_as_chunks(dl_plan *plan, dl_tree *t, bool up, int after, int join)
 {
     int n = t->size, stride = 2 * (n - 1), first = plan->transfer_count + 1;
     for (int k = 0; k < t->chunks; k++) {
@@ -239,11 +238,10 @@ static void tree_as_chunks(dl_plan *plan, const dl_tree *t, bool up, int after, 
 }
 
 /* Adds passes up all trees, except for a broadcast, then down all trees, except for a reduce. */
-static void pass_trees(dl_plan *plan, const dl_collective_config *config, const dl_tree *trees,
-                       int count)
+static void pass_trees(dl_plan *plan, const dl_collective_config *config, dl_tree *trees, int count)
 {
     int top = -1;
-    void (*pass)(dl_plan *, const dl_tree *, bool, int, int) =
+    void (*pass)(dl_plan *, dl_tree *, bool, int, int) =
         config->fidelity == DL_FIDELITY_PHASE ? tree_as_phase : tree_as_chunks;
     if (config->kind != DL_BROADCAST) {
         top = dl_plan_join(plan);

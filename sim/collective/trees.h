@@ -11,6 +11,7 @@ typedef struct dl_tree {
     int *parents;     /* [size] parent of each place; -1 for the root */
     double bytes;
     int chunks;
+    double *below_ns, *above_ns; /* tree.c's, [size]; NULL: not measured */
 } dl_tree;
 
 /* A binary tree over nodes that connects each node's first rank, with a chain down each node's
