@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/alloc.h"
 
@@ -153,19 +152,17 @@ void dl_fold_free(dl_fold *fold)
 
 void dl_fold_route(const dl_fold *fold, dl_route *route)
 {
-    dl_route own;
-    own.count = route->count;
-    memcpy(own.links, route->links, (size_t)own.count * sizeof *own.links);
-    memcpy(own.uses, route->uses, (size_t)own.count * sizeof *own.uses);
-    route->count = 0;
-    for (int l = 0; l < own.count; l++) {
-        const int in = stand_in(fold, own.links[l]);
-        bool is_new = true;
-        for (int i = 0; i < route->count; i++)
-            is_new &= route->links[i] != in;
-        if (!is_new) continue;
-        const int times = fold->lines * crossings(fold, &own, in) / size_of(fold, in);
-        route->uses[route->count] = (unsigned char)times;
-        route->links[route->count++] = in;
+    int count = 0, times[DL_ROUTE_MAX];
+    for (int l = 0; l < route->count; l++) {
+        const int in = stand_in(fold, route->links[l]);
+        int i = 0;
+        while (i < count && route->links[i] != in)
+            i++;
+        if (i == count) times[count++] = 0;
+        times[i] += route->uses[l];
+        route->links[i] = in;
     }
+    for (int i = 0; i < count; i++)
+        route->uses[i] = (unsigned char)(fold->lines * times[i] / size_of(fold, route->links[i]));
+    route->count = count;
 }

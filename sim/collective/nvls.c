@@ -156,20 +156,18 @@ static double tree_piece_bytes(double bytes, int per_node, int nodes)
     return chunk * at_once;
 }
 
-/* Two trees over the nodes for each rank of a node. */
+/* Two trees over the nodes for each rank of a node, or for the first of folded ones. */
 typedef struct node_trees {
     int count, nodes, per_node, pieces;
-    int lines;      /* number of ranks per node whose parts are simulated: 1 or all */
     dl_tree *trees; /* [count] */
 } node_trees;
 
-static node_trees make_trees(const dl_collective_config *config)
+static node_trees make_trees(const dl_collective_config *config, int per_node, bool folded)
 {
-    const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
     const int nodes = config->rank_count / per_node;
     const double wanted =
         fmax(1, ceil(config->bytes / tree_piece_bytes(config->bytes, per_node, nodes)));
-    node_trees all = {.count = 2 * per_node,
+    node_trees all = {.count = folded ? 2 : 2 * per_node,
                       .nodes = nodes,
                       .per_node = per_node,
                       .pieces = wanted > DL_CHUNKS_MAX ? DL_CHUNKS_MAX : (int)wanted};
@@ -178,8 +176,8 @@ static node_trees make_trees(const dl_collective_config *config)
     for (int t = 0; t < all.count; t++) {
         for (int node = 0; node < nodes; node++)
             column[node] = config->ranks[node * per_node + t / 2];
-        all.trees[t] =
-            dl_tree_over_nodes(column, nodes, t % 2 == 1, config->bytes / all.count, all.pieces);
+        all.trees[t] = dl_tree_over_nodes(column, nodes, t % 2 == 1, config->bytes / (2 * per_node),
+                                          all.pieces);
     }
     return all;
 }
@@ -203,6 +201,7 @@ static void load_links(const dl_plan *plan, const node_trees *all, int first, bo
         dl_route route;
         dl_tree_edge(t, up, e % all->nodes, &from, &to);
         dl_plan_route(plan, from, to, &route);
+        if (plan->fold != NULL) dl_fold_route(plan->fold, &route);
         for (int l = 0; l < route.count; l++) {
             const double rate =
                 dl_plan_frac(plan, &route) * dl_links_capacity(plan->links, route.links[l]);
@@ -221,9 +220,10 @@ static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_
         dl_route route;
         dl_tree_edge(t, true, i, &from, &to);
         dl_plan_route(plan, from, to, &route);
+        if (plan->fold != NULL) dl_fold_route(plan->fold, &route);
         for (int l = 0; l < route.count; l++)
             edge_ns[i] = fmax(edge_ns[i], up_ns[route.links[l]]);
-        edge_ns[i] += dl_plan_hop_ns(plan, from, to);
+        edge_ns[i] += dl_plan_hop_on(plan, &route);
     }
     for (int i = 1; i < t->size; i++) {
         double way_ns = 0;
@@ -301,7 +301,7 @@ static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, co
     const int start = dl_plan_wait(plan, fmax(0, lead_ns));
     const int end = dl_plan_join(plan);
     add_stage(plan, config, config->bytes * parts, config->bytes * parts, start, end);
-    for (int e = 0; e < 4 * all->lines * all->nodes; e++) {
+    for (int e = 0; e < 2 * all->count * all->nodes; e++) {
         const dl_tree *t = &all->trees[e / 2 / all->nodes];
         dl_place from, to;
         if (e / 2 % all->nodes == 0) continue;
@@ -351,7 +351,7 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
         const int sums = dl_plan_join(plan), top = dl_plan_join(plan), down = dl_plan_join(plan);
         const int hop = dl_plan_wait(plan, hop_ns), out = dl_plan_join(plan);
         add_stage(plan, config, piece, part, summed, sums);
-        for (int t = 0; t < 2 * all->lines; t++) {
+        for (int t = 0; t < all->count; t++) {
             int *of_tree = edges + 2 * t * all->nodes;
             piece_over_tree(plan, &all->trees[t], true, sums, top, of_tree);
             piece_over_tree(plan, &all->trees[t], false, top, down, of_tree + all->nodes);
@@ -392,9 +392,9 @@ static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *conf
 
 static void plan_nvls_tree(dl_plan *plan, const dl_collective_config *config)
 {
-    node_trees all = make_trees(config);
-    plan->fold = fold_ranks(plan, config, all.per_node);
-    all.lines = plan->fold != NULL ? 1 : all.per_node;
+    const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
+    plan->fold = fold_ranks(plan, config, per_node);
+    node_trees all = make_trees(config, per_node, plan->fold != NULL);
     if (config->fidelity == DL_FIDELITY_PHASE) {
         trees_as_phase(plan, config, &all);
     } else {
