@@ -102,11 +102,16 @@ typedef struct dl_device_type {
 
     /* For measurements. Operations launched after `hold` start at `let_go`, so that launch times do
      * not count. Launch at most some hundred in between, and none for which the host waits (copies
-     * of pageable memory). A hold ends by itself after two seconds. */
+     * of pageable memory, and between devices that do not reach each other). A hold ends by itself
+     * after two seconds. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Launches an empty operation. */
     void (*launch)(void);
+    /* Requests direct copies between the used slot's device and another slot's; returns whether
+     * there are. Otherwise the host passes each copy on, and waits for all that was launched before
+     * it (seen with RTX 3090: forums.developer.nvidia.com, thread 295894). */
+    bool (*reach)(const dl_device *other);
     /* Copies between two slots' memory, on one device or two; the used slot is one of them and
      * launches the copy. */
     void (*copy)(const dl_device *target, void *to, const dl_device *source, const void *from,

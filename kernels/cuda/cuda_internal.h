@@ -52,8 +52,8 @@ struct dl_device {
     cudaEvent_t *marks;
     size_t mark_count;
 
-    volatile int *let_go; /* flag of the last hold, in page-locked host memory; NULL: none */
-    uint64_t peers;       /* bit n: direct access to GPU n was requested */
+    volatile int *let_go;  /* flag of the last hold, in page-locked host memory; NULL: none */
+    uint64_t asked, peers; /* bit n: direct access to GPU n was requested, and is possible */
 };
 
 /* Factor on the loss with fp16. A power of two, so that nothing is rounded; 8 to 32768 were enough

@@ -3,17 +3,28 @@
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* Requests direct access to a GPU. Without it copies between GPUs go through the host. */
-static void ask_for_access(dl_device *device, int peer)
+/* Requests direct access to a GPU; returns whether there is. Without it copies between GPUs go
+ * through the host. */
+static bool ask_for_access(dl_device *device, int peer)
 {
     const uint64_t bit = peer < 64 ? (uint64_t)1 << peer : 0;
     int possible = 0;
-    if (peer == device->number || (device->peers & bit) != 0) return;
+    if (peer == device->number || (device->asked & bit) != 0)
+        return peer == device->number || (device->peers & bit) != 0;
+    device->asked |= bit;
+    cudaError_t result = cudaDeviceCanAccessPeer(&possible, device->number, peer);
+    if (result == cudaSuccess && possible) result = cudaDeviceEnablePeerAccess(peer, 0);
+    if (result != cudaSuccess) (void)cudaGetLastError(); /* the next launch must not report it */
+    /* Another slot on this GPU may have enabled it already. */
+    if (!possible || (result != cudaSuccess && result != cudaErrorPeerAccessAlreadyEnabled))
+        return false;
     device->peers |= bit;
-    if (cudaDeviceCanAccessPeer(&possible, device->number, peer) != cudaSuccess || !possible)
-        return;
-    /* Another slot on this GPU may have enabled it already; that error is cleared here. */
-    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) (void)cudaGetLastError();
+    return true;
+}
+
+static bool cuda_reach(const dl_device *other)
+{
+    return ask_for_access(dl_cuda_device(), other->number);
 }
 
 static void cuda_copy(const dl_device *target, void *to, const dl_device *source, const void *from,
@@ -21,8 +32,8 @@ static void cuda_copy(const dl_device *target, void *to, const dl_device *source
 {
     dl_device *device = dl_cuda_device();
     if (bytes == 0 || !dl_cuda_works(device)) return;
-    ask_for_access(device, source->number);
-    ask_for_access(device, target->number);
+    (void)ask_for_access(device, source->number);
+    (void)ask_for_access(device, target->number);
     dl_cuda_good(
         device,
         cudaMemcpyPeerAsync(to, target->number, from, source->number, bytes, device->stream),
@@ -247,6 +258,7 @@ const dl_device_type dl_device_cuda = {
     .hold = cuda_hold,
     .let_go = cuda_let_go,
     .launch = dl_cuda_launch,
+    .reach = cuda_reach,
     .copy = cuda_copy,
     .unscale = dl_cuda_unscale,
     .average = dl_cuda_average,

@@ -200,7 +200,8 @@ static void launch_one(bench *b, const dl_bench_gpu_case *c, const slot *at)
     }
 }
 
-/* Times copies on all GPUs of the case; the GPUs are held until all copies are enqueued. */
+/* Times copies on all GPUs of the case; the GPUs are held until all copies are enqueued, unless
+ * the host has to pass them on. */
 static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
@@ -210,7 +211,8 @@ static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err
     dl_status status = DL_OK;
     for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
         b->type->use(b->slots[g].device);
-        b->type->hold();
+        if (c->name != DL_BENCH_GPU_P2P || b->type->reach(b->slots[c->source].device))
+            b->type->hold();
         b->type->mark(0);
         for (int i = 0; i < batch; i++)
             launch_one(b, c, &b->slots[g]);

@@ -88,6 +88,13 @@ static _Thread_local dl_device *used;
 static _Thread_local bool grouping;
 static _Thread_local group *gathering; /* group whose members have reduced since group(true) */
 
+static bool reaches = true;
+
+void fake_device_reach(bool reach)
+{
+    reaches = reach;
+}
+
 static atomic_bool refuses_ids;
 
 void fake_device_refuse_ids(bool refuse)
@@ -670,10 +677,17 @@ static void run_device_copy(dl_device *device DL_UNUSED, const call *c)
     memcpy(near_by(c->to), near_by(c->from), c->bytes);
 }
 
+static bool reach(const dl_device *other)
+{
+    return reaches || other->number == used->number;
+}
+
 static void copy(const dl_device *target, void *to, const dl_device *source, const void *from,
                  size_t bytes)
 {
     DL_ASSERT(target == used || source == used, "neither is the used one: %p", to);
+    DL_ASSERT(!used->held || (reach(target) && reach(source)),
+              "the host waits for fake device %d, which is held up", used->number);
     issue((call){.run = run_device_copy, .to = to, .from = from, .bytes = bytes});
 }
 
@@ -778,6 +792,7 @@ const dl_device_type fake_device = {
     .hold = hold,
     .let_go = let_go,
     .launch = launch,
+    .reach = reach,
     .copy = copy,
     .unscale = unscale,
     .average = average,

@@ -1,7 +1,8 @@
 /* A device without hardware: the processor's operations of an mlp in double, run asynchronously.
  * Its memory has addresses that the host cannot read, and nothing runs before a wait, so that
  * reading results too early is detected. One operation takes FAKE_OPERATION_NS of the device's
- * clock. A kernel is loaded at its first launch, which is impossible while the device is held. */
+ * clock. While the device is held, no kernel can be launched for the first time, which loads it, and
+ * no copy between devices that do not reach each other. */
 #ifndef DL_TESTS_DOUBLES_FAKE_DEVICE_H
 #define DL_TESTS_DOUBLES_FAKE_DEVICE_H
 
@@ -19,6 +20,9 @@ void fake_device_set(int devices, long operations_until_failure);
 /* From now on operations take (k + 1) / 2 times as long if k slots of one device have computed,
  * like kernels that fill half of a device. Also sets the device's memory. */
 void fake_device_share(size_t memory_bytes);
+
+/* Sets whether devices reach each other: if not, the host waits in copies between them. */
+void fake_device_reach(bool reach);
 
 /* With `refuse`, no id can be made for a group of fake devices in several ranks. */
 void fake_device_refuse_ids(bool refuse);

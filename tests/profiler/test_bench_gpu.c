@@ -102,6 +102,19 @@ static void several_gpus_are_measured_together(void **state DL_UNUSED)
     }
 }
 
+/* GPUs that do not reach each other are not held while they copy: the host would wait for ever. */
+static void copies_through_the_host_are_measured(void **state DL_UNUSED)
+{
+    DL_SCOPED(dl_trace) trace = {0};
+    dl_error err = {0};
+    fake_device_set(2, -1);
+    fake_device_reach(false);
+    const dl_status status = measure(2, NULL, &trace, &err);
+    fake_device_reach(true);
+    if (status != DL_OK) fail_msg("%s", err.text);
+    assert_true(count_samples(&trace, "p2p", BYTES_MAX, 1) >= 4); /* both ways, two rounds each */
+}
+
 /* Averages of 2, 4 and 8 vectors and messages in three sizes, on each GPU. */
 static void averages_and_messages_are_measured(void **state DL_UNUSED)
 {
@@ -227,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_gpu_has_copies_and_launches),
         cmocka_unit_test(several_gpus_are_measured_together),
+        cmocka_unit_test(copies_through_the_host_are_measured),
         cmocka_unit_test(averages_and_messages_are_measured),
         cmocka_unit_test(a_stop_leaves_the_rest_out),
         cmocka_unit_test(a_gpu_that_breaks_is_an_error),
