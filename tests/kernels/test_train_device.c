@@ -1,7 +1,9 @@
 /* Training on a fake device: the same bits as on the processor, with each dispatch; records;
  * errors. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/doubles/fake_device.h"
 #include "tests/train_case.h"
@@ -209,6 +211,27 @@ static void a_slowed_worker_repeats_passes(void **state DL_UNUSED)
     assert_true(busy[1] > 0);
     for (int i = 2; i < 5; i++)
         assert_true(busy[i] == (factors[i] - 1) * busy[1]);
+}
+
+static atomic_int unscaled;
+
+static void count_unscaled(int device DL_UNUSED, const char *operation, size_t bytes DL_UNUSED,
+                           bool to_device DL_UNUSED)
+{
+    if (strcmp(operation, "unscale") == 0) atomic_fetch_add(&unscaled, 1);
+}
+
+/* The first of each operation allocates memory, for which CUDA waits for all GPUs that reach one
+ * another: for ever, if one of them already waits in the first reduction. */
+static void the_warm_up_has_all_operations_before_a_reduction(void **state DL_UNUSED)
+{
+    fake_device_set(2, -1);
+    dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 2);
+    config.device_settings.math = DL_DEVICE_MATH_FP16;
+    fake_device_listen(count_unscaled);
+    DL_SCOPED(dl_train_result) result = run(&config, NULL);
+    fake_device_listen(NULL);
+    assert_int_equal(atomic_load(&unscaled), 2 * (config.steps + 1));
 }
 
 static void workers_take_devices_in_turn(void **state DL_UNUSED)
@@ -454,6 +477,7 @@ int main(void)
         cmocka_unit_test(messages_are_the_processors),
         cmocka_unit_test(asynchronous_workers_share_a_device),
         cmocka_unit_test(a_slowed_worker_repeats_passes),
+        cmocka_unit_test(the_warm_up_has_all_operations_before_a_reduction),
         cmocka_unit_test(workers_take_devices_in_turn),
         cmocka_unit_test(records_tell_what_the_device_did),
         cmocka_unit_test(workers_take_as_many_devices_as_wanted),
