@@ -106,7 +106,7 @@ typedef struct slot {
 typedef struct bench {
     const dl_bench_gpu_config *config;
     const dl_device_type *type;
-    slot *slots; /* [2 x count]: one per GPU, then one per GPU for the other direction */
+    slot *slots; /* [count + 1]: one per GPU, then one on the first GPU for the other direction */
     size_t bytes_max;
     dl_bench_gpu_cases cases;
     dl_trace_stream *stream;
@@ -131,8 +131,8 @@ static dl_status open_slots(bench *b, dl_error *err)
 {
     const int count = b->config->count;
     dl_status status = DL_OK;
-    b->slots = dl_calloc(2 * (size_t)count, sizeof *b->slots, "slots");
-    for (int p = 0; status == DL_OK && p < 2 * count; p++)
+    b->slots = dl_calloc((size_t)count + 1, sizeof *b->slots, "slots");
+    for (int p = 0; status == DL_OK && p <= count; p++)
         status = open_slot(b, p % count, &b->slots[p], err);
     if (status != DL_OK || count == 1) return status;
     DL_AUTOFREE dl_device **members = dl_calloc((size_t)count, sizeof *members, "members");
@@ -144,7 +144,7 @@ static dl_status open_slots(bench *b, dl_error *err)
 static void close_slots(bench *b)
 {
     const dl_backend *backend = b->type->backend;
-    for (int p = 0; b->slots != NULL && p < 2 * b->config->count; p++) {
+    for (int p = 0; b->slots != NULL && p <= b->config->count; p++) {
         slot *closed = &b->slots[p];
         if (closed->device == NULL) continue;
         b->type->use(closed->device);
@@ -206,7 +206,7 @@ static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err
 {
     const dl_backend *backend = b->type->backend;
     const int batch = batch_of(c->bytes);
-    const slot *other = &b->slots[b->config->count + c->gpu];
+    const slot *other = &b->slots[b->config->count];
     const bool both = c->name == DL_BENCH_GPU_H2D_WITH_D2H;
     dl_status status = DL_OK;
     for (int g = c->gpu; g < c->gpu + c->at_once; g++) {
@@ -371,7 +371,7 @@ static dl_status run_rounds(const rounds *r, dl_error *err)
     return status;
 }
 
-/* Largest copy: at most an eighth of the smallest GPU's memory, as each GPU has two slots. */
+/* Largest copy: at most an eighth of the smallest GPU's memory, as the first GPU has two slots. */
 static dl_status find_bytes_max(bench *b, dl_error *err)
 {
     b->bytes_max = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_BYTES_MAX;

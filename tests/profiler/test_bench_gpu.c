@@ -134,6 +134,18 @@ static void averages_and_messages_are_measured(void **state DL_UNUSED)
     }
 }
 
+/* Each GPU has one slot with buffers, as the machine's memory must hold them all at once, and the
+ * first GPU a second one, for copies in both directions; then each is opened alone for averages. */
+static void buffers_are_few(void **state DL_UNUSED)
+{
+    DL_SCOPED(dl_trace) trace = {0};
+    dl_error err = {0};
+    fake_device_set(3, -1);
+    assert_int_equal(measure(3, NULL, &trace, &err), DL_OK);
+    assert_string_equal(fake_device_opened(), "0120"
+                                              "012");
+}
+
 static void a_stop_leaves_the_rest_out(void **state DL_UNUSED)
 {
     atomic_bool stop;
@@ -242,6 +254,7 @@ int main(void)
         cmocka_unit_test(several_gpus_are_measured_together),
         cmocka_unit_test(copies_through_the_host_are_measured),
         cmocka_unit_test(averages_and_messages_are_measured),
+        cmocka_unit_test(buffers_are_few),
         cmocka_unit_test(a_stop_leaves_the_rest_out),
         cmocka_unit_test(a_gpu_that_breaks_is_an_error),
         cmocka_unit_test(a_gpu_copies_what_its_host_averages),
