@@ -135,8 +135,9 @@ static dl_status set_up(const shapes_options *options, dl_bench_shapes_config *c
         return dl_error_set(err, DL_ERR_USAGE,
                             "--math fp16: numbers are stored in 32 bits, fp32 or tf32");
     }
-    status = dl_architecture_make(network, options->workload, err);
-    if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--workload: %s", err->text);
+    dl_error why = {0};
+    if (dl_architecture_make(network, options->workload, &why) != DL_OK)
+        return dl_error_set(err, DL_ERR_USAGE, "--workload: %.400s", why.text);
     config->network = network;
     config->batch = options->batch;
     config->threads = options->threads > 0 ? (int)options->threads : cores;

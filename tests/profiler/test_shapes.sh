@@ -16,6 +16,8 @@ expect 0 "forward 256x64x192" info small.dlt
 expect 2 "'shapes' comes before its options" bench --quick shapes
 expect 2 "--workload is missing" bench shapes --quick
 expect 2 "'transformer'" bench shapes --quick --workload transformr
+expect 2 "shapes: --workload: transformers have no key 'hed'" bench shapes --quick \
+    --workload transformer:hed=2
 expect 2 "the process may use" bench shapes --quick --workload "$net" --threads 4000
 expect 2 "the processor has fp32 only" bench shapes --quick --workload "$net" --math tf32
 
