@@ -17,6 +17,7 @@
 #define DL_DEVICE_CUDA_LIBRARY "libdlprof_cuda.so"
 #define DL_DEVICE_NAME_BYTES 256  /* as in CUDA */
 #define DL_DEVICE_VECTORS_MAX 256 /* maximum vectors of an average */
+#define DL_DEVICE_HELD_MAX 800    /* maximum launches behind a hold: GPUs queue about 1000 */
 
 /* One worker's slot on a device: its stream of operations, library handles, scratch memory and
  * marks. A device may have several slots. */
@@ -101,9 +102,9 @@ typedef struct dl_device_type {
     void (*group)(bool begin);
 
     /* For measurements. Operations launched after `hold` start at `let_go`, so that launch times do
-     * not count. Launch at most some hundred in between, and none for which the host waits (copies
-     * of pageable memory, and between devices that do not reach each other). A hold ends by itself
-     * after two seconds. */
+     * not count. Launch at most DL_DEVICE_HELD_MAX in between, and none for which the host waits
+     * (copies of pageable memory, and between devices that do not reach each other). A hold ends by
+     * itself after two seconds. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Launches an empty operation. */

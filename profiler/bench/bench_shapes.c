@@ -48,7 +48,7 @@ static const int spread_heads[][3] = {{16, 128, 64}, {32, 256, 32}, {16, 512, 64
 enum { SPREAD_HEADS = DL_LENGTH(spread_heads), QUICK_HEADS = 2 };
 
 #define LAUNCH_TOKENS 8 /* tokens of a layer that takes as long as its launches */
-#define LAUNCH_RUNS 8   /* runs of that layer whose kernels fit into a GPU's queue */
+#define LAUNCH_RUNS 8   /* most runs of that layer; fewer if its kernels exceed a GPU's queue */
 #define LAYER_MOST 1000 /* runs of a layer in a round */
 #define QUICK_LAYERS 2
 
@@ -360,7 +360,7 @@ static dl_status loop_on_device(const shapes *s, int round, double sum_ns, doubl
         dl_bench_layer_run(s->layer, &s->memory);
         return s->backend->wait(err);
     }
-    type->hold();
+    if (dl_bench_layer_count(s->layer) <= DL_DEVICE_HELD_MAX) type->hold();
     for (int i = 0; i <= runs; i++) {
         type->mark((size_t)i);
         if (i == 1) type->let_go();
@@ -376,10 +376,12 @@ static dl_status loop_on_device(const shapes *s, int round, double sum_ns, doubl
 /* Records the host's time to launch a layer of few tokens, while the device computes. */
 static dl_status time_launches(const shapes *s, int round, dl_error *err)
 {
+    const size_t fit = DL_DEVICE_HELD_MAX / dl_bench_layer_count(s->small);
+    const int runs = fit < 1 ? 1 : fit < LAUNCH_RUNS ? (int)fit : LAUNCH_RUNS;
     const int64_t start_ns = dl_clock_ns();
-    for (int i = 0; i < LAUNCH_RUNS; i++)
+    for (int i = 0; i < runs; i++)
         dl_bench_layer_run(s->small, &s->memory);
-    const double each_ns = (double)(dl_clock_ns() - start_ns) / LAUNCH_RUNS;
+    const double each_ns = (double)(dl_clock_ns() - start_ns) / runs;
     if (round >= 0)
         append(s,
                (dl_record){.name = s->launch_name,

@@ -66,6 +66,7 @@ struct dl_device {
     double *marks;
     size_t mark_count;
     group *group;
+    int behind; /* operations launched since it is held */
     bool failed, held, computes;
 };
 
@@ -177,6 +178,8 @@ static void issue_named(const char *operation, call made)
     dl_device *device = used;
     const bool up = made.run == run_upload, copies = up || made.run == run_download;
     if (made.run != run_mark && made.run != run_device_copy && !copies) load(device, operation);
+    if (device->held && made.run != run_mark) device->behind++;
+    DL_ASSERT(device->behind <= DL_DEVICE_HELD_MAX, "%d launches are held up", device->behind);
     if (listener != NULL && made.run != run_mark)
         listener(device->number, operation, copies ? made.bytes : 0, up);
     if (device->count == device->capacity) {
@@ -658,11 +661,13 @@ static void begin_or_end_group(bool begin)
 static void hold(void)
 {
     used->held = true;
+    used->behind = 0;
 }
 
 static void let_go(void)
 {
     used->held = false;
+    used->behind = 0;
 }
 
 static void run_nothing(dl_device *device DL_UNUSED, const call *c DL_UNUSED) {}

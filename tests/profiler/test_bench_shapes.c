@@ -149,6 +149,25 @@ static void a_device_measures_them_by_its_clock(void **state DL_UNUSED)
     assert_int_equal(fake_device_leaks(), 0);
 }
 
+/* More kernels than fit into a GPU's queue: the layer runs without a hold. */
+static void a_layer_of_many_experts_is_not_held(void **state DL_UNUSED)
+{
+    DL_SCOPED(dl_trace) trace = {0};
+    dl_error err = {0};
+    fake_device_set(1, -1);
+    if (measure(
+            &fake_device,
+            "transformer:layers=1,width=16,heads=2,sequence=8,vocabulary=40,experts=128,active=2",
+            1, &trace, &err))
+        fail_msg("%s", err.text);
+    const dl_record *launches = NULL;
+    for (size_t i = 0; i < trace.record_count; i++)
+        if (strcmp(dl_trace_name(&trace, &trace.records[i]), "launch") == 0)
+            launches = &trace.records[i];
+    assert_true(launches != NULL && launches->samples > DL_DEVICE_HELD_MAX);
+    assert_true(count_of(&trace, "layer", 1, 0) >= ROUNDS);
+}
+
 static void a_network_without_blocks_has_no_layer(void **state DL_UNUSED)
 {
     DL_SCOPED(dl_trace) trace = {0};
@@ -184,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cores_measure_all_kernels),
         cmocka_unit_test(a_device_measures_them_by_its_clock),
+        cmocka_unit_test(a_layer_of_many_experts_is_not_held),
         cmocka_unit_test(a_network_without_blocks_has_no_layer),
         cmocka_unit_test(a_device_that_fails_is_an_error),
         cmocka_unit_test(products_beyond_the_library_are_refused),
