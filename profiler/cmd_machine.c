@@ -102,19 +102,19 @@ static dl_status take_copies(dl_box *box, const dl_device_type *type, int count,
     return status;
 }
 
-/* Measures the GPUs. Without CUDA the file names its gaps. */
-static dl_status measure_gpus(dl_box *box, dl_error *err)
+/* Measures the GPUs. Without CUDA, or if they fail (NCCL cannot join them in a container with little
+ * shared memory), the file has the rates that follow from the driver's reports. */
+static void measure_gpus(dl_box *box)
 {
     const dl_device_type *type = NULL;
     int count = 0;
     dl_error why = {0};
-    if (box->gpu_count == 0) return DL_OK;
-    if (dl_device_load_cuda(&type, &why) != DL_OK || type->count(&count, &why) != DL_OK) {
+    if (box->gpu_count == 0) return;
+    if (dl_device_load_cuda(&type, &why) != DL_OK || type->count(&count, &why) != DL_OK ||
+        take_copies(box, type, count, &why) != DL_OK) {
         snprintf(box->copies_note, sizeof box->copies_note, "%.*s",
                  (int)sizeof box->copies_note - 1, why.text);
-        return DL_OK;
     }
-    return take_copies(box, type, count, err);
 }
 
 static dl_status measure(dl_box *box, dl_error *err)
@@ -125,7 +125,8 @@ static dl_status measure(dl_box *box, dl_error *err)
     if (status != DL_OK) return status;
     box->socket_memory_bytes_per_s = rates.triad_bytes_per_s / box->sockets;
     box->socket_link_bytes_per_s = rates.link_bytes_per_s;
-    return measure_gpus(box, err);
+    measure_gpus(box);
+    return DL_OK;
 }
 
 static dl_status write_file(const dl_box *box, const char *path, dl_machine_gaps *gaps,

@@ -78,6 +78,11 @@ check 1 "1al 1av " 1 "round 2 was not begun" --seconds 0
 # The report is written even if a run fails, and names that run.
 run 1 1 --rounds 1 --model nonsense
 grep -q '^one_8: exit status 2:.*nonsense' "$folder/out/gpus.report.txt" || fail "a failed run is not named"
+# A machine file is also written if the GPUs cannot be measured, and the program says why.
+if ! FAKE_DEVICES=2 FAKE_FAILS=0 "$folder/bin/dlprof" machine --measure -o "$folder/box.ini" >"$folder/words" 2>&1 ||
+    ! grep -q '^copies of GPUs: fake device . broke' "$folder/words" || ! grep -q '^\[gpu_model' "$folder/box.ini"; then
+    fail "GPUs that break: $(cat "$folder/words")"
+fi
 run 2 2 --nonsense 1
 run 0 1
 [ $failures -eq 0 ]
