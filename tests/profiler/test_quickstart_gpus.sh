@@ -20,7 +20,7 @@ cp "$bin"/{dlprof,dlcal,dlsim,libdlprof_inject.so} "$folder/bin"
 cp "$fake_cuda" "$folder/bin/libdlprof_cuda.so"
 cat >"$folder/tools/nvidia-smi" <<'DOUBLE'
 #!/usr/bin/env bash
-for ((g = 0; g < FAKE_DEVICES; g++)); do
+for ((g = 0; g < ${SMI_DEVICES:-$FAKE_DEVICES}; g++)); do
     case $* in
         -L) echo "GPU $g: a double (UUID: GPU-00000000-0000-0000-0000-000000000000)" ;;
         *compute_cap*) echo "Double, 580.1, 9.0" ;;
@@ -73,8 +73,10 @@ check() { # GPUs, compared rows, rounds measured, omitted parts, options...
 }
 check 4 "1al 1av 2al 2av 4al 4av " 2 ""
 cat "$folder/words"
-# No time for a second round.
+# No time for a second round, and CUDA shows one of four GPUs.
+export SMI_DEVICES=4 CUDA_VISIBLE_DEVICES=2
 check 1 "1al 1av " 1 "round 2 was not begun" --seconds 0
+unset SMI_DEVICES CUDA_VISIBLE_DEVICES
 # The report is written even if a run fails, and names that run.
 run 1 1 --rounds 1 --model nonsense
 grep -q '^one_8: exit status 2:.*nonsense' "$folder/out/gpus.report.txt" || fail "a failed run is not named"
