@@ -154,15 +154,20 @@ static dl_status nccl_error(ncclResult_t result, int count, dl_error *err)
                         ncclGetErrorString(result));
 }
 
-/* Launches one reduction of all members from this thread. */
+/* Launches one reduction of all members from this thread. The memory comes first: were one member
+ * without it, the others would wait in NCCL for its connections. */
 static dl_status warm_up(dl_device *const *devices, int count, size_t numbers, dl_error *err)
 {
+    for (int i = 0; i < count; i++) {
+        dl_cuda_good(devices[i], cudaSetDevice(devices[i]->number), "cudaSetDevice");
+        if (dl_cuda_scratch(devices[i], numbers * sizeof(float)) != NULL) continue;
+        if (err != NULL) *err = devices[i]->failure;
+        return devices[i]->failure.code;
+    }
     ncclResult_t result = ncclGroupStart();
     for (int i = 0; (result == ncclSuccess || result == ncclInProgress) && i < count; i++) {
-        dl_cuda_use(devices[i]);
         dl_cuda_good(devices[i], cudaSetDevice(devices[i]->number), "cudaSetDevice");
-        void *values = dl_cuda_scratch(devices[i], numbers * sizeof(float));
-        if (values == NULL) continue;
+        void *values = devices[i]->scratch;
         result = ncclAllReduce(values, values, numbers, ncclFloat, ncclAvg,
                                devices[i]->communicator, devices[i]->stream);
     }
