@@ -70,6 +70,7 @@ static CUpti_BuffersCallbackCompleteFunc complete;
 static CUpti_CallbackFunc event_callback;
 static atomic_bool enabled[CUPTI_ACTIVITY_KIND_COUNT];
 static atomic_bool driver_calls[DRIVER_CALLS], some_driver_calls;
+static atomic_bool callbacks[CUPTI_CB_DOMAIN_STATE + 1][DRIVER_CALLS]; /* enabled by the tool */
 static atomic_bool zeroed; /* set by the tool, from which the double then requires zeroed buffers */
 static atomic_size_t dropped;
 static atomic_uint launches;
@@ -197,6 +198,13 @@ static void put_call(CUpti_ActivityKind kind, CUpti_CallbackId id, unsigned corr
     PUT(record);
 }
 
+/* Calls the tool back, if it has enabled that callback. */
+static void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+    const CUpti_CallbackFunc function = event_callback;
+    if (function != NULL && atomic_load(&callbacks[domain][id])) function(NULL, domain, id, data);
+}
+
 /* All devices are of one model. */
 static void on_context(unsigned number)
 {
@@ -218,9 +226,7 @@ static void on_context(unsigned number)
     PUT(context);
     CUpti_ResourceData data;
     memset(&data, 0, sizeof data);
-    if (event_callback != NULL) {
-        event_callback(NULL, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, &data);
-    }
+    tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, &data);
 }
 
 static void give_up(void)
@@ -229,7 +235,7 @@ static void give_up(void)
     memset(&data, 0, sizeof data);
     data.notification.result = CUPTI_ERROR_HARDWARE;
     data.notification.message = "the double gives up";
-    event_callback(NULL, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, &data);
+    tell(CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, &data);
 }
 
 /* Sets the fields common to all records of a device's work. */
@@ -347,10 +353,7 @@ static void on_wait(unsigned correlation)
     CUpti_CallbackData data;
     memset(&data, 0, sizeof data);
     data.callbackSite = CUPTI_API_ENTER;
-    if (event_callback != NULL) {
-        event_callback(NULL, CUPTI_CB_DOMAIN_RUNTIME_API,
-                       CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, &data);
-    }
+    tell(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, &data);
     put_call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
              correlation, start);
 }
@@ -460,8 +463,9 @@ CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                 CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-    (void)domain, (void)id;
     require(enable && subscriber == (CUpti_SubscriberHandle)&event_callback, "no subscriber");
+    require(domain <= CUPTI_CB_DOMAIN_STATE && id < DRIVER_CALLS, "no such callback");
+    atomic_store(&callbacks[domain][id], 1);
     return CUPTI_SUCCESS;
 }
 

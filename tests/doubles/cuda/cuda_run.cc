@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -90,8 +91,13 @@ static void run_block(unsigned count)
     } while (threads[0].at != END);
 }
 
+/* The limits are CUDA's. */
 void cuda_run(unsigned blocks, unsigned count, const std::function<void()> &kernel)
 {
+    if (blocks < 1 || blocks > INT_MAX || count < 1 || count > 1024) {
+        fprintf(stderr, "a launch of %u blocks of %u threads\n", blocks, count);
+        abort();
+    }
     if (threads.size() < count) threads.resize(count);
     running = &kernel;
     gridDim = {blocks, 1, 1};

@@ -26,7 +26,7 @@ struct cuda_index {
 };
 extern cuda_index threadIdx, blockIdx, blockDim, gridDim;
 
-struct float4 {
+struct alignas(16) float4 {
     float x, y, z, w;
 };
 static inline float4 make_float4(float x, float y, float z, float w)
