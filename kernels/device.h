@@ -70,7 +70,8 @@ typedef struct dl_device_type {
     dl_status (*count)(int *count, dl_error *err);
     dl_status (*describe)(int number, dl_device_info *info, dl_error *err);
 
-    /* Opens a slot on device `number`. Any thread may use it, but only one at a time. */
+    /* Opens a slot on device `number`; DL_ERR_UNSUPPORTED if that lacks the arithmetic. Any thread
+     * may use it, but only one at a time. */
     dl_status (*open)(dl_device **device, int number, const dl_device_settings *settings,
                       dl_error *err);
     void (*close)(dl_device *device); /* NULL is allowed; release its memory before */

@@ -151,17 +151,32 @@ static void cuda_close(dl_device *device)
     free(device);
 }
 
+/* Without TF32 the libraries compute in fp32, and a trace would name the wrong arithmetic. */
+static dl_status check_math(int number, const dl_device_settings *settings, dl_error *err)
+{
+    dl_device_info info;
+    if (settings->math != DL_DEVICE_MATH_TF32) return DL_OK;
+    const dl_status status = cuda_describe(number, &info, err);
+    if (status != DL_OK || info.major >= 8) return status;
+    return dl_error_set(err, DL_ERR_UNSUPPORTED,
+                        "GPU %d (%.100s) has no TF32, which came with compute capability 8.0; it "
+                        "has %d.%d",
+                        number, info.name, info.major, info.minor);
+}
+
 static dl_status cuda_open(dl_device **device, int number, const dl_device_settings *settings,
                            dl_error *err)
 {
+    const dl_status status = check_math(number, settings, err);
+    if (status != DL_OK) return status;
     dl_device *made = dl_calloc(1, sizeof *made, "device");
     made->number = number;
     made->settings = *settings;
     if (!open_handles(made)) {
-        const dl_status status = made->failure.code;
+        const dl_status failed = made->failure.code;
         if (err != NULL) *err = made->failure;
         cuda_close(made);
-        return status;
+        return failed;
     }
     *device = made;
     return DL_OK;
