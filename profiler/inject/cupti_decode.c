@@ -367,8 +367,14 @@ static uint64_t graph_object(uint32_t graph, uint64_t node)
         .object = graph_object((record)->graphId, (record)->graphNodeId),                \
     }
 
+static void know_context(dl_cupti_decoder *decoder, uint32_t context, uint32_t device)
+{
+    if (context < CONTEXTS_MAX) decoder->device_of[context] = device;
+}
+
 static void decode_kernel(dl_cupti_decoder *decoder, const CUpti_ActivityKernel8 *record)
 {
+    know_context(decoder, record->contextId, record->deviceId);
     const dl_launch_shape shape = {
         .grid = {record->gridX, record->gridY, record->gridZ},
         .block = {record->blockX, record->blockY, record->blockZ},
@@ -592,11 +598,6 @@ static void decode_overhead(dl_cupti_decoder *decoder, const CUpti_ActivityOverh
     if (dl_cupti_gives_names(decoder->api)) free(record->overheadData);
 }
 
-static void decode_context(dl_cupti_decoder *decoder, const CUpti_ActivityContext *record)
-{
-    if (record->contextId < CONTEXTS_MAX) decoder->device_of[record->contextId] = record->deviceId;
-}
-
 /* CUPTI aligns its records to 8 bytes. */
 #define AS(type, record) ((const type *)(const void *)(record))
 
@@ -636,7 +637,8 @@ static void decode_record(dl_cupti_decoder *decoder, const CUpti_Activity *recor
             free((void *)AS(CUpti_ActivityDevice4, record)->name);
         break;
     case CUPTI_ACTIVITY_KIND_CONTEXT:
-        decode_context(decoder, AS(CUpti_ActivityContext, record));
+        know_context(decoder, AS(CUpti_ActivityContext, record)->contextId,
+                     AS(CUpti_ActivityContext, record)->deviceId);
         break;
     default: decoder->counts.unknown++; break;
     }

@@ -15,7 +15,7 @@
  *   OVERHEAD                          OVERHEAD
  *   DEVICE                            meta keys device.N.name, uuid, pci, sm_count, memory_bytes,
  *                                     compute_capability
- *   CONTEXT                           nothing; gives the device of a SYNC
+ *   CONTEXT                           nothing; gives, like kernels, the device of SYNC and EVENT
  *
  * Records whose times CUPTI lost (0, or ending before they begin) are counted and left out. */
 #ifndef DL_PROFILER_INJECT_CUPTI_DECODE_H

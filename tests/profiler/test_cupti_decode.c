@@ -461,6 +461,21 @@ static void syncs(void **state DL_UNUSED)
     }
 }
 
+/* The record of the context may be in a buffer of another thread, which CUPTI gives back later. */
+static void kernels_name_the_device_of_a_context(void **state DL_UNUSED)
+{
+    CUpti_ActivityKernel8 kernel = kernel_record("_Z4gemmPf", 10, 20);
+    kernel.contextId = 3;
+    kernel.deviceId = 6;
+    const CUpti_ActivitySynchronization2 sync =
+        sync_record(CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE);
+    PUT(kernel);
+    PUT(sync);
+    decode();
+    assert_int_equal(seen.activities[1].kind, DL_ACTIVITY_SYNC);
+    assert_int_equal(seen.activities[1].device, 6);
+}
+
 static void syncs_without_stream_and_event(void **state DL_UNUSED)
 {
     CUpti_ActivitySynchronization2 record =
@@ -755,6 +770,7 @@ int main(void)
         DECODES(calls_of_the_driver_that_nobody_asked_for),
         DECODES(calls_of_the_driver_by_preset),
         DECODES(until_12_9_a_devices_name_is_not_ours),
+        DECODES(kernels_name_the_device_of_a_context),
         cmocka_unit_test(call_names_lose_suffixes),
         DECODES(syncs),
         DECODES(syncs_without_stream_and_event),
