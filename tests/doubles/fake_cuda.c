@@ -1,6 +1,7 @@
 /* The fake device (fake_device.h) as the library that dlprof loads for --device cuda. FAKE_DEVICES
- * is the number of GPUs, default 1, FAKE_FAILS the number of operations until one fails. If the driver's double is found as libcuda.so.1, operations are
- * reported to it, so that recorders see kernels and copies. */
+ * is the number of GPUs, default 1, FAKE_FAILS the number of operations until one fails. If the
+ * driver's double is found as libcuda.so.1, operations are reported to it, so that recorders see
+ * kernels and copies. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
