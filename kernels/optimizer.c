@@ -103,7 +103,7 @@ void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *g
                         size_t first, size_t count)
 {
     const size_t bytes = dl_precision_bytes(optimizer->backend->precision);
-    DL_ASSERT(optimizer->updates > 0, "apply of %zu numbers before begin", count);
+    DL_ASSERT(optimizer->updates > 0 || count == 0, "apply of %zu numbers before begin", count);
     DL_ASSERT(first <= optimizer->count && count <= optimizer->count - first,
               "range %zu + %zu of %zu", first, count, optimizer->count);
     dl_update update = {.parameters = (char *)parameters + first * bytes,

@@ -41,7 +41,8 @@ void dl_optimizer_begin(dl_optimizer *optimizer);
 /* Multiplies the configured learning rate by `factor` (> 0; 1 at first) from the next apply on. */
 void dl_optimizer_scale_rate(dl_optimizer *optimizer, double factor);
 
-/* Applies gradients[first .. first+count-1] to the same range of parameters. */
+/* Applies gradients[first .. first+count-1] to the same range of parameters. With count 0 also before
+ * dl_optimizer_begin: a device then loads the kernel. */
 void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
                         size_t first, size_t count);
 

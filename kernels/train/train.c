@@ -263,15 +263,19 @@ static bool run_goes_on(dl_train_worker *worker)
            !atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
-/* A step without data or update: the device's libraries choose algorithms and allocate memory. Once
- * devices reduce this could block for ever, as it waits for the work of all that reach each other
- * (github.com/NVIDIA/nccl/issues/744). */
+/* A step without data and an update of nothing: the device's libraries choose algorithms
+ * and allocate memory, and kernels are loaded. Once devices reduce this could block for ever, as it
+ * waits for the work of one or all of them (github.com/NVIDIA/nccl/issues/613, 744). */
 static dl_status warm_up(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     dl_model_upload(worker->model, shared->batch_per_worker);
     dl_model_pass(worker->model, shared->batch_per_worker);
     unscale(worker);
+    if (worker->optimizer != NULL) {
+        dl_optimizer_apply(worker->optimizer, dl_model_parameters(worker->model),
+                           dl_model_gradients(worker->model), 0, 0);
+    }
     return shared->backend->wait(&worker->err);
 }
 

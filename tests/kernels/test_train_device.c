@@ -213,25 +213,29 @@ static void a_slowed_worker_repeats_passes(void **state DL_UNUSED)
         assert_true(busy[i] == (factors[i] - 1) * busy[1]);
 }
 
-static atomic_int unscaled;
+static atomic_int unscaled, updated, reduced, reduced_first;
 
-static void count_unscaled(int device DL_UNUSED, const char *operation, size_t bytes DL_UNUSED,
-                           bool to_device DL_UNUSED)
+static void count_operations(int device DL_UNUSED, const char *operation, size_t bytes DL_UNUSED,
+                             bool to_device DL_UNUSED)
 {
     if (strcmp(operation, "unscale") == 0) atomic_fetch_add(&unscaled, 1);
+    if (strcmp(operation, "sgd") == 0) atomic_fetch_add(&updated, 1);
+    if (strcmp(operation, "all_reduce") != 0) return;
+    if (atomic_fetch_add(&reduced, 1) == 0) atomic_store(&reduced_first, atomic_load(&updated));
 }
 
-/* The first of each operation allocates memory, for which CUDA waits for all GPUs that reach one
- * another: for ever, if one of them already waits in the first reduction. */
+/* The first of each operation allocates memory or loads a kernel, for which CUDA waits for GPUs:
+ * for ever, if one of them already waits in the first reduction. */
 static void the_warm_up_has_all_operations_before_a_reduction(void **state DL_UNUSED)
 {
     fake_device_set(2, -1);
     dl_train_config config = device_config(DL_SYNC_ALLREDUCE, 2);
     config.device_settings.math = DL_DEVICE_MATH_FP16;
-    fake_device_listen(count_unscaled);
+    fake_device_listen(count_operations);
     DL_SCOPED(dl_train_result) result = run(&config, NULL);
     fake_device_listen(NULL);
     assert_int_equal(atomic_load(&unscaled), 2 * (config.steps + 1));
+    assert_int_equal(atomic_load(&reduced_first), 2); /* both workers have loaded the kernel */
 }
 
 static void workers_take_devices_in_turn(void **state DL_UNUSED)
