@@ -104,8 +104,9 @@ typedef struct dl_device_type {
 
     /* For measurements. Operations launched after `hold` start at `let_go`, so that launch times do
      * not count. Launch at most DL_DEVICE_HELD_MAX in between, and none for which the host waits
-     * (copies of pageable memory, and between devices that do not reach each other). A hold ends by
-     * itself after two seconds. */
+     * (copies of pageable memory, and between devices that do not reach each other). A slot's first
+     * hold allocates memory, which may wait for held devices. A hold ends by itself after two
+     * seconds. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Launches an empty operation. */

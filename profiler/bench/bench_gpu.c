@@ -124,6 +124,8 @@ static dl_status open_slot(bench *b, int gpu, slot *made, dl_error *err)
     made->memory = backend->allocate(b->bytes_max, "copies");
     made->pinned = backend->allocate_host(b->bytes_max, "copies");
     made->pageable = dl_alloc_aligned(b->bytes_max, "copies");
+    b->type->hold(); /* the first one allocates memory, which waits for GPUs that are held */
+    b->type->let_go();
     return backend->wait(err);
 }
 

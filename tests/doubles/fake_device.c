@@ -67,7 +67,7 @@ struct dl_device {
     size_t mark_count;
     group *group;
     int behind; /* operations launched since it is held */
-    bool failed, held, computes;
+    bool failed, held, was_held, computes;
 };
 
 /* Groups of ranks, which are threads of one process here; the members of a group find it by its
@@ -86,6 +86,7 @@ static bool shares;
 static size_t device_bytes = (size_t)1 << 20;
 static atomic_int computing[DEVICES_MAX]; /* slots of each device that have computed */
 static _Thread_local dl_device *used;
+static _Thread_local int holds; /* slots that the thread holds */
 static _Thread_local bool grouping;
 static _Thread_local group *gathering; /* group whose members have reduced since group(true) */
 
@@ -658,14 +659,18 @@ static void begin_or_end_group(bool begin)
     gathering = NULL;
 }
 
+/* The first hold of a slot allocates memory of the host. */
 static void hold(void)
 {
-    used->held = true;
+    DL_ASSERT(used->was_held || holds == 0, "allocation while %d slots are held", holds);
+    holds += !used->held;
+    used->held = used->was_held = true;
     used->behind = 0;
 }
 
 static void let_go(void)
 {
+    holds -= used->held;
     used->held = false;
     used->behind = 0;
 }

@@ -2,7 +2,8 @@
  * Its memory has addresses that the host cannot read, and nothing runs before a wait, so that
  * reading results too early is detected. One operation takes FAKE_OPERATION_NS of the device's
  * clock. While the device is held, no kernel can be launched for the first time, which loads it, no
- * copy between devices that do not reach each other, and no more operations than GPUs queue. */
+ * copy between devices that do not reach each other, and no more operations than GPUs queue; nor can
+ * another slot be held for the first time, which allocates memory. */
 #ifndef DL_TESTS_DOUBLES_FAKE_DEVICE_H
 #define DL_TESTS_DOUBLES_FAKE_DEVICE_H
 
