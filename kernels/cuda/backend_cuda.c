@@ -64,17 +64,18 @@ static void cuda_sum_rows(void *sums, const void *matrix, int rows, int columns)
 static void cuda_add(void *to, const void *from, size_t count)
 {
     dl_device *device = dl_cuda_device();
-    DL_ASSERT(count <= INT_MAX, "%zu numbers", count);
     if (!dl_cuda_works(device)) return;
-    dl_cuda_good_blas(device, cublasSaxpy(device->blas, (int)count, &one, from, 1, to, 1),
+    dl_cuda_good_blas(device, cublasSaxpy_64(device->blas, (int64_t)count, &one, from, 1, to, 1),
                       "cublasSaxpy");
 }
 
 /* Describes a plain vector in the slot's descriptor. */
 static bool describe_vector(dl_device *device, size_t count)
 {
-    DL_ASSERT(count <= INT_MAX, "%zu numbers", count);
     return dl_cuda_works(device) &&
+           dl_cuda_good_dnn(device,
+                            count <= INT_MAX ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED,
+                            "a layer's output of over 2^31 - 1 numbers") &&
            dl_cuda_good_dnn(device,
                             cudnnSetTensor4dDescriptor(device->tensor, CUDNN_TENSOR_NCHW,
                                                        CUDNN_DATA_FLOAT, 1, 1, 1, (int)count),
