@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 gpus=$(nvidia-smi -L | grep -c '^GPU ')
-shown=$(tr ',' '\n' <<<"${CUDA_VISIBLE_DEVICES-$(seq "$gpus")}" | grep -c .) # of which CUDA shows these
+shown=$(tr ',' '\n' <<<"${CUDA_VISIBLE_DEVICES-$(seq "$gpus")}" | sed '/^ *-/,$d' | grep -c .) # that CUDA shows
 [ "$shown" -ge "$gpus" ] || gpus=$shown
 [ "$gpus" -gt 0 ] || { echo "quickstart_gpus: nvidia-smi and CUDA_VISIBLE_DEVICES show no GPU" >&2; exit 1; }
 cards=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader)

@@ -73,8 +73,8 @@ check() { # GPUs, compared rows, rounds measured, omitted parts, options...
 }
 check 4 "1al 1av 2al 2av 4al 4av " 2 ""
 cat "$folder/words"
-# No time for a second round, and CUDA shows one of four GPUs.
-export SMI_DEVICES=4 CUDA_VISIBLE_DEVICES=2
+# No time for a second round, and CUDA shows one of four GPUs: none after a number that is none.
+export SMI_DEVICES=4 CUDA_VISIBLE_DEVICES=2,-1,0
 check 1 "1al 1av " 1 "round 2 was not begun" --seconds 0
 unset SMI_DEVICES CUDA_VISIBLE_DEVICES
 # The report is written even if a run fails, and names that run.
