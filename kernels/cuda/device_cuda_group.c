@@ -276,6 +276,8 @@ dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ran
     DL_AUTOFREE ncclComm_t *communicators =
         dl_calloc((size_t)count, sizeof *communicators, "communicators");
     dl_status status = DL_OK;
+    /* NCCL 2.22 and newer else connect each algorithm at its first use, waiting on the host. */
+    (void)setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     for (int i = 0; status == DL_OK && i < count; i++) {
         numbers[i] = devices[i]->number;
         for (int j = 0; status == DL_OK && j < i; j++) {
