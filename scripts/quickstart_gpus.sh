@@ -29,10 +29,10 @@ while [ $# -gt 0 ]; do
     set[$key]=$2
     shift 2
 done
-gpus=$(nvidia-smi -L | grep -c '^GPU ')
-shown=$(tr ',' '\n' <<<"${CUDA_VISIBLE_DEVICES-$(seq "$gpus")}" | sed '/^ *-/,$d' | grep -c .) # that CUDA shows
-[ "$shown" -ge "$gpus" ] || gpus=$shown
-[ "$gpus" -gt 0 ] || { echo "quickstart_gpus: nvidia-smi and CUDA_VISIBLE_DEVICES show no GPU" >&2; exit 1; }
+# CUDA shows fewer GPUs than nvidia-smi with CUDA_VISIBLE_DEVICES or MIG; dlprof says how many, or why none.
+words=$("$bin/dlprof" train --device cuda:4095 --precision "${set[precision]:-fp32}" --data synthetic 2>&1)
+gpus=$(sed -n 's/.*; there [a-z]* \([1-9][0-9]*\),.*/\1/p' <<<"$words")
+[ -n "$gpus" ] || { echo "quickstart_gpus: $words; ./quickstart --cores uses cores" >&2; exit 1; }
 cards=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader)
 if [ -z "${set[precision]}" ]; then
     set[precision]=fp32
