@@ -150,8 +150,8 @@ dl_status dl_cuda_wait(dl_error *err)
 
 static dl_status nccl_error(ncclResult_t result, int count, dl_error *err)
 {
-    return dl_error_set(err, DL_ERR_SYSTEM, "NCCL cannot join %d GPUs: %.200s", count,
-                        ncclGetErrorString(result));
+    return dl_error_set(err, DL_ERR_SYSTEM, "NCCL cannot join %d GPUs: %.150s: %.250s", count,
+                        ncclGetErrorString(result), ncclGetLastError(NULL));
 }
 
 /* Launches one reduction of all members from this thread. The memory comes first: were one member
