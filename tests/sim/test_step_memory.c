@@ -218,6 +218,10 @@ static void gradients_grow_where_they_are_freed(void **state DL_UNUSED)
     assert_int_equal(count, 6);
     assert_near(course[4].gradients, 3000 + 2000, 1e-12); /* backward pass of b */
     assert_near(course[5].gradients, 6000, 1e-12);
+    dl_memory_pass passes[2];
+    dl_memory_of_rank(&r.rank, passes);
+    assert_near(passes[0].after_bytes, others + 2 * 600, 1e-12);
+    assert_near(passes[1].after_bytes, others + 6000, 1e-12);
     dl_costs_free(&r.costs);
 }
 
@@ -307,6 +311,39 @@ static void shards_gather_layer_by_layer(void **state DL_UNUSED)
     assert_peak(&r, others + 3000, "in the backward pass of b, micro-batch 1");
     r.rank.split.micro_batches = 1;
     assert_peak(&r, others + 1500, "in the backward pass of b");
+    static const double parameters[] = {3000, 5000, 3000, 5000, 3000, 1000},
+                        gradients[] = {0, 0, 0, 3000, 2000 + 3000, 1000 + 2000};
+    static const int layers[] = {0, 1, -1, 2, 1, 0}; /* -1: the end of the forward pass */
+    size_t count = 0;
+    DL_AUTOFREE dl_gpu_content *course = dl_memory_course(&r.rank, &count);
+    assert_int_equal(count, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_near(course[i].gathered, (parameters[i] + gradients[i]) / 2, 1e-12);
+        assert_int_equal(course[i].at.layer, layers[i]);
+    }
+    dl_costs_free(&r.costs);
+}
+
+/* Shards of buckets that are no layers: a GPU has two gathered buckets and the gradients of two, of
+ * the size given (here 1000 bytes of fp32), else as large as the largest of the costs' (2500
+ * bytes). Stages gather all of theirs for the whole step, for parameters and for gradients. */
+static void shards_gather_buckets_or_stages(void **state DL_UNUSED)
+{
+    static const char text[] = HEAD LAYER("a", "3000", "0", "0") LAYER("b", "3000", "0", "0")
+        WORKSPACE "[gradients]\nready_1 = 0.3, 2500\nready_2 = 0.6, 4500\nready_3 = 1, 6000\n";
+    ranks r;
+    open_rank(&r, text);
+    r.options = (dl_gpu_options){.sharded = DL_SHARDED_PARAMETERS, .bucket_bytes = 1000};
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 2);
+    assert_near(dl_memory_of_rank(&r.rank, NULL).gathered, 4 * 1000, 1e-12);
+    r.options.bucket_bytes = 0;
+    r.options.own_buckets = true;
+    assert_near(dl_memory_of_rank(&r.rank, NULL).gathered, 4 * 2500, 1e-12);
+    const int first[] = {0, 1, 2};
+    r.rank.first = first;
+    r.rank.split.stages = 2;
+    r.rank.parameter_bytes = 3000;
+    assert_near(dl_memory_of_rank(&r.rank, NULL).gathered, 3000 + 3000, 1e-12);
     dl_costs_free(&r.costs);
 }
 
@@ -394,6 +431,7 @@ int main(void)
         cmocka_unit_test(autocast_keeps_copies_of_weights),
         cmocka_unit_test(half_weights_have_a_copy),
         cmocka_unit_test(shards_gather_layer_by_layer),
+        cmocka_unit_test(shards_gather_buckets_or_stages),
         cmocka_unit_test(frozen_parameters_are_only_there),
         cmocka_unit_test(schedules_keep_what_is_in_flight),
     };
